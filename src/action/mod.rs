@@ -1,0 +1,1 @@
+//! What podnudge does to the application besides signalling it.

@@ -1,0 +1,1 @@
+//! What podnudge shows of itself over HTTP.

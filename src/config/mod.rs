@@ -1,0 +1,335 @@
+//! What the program needs to know, fully decided: every default is filled in, every file name,
+//! number, pattern and URL has been checked.
+//!
+//! Three levels, from the outside in: `raw.rs` mirrors the TOML file and the flags one to one,
+//! `validate.rs` turns it into the types below and collects every problem on the way, and the
+//! rest of the program sees only these types.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The whole effective configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What concerns podnudge itself.
+    pub agent: Agent,
+    /// At least one rule, in the order of the file; names are unique.
+    pub rules: Vec<Rule>,
+}
+
+/// What concerns podnudge itself, not one rule.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// Where `/metrics`, `/livez`, `/readyz` and `/status` are served.
+    pub listen: Listen,
+    /// Who may `POST /reload`.
+    pub reload: ReloadEndpoint,
+    /// How log lines look.
+    pub log: LogFormat,
+    /// How much is logged.
+    pub log_level: LogLevel,
+    /// Where the applied digests survive a restart of podnudge.
+    pub state_dir: Option<PathBuf>,
+    /// Whether inotify is used at all.
+    pub watch: WatchMode,
+    /// How often every volume is compared with what was read last.
+    pub audit: Duration,
+    /// How often a volume is looked at while inotify does not serve it.
+    pub poll: Duration,
+    /// How long a running action may go on after SIGTERM.
+    pub grace: Duration,
+}
+
+/// The admin listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// No admin listener.
+    Off,
+    /// The default address: a port in use is a warning, not the end.
+    Default(SocketAddr),
+    /// An address that the user named: a port in use ends podnudge.
+    Explicit(SocketAddr),
+}
+
+/// Who may force a reload over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReloadEndpoint {
+    /// There is no `POST /reload`.
+    Off,
+    /// Only clients whose address is a loopback address.
+    Loopback,
+    /// Only clients that present the bearer token in this file, re-read for each request.
+    Token(PathBuf),
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Only what needs a person.
+    Error,
+    /// Also what may need one.
+    Warn,
+    /// Also what an operator acts on; the default.
+    Info,
+    /// Also every hint and every decision.
+    Debug,
+}
+
+/// Whether inotify is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchMode {
+    /// inotify, with polling while it cannot serve.
+    Inotify,
+    /// Polling by choice.
+    Poll,
+}
+
+/// Some watched volumes, one target, one action.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// Unique; a DNS label, so that it can stand in metrics and file names.
+    pub name: String,
+    /// The watched directories and files, absolute.
+    pub watch: Vec<PathBuf>,
+    /// Which keys count.
+    pub keys: KeyFilter,
+    /// How long a volume must be quiet before it is read.
+    pub settle: Duration,
+    /// The longest wait for quiet.
+    pub settle_max: Duration,
+    /// How replicas are spread.
+    pub jitter: Jitter,
+    /// The shortest time between two actions.
+    pub min_interval: Duration,
+    /// What happens after a failure that may pass.
+    pub retry: Retry,
+    /// What happens at start when nothing is known about the application.
+    pub on_start: OnStart,
+    /// Whom the rule concerns.
+    pub target: Target,
+    /// What is done.
+    pub action: Action,
+    /// How it is known that the application took the change.
+    pub verify: Verify,
+}
+
+/// Which keys of the rule's volumes count. `only` and `ignore` are matched against the key's
+/// path below the volume's content root.
+#[derive(Debug, Clone, Default)]
+pub struct KeyFilter {
+    /// When not empty, only keys that match one of these count.
+    pub only: Vec<glob::Pattern>,
+    /// Keys that match one of these never count.
+    pub ignore: Vec<glob::Pattern>,
+}
+
+/// The deliberate, per-replica wait before acting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jitter {
+    /// The wait is at least 0 and less than this.
+    pub window: Duration,
+    /// What decides the place in the window.
+    pub by: JitterBy,
+}
+
+/// What decides a replica's place in the jitter window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JitterBy {
+    /// The pod's identity and the digest: another order for each change.
+    Pod,
+    /// The StatefulSet ordinal at the end of the pod's name.
+    Ordinal,
+    /// A random number.
+    Random,
+}
+
+/// Retries with exponential backoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// The wait after the first failure; it doubles with each further one.
+    pub first: Duration,
+    /// The longest wait.
+    pub max: Duration,
+    /// How many times a digest is acted on at most.
+    pub attempts: u32,
+}
+
+/// What the first look at the volumes may cause, where no state directory tells more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnStart {
+    /// Act once if the newest commit is newer than the target's start.
+    IfNewer,
+    /// Never act on the first look.
+    Never,
+    /// Always act on the first look.
+    Always,
+}
+
+/// Whom the rule concerns.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// How the process is found.
+    pub by: TargetBy,
+    /// Only processes of this real uid.
+    pub uid: Option<u32>,
+    /// Every match, instead of the root of the matching process tree.
+    pub all: bool,
+    /// How long a target that is not there yet is not called a failure.
+    pub wait: Duration,
+}
+
+/// How the target process is found.
+#[derive(Debug, Clone)]
+pub enum TargetBy {
+    /// Whoever mounts the watched volumes.
+    Mount,
+    /// The process name, as in `/proc/PID/comm`, or for names over 15 characters the base name
+    /// of the executable or of the first argument.
+    Process(String),
+    /// The path of the executable.
+    Exe(PathBuf),
+    /// A regular expression over the arguments, joined by spaces.
+    Cmdline(regex_lite::Regex),
+    /// A file that holds the pid, as podnudge sees it.
+    Pidfile(PathBuf),
+}
+
+/// What is done when the content has changed.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// A signal to the target.
+    Signal(SignalAction),
+    /// An HTTP request.
+    Http(Box<HttpAction>),
+}
+
+/// A signal to the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalAction {
+    /// The signal.
+    pub signal: nix::sys::signal::Signal,
+    /// Send it even if the target does not handle it.
+    pub allow_unhandled: bool,
+}
+
+/// An HTTP request that makes the application reload.
+#[derive(Debug, Clone)]
+pub struct HttpAction {
+    /// Where it goes and how one gets in.
+    pub endpoint: Endpoint,
+    /// The request method.
+    pub method: reqwest::Method,
+    /// The request body.
+    pub body: Body,
+    /// Statuses that mean success; empty: any 2xx.
+    pub expect: Vec<u16>,
+}
+
+/// A request body.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// This text.
+    Text(String),
+    /// The content of this file, read for each request.
+    File(PathBuf),
+}
+
+/// Where a request goes, and how one gets in.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// `http` or `https`.
+    pub url: reqwest::Url,
+    /// Connect here instead of to the URL's host.
+    pub unix_socket: Option<PathBuf>,
+    /// Extra request headers.
+    pub headers: Vec<(reqwest::header::HeaderName, reqwest::header::HeaderValue)>,
+    /// Credentials.
+    pub auth: Option<Auth>,
+    /// Files for https; `None` for http.
+    pub tls: Option<Tls>,
+    /// The limit for the whole exchange.
+    pub timeout: Duration,
+}
+
+/// Credentials; the secrets are in files, read for each request.
+#[derive(Debug, Clone)]
+pub enum Auth {
+    /// `Authorization: Basic`.
+    Basic {
+        /// The user name.
+        username: String,
+        /// The file that holds the password.
+        password_file: PathBuf,
+    },
+    /// `Authorization: Bearer`.
+    Bearer {
+        /// The file that holds the token.
+        token_file: PathBuf,
+    },
+}
+
+/// Files for https, read for each request.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// PEM certificates that sign the server's.
+    pub ca_file: PathBuf,
+    /// The client's certificate chain and its key.
+    pub client: Option<ClientCertificate>,
+}
+
+/// The client's certificate and its key, both PEM.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate {
+    /// The certificate chain.
+    pub cert_file: PathBuf,
+    /// The private key.
+    pub key_file: PathBuf,
+}
+
+/// How it is known that the application took the change.
+#[derive(Debug, Clone)]
+pub struct Verify {
+    /// After a signal: the same process must still be there after this time.
+    pub alive_for: Duration,
+    /// What else must be seen.
+    pub proof: Option<ProofRequest>,
+    /// How long the proof may take.
+    pub timeout: Duration,
+}
+
+/// A request whose answer proves that the application took the change.
+#[derive(Debug, Clone)]
+pub struct ProofRequest {
+    /// Where it goes.
+    pub endpoint: Endpoint,
+    /// Statuses that mean success; empty: any 2xx.
+    pub expect: Vec<u16>,
+    /// What the body must say.
+    pub body: BodyProof,
+}
+
+/// What the body of the proof must say.
+#[derive(Debug, Clone)]
+pub enum BodyProof {
+    /// Nothing in particular.
+    Any,
+    /// It must match this.
+    Matches(regex_lite::Regex),
+    /// The number at this JSON pointer must be larger than before the action.
+    JsonGrew(String),
+    /// The sample of this name (labels included, as printed) in the Prometheus text format must
+    /// be larger than before the action.
+    MetricGrew(String),
+}

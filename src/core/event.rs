@@ -1,0 +1,225 @@
+//! The vocabulary of the core: what it is told ([`Event`]) and what it asks for ([`Command`]).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::fact::Fact;
+use crate::volume::snapshot::{Digest, Generation, Snapshot};
+
+/// A point of the monotonic clock, as the time since podnudge started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(pub Duration);
+
+impl Moment {
+    /// The moment `wait` later.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(wait))
+    }
+
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// A point of the wall clock, as the time since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct UnixTime(pub Duration);
+
+impl UnixTime {
+    /// The time from `earlier` to this one; zero if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Serialize for UnixTime {
+    /// Seconds since the epoch, with millisecond precision.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit 52 bits")]
+        serializer.serialize_f64(self.0.as_millis() as f64 / 1000.0)
+    }
+}
+
+/// Both clocks at one instant. The core never reads a clock: every call brings this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Now {
+    /// For waits.
+    pub mono: Moment,
+    /// For comparing with file times and for people.
+    pub wall: UnixTime,
+}
+
+/// A rule, by its place in the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleId(pub usize);
+
+/// A watched path of one rule. A path that two rules watch is two volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumeId(pub usize);
+
+/// What the core is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A hint: something may have happened to this volume.
+    Touched(VolumeId),
+    /// A hint for all volumes: the watch lost track.
+    TouchedAll,
+    /// The audit or the poll looked at a volume.
+    Audited(VolumeId, Option<Generation>),
+    /// How the volume is watched from now on.
+    Watched(VolumeId, Watch),
+    /// The answer to [`Command::Scan`].
+    Scanned(RuleId, Vec<(VolumeId, Scan)>),
+    /// The answer to [`Command::Inspect`]: when the target started, if one can tell.
+    Inspected(RuleId, Option<UnixTime>),
+    /// The answer to [`Command::Act`].
+    Acted(RuleId, Acted),
+    /// The answer to [`Command::Verify`].
+    Verified(RuleId, Verified),
+    /// A person wants the action now, for one rule or for all.
+    Force(Option<RuleId>),
+    /// podnudge is ending: no new action.
+    Stop,
+}
+
+/// What a look at one volume brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scan {
+    /// One consistent generation.
+    Present(Snapshot),
+    /// There is nothing at the path.
+    Absent,
+    /// It could not be read; it may be readable later.
+    Unreadable(Reason),
+}
+
+/// How a volume is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watch {
+    /// The kernel tells.
+    Inotify,
+    /// podnudge looks every `agent.poll`, for this reason.
+    Polling(Reason),
+}
+
+/// What became of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acted {
+    /// The signal was delivered to these processes.
+    Sent(String),
+    /// The application answered that it accepts.
+    Accepted(String),
+    /// Nothing was done: the target started after the commit, so it has read the content.
+    Fresh(String),
+    /// Nothing was done: the target is not there (yet).
+    Absent(Reason),
+    /// It failed and may work later.
+    Failed(Reason),
+    /// Nothing was done, because it would be wrong or cannot work as things are.
+    Refused(Reason),
+}
+
+/// What one look at the application after an action brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Whether the process is still the one that was acted on.
+    pub alive: Alive,
+    /// Whether the configured proof was seen.
+    pub proof: Proof,
+}
+
+/// Whether the process that was acted on is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alive {
+    /// Same pid, same start time.
+    Yes,
+    /// No process was acted on (HTTP without a target).
+    Unknown,
+    /// It ended.
+    Gone(Reason),
+}
+
+/// Whether the configured proof was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// None is configured.
+    NotAsked,
+    /// It was seen.
+    Given,
+    /// Not yet, for this reason.
+    Pending(Reason),
+}
+
+/// Why something is as it is, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// What happened, and where.
+    pub message: String,
+    /// How to mend it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Reason {
+    /// A reason without a hint.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    /// The same reason with a hint.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the core asks for. Each is answered by exactly one event, except `Persist` and `Report`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Read these volumes of the rule. Answer: [`Event::Scanned`].
+    Scan(RuleId, Vec<VolumeId>),
+    /// Look whether these volumes are at another generation. Answer: an [`Event::Audited`] each.
+    Audit(Vec<VolumeId>),
+    /// Find out when the rule's target started. Answer: [`Event::Inspected`].
+    Inspect(RuleId),
+    /// Do the rule's action. Answer: [`Event::Acted`].
+    Act(Act),
+    /// Look once whether the application took it. Answer: [`Event::Verified`].
+    Verify(RuleId),
+    /// Remember that this digest is applied.
+    Persist(RuleId, Digest),
+    /// Tell people.
+    Report(RuleId, Fact),
+}
+
+/// One action for one digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Act {
+    /// The rule.
+    pub rule: RuleId,
+    /// What is on disk.
+    pub digest: Digest,
+    /// When the newest of the rule's volumes was committed.
+    pub committed: UnixTime,
+    /// 1 for the first.
+    pub attempt: u32,
+    /// A person asked for it: a target that is fresh is acted on all the same.
+    pub forced: bool,
+}

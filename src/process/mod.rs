@@ -1,0 +1,1 @@
+//! The application's process: finding it and signalling it, and never another.

@@ -1,0 +1,3 @@
+//! The watched volumes: reading them, watching them, and knowing how they are mounted.
+
+pub mod snapshot;
