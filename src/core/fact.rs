@@ -1,5 +1,71 @@
-//! What the core tells people: each fact becomes one log line.
+//! What the core tells people. Each fact becomes one log line (`report.rs`) and one line of a
+//! scenario's trace.
 
-/// Something that happened to a rule.
+use std::time::Duration;
+
+use super::event::{Reason, VolumeId};
+use crate::volume::snapshot::{Changes, Digest};
+
+/// Something that happened to a rule and that a person may want to know.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fact {}
+pub enum Fact {
+    /// The first complete look: what is on disk is taken as what the application runs.
+    Baseline(Digest, Basis),
+    /// There is nothing at a watched path.
+    VolumeMissing(VolumeId),
+    /// There is something again at a path that was missing.
+    VolumeBack(VolumeId),
+    /// inotify does not serve this volume.
+    Polling(VolumeId, Reason),
+    /// inotify serves this volume again.
+    WatchedAgain(VolumeId),
+    /// A volume changed and the watch did not tell; the audit did.
+    MissedByWatch(VolumeId),
+    /// A volume could not be read; the look is repeated.
+    Unreadable(VolumeId, Reason),
+    /// What differs from the last look at a volume.
+    KeysChanged(VolumeId, Changes),
+    /// A look found what the application runs already.
+    Unchanged(Digest),
+    /// New content: the action is due after this wait.
+    Scheduled(Digest, Duration),
+    /// The content went back to what the application runs before the action was due.
+    Cancelled(Digest),
+    /// A person asked for the action.
+    Forced,
+    /// An action begins.
+    Acting(Digest, u32),
+    /// The signal was delivered to this process.
+    Sent(Digest, String),
+    /// The application answered that it accepts.
+    Accepted(Digest, String),
+    /// The target started after the commit, so it has read the content by itself.
+    Fresh(Digest, String),
+    /// The target is not there yet.
+    TargetAbsent(Reason),
+    /// An attempt failed; the next one follows after this wait.
+    Retrying(Reason, u32, Duration),
+    /// The action was refused: nothing was sent. It is looked at again later.
+    Refused(Reason),
+    /// No further attempt for this digest.
+    GaveUp(Reason, u32),
+    /// The target ended just after the action.
+    Tripped(Digest, Reason),
+    /// The application runs it; this long after the commit.
+    Applied(Digest, Duration),
+    /// A newer content is on disk; the proof of this one is not waited for any longer.
+    Superseded(Digest),
+}
+
+/// Why the first look became the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// The state directory says that it was applied.
+    Remembered,
+    /// The target started after the newest commit.
+    TargetIsYounger,
+    /// Nothing tells when the target started.
+    Unknown,
+    /// The rule says `on-start = "never"`.
+    Never,
+}

@@ -93,3 +93,27 @@ impl Serialize for Key {
         serializer.collect_str(self)
     }
 }
+
+impl Snapshot {
+    pub fn changes(&self, newer: &Snapshot) -> Changes {
+        let mut changes = Changes::default();
+        for (key, digest) in &newer.keys {
+            match self.keys.get(key) {
+                None => changes.added.push(key.clone()),
+                Some(known) if known != digest => changes.changed.push(key.clone()),
+                Some(_) => {}
+            }
+        }
+        for key in self.keys.keys() {
+            if !newer.keys.contains_key(key) { changes.removed.push(key.clone()); }
+        }
+        changes
+    }
+}
+impl Changes { pub fn is_empty(&self) -> bool { self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() } }
+pub fn digest<'a>(volumes: impl IntoIterator<Item = &'a Snapshot>) -> Digest {
+    use sha2::Digest as _;
+    let mut h = sha2::Sha256::new();
+    for v in volumes { h.update(b"v"); for (k, d) in &v.keys { h.update((k.0.len() as u64).to_le_bytes()); h.update(&k.0); h.update(d.0); } }
+    Digest(h.finalize().into())
+}

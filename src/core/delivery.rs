@@ -1,0 +1,105 @@
+//! Where the delivery of a rule's content to its application is.
+
+use super::event::{Moment, Reason};
+use super::look::OnDisk;
+use super::status::State;
+use crate::volume::snapshot::Digest;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Phase {
+    /// Before the first complete look.
+    Starting,
+    /// The first look is complete; whether the target is older than the commit is being asked.
+    Inspecting,
+    Idle,
+    /// New content waits for its turn; what is on disk at that time is taken.
+    Waiting { fire_at: Moment },
+    Acting(Attempt),
+    /// The target is not there: neither done nor failed.
+    TargetAbsent { attempt: Attempt, at: Moment, reason: Reason },
+    Verifying(Verification),
+    /// Failed, and tried again at `at`.
+    Backoff { attempt: Attempt, at: Moment, reason: Reason },
+    /// Refused, and looked at again at `at`; or given up, where `at` is `None`.
+    Failed { attempt: Attempt, at: Option<Moment>, reason: Reason },
+    /// The target ended just after the action.
+    Tripped { digest: Digest, reason: Reason },
+    Stopped,
+}
+
+/// One try to bring a digest to the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub(super) disk: OnDisk,
+    /// 1 for the first; looks for a target that is not there do not count.
+    pub(super) number: u32,
+    pub(super) forced: bool,
+    /// Since when the target is not there, and how often it was looked for.
+    pub(super) absent: Option<(Moment, u32)>,
+    /// The last refusal or absence that was reported: each is said once.
+    pub(super) said: Option<Reason>,
+}
+
+/// Waiting for the proof that the application took a digest.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Verification {
+    pub(super) attempt: Attempt,
+    pub(super) acted_at: Moment,
+    /// How often the proof was looked for in vain.
+    pub(super) looks: u32,
+    /// When to look next; `None` while a look is under way.
+    pub(super) next_look: Option<Moment>,
+    /// Why the last look was in vain.
+    pub(super) pending: Option<Reason>,
+}
+
+impl Phase {
+    /// When this phase wants to go on by itself.
+    pub(super) fn due(&self) -> Option<Moment> {
+        match self {
+            Self::Waiting { fire_at: at }
+            | Self::TargetAbsent { at, .. }
+            | Self::Backoff { at, .. } => Some(*at),
+            Self::Failed { at, .. } => *at,
+            _ => None,
+        }
+    }
+
+    /// The digest that was, or was to be, delivered and has come to rest short of the
+    /// application.
+    pub(super) fn stuck_on(&self) -> Option<Digest> {
+        match self {
+            Self::TargetAbsent { attempt, .. }
+            | Self::Backoff { attempt, .. }
+            | Self::Failed { attempt, .. } => Some(attempt.disk.digest),
+            Self::Tripped { digest, .. } => Some(*digest),
+            _ => None,
+        }
+    }
+
+    pub(super) fn reason(&self) -> Option<&Reason> {
+        match self {
+            Self::TargetAbsent { reason, .. }
+            | Self::Backoff { reason, .. }
+            | Self::Failed { reason, .. }
+            | Self::Tripped { reason, .. } => Some(reason),
+            Self::Verifying(verification) => verification.pending.as_ref(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self {
+            Self::Starting | Self::Inspecting => State::Starting,
+            Self::Idle => State::Idle,
+            Self::Waiting { .. } => State::Waiting,
+            Self::Acting(_) => State::Acting,
+            Self::TargetAbsent { .. } => State::WaitingForTarget,
+            Self::Verifying(_) => State::Verifying,
+            Self::Backoff { .. } => State::Backoff,
+            Self::Failed { .. } => State::Failed,
+            Self::Tripped { .. } => State::Tripped,
+            Self::Stopped => State::Stopped,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The deliberate, per-replica wait before acting, as a function of who waits and for what.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::config::{Jitter, JitterBy};
+use crate::volume::snapshot::Digest;
+
+/// Who waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Replica {
+    /// The pod's UID or name, or the host name: anything that differs between replicas.
+    pub identity: String,
+    /// The StatefulSet ordinal, where the pod's name ends in one.
+    pub ordinal: Option<u32>,
+    /// A number from a random source, drawn once at start; only `by = "random"` uses it.
+    pub seed: u64,
+}
+
+/// The wait of this replica before it acts on this digest: at least zero, less than the window
+/// (or zero, if the window is). `draw` counts the waits of this process, so that `random` does
+/// not give the same place twice.
+///
+/// What this does not know: how many replicas there are. `ordinal` therefore fills the window
+/// like a ruler, ½, ¼, ¾, ⅛, …, which keeps any number of replicas apart by at least
+/// `window / (2 × replicas)`. A replica without an ordinal falls back to `pod`.
+#[must_use]
+pub fn wait(jitter: Jitter, replica: &Replica, digest: &Digest, draw: u64) -> Duration {
+    let by_pod = || first_bits(&[replica.identity.as_bytes(), &[0], &digest.0]);
+    let place = match jitter.by {
+        JitterBy::Pod => by_pod(),
+        JitterBy::Ordinal => {
+            replica.ordinal.map_or_else(by_pod, |ordinal| u64::from(ordinal).reverse_bits())
+        }
+        JitterBy::Random => {
+            first_bits(&[&replica.seed.to_le_bytes(), &draw.to_le_bytes(), &digest.0])
+        }
+    };
+    // place / 2^64 of the window, in integers: exact, and never the window itself.
+    let nanos = (jitter.window.as_nanos() * u128::from(place)) >> 64;
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The ordinal at the end of a StatefulSet pod's name: `web-3` gives 3. A Deployment's pods end
+/// in a hash, which is rarely all digits; where it is, the number is as good a place as any.
+#[must_use]
+pub fn ordinal_of(pod_name: &str) -> Option<u32> {
+    pod_name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok())
+}
+
+fn first_bits(parts: &[&[u8]]) -> u64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    hash.first_chunk().map_or(0, |bits| u64::from_be_bytes(*bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(32);
+
+    fn place(by: JitterBy, replica: &Replica, digest: u8, draw: u64) -> Duration {
+        wait(Jitter { window: WINDOW, by }, replica, &Digest([digest; 32]), draw)
+    }
+
+    fn pod(name: &str) -> Replica {
+        Replica { identity: name.to_owned(), ordinal: ordinal_of(name), seed: 7 }
+    }
+
+    #[test]
+    fn ordinals_fill_the_window_like_a_ruler() {
+        let places = (0..8).map(|n| place(JitterBy::Ordinal, &pod(&format!("web-{n}")), 0, 0));
+        assert_eq!(places.map(|p| p.as_secs()).collect::<Vec<_>>(), [0, 16, 8, 24, 4, 20, 12, 28]);
+    }
+
+    #[test]
+    fn the_same_pod_waits_the_same_time_for_the_same_digest_and_another_for_another() {
+        let web = pod("web-7d9f-abcde");
+        assert_eq!(place(JitterBy::Pod, &web, 1, 0), place(JitterBy::Pod, &web, 1, 9));
+        assert_ne!(place(JitterBy::Pod, &web, 1, 0), place(JitterBy::Pod, &web, 2, 0));
+        assert_ne!(place(JitterBy::Pod, &web, 1, 0), place(JitterBy::Pod, &pod("x"), 1, 0));
+    }
+
+    #[test]
+    fn a_pod_without_an_ordinal_falls_back_to_its_identity() {
+        let web = pod("web-7d9f-abcde");
+        assert_eq!(place(JitterBy::Ordinal, &web, 1, 0), place(JitterBy::Pod, &web, 1, 0));
+    }
+
+    #[test]
+    fn random_draws_differ_and_stay_inside_the_window() {
+        let draws: Vec<_> = (0..64).map(|n| place(JitterBy::Random, &pod("x"), 1, n)).collect();
+        assert!(draws.iter().all(|wait| *wait < WINDOW));
+        assert_eq!(draws.iter().collect::<std::collections::BTreeSet<_>>().len(), 64);
+    }
+
+    #[test]
+    fn no_window_is_no_wait() {
+        let none = Jitter { window: Duration::ZERO, by: JitterBy::Pod };
+        assert_eq!(wait(none, &pod("x"), &Digest([9; 32]), 0), Duration::ZERO);
+    }
+}

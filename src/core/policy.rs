@@ -1,0 +1,90 @@
+//! What the core needs to know of a rule's configuration: times and choices, no paths to open,
+//! no addresses.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::event::VolumeId;
+use crate::config::{self, Action, Jitter, OnStart, Retry, TargetBy};
+
+/// A rule, as far as decisions go.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The rule's name.
+    pub name: String,
+    /// The kind of action: `signal` or `http`.
+    pub action: &'static str,
+    /// The watched paths, in the order of the configuration.
+    pub volumes: Vec<PolicyVolume>,
+    /// How long a volume must be quiet before it is read.
+    pub settle: Duration,
+    /// The longest wait for quiet.
+    pub settle_max: Duration,
+    /// How replicas are spread.
+    pub jitter: Jitter,
+    /// The shortest time between two actions.
+    pub min_interval: Duration,
+    /// What happens after a failure that may pass.
+    pub retry: Retry,
+    /// What the first look may cause.
+    pub on_start: OnStart,
+    /// How long a target that is not there yet is not called a failure.
+    pub target_wait: Duration,
+    /// How long the target must survive the action; zero where no process is known.
+    pub alive_for: Duration,
+    /// Whether a proof beyond survival is configured.
+    pub proof: bool,
+    /// How long the proof may take.
+    pub verify_timeout: Duration,
+}
+
+/// A watched path, as far as decisions go.
+#[derive(Debug, Clone)]
+pub struct PolicyVolume {
+    /// Unique among all rules.
+    pub id: VolumeId,
+    /// For status and metrics, control characters escaped.
+    pub path: String,
+}
+
+impl Policy {
+    /// Takes from the configuration what decisions need. The volumes are numbered from `first`.
+    #[must_use]
+    pub fn new(rule: &config::Rule, first: VolumeId) -> Self {
+        let knows_process = match &rule.action {
+            Action::Signal(_) => true,
+            Action::Http(_) => !matches!(rule.target.by, TargetBy::Mount),
+        };
+        let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
+            id: VolumeId(first.0 + n),
+            path: escaped(path),
+        };
+        Self {
+            name: rule.name.clone(),
+            action: match &rule.action {
+                Action::Signal(_) => "signal",
+                Action::Http(_) => "http",
+            },
+            volumes: rule.watch.iter().enumerate().map(volume).collect(),
+            settle: rule.settle,
+            settle_max: rule.settle_max,
+            jitter: rule.jitter,
+            min_interval: rule.min_interval,
+            retry: rule.retry,
+            on_start: rule.on_start,
+            target_wait: rule.target.wait,
+            alive_for: if knows_process { rule.verify.alive_for } else { Duration::ZERO },
+            proof: rule.verify.proof.is_some(),
+            verify_timeout: rule.verify.timeout,
+        }
+    }
+}
+
+/// A path for people: bytes that are not printable ASCII or UTF-8 letters are escaped.
+fn escaped(path: &Path) -> String {
+    path.to_string_lossy().chars().flat_map(|c| {
+        let escape = c.is_control().then(|| c.escape_default());
+        let keep = escape.is_none().then_some(c);
+        escape.into_iter().flatten().chain(keep)
+    }).collect()
+}

@@ -1,0 +1,467 @@
+//! One rule: from what is on disk to what the application runs.
+//!
+//! Two things go on at the same time. The look (`look.rs`) keeps track of what is on disk; the
+//! delivery (`delivery.rs` says where it can be) brings it to the application. They meet in two
+//! places: [`Rule::reconcile`] compares what is on disk with what the delivery is busy with, and
+//! [`Rule::fire_if_due`] begins an action, but not while a look is under way that may know better.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::delivery::{Attempt, Phase, Verification};
+use super::event::{
+    Act, Acted, Alive, Command, Moment, Now, Proof, Reason, RuleId, Scan, UnixTime, Verified,
+    VolumeId, Watch,
+};
+use super::fact::{Basis, Fact};
+use super::jitter::{self, Replica};
+use super::look::{self, Look, OnDisk};
+use super::policy::Policy;
+use super::status::{Counters, Delivery, RuleStatus, State};
+use super::backoff;
+use crate::config::OnStart;
+use crate::volume::snapshot::{Digest, Generation};
+
+/// Between two looks for a target that is not there: at first, and at most.
+const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+/// Between two looks for the proof: at first, and at most.
+const PROOF_POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+#[derive(Debug)]
+pub(super) struct Rule {
+    id: RuleId,
+    policy: Policy,
+    replica: Replica,
+    look: Look,
+    phase: Phase,
+    /// What the state directory holds.
+    remembered: Option<Digest>,
+    /// What the application is known, or at the start assumed, to run. `None` while that is open:
+    /// after anything was sent and before it was verified.
+    running: Option<Digest>,
+    /// The digest that was verified last, and when.
+    applied: Option<(Digest, UnixTime)>,
+    delivery: Delivery,
+    last_action: Option<Moment>,
+    /// A person asked for the action, and it has not begun.
+    forced: bool,
+    stopping: bool,
+    /// How many waits were drawn.
+    draws: u64,
+    counters: Counters,
+}
+
+impl Rule {
+    pub(super) fn new(
+        id: RuleId,
+        policy: Policy,
+        remembered: Option<Digest>,
+        replica: Replica,
+        now: Moment,
+    ) -> Self {
+        Self {
+            id,
+            look: Look::new(id, &policy, now),
+            policy,
+            replica,
+            phase: Phase::Starting,
+            remembered,
+            running: None,
+            applied: None,
+            delivery: Delivery::None,
+            last_action: None,
+            forced: false,
+            stopping: false,
+            draws: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    pub(super) fn touched(&mut self, now: Now, volume: VolumeId) {
+        self.look.touched(now.mono, volume);
+    }
+
+    pub(super) fn touched_all(&mut self, now: Now) {
+        self.look.touched_all(now.mono);
+    }
+
+    pub(super) fn audited(&mut self, now: Now, volume: VolumeId, seen: Option<&Generation>) {
+        self.look.audited(now.mono, volume, seen);
+    }
+
+    pub(super) fn watched(&mut self, volume: VolumeId, watch: Watch, out: &mut VecDeque<Command>) {
+        self.look.watched(volume, watch, out);
+    }
+
+    pub(super) fn scanned(
+        &mut self,
+        now: Now,
+        scans: Vec<(VolumeId, Scan)>,
+        out: &mut VecDeque<Command>,
+    ) {
+        let Some(disk) = self.look.scanned(now, scans, &mut self.counters, out) else { return };
+        match self.phase {
+            Phase::Starting => self.first_look(now.mono, disk, out),
+            Phase::Idle if self.running == Some(disk.digest) => {
+                self.counters.unchanged += 1;
+                self.say(Fact::Unchanged(disk.digest), out);
+            }
+            _ => self.reconcile(now.mono, out),
+        }
+        self.fire_if_due(now.mono, out);
+    }
+
+    /// The answer to the question when the target started, asked after the first look.
+    pub(super) fn inspected(
+        &mut self,
+        now: Now,
+        started: Option<UnixTime>,
+        out: &mut VecDeque<Command>,
+    ) {
+        let (Phase::Inspecting, Some(disk)) = (&self.phase, self.look.on_disk()) else { return };
+        match started {
+            Some(started) if disk.committed >= started => self.schedule(now.mono, disk, out),
+            Some(_) => self.take_as_baseline(disk.digest, Basis::TargetIsYounger, out),
+            None => self.take_as_baseline(disk.digest, Basis::Unknown, out),
+        }
+    }
+
+    pub(super) fn acted(&mut self, now: Now, acted: Acted, out: &mut VecDeque<Command>) {
+        let Phase::Acting(attempt) = &self.phase else { return };
+        let attempt = attempt.clone();
+        let digest = attempt.disk.digest;
+        match acted {
+            Acted::Sent(to) => {
+                self.say(Fact::Sent(digest, to), out);
+                self.verify(now.mono, attempt, Delivery::Sent);
+            }
+            Acted::Accepted(answer) => {
+                self.say(Fact::Accepted(digest, answer), out);
+                self.verify(now.mono, attempt, Delivery::Accepted);
+            }
+            Acted::Fresh(target) => {
+                self.say(Fact::Fresh(digest, target), out);
+                self.counters.fresh += 1;
+                self.runs(now, digest, out);
+            }
+            Acted::Absent(reason) => self.target_absent(now.mono, attempt, reason, out),
+            Acted::Failed(reason) => {
+                self.last_action = Some(now.mono);
+                self.failed(now.mono, attempt, reason, out);
+            }
+            Acted::Refused(reason) => {
+                self.counters.actions_refused += 1;
+                self.refused(now.mono, attempt, reason, out);
+            }
+        }
+        self.reconcile(now.mono, out);
+    }
+
+    pub(super) fn verified(&mut self, now: Now, verified: Verified, out: &mut VecDeque<Command>) {
+        let Phase::Verifying(verification) = &mut self.phase else { return };
+        let disk = verification.attempt.disk;
+        let survived = verification.acted_at.after(self.policy.alive_for);
+        let deadline = verification.acted_at.after(self.policy.verify_timeout).max(survived);
+        let newer = self.look.on_disk().is_some_and(|now| now.digest != disk.digest);
+        match (verified.alive, verified.proof) {
+            (Alive::Gone(reason), _) => {
+                self.counters.actions_tripped += 1;
+                self.say(Fact::Tripped(disk.digest, reason.clone()), out);
+                self.phase = Phase::Tripped { digest: disk.digest, reason };
+            }
+            (_, Proof::Given | Proof::NotAsked) if now.mono >= survived => {
+                let took = now.wall.since(disk.committed);
+                self.counters.actions_applied += 1;
+                self.counters.commit_to_applied.observe(took.as_secs_f64());
+                self.say(Fact::Applied(disk.digest, took), out);
+                self.runs(now, disk.digest, out);
+            }
+            (_, Proof::Given | Proof::NotAsked) => verification.next_look = Some(survived),
+            (_, Proof::Pending(_)) if now.mono >= survived && newer => {
+                self.say(Fact::Superseded(disk.digest), out);
+                self.phase = Phase::Idle;
+            }
+            (_, Proof::Pending(reason)) if now.mono >= deadline => {
+                let attempt = verification.attempt.clone();
+                self.failed(now.mono, attempt, reason, out);
+            }
+            (_, Proof::Pending(reason)) => {
+                let wait = backoff::doubled(PROOF_POLL.0, verification.looks, PROOF_POLL.1);
+                verification.looks = verification.looks.saturating_add(1);
+                verification.next_look = Some(now.mono.after(wait).min(deadline));
+                verification.pending = Some(reason);
+            }
+        }
+        self.reconcile(now.mono, out);
+    }
+
+    /// A person wants the action now: without settling, jitter or minimum interval, and even if
+    /// the application runs the content, or it was given up.
+    pub(super) fn force(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        self.say(Fact::Forced, out);
+        self.forced = true;
+        self.look.look_now(now.mono);
+    }
+
+    /// No new action; one that runs may end.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// Does what is due at `now`.
+    pub(super) fn advance(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if self.stopping && !matches!(self.phase, Phase::Acting(_) | Phase::Verifying(_)) {
+            self.phase = Phase::Stopped;
+        }
+        if self.is_stopped() {
+            return;
+        }
+        self.look.advance(now.mono, out);
+        if !self.look.is_busy() {
+            self.fire_if_due(now.mono, out);
+        }
+        if let Phase::Verifying(verification) = &mut self.phase
+            && verification.next_look.is_some_and(|at| now.mono >= at)
+        {
+            verification.next_look = None;
+            out.push_back(Command::Verify(self.id));
+        }
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        let delivery = match &self.phase {
+            Phase::Verifying(verification) => verification.next_look,
+            // An action that falls due during a look begins when the look ends.
+            phase => phase.due().filter(|_| !self.look.is_busy()),
+        };
+        delivery.into_iter().chain(self.look.next_wakeup()).min()
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.phase == Phase::Stopped
+    }
+
+    /// Whether every volume was seen at least once.
+    pub(super) fn is_complete(&self) -> bool {
+        self.look.on_disk().is_some()
+    }
+
+    pub(super) fn look(&self) -> &Look {
+        &self.look
+    }
+
+    pub(super) fn status(&self, now: Now) -> RuleStatus {
+        let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
+        let disk = self.look.on_disk();
+        let running = disk.is_some_and(|disk| self.running == Some(disk.digest));
+        RuleStatus {
+            name: self.policy.name.clone(),
+            state: self.state(),
+            reason: self.phase.reason().or_else(|| self.look.unreadable()).cloned(),
+            in_sync: running
+                && !self.look.is_missing_a_volume()
+                && self.look.unreadable().is_none(),
+            delivery: self.delivery,
+            digest_on_disk: disk.map(|disk| disk.digest),
+            digest_applied: self.applied.map(|(digest, _)| digest),
+            committed_at: disk.map(|disk| disk.committed),
+            applied_at: self.applied.map(|(_, at)| at),
+            next_action_at: self.phase.due().map(wall),
+            action: self.policy.action,
+            volumes: self.look.status(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    fn state(&self) -> State {
+        match (self.phase.state(), self.look.phase()) {
+            (State::Starting | State::Idle, _) if self.look.is_missing_a_volume() => {
+                State::WaitingForVolume
+            }
+            (State::Idle, look::Phase::Settling(_)) => State::Settling,
+            (State::Idle, look::Phase::Scanning { .. } | look::Phase::Backoff { .. }) => {
+                State::Scanning
+            }
+            (state, _) => state,
+        }
+    }
+
+    /// The first complete look: what does the application run?
+    fn first_look(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+        match (self.remembered, self.policy.on_start) {
+            (Some(remembered), _) if remembered == disk.digest => {
+                self.take_as_baseline(disk.digest, Basis::Remembered, out);
+            }
+            (_, OnStart::Never) => self.take_as_baseline(disk.digest, Basis::Never, out),
+            (Some(_), _) | (None, OnStart::Always) => self.schedule(now, disk, out),
+            (None, OnStart::IfNewer) => {
+                self.phase = Phase::Inspecting;
+                out.push_back(Command::Inspect(self.id));
+            }
+        }
+    }
+
+    fn take_as_baseline(&mut self, digest: Digest, basis: Basis, out: &mut VecDeque<Command>) {
+        self.say(Fact::Baseline(digest, basis), out);
+        self.running = Some(digest);
+        self.phase = Phase::Idle;
+        if basis != Basis::Remembered {
+            out.push_back(Command::Persist(self.id, digest));
+        }
+    }
+
+    /// Compares what is on disk with what the delivery is busy with: new content goes before
+    /// whatever is planned for an older one, and content that the application runs needs nothing.
+    fn reconcile(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+        let Some(disk) = self.look.on_disk() else { return };
+        let runs = self.running == Some(disk.digest);
+        let open = match &self.phase {
+            Phase::Idle => !runs,
+            // A wait keeps its time, and takes what is on disk when it is due.
+            Phase::Waiting { .. } => runs,
+            phase => phase.stuck_on().is_some_and(|digest| digest != disk.digest),
+        };
+        if !open || self.forced {
+        } else if runs {
+            self.counters.cancelled += 1;
+            self.say(Fact::Cancelled(disk.digest), out);
+            self.phase = Phase::Idle;
+        } else {
+            self.schedule(now, disk, out);
+        }
+    }
+
+    /// Begins the wait for the content's turn.
+    fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+        self.draws += 1;
+        let jitter = jitter::wait(self.policy.jitter, &self.replica, &disk.digest, self.draws);
+        let fire_at = self.spaced(now.after(jitter));
+        self.say(Fact::Scheduled(disk.digest, fire_at.since(now)), out);
+        self.phase = Phase::Waiting { fire_at };
+    }
+
+    /// Begins an action if its time has come, or if a person asked for it.
+    fn fire_if_due(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+        let Some(disk) = self.look.on_disk() else { return };
+        let due = self.phase.due().is_some_and(|at| now >= at);
+        let first = Attempt { disk, number: 1, forced: self.forced, absent: None, said: None };
+        let attempt = match &self.phase {
+            Phase::Acting(_) | Phase::Verifying(_) | Phase::Inspecting | Phase::Stopped => return,
+            _ if self.forced => first,
+            Phase::Waiting { .. } if due => first,
+            Phase::Backoff { attempt, .. } if due => {
+                Attempt { disk, number: attempt.number.saturating_add(1), ..attempt.clone() }
+            }
+            Phase::TargetAbsent { attempt, .. } | Phase::Failed { attempt, .. } if due => {
+                Attempt { disk, ..attempt.clone() }
+            }
+            _ => return,
+        };
+        self.forced = false;
+        out.push_back(Command::Act(Act {
+            rule: self.id,
+            digest: disk.digest,
+            committed: disk.committed,
+            attempt: attempt.number,
+            forced: attempt.forced,
+        }));
+        self.phase = Phase::Acting(attempt);
+    }
+
+    /// Something was delivered: from now on only a proof tells what the application runs.
+    fn verify(&mut self, now: Moment, attempt: Attempt, delivery: Delivery) {
+        self.running = None;
+        self.delivery = delivery;
+        self.last_action = Some(now);
+        self.counters.actions_delivered += 1;
+        let first_look = if self.policy.proof { now } else { now.after(self.policy.alive_for) };
+        self.phase = Phase::Verifying(Verification {
+            attempt,
+            acted_at: now,
+            looks: 0,
+            next_look: Some(first_look),
+            pending: None,
+        });
+    }
+
+    /// The application is known to run `digest`.
+    fn runs(&mut self, now: Now, digest: Digest, out: &mut VecDeque<Command>) {
+        self.running = Some(digest);
+        self.applied = Some((digest, now.wall));
+        self.delivery = Delivery::Applied;
+        self.phase = Phase::Idle;
+        out.push_back(Command::Persist(self.id, digest));
+    }
+
+    fn target_absent(
+        &mut self,
+        now: Moment,
+        mut attempt: Attempt,
+        reason: Reason,
+        out: &mut VecDeque<Command>,
+    ) {
+        let (since, looks) = attempt.absent.unwrap_or((now, 0));
+        attempt.absent = Some((since, looks.saturating_add(1)));
+        if now >= since.after(self.policy.target_wait) {
+            self.counters.actions_failed += 1;
+            let waited = humantime::format_duration(self.policy.target_wait);
+            let message = format!("no target for {waited}: {}", reason.message);
+            self.refused(now, attempt, Reason { message, ..reason }, out);
+            return;
+        }
+        if attempt.said.as_ref() != Some(&reason) {
+            self.say(Fact::TargetAbsent(reason.clone()), out);
+            attempt.said = Some(reason.clone());
+        }
+        let at = now.after(backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1));
+        self.phase = Phase::TargetAbsent { attempt, at, reason };
+    }
+
+    /// An action failed, or its proof did not come.
+    fn failed(
+        &mut self,
+        now: Moment,
+        mut attempt: Attempt,
+        reason: Reason,
+        out: &mut VecDeque<Command>,
+    ) {
+        self.running = None;
+        attempt.absent = None;
+        self.counters.actions_failed += 1;
+        if attempt.number >= self.policy.retry.attempts {
+            self.say(Fact::GaveUp(reason.clone(), attempt.number), out);
+            self.phase = Phase::Failed { attempt, at: None, reason };
+            return;
+        }
+        let at = self.spaced(now.after(backoff::wait_after(attempt.number, self.policy.retry)));
+        self.say(Fact::Retrying(reason.clone(), attempt.number, at.since(now)), out);
+        self.phase = Phase::Backoff { attempt, at, reason };
+    }
+
+    /// Nothing was sent, because it would be wrong or cannot work as things are. Things may
+    /// change without a new digest (a target that is only starting, another pod container), so
+    /// the rule looks again at the pace of the slowest retry; each refusal is said once.
+    fn refused(
+        &mut self,
+        now: Moment,
+        mut attempt: Attempt,
+        reason: Reason,
+        out: &mut VecDeque<Command>,
+    ) {
+        if attempt.said.as_ref() != Some(&reason) {
+            self.say(Fact::Refused(reason.clone()), out);
+            attempt.said = Some(reason.clone());
+        }
+        let at = Some(now.after(self.policy.retry.max));
+        self.phase = Phase::Failed { attempt, at, reason };
+    }
+
+    /// The first moment from `at` on that keeps the minimum interval.
+    fn spaced(&self, at: Moment) -> Moment {
+        self.last_action.map_or(at, |last| at.max(last.after(self.policy.min_interval)))
+    }
+
+    fn say(&self, fact: Fact, out: &mut VecDeque<Command>) {
+        out.push_back(Command::Report(self.id, fact));
+    }
+}

@@ -1,0 +1,322 @@
+//! Plays the files of `tests/scenarios` to the core and compares what it did, line by line.
+//!
+//! A file is a story: its name is a sentence, its comments say what it guards. Each line is a
+//! time and what happens then; `expect` lines say what must hold. Everything the core asked for
+//! is the trace, kept as a snapshot beside it.
+//!
+//! ```text
+//! rule settle=200ms jitter=30s          what differs from a rule without waits
+//! 10s  commit a=2                       new content in volume 0, with a hint
+//! 10s  silently v1 a=2 b=3              new content in volume 1, without one
+//! 12s  expect state=idle acts=1 in-sync=yes
+//! ```
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use podnudge::config::{JitterBy, OnStart};
+use podnudge::core::Policy;
+use podnudge::core::event::{
+    Acted, Alive, Command, Event, Moment, Proof, Reason, UnixTime, VolumeId, Watch,
+};
+use podnudge::core::jitter::Replica;
+use support::world::{self, EPOCH, World};
+
+#[test]
+fn every_scenario_plays_as_written() {
+    let mut files: Vec<_> = fs::read_dir("tests/scenarios")
+        .expect("the folder of scenarios is there")
+        .map(|entry| entry.expect("it can be listed").path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "txt"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 40, "only {} scenarios were found", files.len());
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("scenarios");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    for file in files {
+        let name = file.file_stem().and_then(|name| name.to_str()).expect("names are UTF-8");
+        let trace = play(&file);
+        settings.bind(|| insta::assert_snapshot!(name, trace));
+    }
+}
+
+/// Plays one file and gives its trace.
+fn play(file: &Path) -> String {
+    let text = fs::read_to_string(file).expect("the scenario can be read");
+    let mut stage = Stage { trace: Trace::default(), world: None, policy: world::policy() };
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
+        if !line.is_empty() {
+            let place = format!("{}:{}: {line}", file.display(), number + 1);
+            stage.line(line, &place);
+        }
+    }
+    stage.trace.text
+}
+
+struct Stage {
+    world: Option<World>,
+    policy: Policy,
+    trace: Trace,
+}
+
+impl Stage {
+    fn line(&mut self, line: &str, place: &str) {
+        let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        if first == "rule" {
+            for (key, value) in pairs(rest) {
+                configure(&mut self.policy, &key, &value, place);
+            }
+            return;
+        }
+        let at = Moment(duration(first, place));
+        let rest = rest.trim();
+        let (verb, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let world = self.world.get_or_insert_with(|| start(self.policy.clone()));
+        world.run_until(at);
+        self.trace.add(world);
+        if verb != "expect" {
+            self.trace.note(at, line.split_once(char::is_whitespace).map_or("", |(_, r)| r.trim()));
+        }
+        happen(world, verb, rest.trim(), place);
+        self.trace.add(world);
+    }
+}
+
+fn start(policy: Policy) -> World {
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    World::new(policy, &replica, None)
+}
+
+/// What differs from [`world::policy`].
+fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
+    let time = || duration(value, place);
+    match key {
+        "settle" => policy.settle = time(),
+        "settle-max" => policy.settle_max = time(),
+        "jitter" => policy.jitter.window = time(),
+        "by" => {
+            policy.jitter.by = match value {
+                "pod" => JitterBy::Pod,
+                "ordinal" => JitterBy::Ordinal,
+                "random" => JitterBy::Random,
+                _ => panic!("{place}: by what?"),
+            }
+        }
+        "min-interval" => policy.min_interval = time(),
+        "attempts" => policy.retry.attempts = value.parse().expect(place),
+        "on-start" => {
+            policy.on_start = match value {
+                "never" => OnStart::Never,
+                "always" => OnStart::Always,
+                _ => panic!("{place}: when?"),
+            }
+        }
+        "target-wait" => policy.target_wait = time(),
+        "alive-for" => policy.alive_for = time(),
+        "proof" => policy.proof = value == "yes",
+        "verify-timeout" => policy.verify_timeout = time(),
+        "volumes" => {
+            let count: usize = value.parse().expect(place);
+            let first = policy.volumes[0].clone();
+            policy.volumes = (0..count)
+                .map(|n| {
+                    let mut volume = first.clone();
+                    volume.id = VolumeId(n);
+                    volume
+                })
+                .collect();
+        }
+        _ => panic!("{place}: a rule has no `{key}` here"),
+    }
+}
+
+/// One thing happens to the world, or is expected of it.
+fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
+    let (volume, rest) = volume_of(rest);
+    let reason = || Reason::new(rest);
+    match verb {
+        "start" => {}
+        "restart" => restart(world, rest),
+        "commit" | "silently" => {
+            world.put(volume, Some(pairs(rest).into_iter().collect()));
+            if verb == "commit" {
+                world.tell(Event::Touched(VolumeId(volume)));
+            }
+        }
+        "resync" => {
+            world.put(volume, world.disks[volume].content.clone());
+            world.tell(Event::Touched(VolumeId(volume)));
+        }
+        "touch" => world.tell(Event::Touched(VolumeId(volume))),
+        "touch-all" => world.tell(Event::TouchedAll),
+        "remove" => {
+            world.put(volume, None);
+            world.tell(Event::Touched(VolumeId(volume)));
+        }
+        "missing" => world.put(volume, None),
+        "unreadable" => world.disks[volume].unreadable = Some(reason()),
+        "readable" => world.disks[volume].unreadable = None,
+        "inotify" => world.tell(Event::Watched(VolumeId(volume), Watch::Inotify)),
+        "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
+        "force" => world.tell(Event::Force(None)),
+        "stop" => world.tell(Event::Stop),
+        "act-takes" => world.act_takes = duration(rest, place),
+        "scan-takes" => world.scan_takes = duration(rest, place),
+        "target" => {
+            world.application.started = match rest {
+                "unknown" => None,
+                time => Some(UnixTime(EPOCH + duration(time, place))),
+            }
+        }
+        "act" => {
+            let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+            world.application.acts = match how {
+                "sent" => Acted::Sent("41 (app)".to_owned()),
+                "accepted" => Acted::Accepted("200 OK".to_owned()),
+                "fresh" => Acted::Fresh("41 (app)".to_owned()),
+                "absent" => Acted::Absent(Reason::new(why)),
+                "fails" => Acted::Failed(Reason::new(why)),
+                "refused" => Acted::Refused(Reason::new(why)),
+                _ => panic!("{place}: how does it act?"),
+            };
+        }
+        "verify" => {
+            let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+            let verifies = &mut world.application.verifies;
+            match how {
+                "alive" => verifies.alive = Alive::Yes,
+                "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
+                "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
+                "given" => verifies.proof = Proof::Given,
+                _ => panic!("{place}: what is seen?"),
+            }
+        }
+        "expect" => expect(world, rest, place),
+        _ => panic!("{place}: nobody can `{verb}`"),
+    }
+}
+
+/// podnudge starts anew, with or without its state directory; disk and application stay.
+fn restart(world: &mut World, rest: &str) {
+    let remembered = world.persisted.filter(|_| rest == "with-state-dir");
+    world.restart(remembered);
+}
+
+fn expect(world: &World, rest: &str, place: &str) {
+    let status = world.status();
+    let rule = &status.rules[0];
+    for (key, wanted) in pairs(rest) {
+        let seen = match key.as_str() {
+            "state" => serde_json::to_value(rule.state).unwrap().as_str().unwrap().to_owned(),
+            "in-sync" => yes(rule.in_sync),
+            "ready" => yes(status.ready),
+            "healthy" => yes(status.unhealthy.is_none()),
+            "on-disk-applied" => {
+                yes(rule.digest_on_disk.is_some() && rule.digest_on_disk == rule.digest_applied)
+            }
+            "disk-seen" => yes(rule.digest_on_disk == world.digest_on_disk()),
+            "delivery" => serde_json::to_value(rule.delivery).unwrap().as_str().unwrap().to_owned(),
+            "reason" => rule.reason.as_ref().map_or("none", |_| "given").to_owned(),
+            "next-action" => rule.next_action_at.map_or("none".to_owned(), |at| {
+                humantime::format_duration(at.0 - EPOCH).to_string().replace(' ', "")
+            }),
+            "acts" => world.acts().count().to_string(),
+            "scans" => scans(world).to_string(),
+            "unchanged" => rule.counters.unchanged.to_string(),
+            "fresh" => rule.counters.fresh.to_string(),
+            "cancelled" => rule.counters.cancelled.to_string(),
+            "commits" => rule.counters.commits.to_string(),
+            "missed" => rule.counters.missed_by_watch.to_string(),
+            "failed" => rule.counters.actions_failed.to_string(),
+            "refused" => rule.counters.actions_refused.to_string(),
+            "tripped" => rule.counters.actions_tripped.to_string(),
+            "applied" => rule.counters.actions_applied.to_string(),
+            "stopped" => yes(world.core.is_stopped()),
+            "backend" => rule.volumes[0].backend.to_owned(),
+            _ => panic!("{place}: nobody knows `{key}`"),
+        };
+        assert_eq!(seen, wanted, "{place}: {key}");
+    }
+}
+
+fn scans(world: &World) -> usize {
+    world.log.iter().filter(|(_, command)| matches!(command, Command::Scan(..))).count()
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
+}
+
+/// `v1 rest` names volume 1; without it, volume 0 is meant.
+fn volume_of(rest: &str) -> (usize, &str) {
+    let (first, after) = rest.split_once(' ').unwrap_or((rest, ""));
+    match first.strip_prefix('v').and_then(|number| number.parse().ok()) {
+        Some(volume) => (volume, after.trim()),
+        None => (0, rest),
+    }
+}
+
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pair = |word: &str| {
+        let (key, value) = word.split_once('=').expect("words are key=value");
+        (key.to_owned(), value.to_owned())
+    };
+    text.split_whitespace().map(pair).collect()
+}
+
+fn duration(text: &str, place: &str) -> Duration {
+    humantime::parse_duration(text).unwrap_or_else(|error| panic!("{place}: {text}: {error}"))
+}
+
+/// What happened, for people: digests are numbered in the order of their appearance.
+#[derive(Default)]
+struct Trace {
+    text: String,
+    seen: usize,
+    digests: BTreeMap<String, String>,
+}
+
+impl Trace {
+    fn note(&mut self, at: Moment, what: &str) {
+        writeln!(self.text, "{:>8.3}s  > {what}", at.0.as_secs_f64()).expect("a String takes it");
+    }
+
+    fn add(&mut self, world: &World) {
+        for (at, command) in world.log.iter().skip(self.seen) {
+            let line = match command {
+                Command::Report(_, fact) => format!("{fact:?}"),
+                Command::Act(act) => {
+                    let forced = if act.forced { " forced" } else { "" };
+                    format!("Act #{} for {}{forced}", act.attempt, act.digest)
+                }
+                Command::Persist(_, digest) => format!("Persist {digest}"),
+                command => format!("{command:?}"),
+            };
+            let line = self.named(line);
+            writeln!(self.text, "{:>8.3}s    {line}", at.0.as_secs_f64()).expect("it fits");
+        }
+        self.seen = world.log.len();
+    }
+
+    fn named(&mut self, mut line: String) -> String {
+        let hex: Vec<String> = line
+            .split(|c: char| !c.is_ascii_hexdigit())
+            .filter(|word| word.len() == 64)
+            .map(str::to_owned)
+            .collect();
+        for word in hex {
+            let next = format!("digest-{}", self.digests.len() + 1);
+            let name = self.digests.entry(word.clone()).or_insert(next);
+            line = line.replace(&word, name);
+        }
+        line
+    }
+}

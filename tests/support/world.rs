@@ -1,0 +1,258 @@
+//! A world for one core without threads, files or clocks: a virtual clock, volumes that are maps,
+//! and an application that answers as it is told. Scenarios, properties and the fleet run in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use podnudge::config::{Jitter, JitterBy, OnStart, Retry};
+use podnudge::core::event::{
+    Act, Acted, Alive, Command, Event, Moment, Now, Proof, Reason, RuleId, Scan, UnixTime,
+    Verified, VolumeId, Watch,
+};
+use podnudge::core::jitter::Replica;
+use podnudge::core::status::Status;
+use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
+use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
+use sha2::{Digest as _, Sha256};
+
+/// The wall clock when the monotonic clock is zero.
+pub const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+
+/// One volume as it is on the world's disk.
+#[derive(Debug, Clone, Default)]
+pub struct Disk {
+    /// `None`: nothing is at the path.
+    pub content: Option<BTreeMap<String, String>>,
+    pub generation: u64,
+    pub committed: UnixTime,
+    pub unreadable: Option<Reason>,
+}
+
+/// How the application behaves until told otherwise.
+#[derive(Debug, Clone)]
+pub struct Application {
+    pub acts: Acted,
+    pub verifies: Verified,
+    pub started: Option<UnixTime>,
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub core: Core,
+    pub now: Now,
+    pub disks: Vec<Disk>,
+    pub application: Application,
+    /// How long the answer to a scan or an act takes.
+    pub scan_takes: Duration,
+    pub act_takes: Duration,
+    /// Everything the core asked for, with its time.
+    pub log: Vec<(Moment, Command)>,
+    /// What the state directory holds.
+    pub persisted: Option<Digest>,
+    policy: Policy,
+    replica: Replica,
+    answers: BTreeMap<(Moment, u64), Event>,
+    sequence: u64,
+}
+
+/// A policy with one volume, no waits and an application that survives.
+pub fn policy() -> Policy {
+    Policy {
+        name: "app".to_owned(),
+        action: "signal",
+        volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
+        settle: Duration::ZERO,
+        settle_max: Duration::from_secs(5),
+        jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
+        min_interval: Duration::ZERO,
+        retry: Retry {
+            first: Duration::from_secs(1),
+            max: Duration::from_mins(1),
+            attempts: 10,
+        },
+        on_start: OnStart::IfNewer,
+        target_wait: Duration::from_mins(5),
+        alive_for: Duration::from_secs(1),
+        proof: false,
+        verify_timeout: Duration::from_secs(30),
+    }
+}
+
+impl World {
+    /// A world whose volumes hold `a=1` since before the application started.
+    pub fn new(policy: Policy, replica: &Replica, remembered: Option<Digest>) -> Self {
+        let now = Now { mono: Moment::default(), wall: UnixTime(EPOCH) };
+        let content = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
+        let disk = Disk {
+            content: Some(content),
+            generation: 0,
+            committed: UnixTime(EPOCH - Duration::from_mins(60)),
+            unreadable: None,
+        };
+        let disks = vec![disk; policy.volumes.len()];
+        Self {
+            core: core(&policy, replica, remembered, now),
+            policy,
+            replica: replica.clone(),
+            now,
+            disks,
+            application: Application {
+                acts: Acted::Sent("41 (app)".to_owned()),
+                verifies: Verified { alive: Alive::Yes, proof: Proof::NotAsked },
+                started: Some(UnixTime(EPOCH - Duration::from_mins(1))),
+            },
+            scan_takes: Duration::ZERO,
+            act_takes: Duration::ZERO,
+            log: Vec::new(),
+            persisted: None,
+            answers: BTreeMap::new(),
+            sequence: 0,
+        }
+    }
+
+    /// podnudge was killed and starts anew; disk and application stay as they are.
+    pub fn restart(&mut self, remembered: Option<Digest>) {
+        self.answers.clear();
+        self.core = core(&self.policy, &self.replica, remembered, self.now);
+        self.run_until(self.now.mono);
+    }
+
+    /// Puts a new generation in place, without a hint.
+    pub fn put(&mut self, volume: usize, content: Option<BTreeMap<String, String>>) {
+        let committed = self.now.wall;
+        let disk = &mut self.disks[volume];
+        disk.generation += 1;
+        disk.committed = committed;
+        disk.content = content;
+    }
+
+    /// Tells the core something, and lets everything happen that needs no time.
+    pub fn tell(&mut self, event: Event) {
+        self.core.handle(self.now, event);
+        self.run_until(self.now.mono);
+    }
+
+    /// Lets time pass.
+    pub fn run_until(&mut self, end: Moment) {
+        loop {
+            self.obey();
+            let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
+            let Some(next) = answer.into_iter().chain(self.core.next_wakeup()).min() else { break };
+            if next > end {
+                break;
+            }
+            self.set_clock(next.max(self.now.mono));
+            match self.answers.first_entry() {
+                Some(entry) if entry.key().0 <= self.now.mono => {
+                    let event = entry.remove();
+                    self.core.handle(self.now, event);
+                }
+                _ => self.core.tick(self.now),
+            }
+        }
+        self.set_clock(end);
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.now.mono.after(time));
+    }
+
+    pub fn status(&self) -> Status {
+        self.core.status(self.now)
+    }
+
+    /// The actions that were asked for.
+    pub fn acts(&self) -> impl Iterator<Item = (Moment, Act)> {
+        self.log.iter().filter_map(|(at, command)| match command {
+            Command::Act(act) => Some((*at, *act)),
+            _ => None,
+        })
+    }
+
+    /// The digest of what is on the world's disk, by the same function that the core uses.
+    pub fn digest_on_disk(&self) -> Option<Digest> {
+        let all: Option<Vec<Snapshot>> = self.disks.iter().map(Disk::snapshot).collect();
+        Some(snapshot::digest(all?.iter()))
+    }
+
+    fn set_clock(&mut self, mono: Moment) {
+        self.now = Now { mono, wall: UnixTime(EPOCH + mono.0) };
+    }
+
+    fn answer(&mut self, after: Duration, event: Event) {
+        self.sequence += 1;
+        self.answers.insert((self.now.mono.after(after), self.sequence), event);
+    }
+
+    /// Does what the core asks for.
+    fn obey(&mut self) {
+        let mut commands = VecDeque::new();
+        while let Some(command) = self.core.next_command() {
+            commands.push_back(command);
+        }
+        for command in commands {
+            self.log.push((self.now.mono, command.clone()));
+            match command {
+                Command::Scan(rule, volumes) => {
+                    let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
+                    let scans = volumes.into_iter().map(scan).collect();
+                    self.answer(self.scan_takes, Event::Scanned(rule, scans));
+                }
+                Command::Audit(volumes) => {
+                    for volume in volumes {
+                        let seen = self.disks[volume.0].snapshot().map(|s| s.generation);
+                        self.answer(Duration::ZERO, Event::Audited(volume, seen));
+                    }
+                }
+                Command::Inspect(rule) => {
+                    self.answer(Duration::ZERO, Event::Inspected(rule, self.application.started));
+                }
+                Command::Act(act) => {
+                    let acted = self.application.acts.clone();
+                    self.answer(self.act_takes, Event::Acted(act.rule, acted));
+                }
+                Command::Verify(rule) => {
+                    let verified = self.application.verifies.clone();
+                    self.answer(Duration::ZERO, Event::Verified(rule, verified));
+                }
+                Command::Persist(_, digest) => self.persisted = Some(digest),
+                Command::Report(..) => {}
+            }
+        }
+    }
+}
+
+fn core(policy: &Policy, replica: &Replica, remembered: Option<Digest>, now: Now) -> Core {
+    let remembered = remembered.map(|digest| (RuleId(0), digest)).into_iter().collect();
+    let rounds = Rounds { audit: Duration::from_secs(30), poll: Duration::from_secs(5) };
+    Core::new(vec![policy.clone()], &remembered, replica, rounds, now)
+}
+
+impl Disk {
+    fn scan(&self) -> Scan {
+        match (&self.unreadable, self.snapshot()) {
+            (Some(reason), _) => Scan::Unreadable(reason.clone()),
+            (None, Some(snapshot)) => Scan::Present(snapshot),
+            (None, None) => Scan::Absent,
+        }
+    }
+
+    fn snapshot(&self) -> Option<Snapshot> {
+        let keys = self.content.as_ref()?.iter().map(|(key, value)| {
+            let hash: [u8; 32] = Sha256::digest(value).into();
+            (Key(key.clone().into_bytes()), Digest(hash))
+        });
+        Some(Snapshot {
+            generation: Generation(format!("..generation_{}", self.generation)),
+            committed: self.committed,
+            keys: keys.collect(),
+        })
+    }
+}
+
+/// All volumes of the world are watched by inotify from now on.
+pub fn watched_by_inotify(world: &mut World) {
+    for volume in 0..world.disks.len() {
+        world.tell(Event::Watched(VolumeId(volume), Watch::Inotify));
+    }
+}
