@@ -49,6 +49,9 @@ pub struct World {
     pub log: Vec<(Moment, Command)>,
     /// What the state directory holds.
     pub persisted: Option<Digest>,
+    /// Whether an action was ever asked for before the answer to the one before.
+    pub actions_overlapped: bool,
+    acting: bool,
     policy: Policy,
     replica: Replica,
     answers: BTreeMap<(Moment, u64), Event>,
@@ -78,6 +81,11 @@ pub fn policy() -> Policy {
     }
 }
 
+/// The same with the usual settling.
+pub fn policy_settling() -> Policy {
+    Policy { settle: Duration::from_millis(200), ..policy() }
+}
+
 impl World {
     /// A world whose volumes hold `a=1` since before the application started.
     pub fn new(policy: Policy, replica: &Replica, remembered: Option<Digest>) -> Self {
@@ -105,6 +113,8 @@ impl World {
             act_takes: Duration::ZERO,
             log: Vec::new(),
             persisted: None,
+            actions_overlapped: false,
+            acting: false,
             answers: BTreeMap::new(),
             sequence: 0,
         }
@@ -113,6 +123,7 @@ impl World {
     /// podnudge was killed and starts anew; disk and application stay as they are.
     pub fn restart(&mut self, remembered: Option<Digest>) {
         self.answers.clear();
+        self.acting = false;
         self.core = core(&self.policy, &self.replica, remembered, self.now);
         self.run_until(self.now.mono);
     }
@@ -145,6 +156,7 @@ impl World {
             match self.answers.first_entry() {
                 Some(entry) if entry.key().0 <= self.now.mono => {
                     let event = entry.remove();
+                    self.acting &= !matches!(event, Event::Acted(..));
                     self.core.handle(self.now, event);
                 }
                 _ => self.core.tick(self.now),
@@ -208,6 +220,8 @@ impl World {
                     self.answer(Duration::ZERO, Event::Inspected(rule, self.application.started));
                 }
                 Command::Act(act) => {
+                    self.actions_overlapped |= self.acting;
+                    self.acting = true;
                     let acted = self.application.acts.clone();
                     self.answer(self.act_takes, Event::Acted(act.rule, acted));
                 }

@@ -1,0 +1,167 @@
+//! 500 replicas of one rule, one edit, a modelled kubelet: how the actions are spread.
+//!
+//! The kubelet's delay is drawn from a generator whose seed is `PODNUDGE_FLEET_SEED` or a fixed
+//! number; a failure prints it.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use podnudge::config::{Jitter, JitterBy};
+use podnudge::core::event::{Event, Moment, VolumeId};
+use podnudge::core::jitter::Replica;
+use support::world::{self, World};
+
+const REPLICAS: u32 = 500;
+const WINDOW: Duration = Duration::from_secs(60);
+const EDIT: Duration = Duration::from_secs(100);
+
+/// How long after the edit each kubelet swaps the volume.
+#[derive(Clone, Copy)]
+enum Kubelet {
+    /// Each pod is synchronised every 60 to 90 s, at its own time.
+    Resync,
+    /// All pods were poked (an annotation), or all kubelets restarted: all at once.
+    Poke,
+}
+
+/// A small generator (SplitMix64), so that a seed gives the same fleet everywhere.
+struct Random(u64);
+
+impl Random {
+    fn from_environment() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the seed is this test's only input")]
+        let seed = std::env::var("PODNUDGE_FLEET_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or(20_261_121);
+        println!("PODNUDGE_FLEET_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, limit: Duration) -> Duration {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        Duration::from_nanos(z % u64::try_from(limit.as_nanos()).expect("a limit of hours fits"))
+    }
+}
+
+/// Plays one edit on all replicas and gives the times of their actions, sorted.
+fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
+    let mut random = Random::from_environment();
+    let mut actions: Vec<Duration> = (0..REPLICAS)
+        .map(|n| {
+            let identity = format!("web-{n}");
+            let replica = Replica { identity, ordinal: Some(n), seed: u64::from(n) };
+            let mut policy = world::policy_settling();
+            policy.jitter = Jitter { window: WINDOW, by };
+            let delay = match kubelet {
+                Kubelet::Resync => random.below(Duration::from_secs(90)),
+                Kubelet::Poke => random.below(Duration::from_millis(100)),
+            };
+            one_edit(World::new(policy, &replica, None), EDIT + delay)
+        })
+        .collect();
+    actions.sort();
+    actions
+}
+
+/// The time of the one action that an edit at `at` causes.
+fn one_edit(mut world: World, at: Duration) -> Duration {
+    world::watched_by_inotify(&mut world);
+    world.run_until(Moment(at));
+    world.put(0, Some(BTreeMap::from([("a".to_owned(), "2".to_owned())])));
+    world.tell(Event::Touched(VolumeId(0)));
+    world.run_for(Duration::from_mins(5));
+    assert!(!world.actions_overlapped);
+    let status = world.status();
+    assert!(status.rules[0].in_sync);
+    let acts: Vec<_> = world.acts().collect();
+    assert_eq!(acts.len(), 1, "one edit is one action");
+    acts[0].0.0
+}
+
+/// The largest number of actions within any `span`.
+fn busiest(actions: &[Duration], span: Duration) -> usize {
+    let within = |start: &Duration| {
+        actions.iter().filter(|at| **at >= *start && **at < *start + span).count()
+    };
+    actions.iter().map(within).max().unwrap_or(0)
+}
+
+/// Every tenth of the window has its share: at least half, at most twice the mean.
+fn assert_even(actions: &[Duration], start: Duration) {
+    let mut tenths = [0usize; 10];
+    for at in actions {
+        let place = (*at - start).as_secs_f64() / WINDOW.as_secs_f64() * 10.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10")]
+        let place = (place as usize).min(9);
+        tenths[place] += 1;
+    }
+    let mean = REPLICAS as usize / 10;
+    assert!(tenths.iter().all(|n| (mean / 2..=mean * 2).contains(n)), "uneven: {tenths:?}");
+}
+
+#[test]
+fn after_a_poke_the_jitter_alone_spreads_the_replicas_over_its_window() {
+    for by in [JitterBy::Pod, JitterBy::Random] {
+        let actions = fleet(by, Kubelet::Poke);
+        let first = actions[0];
+        let last = actions[actions.len() - 1];
+        assert!(first >= EDIT && last < EDIT + WINDOW + Duration::from_millis(301));
+        assert_even(&actions, EDIT);
+        // 500 over 60 s are 8.3 a second; by chance a second holds some more, never all.
+        let busiest = busiest(&actions, Duration::from_secs(1));
+        assert!(busiest <= 30, "{busiest} actions within one second, {by:?}");
+    }
+}
+
+#[test]
+fn ordinals_are_disjoint_and_as_even_as_a_ruler() {
+    let actions = fleet(JitterBy::Ordinal, Kubelet::Poke);
+    assert_even(&actions, EDIT);
+    // 500 places in a window of 60 s, one each 0.117 s at the closest (60 s / 512), give or take
+    // the kubelets' 0.1 s.
+    let busiest = busiest(&actions, Duration::from_secs(1));
+    assert!((8..=11).contains(&busiest), "{busiest} actions within one second");
+}
+
+#[test]
+fn without_jitter_a_poke_makes_all_replicas_act_together() {
+    // The reason for jitter, kept as a test so that the others are known to measure something.
+    let mut random = Random::from_environment();
+    let mut together = (0..REPLICAS).map(|n| {
+        let replica = Replica { identity: format!("web-{n}"), ordinal: Some(n), seed: 0 };
+        let delay = random.below(Duration::from_millis(100));
+        one_edit(World::new(world::policy_settling(), &replica, None), EDIT + delay)
+    });
+    assert!(together.all(|at| at < EDIT + Duration::from_millis(301)));
+}
+
+#[test]
+fn the_kubelets_own_spread_and_the_jitter_add_up() {
+    let actions = fleet(JitterBy::Pod, Kubelet::Resync);
+    let last = actions[actions.len() - 1];
+    assert!(last > EDIT + Duration::from_secs(90) && last < EDIT + Duration::from_secs(151));
+    assert!(busiest(&actions, Duration::from_secs(1)) <= 20);
+}
+
+#[test]
+fn the_order_of_the_pods_changes_with_each_edit() {
+    let place = |content: &str, pod: u32| {
+        let identity = format!("web-{pod}");
+        let replica = Replica { identity, ordinal: None, seed: 0 };
+        let mut policy = world::policy();
+        policy.jitter = Jitter { window: WINDOW, by: JitterBy::Pod };
+        let mut world = World::new(policy, &replica, None);
+        world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
+        world.tell(Event::Touched(VolumeId(0)));
+        world.status().rules[0].next_action_at.expect("it waits")
+    };
+    let first = |content: &str| (0..20).min_by_key(|pod| place(content, *pod));
+    let firsts: std::collections::BTreeSet<_> =
+        (0..20).map(|n| first(&format!("edit {n}"))).collect();
+    assert!(firsts.len() > 5, "the same few pods are always first: {firsts:?}");
+}

@@ -1,0 +1,305 @@
+//! What must hold for every sequence of events and times, and not only for the stories in
+//! `tests/scenarios`.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use podnudge::config::{Jitter, JitterBy};
+use podnudge::core::event::{
+    Acted, Alive, Command, Event, Proof, Reason, VolumeId,
+};
+use podnudge::core::jitter::Replica;
+use podnudge::core::status::State;
+use podnudge::core::{Policy, PolicyVolume};
+use proptest::prelude::*;
+use support::world::{self, World};
+
+/// One thing that can happen to a rule with two volumes.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A volume gets one of four contents; the hint comes, is doubled, or is lost.
+    Commit { volume: usize, content: u8, hints: u8 },
+    Touch { volume: usize },
+    Remove { volume: usize },
+    Unreadable { volume: usize },
+    Readable { volume: usize },
+    Application(Behaviour),
+    Force,
+    Wait { millis: u64 },
+}
+
+/// How the application answers from now on.
+#[derive(Debug, Clone, Copy)]
+enum Behaviour {
+    Takes,
+    AnswersLate,
+    Fails,
+    Refuses,
+    IsAbsent,
+    Dies,
+    GivesNoProof,
+}
+
+fn behaviour() -> impl Strategy<Value = Behaviour> {
+    prop_oneof![
+        3 => Just(Behaviour::Takes),
+        1 => Just(Behaviour::AnswersLate),
+        1 => Just(Behaviour::Fails),
+        1 => Just(Behaviour::Refuses),
+        1 => Just(Behaviour::IsAbsent),
+        1 => Just(Behaviour::Dies),
+        1 => Just(Behaviour::GivesNoProof),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..2usize, 0..4u8, 0..3u8)
+            .prop_map(|(volume, content, hints)| Step::Commit { volume, content, hints }),
+        2 => (0..2usize).prop_map(|volume| Step::Touch { volume }),
+        1 => (0..2usize).prop_map(|volume| Step::Remove { volume }),
+        1 => (0..2usize).prop_map(|volume| Step::Unreadable { volume }),
+        2 => (0..2usize).prop_map(|volume| Step::Readable { volume }),
+        3 => behaviour().prop_map(Step::Application),
+        1 => Just(Step::Force),
+        8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
+    ]
+}
+
+fn policy_strategy() -> impl Strategy<Value = Policy> {
+    (0..500u64, 0..2u64, 0..10u64, 0..5u64, any::<bool>(), 1..5u32).prop_map(
+        |(settle, jitter, interval, alive, proof, attempts)| {
+            let mut policy = world::policy();
+            let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
+            policy.volumes = (0..2).map(volume).collect();
+            policy.settle = Duration::from_millis(settle);
+            policy.settle_max = Duration::from_secs(2);
+            policy.jitter =
+                Jitter { window: Duration::from_secs(jitter * 10), by: JitterBy::Random };
+            policy.min_interval = Duration::from_secs(interval);
+            policy.alive_for = Duration::from_secs(alive);
+            policy.proof = proof;
+            policy.retry.attempts = attempts;
+            policy
+        },
+    )
+}
+
+fn behave(world: &mut World, behaviour: Behaviour) {
+    let reason = Reason::new("as told");
+    world.act_takes = Duration::from_millis(1);
+    let (acts, alive, proof) = match behaviour {
+        Behaviour::Takes => (sent(), Alive::Yes, Proof::Given),
+        Behaviour::AnswersLate => {
+            world.act_takes = Duration::from_secs(3);
+            (sent(), Alive::Yes, Proof::Given)
+        }
+        Behaviour::Fails => (Acted::Failed(reason), Alive::Yes, Proof::Given),
+        Behaviour::Refuses => (Acted::Refused(reason), Alive::Yes, Proof::Given),
+        Behaviour::IsAbsent => (Acted::Absent(reason), Alive::Yes, Proof::Given),
+        Behaviour::Dies => (sent(), Alive::Gone(reason), Proof::Given),
+        Behaviour::GivesNoProof => (sent(), Alive::Yes, Proof::Pending(reason)),
+    };
+    world.application.acts = acts;
+    world.application.verifies.alive = alive;
+    world.application.verifies.proof = proof;
+}
+
+fn sent() -> Acted {
+    Acted::Sent("41 (app)".to_owned())
+}
+
+fn apply(world: &mut World, step: &Step) {
+    match step {
+        Step::Commit { volume, content, hints } => {
+            let content = BTreeMap::from([("key".to_owned(), content.to_string())]);
+            world.put(*volume, Some(content));
+            for _ in 0..*hints {
+                world.tell(Event::Touched(VolumeId(*volume)));
+            }
+        }
+        Step::Touch { volume } => world.tell(Event::Touched(VolumeId(*volume))),
+        Step::Remove { volume } => {
+            world.put(*volume, None);
+            world.tell(Event::Touched(VolumeId(*volume)));
+        }
+        Step::Unreadable { volume } => {
+            world.disks[*volume].unreadable = Some(Reason::new("permission denied"));
+        }
+        Step::Readable { volume } => world.disks[*volume].unreadable = None,
+        Step::Application(behaviour) => behave(world, *behaviour),
+        Step::Force => world.tell(Event::Force(None)),
+        Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
+    }
+}
+
+fn play(policy: Policy, steps: &[Step]) -> World {
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    let mut world = World::new(policy, &replica, None);
+    behave(&mut world, Behaviour::Takes);
+    for step in steps {
+        apply(&mut world, step);
+    }
+    world
+}
+
+/// Everything is well again, and time passes: long enough for an audit, a settle, a jitter and
+/// the slowest retry.
+fn calm_down(world: &mut World) {
+    behave(world, Behaviour::Takes);
+    for volume in 0..world.disks.len() {
+        world.disks[volume].unreadable = None;
+        if world.disks[volume].content.is_none() {
+            let content = BTreeMap::from([("key".to_owned(), "back".to_owned())]);
+            world.put(volume, Some(content));
+        }
+    }
+    world.run_for(Duration::from_mins(3));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Level-triggered: whatever happened, once things are well the final content is applied,
+    /// with or without hints. A rule that gave up or tripped on exactly this content stays so
+    /// until a newer one or a force.
+    #[test]
+    fn the_final_content_is_applied_after_quiet(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut world = play(policy, &steps);
+        calm_down(&mut world);
+        let status = world.status();
+        let rule = &status.rules[0];
+        prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
+        match rule.state {
+            State::Idle => prop_assert!(rule.in_sync),
+            State::Tripped | State::Failed => {
+                prop_assert!(!rule.in_sync);
+                world.tell(Event::Force(None));
+                world.run_for(Duration::from_mins(1));
+                prop_assert!(world.status().rules[0].in_sync);
+            }
+            state => prop_assert!(false, "{:?} is no place to rest", state),
+        }
+    }
+
+    /// The next action begins only after the answers to the one before.
+    #[test]
+    fn never_two_actions_in_flight(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut world = play(policy, &steps);
+        calm_down(&mut world);
+        prop_assert!(!world.actions_overlapped);
+    }
+
+    /// Between two forces, a digest that was applied is not acted on again before another one.
+    #[test]
+    fn no_action_for_what_the_application_runs(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut world = play(policy, &steps);
+        calm_down(&mut world);
+        let mut applied = None;
+        for (_, command) in &world.log {
+            match command {
+                Command::Persist(_, digest) => applied = Some(*digest),
+                Command::Act(act) if !act.forced => {
+                    prop_assert_ne!(Some(act.digest), applied);
+                    applied = None;
+                }
+                Command::Act(_) => applied = None,
+                _ => {}
+            }
+        }
+    }
+
+    /// An application that takes everything is acted on at most once per commit.
+    #[test]
+    fn never_more_actions_than_commits(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let quiet = |step: &&Step| {
+            !matches!(step, Step::Application(_) | Step::Force | Step::Remove { .. })
+        };
+        let steps: Vec<Step> = steps.iter().filter(quiet).cloned().collect();
+        let commits = steps.iter().filter(|step| matches!(step, Step::Commit { .. })).count();
+        let mut world = play(policy, &steps);
+        calm_down(&mut world);
+        prop_assert!(world.acts().count() <= commits);
+    }
+
+    /// Hints decide when, not what: with all of them doubled or lost, the same content ends up
+    /// applied.
+    #[test]
+    fn hints_do_not_change_where_it_ends(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..40),
+        hints in 0..3u8,
+    ) {
+        let mut steps: Vec<Step> = steps
+            .into_iter()
+            .filter(|step| !matches!(step, Step::Application(_) | Step::Force))
+            .collect();
+        let mut as_drawn = play(policy.clone(), &steps);
+        for step in &mut steps {
+            if let Step::Commit { hints: drawn, .. } = step {
+                *drawn = hints;
+            }
+        }
+        let mut otherwise = play(policy, &steps);
+        calm_down(&mut as_drawn);
+        calm_down(&mut otherwise);
+        let (one, other) = (as_drawn.status(), otherwise.status());
+        prop_assert!(one.rules[0].in_sync && other.rules[0].in_sync);
+        prop_assert_eq!(one.rules[0].digest_on_disk, other.rules[0].digest_on_disk);
+    }
+
+    /// After a stop nothing new begins, and podnudge ends as soon as nothing runs.
+    #[test]
+    fn a_stopped_core_rests(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut world = play(policy, &steps);
+        let before = world.acts().count();
+        world.tell(Event::Stop);
+        calm_down(&mut world);
+        prop_assert!(world.core.is_stopped());
+        prop_assert_eq!(world.core.next_wakeup(), None);
+        prop_assert_eq!(world.acts().count(), before);
+    }
+
+    /// Killed at any time and started again, with and without a memory of what was applied: the
+    /// final content is applied all the same.
+    #[test]
+    fn a_restart_at_any_time_loses_nothing(
+        policy in policy_strategy(),
+        before in prop::collection::vec(step(), 0..20),
+        down in prop::collection::vec(step(), 0..5),
+        with_state_dir in any::<bool>(),
+    ) {
+        let mut world = play(policy, &before);
+        let remembered = world.persisted.filter(|_| with_state_dir);
+        for step in &down {
+            if let Step::Commit { volume, content, .. } = step {
+                let content = BTreeMap::from([("key".to_owned(), content.to_string())]);
+                world.put(*volume, Some(content));
+            }
+        }
+        behave(&mut world, Behaviour::Takes);
+        world.restart(remembered);
+        calm_down(&mut world);
+        let status = world.status();
+        let rule = &status.rules[0];
+        prop_assert!(rule.in_sync, "{:?}", rule);
+        prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
+    }
+}
