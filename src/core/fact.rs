@@ -33,8 +33,6 @@ pub enum Fact {
     Cancelled(Digest),
     /// A person asked for the action.
     Forced,
-    /// An action begins.
-    Acting(Digest, u32),
     /// The signal was delivered to this process.
     Sent(Digest, String),
     /// The application answered that it accepts.

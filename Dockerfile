@@ -1,0 +1,16 @@
+# syntax=docker/dockerfile:1
+# One static binary in an empty image: no shell, no package, nothing for a scanner to find.
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
+COPY src ./src
+# With a target given, only the program itself is linked statically, not the build scripts.
+RUN target="$(uname -m)-unknown-linux-gnu" \
+ && RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --release --target "$target" --bin podnudge \
+ && install -D "target/$target/release/podnudge" /image/podnudge
+
+FROM scratch
+COPY --from=build /image/podnudge /podnudge
+# A uid of its own: inotify instances are counted per uid and node.
+USER 65532:65532
+ENTRYPOINT ["/podnudge"]

@@ -1,0 +1,139 @@
+//! What the core asks to be done to the application: find out when it started, act, and look
+//! whether it took.
+//!
+//! Reads `/proc` and the files that a request names; signals the target or sends it a request.
+//! Reading `/proc` happens right here, on the loop's thread: a pod has few processes, and a hop
+//! to another thread would cost more than the reading.
+
+use std::time::Duration;
+
+use crate::action::http;
+use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
+use crate::core::event::{Act, Acted, Alive, Proof, Reason, UnixTime, Verified};
+use crate::process::signal::{self, SendError};
+use crate::process::{self, Chosen, Identity, Refusal};
+use crate::verify;
+
+/// File times come from a coarse clock and start times are counted in ticks: each may be up to
+/// 10 ms early. Only what is further apart than both together is certain.
+const CLOCK_MARGIN: Duration = Duration::from_millis(20);
+
+/// What is remembered from an action until its verification.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InFlight {
+    /// The processes that were acted on.
+    processes: Vec<Identity>,
+    /// The number that the proof wants to see growing, before the action.
+    before: Option<f64>,
+}
+
+/// When the rule's target started, at the latest; of several, the first. `None` if it cannot be
+/// told, be it that there is none, or several, or that the process namespace is not shared.
+pub(crate) fn inspect(rule: &Rule) -> Option<UnixTime> {
+    let chosen = process::find(&rule.target, &rule.watch).ok()?;
+    let started = chosen.iter().map(|target| target.started).min()?;
+    Some(UnixTime(started.0 + CLOCK_MARGIN))
+}
+
+/// Does the rule's action once.
+pub(crate) async fn act(rule: &Rule, act: Act) -> (Acted, InFlight) {
+    match try_to_act(rule, act).await {
+        Ok(done) => done,
+        Err(acted) => (acted, InFlight::default()),
+    }
+}
+
+/// `Err` is an outcome that needs no verification.
+async fn try_to_act(rule: &Rule, act: Act) -> Result<(Acted, InFlight), Acted> {
+    let targets = match (&rule.action, &rule.target.by) {
+        // A request needs no process; one that is named is waited for and watched.
+        (Action::Http(_), TargetBy::Mount) => Vec::new(),
+        _ => process::find(&rule.target, &rule.watch).map_err(refusal)?,
+    };
+    if !act.forced && is_fresh(&targets, act.committed) {
+        return Err(Acted::Fresh(names(&targets)));
+    }
+    let before = match &rule.verify.proof {
+        Some(proof) => verify::before(proof).await.map_err(Acted::Absent)?,
+        None => None,
+    };
+    let acted = match &rule.action {
+        Action::Signal(action) => send_signal(*action, &targets)?,
+        Action::Http(action) => send_request(action).await?,
+    };
+    let processes = targets.iter().map(|target| target.identity).collect();
+    Ok((acted, InFlight { processes, before }))
+}
+
+fn is_fresh(targets: &[Chosen], committed: UnixTime) -> bool {
+    let after_commit = |target: &Chosen| target.started.since(committed) > CLOCK_MARGIN;
+    !targets.is_empty() && targets.iter().all(after_commit)
+}
+
+fn send_signal(action: SignalAction, targets: &[Chosen]) -> Result<Acted, Acted> {
+    let mut sent = Vec::new();
+    let mut problem = None;
+    for target in targets {
+        match signal::send(target, action) {
+            Ok(()) => sent.push(target),
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    match problem {
+        None => Ok(Acted::Sent(names(sent))),
+        // Some have it and some do not: only another attempt can make them equal.
+        Some(error) if !sent.is_empty() => Err(Acted::Failed(error.reason())),
+        Some(error) => Err(not_sent(&error)),
+    }
+}
+
+/// Nothing was sent at all.
+fn not_sent(error: &SendError) -> Acted {
+    match error {
+        SendError::Gone(reason) | SendError::Starting(reason) => Acted::Absent(reason.clone()),
+        SendError::Refused(reason) => Acted::Refused(reason.clone()),
+        SendError::Failed(reason) => Acted::Failed(reason.clone()),
+    }
+}
+
+async fn send_request(action: &HttpAction) -> Result<Acted, Acted> {
+    match http::send(action).await {
+        accepted @ Acted::Accepted(_) => Ok(accepted),
+        other => Err(other),
+    }
+}
+
+fn refusal(refusal: Refusal) -> Acted {
+    if refusal.absent() {
+        Acted::Absent(refusal.reason())
+    } else {
+        Acted::Refused(refusal.reason())
+    }
+}
+
+fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
+    let names: Vec<&str> = targets.into_iter().map(|target| target.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// Looks once whether the application took it.
+pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
+    let alive = survival(&in_flight.processes);
+    let proof = match &rule.verify.proof {
+        Some(request) if !matches!(alive, Alive::Gone(_)) => match verify::probe(request).await {
+            Ok(seen) => verify::judge(request, in_flight.before, &seen),
+            Err(reason) => Proof::Pending(reason),
+        },
+        _ => Proof::NotAsked,
+    };
+    Verified { alive, proof }
+}
+
+fn survival(processes: &[Identity]) -> Alive {
+    let gone: Option<Reason> = processes.iter().find_map(|one| process::alive(one).err());
+    match gone {
+        Some(reason) => Alive::Gone(reason),
+        None if processes.is_empty() => Alive::Unknown,
+        None => Alive::Yes,
+    }
+}

@@ -1,0 +1,99 @@
+//! How a path is mounted, from `/proc/PID/mountinfo` (proc(5)): which file system and which part
+//! of it a path shows. Tells subPath mounts, which never change, and lets `process` find who else
+//! mounts a volume.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use crate::core::event::Reason;
+
+/// One line of mountinfo, as far as it is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Major and minor number of the file system.
+    pub device: (u32, u32),
+    /// The part of the file system that is shown.
+    pub root: PathBuf,
+    /// Where it is shown.
+    pub mount_point: PathBuf,
+    /// `tmpfs`, `ext4`, `overlay`, …
+    pub fs_type: String,
+}
+
+impl Mount {
+    /// Whether the mount shows one generation of a kubelet volume, or a part of it, instead of
+    /// the volume: the mark of a subPath. The kernel shows a root that is gone as `//deleted`.
+    #[must_use]
+    pub fn is_subpath(&self) -> bool {
+        let generation = |part: Component<'_>| match part {
+            Component::Normal(name) => is_generation_name(name.as_bytes()),
+            _ => false,
+        };
+        self.root.components().any(generation) || self.root.as_os_str().as_bytes().ends_with(b"//deleted")
+    }
+}
+
+/// Whether a name is that of a kubelet's timestamped directory, `..2006_01_02_15_04_05.123`.
+pub(crate) fn is_generation_name(name: &[u8]) -> bool {
+    name.strip_prefix(b"..").is_some_and(|rest| {
+        rest.iter().filter(|byte| **byte == b'_').count() >= 5
+            && rest.first().is_some_and(u8::is_ascii_digit)
+    })
+}
+
+/// The mounts of a mountinfo file, in its order. Lines that do not follow proc(5) are left out.
+#[must_use]
+pub fn parse(text: &[u8]) -> Vec<Mount> {
+    text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+}
+
+/// The mount that shows `path`: the longest mount point that contains it, the last of equals.
+#[must_use]
+pub fn containing<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    let depth = |mount: &&Mount| mount.mount_point.components().count();
+    mounts.iter().filter(|mount| path.starts_with(&mount.mount_point)).max_by_key(depth)
+}
+
+/// Says so if a watched path is a subPath mount: it will never change.
+#[must_use]
+pub fn subpath(path: &Path) -> Option<Reason> {
+    let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
+    let mount = containing(path, &mounts)?;
+    mount.is_subpath().then(|| {
+        let (path, mount_point) = (path.display(), mount.mount_point.display());
+        Reason::new(format!("`{path}` is mounted with subPath, so it never changes: `{mount_point}`"))
+            .hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there")
+    })
+}
+
+/// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let (major, minor) = device.split_once(':')?;
+    let root = unescape(fields.next()?);
+    let mount_point = unescape(fields.next()?);
+    let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
+    Some(Mount {
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        root,
+        mount_point,
+        fs_type: String::from_utf8_lossy(fs_type).into_owned(),
+    })
+}
+
+/// Space, tab, newline and backslash are written as three octal digits.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.first_chunk::<3>().filter(|_| *first == b'\\').and_then(|digits| {
+            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+        });
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}

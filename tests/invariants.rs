@@ -1,0 +1,101 @@
+//! Reads the source and holds it to the invariants of ARCHITECTURE.md.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules that decide with values only.
+const PURE: [&str; 8] = [
+    "src/core",
+    "src/config/raw.rs",
+    "src/config/validate.rs",
+    "src/config/types.rs",
+    "src/volume/snapshot.rs",
+    "src/process/select.rs",
+    "src/admin/metrics.rs",
+    "src/admin/table.rs",
+];
+
+#[test]
+fn pure_modules_do_no_io_and_read_no_clock() {
+    let io = ["tokio::", "std::fs", "std::net", "std::env", "reqwest::Client", "notify::", "::now("];
+    for file in PURE.iter().flat_map(|place| sources(Path::new(place))) {
+        forbid(&file, &io);
+    }
+}
+
+#[test]
+fn only_the_loop_spawns_and_selects() {
+    for file in sources(Path::new("src")).filter(|file| !file.ends_with("src/run.rs")) {
+        forbid(&file, &["spawn(", "spawn_blocking(", "select!"]);
+    }
+}
+
+#[test]
+fn only_main_prints_and_exits() {
+    for file in sources(Path::new("src")).filter(|file| !file.ends_with("src/main.rs")) {
+        forbid(&file, &["println!(", "print!(", "eprintln!(", "process::exit(", "ExitCode"]);
+    }
+}
+
+#[test]
+fn only_the_watch_names_notify() {
+    for file in sources(Path::new("src")).filter(|file| !file.ends_with("src/volume/watch.rs")) {
+        forbid(&file, &["notify::{", "use notify::", "RecommendedWatcher", "INotifyWatcher"]);
+    }
+}
+
+#[test]
+fn only_one_file_signals_other_processes() {
+    for file in sources(Path::new("src")).filter(|file| !file.ends_with("src/process/signal.rs")) {
+        forbid(&file, &["pidfd_send_signal", "signal::kill(", "kill_process("]);
+    }
+}
+
+#[test]
+fn files_can_be_read_in_one_go() {
+    for file in sources(Path::new("src")) {
+        let lines = code(&file).lines().count();
+        assert!(lines <= 400, "{} has {lines} lines without its tests", file.display());
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    for file in sources(Path::new("src")) {
+        let text = fs::read_to_string(&file).expect("a source file can be read");
+        assert!(text.starts_with("//! "), "{} does not say what it is for", file.display());
+    }
+}
+
+fn forbid(file: &Path, words: &[&str]) {
+    for (number, line) in code(file).lines().enumerate() {
+        if line.trim_start().starts_with("//") {
+            continue;
+        }
+        for word in words {
+            assert!(!line.contains(word), "{}:{}: `{word}`", file.display(), number + 1);
+        }
+    }
+}
+
+/// The text of a source file without its unit tests.
+fn code(file: &Path) -> String {
+    let text = fs::read_to_string(file).expect("a source file can be read");
+    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+}
+
+/// All source files below a place, or the file itself.
+fn sources(place: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let mut files = Vec::new();
+    let mut places = vec![place.to_owned()];
+    while let Some(place) = places.pop() {
+        if place.is_dir() {
+            let entries = fs::read_dir(&place).expect("a source folder can be listed");
+            places.extend(entries.map(|entry| entry.expect("it can be listed").path()));
+        } else {
+            assert!(place.is_file(), "{} is named here and is not there", place.display());
+            files.push(place);
+        }
+    }
+    files.into_iter()
+}
