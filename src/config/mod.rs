@@ -3,11 +3,48 @@
 //!
 //! Three levels, from the outside in: `raw.rs` mirrors the TOML file and the flags one to one,
 //! `validate.rs` turns it into the types below and collects every problem on the way, and the
-//! rest of the program sees only these types.
+//! rest of the program sees only these types. `effective.rs` writes them as a file again. All of
+//! this is pure; `load.rs` does the reading.
+
+mod effective;
+mod load;
+mod problem;
+mod raw;
+mod request;
+mod table;
+mod types;
+mod validate;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+pub use effective::effective;
+pub use load::{LoadError, load};
+pub(crate) use problem::nearest;
+pub use problem::{At, Problem, Problems};
+pub use raw::{Override, Overrides};
+pub(crate) use types::url;
+
+/// Makes the configuration from the file's text (empty without one) and from what goes before
+/// it. `bundle` is the system's CA bundle, for https without `ca-file`. Pure.
+///
+/// # Errors
+///
+/// All problems at once.
+pub fn parse(
+    file_name: &str,
+    text: &str,
+    overrides: &Overrides,
+    bundle: Option<&Path>,
+) -> Result<(Config, Vec<Problem>), Problems> {
+    let report = problem::Report::new(file_name, text);
+    let config = raw::read(text, &report).and_then(|mut root| {
+        raw::overlay(&mut root, overrides, &report);
+        validate::config(table::Table::root(root, &report), bundle)
+    });
+    report.judge(config)
+}
 
 /// The whole effective configuration.
 #[derive(Debug, Clone)]
@@ -147,7 +184,7 @@ pub struct Jitter {
 pub enum JitterBy {
     /// The pod's identity and the digest: another order for each change.
     Pod,
-    /// The StatefulSet ordinal at the end of the pod's name.
+    /// The `StatefulSet` ordinal at the end of the pod's name.
     Ordinal,
     /// A random number.
     Random,

@@ -1,0 +1,208 @@
+//! The command line and the environment: what they mean, and the help that tells of them. Pure:
+//! both are arguments.
+//!
+//! One table, [`help::SETTINGS`], says for each option its environment variable (`PODNUDGE_` and
+//! its name in capitals), its place in the configuration file, and its help. The values stay
+//! text: `config` parses them exactly as it parses the file's.
+
+mod help;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use clap::error::ErrorKind;
+
+use help::{QUICK_START, SETTINGS, Setting, command};
+
+use crate::config::{At, Override, Overrides, Problem, nearest};
+use crate::exit::Exit;
+
+/// What the command line asks for.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Watch and act.
+    Run(Run),
+    /// Print the effective configuration, or what is wrong with it.
+    Check(Run),
+    /// Ask a running podnudge.
+    Status(Status),
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// What goes before the file.
+    pub overrides: Overrides,
+    /// What should be looked at, such as a variable whose name is nearly known.
+    pub warnings: Vec<Problem>,
+}
+
+/// `podnudge status`.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Print the JSON as it comes instead of a table.
+    pub json: bool,
+    /// The admin listener, without a path.
+    pub url: reqwest::Url,
+}
+
+/// Nothing to do but print this and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Ends with a line feed.
+    pub text: String,
+    /// Where it is printed.
+    pub stream: Stream,
+    /// The exit code.
+    pub exit: Exit,
+}
+
+/// Where something is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What the arguments (the program's name first) and the environment ask for.
+///
+/// # Errors
+///
+/// If there is nothing to do but print: help, the version, or what is wrong.
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Command, Stop> {
+    let matches = command().try_get_matches_from(arguments).map_err(|error| stop(&error))?;
+    let environment = podnudge_variables(environment);
+    match matches.subcommand() {
+        Some(("status", matches)) => status(matches).map(Command::Status),
+        Some(("check", matches)) => run(matches, &environment).map(Command::Check),
+        Some((_, matches)) => run(matches, &environment).map(Command::Run),
+        None => run(&matches, &environment).map(Command::Run),
+    }
+}
+
+fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
+    let given = |name: &'static str| -> Option<(At, Vec<OsString>)> {
+        if let Some(values) = matches.get_many::<OsString>(name) {
+            return Some((At::Option(format!("--{name}")), values.cloned().collect()));
+        }
+        let variable = variable(name);
+        let value = environment.get(&variable)?;
+        Some((At::Environment(variable), vec![value.clone()]))
+    };
+    let file = matches.try_get_one::<OsString>("file").ok().flatten();
+    let config = file.cloned().or_else(|| given("config")?.1.pop()).map(PathBuf::from);
+    let mut settings = Vec::new();
+    for setting in all_settings() {
+        let Some((at, values)) = given(setting.name) else { continue };
+        let mut texts = Vec::new();
+        for value in &values {
+            let text = value.to_str().ok_or_else(|| not_utf8(&at, value))?;
+            match at {
+                At::Environment(_) if setting.many => texts.extend(
+                    text.split([':', '\n']).filter(|part| !part.is_empty()).map(str::to_owned),
+                ),
+                _ => texts.push(text.to_owned()),
+            }
+        }
+        settings.push(Override { at, path: setting.path, values: texts });
+    }
+    // Last: it goes wherever the URLs are https.
+    settings.sort_by_key(|setting| setting.path == ["rule", "ca-file"]);
+    if config.is_none() {
+        let has = |key| settings.iter().any(|setting| setting.path.get(1) == Some(&key));
+        if !has("watch") {
+            return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
+        }
+        if !has("signal") && !has("http") {
+            let hint = "add `--signal HUP`, or `--url http://127.0.0.1:PORT/PATH`: whichever \
+                        the application reloads on";
+            return Err(usage("nothing to do when the volume changes: no action", hint));
+        }
+    }
+    Ok(Run { config, overrides: Overrides { settings }, warnings: nearly_known(environment) })
+}
+
+fn status(matches: &ArgMatches) -> Result<Status, Stop> {
+    let text = matches.get_one::<OsString>("url").map(|url| url.to_string_lossy());
+    let text = text.unwrap_or_default();
+    let url = crate::config::url(&text)
+        .map_err(|reason| usage(&format!("--url: {}", reason.message), reason.hint.as_deref()))?;
+    Ok(Status { json: matches.get_flag("json"), url })
+}
+
+/// What the names of podnudge's variables begin with.
+const PREFIX: &str = "PODNUDGE_";
+
+/// The variables that begin with `PODNUDGE_` and are not empty.
+type Environment = BTreeMap<String, OsString>;
+
+fn podnudge_variables(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+    let ours = |(name, value): (OsString, OsString)| {
+        let name = name.into_string().ok()?;
+        (name.starts_with(PREFIX) && !value.is_empty()).then_some((name, value))
+    };
+    environment.into_iter().filter_map(ours).collect()
+}
+
+fn all_settings() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().flat_map(|(_, settings)| *settings)
+}
+
+fn variable(option: &str) -> String {
+    format!("{PREFIX}{}", option.replace('-', "_").to_ascii_uppercase())
+}
+
+/// Other variables with our prefix may be the kubelet's, so only near misses are worth a word.
+fn nearly_known(environment: &Environment) -> Vec<Problem> {
+    let names = all_settings().map(|setting| setting.name).chain(["config"]);
+    let known: Vec<String> = names.map(variable).collect();
+    let known: Vec<&str> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
+    let problem = |name: &String| {
+        let ours = name.strip_prefix(PREFIX).filter(|ours| !known.contains(ours))?;
+        let near = nearest(ours, &known)?;
+        Some(Problem {
+            place: name.clone(),
+            message: "not a variable that podnudge knows".to_owned(),
+            hint: Some(format!("did you mean `{PREFIX}{near}`?")),
+        })
+    };
+    environment.keys().filter_map(problem).collect()
+}
+
+fn not_utf8(at: &At, value: &OsStr) -> Stop {
+    let place = match at {
+        At::Option(name) | At::Environment(name) => name.as_str(),
+        At::File(_) => "the file",
+    };
+    let shown = value.as_encoded_bytes().escape_ascii();
+    usage(&format!("{place}: `{shown}` is not UTF-8"), "write it in ASCII or UTF-8")
+}
+
+fn usage<'a>(message: &str, hint: impl Into<Option<&'a str>>) -> Stop {
+    let hint = hint.into().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    let text = format!("podnudge: {message}{hint}\n");
+    Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
+}
+
+fn stop(error: &clap::Error) -> Stop {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Stop { text, stream: Stream::Stdout, exit: Exit::Ok }
+        }
+        _ => {
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let text = format!("podnudge: {text}");
+            Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The effective configuration as a file: every setting, with the defaults filled in. Reading it
+//! gives the same configuration again. Pure.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use toml::Value;
+
+use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
+use super::{
+    Action, Agent, Auth, Body, BodyProof, Config, Endpoint, Listen, ReloadEndpoint, Rule, Target,
+    TargetBy, Verify,
+};
+
+/// The configuration as TOML. No secret is in it: those are in files of their own.
+#[must_use]
+pub fn effective(config: &Config) -> String {
+    let mut file = File(String::new());
+    file.agent(&config.agent);
+    for rule in &config.rules {
+        file.rule(rule);
+    }
+    file.0
+}
+
+/// The text so far.
+struct File(String);
+
+impl File {
+    fn agent(&mut self, agent: &Agent) {
+        self.0.push_str("[agent]\n");
+        match agent.listen {
+            Listen::Off => self.text("listen", "off"),
+            Listen::Explicit(address) => self.text("listen", &address.to_string()),
+            // Written as a setting, a port in use would be an error instead of a warning.
+            Listen::Default(address) => {
+                self.line(format_args!("# listen = \"{address}\"   # the default"));
+            }
+        }
+        match &agent.reload {
+            ReloadEndpoint::Off => self.text("reload", "off"),
+            ReloadEndpoint::Loopback => self.text("reload", "loopback"),
+            ReloadEndpoint::Token(file) => self.path("reload-token-file", file),
+        }
+        self.text("log", word(&LOG_FORMATS, agent.log));
+        self.text("log-level", word(&LOG_LEVELS, agent.log_level));
+        if let Some(state_dir) = &agent.state_dir {
+            self.path("state-dir", state_dir);
+        }
+        self.text("watch", word(&WATCH_MODES, agent.watch));
+        self.duration("audit", agent.audit);
+        self.duration("poll", agent.poll);
+        self.duration("grace", agent.grace);
+    }
+
+    fn rule(&mut self, rule: &Rule) {
+        self.0.push_str("\n[[rule]]\n");
+        self.text("name", &rule.name);
+        self.list("watch", rule.watch.iter().map(|path| text_of(path)));
+        self.list("only", rule.keys.only.iter().map(|glob| glob.as_str().to_owned()));
+        self.list("ignore", rule.keys.ignore.iter().map(|glob| glob.as_str().to_owned()));
+        self.duration("settle", rule.settle);
+        self.duration("settle-max", rule.settle_max);
+        self.duration("min-interval", rule.min_interval);
+        self.text("on-start", word(&ON_STARTS, rule.on_start));
+        self.0.push_str("\n[rule.jitter]\n");
+        self.duration("window", rule.jitter.window);
+        self.text("by", word(&JITTER_BYS, rule.jitter.by));
+        self.0.push_str("\n[rule.retry]\n");
+        self.duration("first", rule.retry.first);
+        self.duration("max", rule.retry.max);
+        self.value("attempts", &Value::from(rule.retry.attempts));
+        self.target(&rule.target);
+        self.action(&rule.action);
+        self.verify(&rule.verify, &rule.action);
+    }
+
+    fn target(&mut self, target: &Target) {
+        self.0.push_str("\n[rule.target]\n");
+        match &target.by {
+            TargetBy::Mount => self.line(format_args!("# the process that mounts what is watched")),
+            TargetBy::Process(name) => self.text("process", name),
+            TargetBy::Exe(path) => self.path("exe", path),
+            TargetBy::Cmdline(regex) => self.text("cmdline", regex.as_str()),
+            TargetBy::Pidfile(path) => self.path("pidfile", path),
+        }
+        if let Some(uid) = target.uid {
+            self.value("uid", &Value::from(uid));
+        }
+        self.value("all", &Value::from(target.all));
+        self.duration("wait", target.wait);
+    }
+
+    fn action(&mut self, action: &Action) {
+        match action {
+            Action::Signal(action) => {
+                self.0.push_str("\n[rule.signal]\n");
+                let name = action.signal.as_str();
+                self.text("name", name.strip_prefix("SIG").unwrap_or(name));
+                self.value("allow-unhandled", &Value::from(action.allow_unhandled));
+            }
+            Action::Http(action) => {
+                self.0.push_str("\n[rule.http]\n");
+                self.text("url", action.endpoint.url.as_str());
+                self.text("method", action.method.as_str());
+                self.duration("timeout", action.endpoint.timeout);
+                match &action.body {
+                    Body::Empty => {}
+                    Body::Text(text) => self.text("body", text),
+                    Body::File(path) => self.path("body-file", path),
+                }
+                self.expect(&action.expect);
+                self.endpoint(&action.endpoint);
+            }
+        }
+    }
+
+    fn verify(&mut self, verify: &Verify, action: &Action) {
+        self.0.push_str("\n[rule.verify]\n");
+        if matches!(action, Action::Signal(_)) {
+            self.duration("alive-for", verify.alive_for);
+        }
+        self.duration("timeout", verify.timeout);
+        let Some(proof) = &verify.proof else { return };
+        self.text("http", proof.endpoint.url.as_str());
+        self.expect(&proof.expect);
+        match &proof.body {
+            BodyProof::Any => {}
+            BodyProof::Matches(regex) => self.text("body-matches", regex.as_str()),
+            BodyProof::JsonGrew(pointer) => self.text("json-grew", pointer),
+            BodyProof::MetricGrew(name) => self.text("metric-grew", name),
+        }
+        self.endpoint(&proof.endpoint);
+    }
+
+    fn expect(&mut self, statuses: &[u16]) {
+        if statuses.is_empty() {
+            self.line(format_args!("# expect: any status from 200 to 299"));
+        } else {
+            let statuses = statuses.iter().map(|&status| Value::from(i64::from(status)));
+            self.value("expect", &Value::Array(statuses.collect()));
+        }
+    }
+
+    fn endpoint(&mut self, endpoint: &Endpoint) {
+        if let Some(path) = &endpoint.unix_socket {
+            self.path("unix-socket", path);
+        }
+        if !endpoint.headers.is_empty() {
+            let text = |bytes| Value::from(String::from_utf8_lossy(bytes).into_owned());
+            let headers = endpoint.headers.iter();
+            let headers = headers.map(|(name, value)| (name.to_string(), text(value.as_bytes())));
+            self.value("headers", &Value::Table(headers.collect()));
+        }
+        match &endpoint.auth {
+            None => {}
+            Some(Auth::Bearer { token_file }) => self.path("bearer-file", token_file),
+            Some(Auth::Basic { username, password_file }) => {
+                let username = ("username".to_owned(), Value::from(username.as_str()));
+                let password = ("password-file".to_owned(), Value::from(text_of(password_file)));
+                self.value("basic", &Value::Table([username, password].into_iter().collect()));
+            }
+        }
+        if let Some(tls) = &endpoint.tls {
+            self.path("ca-file", &tls.ca_file);
+            if let Some(client) = &tls.client {
+                self.path("cert-file", &client.cert_file);
+                self.path("key-file", &client.key_file);
+            }
+        }
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        self.value(key, &Value::from(text));
+    }
+
+    fn path(&mut self, key: &str, path: &Path) {
+        self.value(key, &Value::from(text_of(path)));
+    }
+
+    fn duration(&mut self, key: &str, duration: Duration) {
+        self.text(key, &humantime::format_duration(duration).to_string());
+    }
+
+    fn list(&mut self, key: &str, texts: impl Iterator<Item = String>) {
+        self.value(key, &Value::Array(texts.map(Value::from).collect()));
+    }
+
+    fn value(&mut self, key: &str, value: &Value) {
+        self.line(format_args!("{key} = {value}"));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a `String` cannot fail.
+        _ = writeln!(self.0, "{line}");
+    }
+}
+
+/// Paths come from TOML or from options that were checked to be UTF-8: nothing is lost.
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, of)| *of == value).map_or("", |(word, _)| word)
+}

@@ -1,0 +1,140 @@
+//! Reads the configuration file, and looks for the system's CA bundle. Changes nothing.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::problem::literal;
+use super::{Config, Problem, Problems, parse};
+use crate::cli::Run;
+use crate::exit::{Exit, chain};
+
+/// A configuration is a page or two; a larger file is another file.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Where distributions keep the CA certificates they trust, as one PEM file.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("cannot read the configuration {}", literal(&path.to_string_lossy()))]
+    Read {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The path is not a file.
+    #[error("the configuration {} is {kind}, not a file", literal(&path.to_string_lossy()))]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The file is not text.
+    #[error("{}:{line}: not UTF-8 text", literal(&path.to_string_lossy()))]
+    NotText {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// The line with the first wrong byte.
+        line: usize,
+    },
+    /// The file is larger than a configuration can be.
+    #[error(
+        "the configuration {} is larger than {} KiB",
+        literal(&path.to_string_lossy()),
+        LARGEST / 1024
+    )]
+    TooLarge {
+        /// The file, as it was named.
+        path: PathBuf,
+    },
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Wrong(#[from] Problems),
+}
+
+impl LoadError {
+    /// The exit code.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Read { .. } | Self::NotAFile { .. } => Exit::NoInput,
+            Self::NotText { .. } | Self::TooLarge { .. } => Exit::Config,
+            Self::Wrong(problems) => problems.exit(),
+        }
+    }
+
+    /// What a person is told.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            // Each problem brings its place and its hint.
+            Self::Wrong(problems) => format!("{problems}\n"),
+            error => format!("podnudge: {}\n", chain(error, error.hint())),
+        }
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Read { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => {
+                    Some("is its volume mounted in podnudge's own container, at this path?")
+                }
+                io::ErrorKind::PermissionDenied => {
+                    Some("it must be readable by the user that podnudge runs as")
+                }
+                _ => None,
+            },
+            Self::NotAFile { kind: "a directory", .. } => {
+                Some("a mounted ConfigMap is a directory; name the file in it")
+            }
+            Self::NotText { .. } | Self::TooLarge { .. } => Some("is this the right file?"),
+            Self::NotAFile { .. } | Self::Wrong(_) => None,
+        }
+    }
+}
+
+/// The configuration that the arguments and the file they name make, and its warnings.
+///
+/// # Errors
+///
+/// If the file cannot be read, or with all problems of the configuration.
+pub fn load(arguments: &Run) -> Result<(Config, Vec<Problem>), LoadError> {
+    let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
+    let Some(path) = &arguments.config else {
+        return Ok(parse("(no file)", "", &arguments.overrides, bundle)?);
+    };
+    let text = read(path)?;
+    Ok(parse(&path.to_string_lossy(), &text, &arguments.overrides, bundle)?)
+}
+
+fn read(path: &Path) -> Result<String, LoadError> {
+    let failed = |source| LoadError::Read { path: path.to_owned(), source };
+    // Before opening: opening a named pipe would wait for its writer.
+    let kind = path.metadata().map_err(failed)?.file_type();
+    if !kind.is_file() {
+        let kind = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
+        return Err(LoadError::NotAFile { path: path.to_owned(), kind });
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(LoadError::TooLarge { path: path.to_owned() });
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = good.filter(|&&byte| byte == b'\n').count() + 1;
+        LoadError::NotText { path: path.to_owned(), line }
+    })
+}

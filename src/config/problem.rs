@@ -1,0 +1,185 @@
+//! What is wrong with a configuration: where, what, and how to mend it. Pure.
+//!
+//! Every problem is collected before any is shown, so that one look at the output is enough.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use crate::core::event::Reason;
+use crate::exit::Exit;
+
+/// Where a setting was given.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum At {
+    /// In the file, at this byte.
+    File(usize),
+    /// By this command line option.
+    Option(String),
+    /// By this environment variable.
+    Environment(String),
+}
+
+/// A value and where it was given.
+#[derive(Debug, Clone)]
+pub(super) struct Given<T> {
+    pub(super) at: At,
+    pub(super) value: T,
+}
+
+/// One thing that is wrong, or that a person should look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `file:line:column`, an option, or an environment variable.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+    /// How to mend it.
+    pub hint: Option<String>,
+}
+
+/// Everything that is wrong with a configuration; at least one problem, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems {
+    problems: Vec<Problem>,
+    exit: Exit,
+}
+
+impl Problems {
+    /// [`Exit::Usage`] if only command line options are wrong, else [`Exit::Config`].
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            write!(f, "{}{problem}", if index == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects what the validation finds.
+pub(super) struct Report<'a> {
+    file_name: String,
+    text: &'a str,
+    problems: RefCell<Vec<(At, Reason)>>,
+    warnings: RefCell<Vec<(At, Reason)>>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(file_name: &str, text: &'a str) -> Self {
+        Self {
+            file_name: escaped(file_name),
+            text,
+            problems: RefCell::default(),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// Something that makes the configuration unusable.
+    pub(super) fn problem(&self, at: &At, reason: Reason) {
+        self.problems.borrow_mut().push((at.clone(), reason));
+    }
+
+    /// Something that works, and that its author may not have meant.
+    pub(super) fn warn(&self, at: &At, reason: Reason) {
+        self.warnings.borrow_mut().push((at.clone(), reason));
+    }
+
+    /// The configuration with its warnings, if there was no problem.
+    pub(super) fn judge<T>(self, config: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
+        let problems = self.problems.take();
+        match config {
+            Some(config) if problems.is_empty() => Ok((config, self.located(self.warnings.take()))),
+            _ => {
+                let usage = problems.iter().all(|(at, _)| matches!(at, At::Option(_)));
+                let exit = if usage { Exit::Usage } else { Exit::Config };
+                Err(Problems { problems: self.located(problems), exit })
+            }
+        }
+    }
+
+    fn located(&self, mut found: Vec<(At, Reason)>) -> Vec<Problem> {
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let problem = |(at, reason): (At, Reason)| Problem {
+            place: self.place(&at),
+            message: reason.message,
+            hint: reason.hint,
+        };
+        found.into_iter().map(problem).collect()
+    }
+
+    /// `file:line:column`, both counted from one, the column in characters.
+    pub(super) fn place(&self, at: &At) -> String {
+        let offset = match at {
+            At::File(offset) => *offset,
+            At::Option(name) | At::Environment(name) => return name.clone(),
+        };
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+        format!("{}:{line}:{column}", self.file_name)
+    }
+}
+
+/// A literal for a message: in backticks, cut when long, with control characters escaped.
+pub(super) fn literal(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let cut = if text.chars().count() > LONGEST { "…" } else { "" };
+    let head: String = text.chars().take(LONGEST).collect();
+    format!("`{}{cut}`", escaped(&head))
+}
+
+/// Text from outside, harmless on a terminal: quotes and backslashes stay as they are.
+pub(super) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => safe.push(c),
+            _ => safe.extend(c.escape_debug()),
+        }
+    }
+    safe
+}
+
+/// The candidate that `word` was probably meant to be: at most two letters (in short words one)
+/// wrong, missing or too many.
+pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let limit = if word.chars().count() < 5 { 1 } else { 2 };
+    let distances = candidates.iter().map(|&candidate| (edits(word, candidate), candidate));
+    distances.filter(|(edits, _)| *edits <= limit).min().map(|(_, candidate)| candidate)
+}
+
+/// The Levenshtein distance, ignoring ASCII case.
+fn edits(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (above, to) in row.iter_mut().skip(1).zip(b.chars()) {
+            let replaced = diagonal + usize::from(!from.eq_ignore_ascii_case(&to));
+            diagonal = *above;
+            left = replaced.min(*above + 1).min(left + 1);
+            *above = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}

@@ -1,0 +1,182 @@
+//! The configuration as it was written: a tree of settings, each with its place, from the file
+//! and with options and environment variables laid over it. Pure.
+
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{At, Report, escaped};
+use crate::core::event::Reason;
+
+/// What options and environment variables set. They go before the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// The settings; those of later ones go before those of earlier ones.
+    pub settings: Vec<Override>,
+}
+
+/// One setting from outside the file.
+#[derive(Debug, Clone)]
+pub struct Override {
+    /// The option or the environment variable.
+    pub at: At,
+    /// Where it stands in the file: `agent` or `rule`, and the keys below.
+    pub path: &'static [&'static str],
+    /// One value, or several for a list.
+    pub values: Vec<String>,
+}
+
+/// A setting's value and where it starts.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) at: At,
+    pub(super) value: Value,
+}
+
+/// What TOML can say, as far as podnudge has a use for it.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Text(String),
+    Number(String),
+    Truth(bool),
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+    /// A date or a float.
+    Other(&'static str),
+}
+
+/// One key of a table.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) at: At,
+    pub(super) node: Node,
+}
+
+/// Reads the file. A syntax error is one problem and ends it.
+pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Vec<Entry>> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let place = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    // The first in the file; the others mostly follow from it.
+    let Some(error) = errors.iter().min_by_key(|error| place(error)) else {
+        return Some(entries(table.into_inner()));
+    };
+    let message = error.message().replace('\n', ", ");
+    let reason = Reason::new(format!("not TOML: {}", escaped(&message)));
+    report.problem(&At::File(place(error)), reason);
+    None
+}
+
+fn entries(table: DeTable<'_>) -> Vec<Entry> {
+    let entry = |(key, value): (toml::Spanned<_>, toml::Spanned<_>)| {
+        let at = At::File(key.span().start);
+        let key: std::borrow::Cow<'_, str> = key.into_inner();
+        Entry { key: key.into_owned(), at, node: node(value) }
+    };
+    table.into_iter().map(entry).collect()
+}
+
+fn node(value: toml::Spanned<DeValue<'_>>) -> Node {
+    let at = At::File(value.span().start);
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(number) => Value::Number(number.to_string()),
+        DeValue::Boolean(truth) => Value::Truth(truth),
+        DeValue::Array(items) => Value::List(items.into_iter().map(node).collect()),
+        DeValue::Table(table) => Value::Table(entries(table)),
+        DeValue::Float(_) => Value::Other("a number with a fraction"),
+        DeValue::Datetime(_) => Value::Other("a date"),
+    };
+    Node { at, value }
+}
+
+/// Lays options and environment variables over the file: those for podnudge itself over
+/// `[agent]`, those for a rule over the only rule there is (or over a new one).
+pub(super) fn overlay(root: &mut Vec<Entry>, overrides: &Overrides, report: &Report<'_>) {
+    for setting in &overrides.settings {
+        let [table, path @ ..] = setting.path else { continue };
+        let mut texts = setting.values.iter().map(|text| Value::Text(text.clone()));
+        let value = match (texts.next(), setting.values.len()) {
+            (Some(text), 1) => text,
+            (first, _) => {
+                let node = |value| Node { at: setting.at.clone(), value };
+                Value::List(first.into_iter().chain(texts).map(node).collect())
+            }
+        };
+        let node = Node { at: setting.at.clone(), value };
+        if *table == "agent" {
+            set(root, setting.path, node);
+            continue;
+        }
+        let rules = slot(root, "rule", &setting.at, || Value::List(Vec::new()));
+        let Value::List(rules) = &mut rules.value else { continue };
+        if rules.is_empty() {
+            rules.push(Node { at: setting.at.clone(), value: Value::Table(Vec::new()) });
+        }
+        match rules.as_mut_slice() {
+            [Node { value: Value::Table(rule), .. }] if path == ["ca-file"] => {
+                set_ca_file(rule, &node, report);
+            }
+            [Node { value: Value::Table(rule), .. }] => set(rule, path, node),
+            [_] => {}
+            rules => report.problem(
+                &setting.at,
+                Reason::new(format!(
+                    "cannot tell which of the {} rules of the file this is meant for",
+                    rules.len()
+                ))
+                .hint("write it into the rule in the file; options change a rule only if it is the only one"),
+            ),
+        }
+    }
+}
+
+/// The CA file serves every https request of the rule.
+fn set_ca_file(rule: &mut Vec<Entry>, node: &Node, report: &Report<'_>) {
+    let mut used = false;
+    for (table, url) in [("http", "url"), ("verify", "http")] {
+        let Some(Value::Table(request)) = find(rule, table) else { continue };
+        if matches!(find(request, url), Some(Value::Text(url)) if url.starts_with("https:")) {
+            used = true;
+            set(rule, &[table, "ca-file"], node.clone());
+        }
+    }
+    if !used {
+        let reason = Reason::new("a CA file is of use only for an https URL");
+        report.problem(&node.at, reason.hint("leave it out, or write https:// in the URL"));
+    }
+}
+
+pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Value> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value)
+}
+
+fn set(entries: &mut Vec<Entry>, path: &[&str], node: Node) {
+    let [key, rest @ ..] = path else { return };
+    let slot = slot(entries, key, &node.at, || Value::Table(Vec::new()));
+    if rest.is_empty() {
+        *slot = node;
+        return;
+    }
+    if *key == "jitter" && matches!(slot.value, Value::Text(_)) {
+        let window = Entry { key: "window".to_owned(), at: slot.at.clone(), node: slot.clone() };
+        slot.value = Value::Table(vec![window]);
+    }
+    // A table that is something else in the file is reported when it is read.
+    if let Value::Table(inner) = &mut slot.value {
+        set(inner, rest, node);
+    }
+}
+
+fn slot<'a>(
+    entries: &'a mut Vec<Entry>,
+    key: &str,
+    at: &At,
+    value: impl FnOnce() -> Value,
+) -> &'a mut Node {
+    let index = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
+        let node = Node { at: at.clone(), value: value() };
+        entries.push(Entry { key: key.to_owned(), at: at.clone(), node });
+        entries.len() - 1
+    });
+    #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
+    &mut entries[index].node
+}

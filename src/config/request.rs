@@ -1,0 +1,241 @@
+//! The part of the validation that concerns HTTP: the reload request and the proof. Pure.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+
+use super::problem::{At, Given, literal};
+use super::table::Table;
+use super::types::{json_pointer, method, metric_name, path, regex, url};
+use super::validate::{HOUR, MINUTE, MS, SECOND, at_most_one, value_or};
+use super::{
+    Auth, Body, BodyProof, ClientCertificate, Endpoint, HttpAction, ProofRequest, Tls, Verify,
+};
+use crate::core::event::Reason;
+
+/// `[rule.http]`; `None` only after a problem was reported.
+pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<HttpAction> {
+    let url = table.required("url", "url = \"http://127.0.0.1:9090/-/reload\"", url);
+    let timeout = value_or(table.parsed("timeout", duration(10 * MINUTE)), 10 * SECOND);
+    let method = table.parsed("method", method);
+    let one_body = at_most_one(&table, &["body", "body-file"]);
+    let text = table.parsed("body", |text| Ok(text.to_owned()));
+    let file = table.parsed("body-file", path);
+    let body = match (text, file) {
+        (Some(text), _) => Body::Text(text.value),
+        (None, Some(file)) => Body::File(file.value),
+        (None, None) => Body::Empty,
+    };
+    let endpoint = endpoint(&mut table, url, timeout, bundle);
+    let expect = statuses(&mut table);
+    table.finish();
+    one_body.then_some(HttpAction {
+        endpoint: endpoint?,
+        method: value_or(method, reqwest::Method::POST),
+        body,
+        expect,
+    })
+}
+
+/// `[rule.verify]`; `None` only after a problem was reported.
+pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) -> Option<Verify> {
+    let mut verify = Verify { alive_for: SECOND, proof: None, timeout: 30 * SECOND };
+    let Some(mut table) = rule.table("verify", "[rule.verify]", None) else {
+        return Some(verify);
+    };
+    let alive_for = table.parsed("alive-for", super::types::duration(Duration::ZERO, 10 * MINUTE));
+    if let Some(given) = &alive_for
+        && http
+    {
+        let reason = Reason::new("`alive-for` is for signals, and this rule has an HTTP action");
+        table.report.problem(&given.at, reason.hint("use `http`, a URL to ask afterwards"));
+    }
+    verify.alive_for = value_or(alive_for, verify.alive_for);
+    verify.timeout = value_or(table.parsed("timeout", duration(HOUR)), verify.timeout);
+    if table.place_of("http").is_none() {
+        without_url(table);
+        return Some(verify);
+    }
+    let url = table.parsed("http", url);
+    let endpoint = endpoint(&mut table, url, verify.timeout.min(10 * SECOND), bundle);
+    let one = at_most_one(&table, &["body-matches", "json-grew", "metric-grew"]);
+    let matches = table.parsed("body-matches", regex).map(|given| BodyProof::Matches(given.value));
+    let json = table.parsed("json-grew", json_pointer).map(|g| BodyProof::JsonGrew(g.value));
+    let metric = table.parsed("metric-grew", metric_name).map(|g| BodyProof::MetricGrew(g.value));
+    let body = matches.or(json).or(metric).unwrap_or(BodyProof::Any);
+    let expect = statuses(&mut table);
+    table.finish();
+    verify.proof = Some(ProofRequest { endpoint: endpoint?, expect, body });
+    one.then_some(verify)
+}
+
+/// What is left of `[rule.verify]` makes sense only with a URL.
+fn without_url(mut table: Table<'_>) {
+    const OF_THE_REQUEST: [&str; 11] = [
+        "expect",
+        "body-matches",
+        "json-grew",
+        "metric-grew",
+        "unix-socket",
+        "headers",
+        "basic",
+        "bearer-file",
+        "ca-file",
+        "cert-file",
+        "key-file",
+    ];
+    for key in OF_THE_REQUEST {
+        if let Some(at) = table.place_of(key).cloned() {
+            let reason = Reason::new(format!("`{key}` needs `http`, the URL to ask"));
+            table
+                .report
+                .problem(&at, reason.hint("for example `http = \"http://127.0.0.1/healthz\"`"));
+        }
+        table.forget(key);
+    }
+    table.forget("http");
+    table.finish();
+}
+
+/// A time limit for a request.
+fn duration(most: Duration) -> impl Fn(&str) -> Result<Duration, Reason> {
+    super::types::duration(10 * MS, most)
+}
+
+fn statuses(table: &mut Table<'_>) -> Vec<u16> {
+    let statuses = table.numbers("expect", 100, 599);
+    statuses.into_iter().filter_map(|status| u16::try_from(status).ok()).collect()
+}
+
+fn endpoint(
+    table: &mut Table<'_>,
+    url: Option<Given<reqwest::Url>>,
+    timeout: Duration,
+    bundle: Option<&Path>,
+) -> Option<Endpoint> {
+    let unix_socket = table.parsed("unix-socket", path).map(|given| given.value);
+    let headers = headers(table);
+    let auth = auth(table);
+    let tls = tls(table, url.as_ref(), bundle);
+    let Given { at, value: url } = url?;
+    let local = unix_socket.is_some()
+        || matches!(url.host_str(), Some("localhost" | "[::1]"))
+        || url.host_str().is_some_and(|host| host.starts_with("127."));
+    if url.scheme() == "http" && auth.is_some() && !local {
+        let reason = Reason::new("credentials go over the network unencrypted");
+        table.report.warn(&at, reason.hint("use https"));
+    }
+    Some(Endpoint { url, unix_socket, headers, auth, tls: tls?, timeout })
+}
+
+fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, HeaderValue)> {
+    let report = table.report;
+    let header = |(name, value): (Given<String>, Given<String>)| {
+        let shown = literal(&name.value);
+        let Ok(header) = HeaderName::from_bytes(name.value.as_bytes()) else {
+            report.problem(&name.at, Reason::new(format!("{shown} is not the name of a header")));
+            return None;
+        };
+        let refused = match header.as_str() {
+            "authorization" | "proxy-authorization" | "cookie" => {
+                Some("a secret does not belong in a configuration; use `bearer-file` or `basic`")
+            }
+            "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
+                Some("leave it out: podnudge sets it as the request needs it")
+            }
+            _ => None,
+        };
+        if let Some(hint) = refused {
+            let reason = Reason::new(format!("the header {shown} cannot be set"));
+            report.problem(&name.at, reason.hint(hint));
+            return None;
+        }
+        let Ok(value_of_header) = HeaderValue::from_str(&value.value) else {
+            let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
+            let hint = "line breaks and other control characters are not allowed in it";
+            report.problem(&value.at, reason.hint(hint));
+            return None;
+        };
+        Some((header, value_of_header))
+    };
+    table.pairs("headers").into_iter().filter_map(header).collect()
+}
+
+fn auth(table: &mut Table<'_>) -> Option<Auth> {
+    at_most_one(table, &["basic", "bearer-file"]);
+    let bearer = table.parsed("bearer-file", path);
+    let basic = table.table("basic", "basic", None).and_then(|mut basic| {
+        let user = |text: &str| match text {
+            "" => Err(Reason::new("the user name is empty")),
+            _ if text.contains(':') => {
+                Err(Reason::new("a user name for basic authentication cannot have a colon in it"))
+            }
+            _ => Ok(text.to_owned()),
+        };
+        let username = basic.required("username", "username = \"admin\"", user);
+        let example = "password-file = \"/etc/podnudge/password\"";
+        let password_file = basic.required("password-file", example, path);
+        basic.finish();
+        Some(Auth::Basic { username: username?.value, password_file: password_file?.value })
+    });
+    basic.or(bearer.map(|given| Auth::Bearer { token_file: given.value }))
+}
+
+/// The outer `None` only after a problem was reported.
+#[expect(clippy::option_option, reason = "refused, not needed, needed: as everywhere here")]
+fn tls(
+    table: &mut Table<'_>,
+    url: Option<&Given<reqwest::Url>>,
+    bundle: Option<&Path>,
+) -> Option<Option<Tls>> {
+    let report = table.report;
+    let ca = table.parsed("ca-file", path);
+    let cert = table.parsed("cert-file", path);
+    let key = table.parsed("key-file", path);
+    let Given { at, value: url } = url?;
+    if url.scheme() != "https" {
+        for (name, given) in [("ca-file", &ca), ("cert-file", &cert), ("key-file", &key)] {
+            if let Some(given) = given {
+                let reason = Reason::new(format!("`{name}` is of use only for an https URL"));
+                report
+                    .problem(&given.at, reason.hint("leave it out, or write https:// in the URL"));
+            }
+        }
+        return Some(None);
+    }
+    if !cfg!(feature = "tls") {
+        let reason = Reason::new("this podnudge was built without TLS, and the URL is https");
+        report.problem(at, reason.hint("use the image with TLS, or an http URL within the pod"));
+        return None;
+    }
+    let client = client_certificate(table, cert, key);
+    let ca_file = ca.map(|given| given.value).or_else(|| bundle.map(PathBuf::from));
+    if ca_file.is_none() {
+        let reason = Reason::new("an https URL needs to know whose certificates to trust");
+        let hint = "set `ca-file` to the CA's certificate (PEM), or mount a bundle at \
+                    /etc/ssl/certs/ca-certificates.crt";
+        report.problem(at, reason.hint(hint));
+    }
+    Some(Some(Tls { ca_file: ca_file?, client }))
+}
+
+fn client_certificate(
+    table: &Table<'_>,
+    cert: Option<Given<PathBuf>>,
+    key: Option<Given<PathBuf>>,
+) -> Option<ClientCertificate> {
+    let missing = |at: &At, there: &str, missing: &str| {
+        let message = format!("`{there}` needs `{missing}` beside it");
+        table.report.problem(at, Reason::new(message));
+    };
+    match (cert, key) {
+        (Some(cert), Some(key)) => {
+            return Some(ClientCertificate { cert_file: cert.value, key_file: key.value });
+        }
+        (Some(cert), None) => missing(&cert.at, "cert-file", "key-file"),
+        (None, Some(key)) => missing(&key.at, "key-file", "cert-file"),
+        (None, None) => {}
+    }
+    None
+}

@@ -1,0 +1,337 @@
+//! From the tree of settings to what the program needs: reads every setting once, fills in the
+//! defaults, and checks what must fit together. Pure; collects every problem on the way.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::problem::{At, Given, Report, literal};
+use super::table::Table;
+use super::types::{
+    DEFAULT_LISTEN, choice, duration, glob, listen, path, process_name, regex, rule_name, signal,
+    watched_path,
+};
+use super::{
+    Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
+    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, request,
+};
+use crate::core::event::Reason;
+
+pub(super) const MS: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_mins(1);
+pub(super) const HOUR: Duration = Duration::from_hours(1);
+pub(super) const DAY: Duration = Duration::from_hours(24);
+
+/// The words for each choice; `effective.rs` writes them.
+pub(super) const LOG_FORMATS: [(&str, LogFormat); 2] =
+    [("text", LogFormat::Text), ("json", LogFormat::Json)];
+pub(super) const LOG_LEVELS: [(&str, LogLevel); 4] = [
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+];
+pub(super) const WATCH_MODES: [(&str, WatchMode); 2] =
+    [("inotify", WatchMode::Inotify), ("poll", WatchMode::Poll)];
+pub(super) const JITTER_BYS: [(&str, JitterBy); 3] =
+    [("pod", JitterBy::Pod), ("ordinal", JitterBy::Ordinal), ("random", JitterBy::Random)];
+pub(super) const ON_STARTS: [(&str, OnStart); 3] =
+    [("if-newer", OnStart::IfNewer), ("never", OnStart::Never), ("always", OnStart::Always)];
+
+/// The whole configuration; `None` only after a problem was reported.
+pub(super) fn config(mut root: Table<'_>, bundle: Option<&Path>) -> Option<Config> {
+    let agent_table = root.table("agent", "[agent]", None);
+    let report = root.report;
+    let agent = agent(agent_table.unwrap_or_else(|| Table::root(Vec::new(), report)));
+    let none = root.place_of("rule").is_none() || root.has_empty_list("rule");
+    let tables = root.tables("rule", "[[rule]]");
+    if none {
+        report.problem(
+            &At::File(0),
+            Reason::new("there is no rule").hint(
+                "add `[[rule]]` with `watch = [\"/etc/app\"]`, and below it `[rule.signal]` with \
+                 `name = \"HUP\"`",
+            ),
+        );
+    }
+    let alone = tables.len() == 1;
+    let mut names = Vec::new();
+    let rules = tables.into_iter().map(|table| rule(table, alone, &mut names, &agent, bundle));
+    let rules: Vec<Option<Rule>> = rules.collect();
+    root.finish();
+    Some(Config { agent, rules: rules.into_iter().collect::<Option<_>>()? })
+}
+
+fn agent(mut table: Table<'_>) -> Agent {
+    let listen = table.parsed("listen", listen);
+    at_most_one(&table, &["reload", "reload-token-file"]);
+    let reload = table.parsed("reload", |text| {
+        choice(&[("off", "off"), ("loopback", "loopback")])(text)
+            .map_err(|reason| reason.hint("`off`, `loopback`, or `reload-token-file` instead"))
+    });
+    let token = table.parsed("reload-token-file", path);
+    let off = matches!(listen, Some(Given { value: Listen::Off, .. }));
+    let reload_from = match (&reload, &token) {
+        (_, Some(token)) => Some(&token.at),
+        (Some(Given { at, value: "loopback" }), None) => Some(at),
+        _ => None,
+    };
+    if let Some(at) = reload_from
+        && off
+    {
+        let reason = Reason::new("a reload by HTTP needs the listener, which is off");
+        table.report.problem(at, reason.hint("leave out `listen = \"off\"`"));
+    }
+    let agent = Agent {
+        listen: value_or(listen, Listen::Default(DEFAULT_LISTEN)),
+        reload: match (reload, token) {
+            (_, Some(token)) => ReloadEndpoint::Token(token.value),
+            (Some(Given { value: "loopback", .. }), None) => ReloadEndpoint::Loopback,
+            _ => ReloadEndpoint::Off,
+        },
+        log: value_or(table.parsed("log", choice(&LOG_FORMATS)), LogFormat::Text),
+        log_level: value_or(table.parsed("log-level", choice(&LOG_LEVELS)), LogLevel::Info),
+        state_dir: table.parsed("state-dir", path).map(|given| given.value),
+        watch: value_or(table.parsed("watch", choice(&WATCH_MODES)), WatchMode::Inotify),
+        audit: value_or(table.parsed("audit", duration(SECOND, HOUR)), 30 * SECOND),
+        poll: value_or(table.parsed("poll", duration(100 * MS, 10 * MINUTE)), 5 * SECOND),
+        grace: value_or(table.parsed("grace", duration(Duration::ZERO, 10 * MINUTE)), 10 * SECOND),
+    };
+    table.finish();
+    agent
+}
+
+fn rule(
+    mut table: Table<'_>,
+    alone: bool,
+    names: &mut Vec<Given<String>>,
+    agent: &Agent,
+    bundle: Option<&Path>,
+) -> Option<Rule> {
+    let report = table.report;
+    let name = name(&mut table, alone, names);
+    let watch = watch(&mut table, agent);
+    let globs = |table: &mut Table<'_>, key| -> Vec<glob::Pattern> {
+        let list = table.list(key, glob).map(|given| given.value).unwrap_or_default();
+        list.into_iter().map(|given| given.value).collect()
+    };
+    let keys = KeyFilter { only: globs(&mut table, "only"), ignore: globs(&mut table, "ignore") };
+    let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
+    let settle_max = table.parsed("settle-max", duration(Duration::ZERO, 10 * MINUTE));
+    let (settle, settle_max) =
+        in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), |a, b| {
+            format!("`settle` is {a}, longer than `settle-max`, {b}")
+        });
+    let jitter = jitter(&mut table);
+    let min_interval = table.parsed("min-interval", duration(Duration::ZERO, DAY));
+    let retry = retry(&mut table);
+    let on_start = value_or(table.parsed("on-start", choice(&ON_STARTS)), OnStart::IfNewer);
+    let target = target(&mut table);
+    let action = action(&mut table, bundle);
+    let verify = request::verify(&mut table, matches!(action, Some(Action::Http(_))), bundle);
+    table.finish();
+    Some(Rule {
+        name: name?,
+        watch: watch?,
+        keys,
+        settle,
+        settle_max,
+        jitter,
+        min_interval: value_or(min_interval, Duration::ZERO),
+        retry,
+        on_start,
+        target: target?,
+        action: action?,
+        verify: verify?,
+    })
+}
+
+fn name(table: &mut Table<'_>, alone: bool, names: &mut Vec<Given<String>>) -> Option<String> {
+    let missing = table.place_of("name").is_none();
+    let name = table.parsed("name", rule_name);
+    if missing && alone {
+        return Some("default".to_owned());
+    }
+    if missing {
+        let reason = Reason::new("this rule has no `name`, and it is not the only one");
+        let hint = "give each a name, such as `name = \"nginx\"`: metrics and status show it";
+        table.report.problem(&table.at, reason.hint(hint));
+    }
+    let name = name?;
+    if let Some(first) = names.iter().find(|other| other.value == name.value) {
+        let first = table.report.place(&first.at);
+        let reason = Reason::new(format!("a second rule is named {}", literal(&name.value)));
+        table.report.problem(&name.at, reason.hint(format!("the first is at {first}")));
+    }
+    names.push(name.clone());
+    Some(name.value)
+}
+
+fn watch(table: &mut Table<'_>, agent: &Agent) -> Option<Vec<PathBuf>> {
+    let report = table.report;
+    let empty = table.has_empty_list("watch");
+    let Some(given) = table.list("watch", watched_path) else {
+        let reason = Reason::new("the rule needs `watch`, the mounted volumes");
+        report.problem(&table.at, reason.hint("for example `watch = [\"/etc/nginx/conf.d\"]`"));
+        return None;
+    };
+    if empty {
+        let reason = Reason::new("`watch` names no volume");
+        report.problem(&given.at, reason.hint("for example `watch = [\"/etc/nginx/conf.d\"]`"));
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for Given { at, value } in given.value {
+        let shown = literal(&value.to_string_lossy());
+        if paths.contains(&value) {
+            report.problem(&at, Reason::new(format!("{shown} is watched twice")));
+        }
+        if let Some(state) = &agent.state_dir
+            && state.starts_with(&value)
+        {
+            let reason = Reason::new(format!("the state directory is inside {shown}"));
+            report.problem(&at, reason.hint("put `state-dir` on a volume of its own"));
+        }
+        paths.push(value);
+    }
+    Some(paths)
+}
+
+fn jitter(table: &mut Table<'_>) -> Jitter {
+    let mut jitter = Jitter { window: Duration::ZERO, by: JitterBy::Pod };
+    if let Some(mut inner) = table.table("jitter", "[rule.jitter]", Some("window")) {
+        jitter.window =
+            value_or(inner.parsed("window", duration(Duration::ZERO, DAY)), jitter.window);
+        let by = inner.parsed("by", choice(&JITTER_BYS));
+        if let Some(by) = &by
+            && jitter.window.is_zero()
+        {
+            let reason = Reason::new("`by` has no effect: the jitter's window is `0s`");
+            inner.report.warn(&by.at, reason.hint("add `window = \"30s\"`"));
+        }
+        jitter.by = value_or(by, jitter.by);
+        inner.finish();
+    }
+    jitter
+}
+
+fn retry(table: &mut Table<'_>) -> Retry {
+    let inner = table.table("retry", "[rule.retry]", None);
+    let mut inner = inner.unwrap_or_else(|| Table::root(Vec::new(), table.report));
+    let first = inner.parsed("first", duration(10 * MS, HOUR));
+    let max = inner.parsed("max", duration(10 * MS, DAY));
+    let (first, max) = in_order(inner.report, (first, SECOND), (max, MINUTE), |a, b| {
+        format!("`first` is {a}, longer than `max`, {b}")
+    });
+    let attempts = inner.number("attempts", 1, 1000).unwrap_or(10);
+    inner.finish();
+    Retry { first, max, attempts }
+}
+
+fn target(table: &mut Table<'_>) -> Option<Target> {
+    let inner = table.table("target", "[rule.target]", None);
+    let mut inner = inner.unwrap_or_else(|| Table::root(Vec::new(), table.report));
+    let one = at_most_one(&inner, &["process", "exe", "cmdline", "pidfile"]);
+    let given = [
+        inner.parsed("process", process_name).map(|given| TargetBy::Process(given.value)),
+        inner.parsed("exe", path).map(|given| TargetBy::Exe(given.value)),
+        inner.parsed("cmdline", regex).map(|given| TargetBy::Cmdline(given.value)),
+        inner.parsed("pidfile", path).map(|given| TargetBy::Pidfile(given.value)),
+    ];
+    let target = Target {
+        by: given.into_iter().flatten().next().unwrap_or(TargetBy::Mount),
+        uid: inner.number("uid", 0, u32::MAX - 1),
+        all: inner.truth("all"),
+        wait: value_or(inner.parsed("wait", duration(Duration::ZERO, DAY)), 5 * MINUTE),
+    };
+    inner.finish();
+    one.then_some(target)
+}
+
+fn action(table: &mut Table<'_>, bundle: Option<&Path>) -> Option<Action> {
+    let report = table.report;
+    let none = table.place_of("signal").is_none() && table.place_of("http").is_none();
+    if none {
+        let reason = Reason::new("the rule has no action");
+        let hint = "add `[rule.signal]` with `name = \"HUP\"`, or `[rule.http]` with `url = \"…\"`";
+        report.problem(&table.at, reason.hint(hint));
+    }
+    let both = !at_most_one(table, &["signal", "http"]);
+    let signal = table.table("signal", "[rule.signal]", None).map(signal_action);
+    let http = table.table("http", "[rule.http]", None).map(|inner| request::action(inner, bundle));
+    match (signal, http) {
+        _ if both => None,
+        (Some(signal), _) => signal.map(Action::Signal),
+        (None, Some(http)) => http.map(|http| Action::Http(Box::new(http))),
+        (None, None) => None,
+    }
+}
+
+fn signal_action(mut table: Table<'_>) -> Option<SignalAction> {
+    let given = if table.place_of("name").is_some() {
+        // A number is as good as a name here, with or without quotes.
+        table.scalar("name")
+    } else {
+        table.required("name", "name = \"HUP\"", |text| Ok(text.to_owned()))
+    };
+    let allow_unhandled = table.truth("allow-unhandled");
+    let report = table.report;
+    table.finish();
+    let given = given?;
+    match signal(&given.value) {
+        Ok(signal) => Some(SignalAction { signal, allow_unhandled }),
+        Err(reason) => {
+            report.problem(&given.at, reason);
+            None
+        }
+    }
+}
+
+/// Reports all but the first of the keys that are there.
+pub(super) fn at_most_one(table: &Table<'_>, keys: &[&str]) -> bool {
+    let mut there: Vec<(&At, &str)> =
+        keys.iter().filter_map(|key| Some((table.place_of(key)?, *key))).collect();
+    there.sort();
+    let Some(((first_at, first), rest)) = there.split_first() else { return true };
+    let place = |at: &At| table.report.place(at);
+    for (at, key) in rest {
+        let reason = match (at, first_at) {
+            (At::File(_), At::File(_)) => {
+                let hint = format!("keep one of them; `{first}` is at {}", place(first_at));
+                Reason::new(format!("`{key}` and `{first}` exclude each other")).hint(hint)
+            }
+            (_, first_at) => {
+                Reason::new(format!("cannot go together with `{first}`, from {}", place(first_at)))
+                    .hint("keep one of them")
+            }
+        };
+        table.report.problem(at, reason);
+    }
+    rest.is_empty()
+}
+
+/// Two durations of which the first may not be longer. Of two values that do not fit, one being
+/// a default, the default gives way.
+fn in_order(
+    report: &Report<'_>,
+    (short, short_default): (Option<Given<Duration>>, Duration),
+    (long, long_default): (Option<Given<Duration>>, Duration),
+    message: impl Fn(humantime::FormattedDuration, humantime::FormattedDuration) -> String,
+) -> (Duration, Duration) {
+    match (short, long) {
+        (Some(short), Some(long)) => {
+            if short.value > long.value {
+                let shown = humantime::format_duration;
+                let message = message(shown(short.value), shown(long.value));
+                report.problem(&short.at, Reason::new(message));
+            }
+            (short.value, long.value)
+        }
+        (Some(short), None) => (short.value, long_default.max(short.value)),
+        (None, Some(long)) => (short_default.min(long.value), long.value),
+        (None, None) => (short_default, long_default),
+    }
+}
+
+pub(super) fn value_or<T>(given: Option<Given<T>>, default: T) -> T {
+    given.map_or(default, |given| given.value)
+}

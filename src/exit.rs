@@ -1,0 +1,51 @@
+//! How podnudge ends: the exit codes, which follow `sysexits.h`, and the one way in which an
+//! error is told. Pure; `main.rs` prints and exits.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Why the process ends, as a number for scripts and for the kubelet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done, or asked to stop.
+    Ok = 0,
+    /// 1: `podnudge status`, and something is not in sync.
+    NotInSync = 1,
+    /// 64 (`EX_USAGE`): the command line is wrong.
+    Usage = 64,
+    /// 66 (`EX_NOINPUT`): the configuration file is missing or cannot be read.
+    NoInput = 66,
+    /// 69 (`EX_UNAVAILABLE`): something podnudge cannot do without is not to be had, such as the
+    /// configured port, or for `podnudge status` the agent.
+    Unavailable = 69,
+    /// 70 (`EX_SOFTWARE`): a bug in podnudge.
+    Bug = 70,
+    /// 74 (`EX_IOERR`): output could not be written.
+    Io = 74,
+    /// 78 (`EX_CONFIG`): the configuration is wrong.
+    Config = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// The error and its sources, one sentence, with the hint on a line of its own.
+#[must_use]
+pub fn chain(error: &dyn Error, hint: Option<&str>) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    if let Some(hint) = hint {
+        // Writing to a `String` cannot fail.
+        _ = write!(text, "\n  hint: {hint}");
+    }
+    text
+}

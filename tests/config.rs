@@ -1,0 +1,239 @@
+//! What people see of the configuration: the whole output of the binary for the files of
+//! `tests/bad`, for wrong command lines and for good ones, as snapshots; and that the effective
+//! configuration is a configuration.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use insta::assert_snapshot;
+use podnudge::cli;
+use podnudge::config::{self, Overrides};
+
+/// Runs podnudge in `tests/bad`, so that no path of this machine gets into the output.
+fn podnudge<A: AsRef<OsStr>>(arguments: &[A], environment: &[(&str, &str)]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_podnudge"))
+        .args(arguments)
+        .env_clear()
+        .envs(environment.iter().copied())
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad"))
+        .output()
+        .unwrap();
+    format!(
+        "exit code {}\n── stdout\n{}── stderr\n{}",
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap()
+    )
+}
+
+#[test]
+fn every_bad_file_is_refused_with_all_its_problems() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad");
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 80, "only {} files in tests/bad", names.len());
+    for name in names {
+        let output = podnudge(&["check", &name], &[]);
+        assert!(!output.starts_with("exit code 0"), "{name} was accepted: {output}");
+        assert!(!output.contains("hunter2"), "{name}: a secret was printed: {output}");
+        assert_snapshot!(name.trim_end_matches(".toml"), output);
+    }
+}
+
+#[test]
+fn wrong_command_lines() {
+    let cases: [(&str, &[&str]); 19] = [
+        ("nothing_at_all", &[]),
+        ("no_action", &["--watch", "/etc/app"]),
+        ("no_volume", &["--signal", "HUP"]),
+        ("an_unknown_option", &["--wacht", "/etc/app"]),
+        ("an_unknown_command", &["chekc", "podnudge.toml"]),
+        ("an_option_without_its_value", &["--watch"]),
+        ("an_option_twice", &["--watch", "/a", "--signal", "HUP", "--settle=1s", "--settle=2s"]),
+        ("options_before_the_command", &["--watch", "/etc/app", "run"]),
+        ("two_actions", &["check", "--watch", "/a", "--signal", "HUP", "--url", "http://a/"]),
+        ("two_targets", &["check", "--watch=/a", "--signal=HUP", "--exe=/b", "--process=c"]),
+        (
+            "many_wrong_values",
+            &[
+                "check",
+                "--watch",
+                "etc/app",
+                "--signal",
+                "KILL",
+                "--jitter",
+                "5M",
+                "--uid",
+                "root",
+                "--listen",
+                "localhost",
+                "--log",
+                "xml",
+                "--settle",
+                "200",
+                "--cmdline",
+                "(",
+            ],
+        ),
+        ("an_empty_value", &["check", "--watch", "", "--signal", ""]),
+        (
+            "a_ca_file_without_https",
+            &["check", "--watch", "/a", "--url", "http://a/", "--ca-file", "/ca.crt"],
+        ),
+        ("an_option_for_one_of_two_rules", &["check", "two_rules_of_one_name.toml", "--uid", "5"]),
+        ("two_files", &["check", "a_port_alone.toml", "--config", "port_zero.toml"]),
+        ("a_file_that_is_not_there", &["check", "nowhere/podnudge.toml"]),
+        ("a_file_name_with_control_characters", &["check", "\u{1b}[31m\u{7}.toml"]),
+        ("a_device_as_the_file", &["check", "/dev/zero"]),
+        ("a_status_url_that_is_none", &["status", "--url", "127.0.0.1:9533"]),
+    ];
+    for (name, arguments) in cases {
+        let output = podnudge(arguments, &[]);
+        assert!(!output.starts_with("exit code 0"), "{name} was accepted: {output}");
+        assert_snapshot!(format!("command_line_{name}"), output);
+    }
+}
+
+#[test]
+fn names_that_are_not_utf8() {
+    let bytes = |text: &str| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0xff);
+        OsString::from_vec(bytes)
+    };
+    let word = |text: &str| OsString::from(text);
+    let watch = [word("--watch"), bytes("/etc/"), word("--signal"), word("HUP")];
+    assert_snapshot!("not_utf8_watched_path", podnudge(&watch, &[]));
+    assert_snapshot!("not_utf8_file_name", podnudge(&[word("check"), bytes("nowhere")], &[]));
+    assert_snapshot!("not_utf8_command", podnudge(&[bytes("check")], &[]));
+    assert_snapshot!("not_utf8_option", podnudge(&[bytes("--watch")], &[]));
+}
+
+#[test]
+fn a_file_that_may_not_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret.toml");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    // Permissions do not bind root, so a link that leads to itself stands in for them there.
+    if fs::read(&file).is_ok() {
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("secret.toml", &file).unwrap();
+    }
+    let output = podnudge(&[OsStr::new("check"), file.as_os_str()], &[]);
+    assert!(output.starts_with("exit code 66"), "{output}");
+    assert!(output.contains("cannot read the configuration `"), "{output}");
+}
+
+#[test]
+fn a_file_that_is_too_large() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("large.toml");
+    fs::write(&file, "#".repeat(1024 * 1024 + 1)).unwrap();
+    let output = podnudge(&[OsStr::new("check"), file.as_os_str()], &[]);
+    assert!(output.starts_with("exit code 78"), "{output}");
+    assert!(output.contains("is larger than 1024 KiB"), "{output}");
+}
+
+#[test]
+fn wrong_variables() {
+    let simple = [("PODNUDGE_WATCH", "/etc/app"), ("PODNUDGE_SIGNAL", "HUP")];
+    let with = |more: &[(&str, &str)]| podnudge(&["check"], &[&simple[..], more].concat());
+    assert_snapshot!("variable_wrong", with(&[("PODNUDGE_SETTLE", "5"), ("PODNUDGE_UID", "-1")]));
+    assert_snapshot!(
+        "variable_nearly_known",
+        with(&[
+            ("PODNUDGE_SETLE", "5s"),
+            ("PODNUDGE_PORT", "tcp://10.0.0.1:9533"),
+            ("PODNUDGE_SERVICE_HOST", "10.0.0.1"),
+            ("PODNUDGE_URL", ""),
+        ])
+    );
+}
+
+#[test]
+fn help() {
+    for (name, arguments) in [
+        ("help_short", &["-h"][..]),
+        ("help_long", &["--help"]),
+        ("help_check", &["check", "-h"]),
+        ("help_status", &["status", "--help"]),
+        ("version", &["--version"]),
+    ] {
+        let output = podnudge(arguments, &[]);
+        assert!(output.starts_with("exit code 0"), "{output}");
+        assert_snapshot!(name, output);
+    }
+}
+
+#[test]
+fn options_go_before_the_environment_and_the_environment_before_the_file() {
+    let file = "[agent]\nlog = \"json\"\naudit = \"1m\"\npoll = \"1m\"\n\
+                [[rule]]\nwatch = \"/file\"\njitter = \"1s\"\nsignal = { name = \"USR1\" }\n";
+    let words = ["podnudge", "--audit", "2m", "--jitter-by", "ordinal", "--config", "c.toml"];
+    let variables = [
+        ("PODNUDGE_WATCH", "/one:/two\n/three"),
+        ("PODNUDGE_AUDIT", "3m"),
+        ("PODNUDGE_POLL", "3m"),
+    ];
+    let arguments = words.map(OsString::from);
+    let environment = variables.map(|(name, value)| (name.into(), value.into()));
+    let cli::Command::Run(run) = cli::parse(arguments, environment).unwrap() else {
+        unreachable!("`run` goes without saying")
+    };
+    let (config, warnings) = config::parse("c.toml", file, &run.overrides, None).unwrap();
+    assert_eq!(warnings, []);
+    assert_snapshot!("effective_layers", config::effective(&config));
+}
+
+#[test]
+fn https_without_a_ca_file_trusts_the_system_bundle_or_is_refused() {
+    let file = "[[rule]]\nwatch = \"/a\"\nhttp = { url = \"https://localhost/\" }\n";
+    let none = Overrides::default();
+    let (config, _) = config::parse("c.toml", file, &none, Some(Path::new("/bundle.crt"))).unwrap();
+    assert!(config::effective(&config).contains("ca-file = \"/bundle.crt\""));
+    assert_snapshot!("https_without_a_ca", config::parse("c.toml", file, &none, None).unwrap_err());
+}
+
+#[test]
+fn credentials_that_leave_the_pod_unencrypted_are_warned_of() {
+    let file = "[[rule]]\nwatch = \"/a\"\n[rule.http]\nurl = \"http://example.org/reload\"\n\
+                bearer-file = \"/token\"\n";
+    let (_, warnings) = config::parse("c.toml", file, &Overrides::default(), None).unwrap();
+    assert_eq!(
+        warnings.first().map(ToString::to_string).as_deref(),
+        Some("c.toml:4:7: credentials go over the network unencrypted\n  hint: use https")
+    );
+}
+
+/// Every setting there is, and the example of the design document.
+const GOOD: [(&str, &str); 3] = [
+    ("everything", include_str!("good/everything.toml")),
+    ("design", include_str!("good/design.toml")),
+    ("short", "[[rule]]\nwatch = \"/etc/app\"\nsignal = { name = 1 }\n"),
+];
+
+#[test]
+fn the_effective_configuration_is_a_configuration_with_the_same_effect() {
+    for (name, text) in GOOD {
+        let parse = |text: &str| {
+            config::parse(name, text, &Overrides::default(), None).map_err(|p| p.to_string())
+        };
+        let (first, warnings) = parse(text).unwrap();
+        assert_eq!(warnings, [], "{name}");
+        let effective = config::effective(&first);
+        let (second, _) = parse(&effective).unwrap();
+        assert_eq!(format!("{first:#?}"), format!("{second:#?}"), "{name}");
+        assert_eq!(effective, config::effective(&second), "{name}");
+        assert_snapshot!(format!("effective_{name}"), effective);
+    }
+}
