@@ -16,7 +16,7 @@ use clap::error::ErrorKind;
 
 use help::{QUICK_START, SETTINGS, Setting, command};
 
-use crate::config::{At, Override, Overrides, Problem, nearest};
+use crate::config::{At, Override, Overrides, Problem, escaped, nearest};
 use crate::exit::Exit;
 
 /// What the command line asks for.
@@ -201,7 +201,9 @@ fn stop(error: &clap::Error) -> Stop {
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            let text = format!("podnudge: {text}");
+            // The wrong words are quoted in it.
+            let lines: Vec<String> = text.lines().map(escaped).collect();
+            let text = format!("podnudge: {}\n", lines.join("\n"));
             Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
         }
     }

@@ -247,10 +247,6 @@ pub(super) fn listen(text: &str) -> Result<Listen, Reason> {
     }
     let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     match full.parse::<SocketAddr>() {
-        Ok(address) if address.port() == 0 => {
-            Err(Reason::new("port 0 would be another port with each start")
-                .hint("name a port, such as `:9533`"))
-        }
         Ok(address) => Ok(Listen::Explicit(address)),
         Err(_) => Err(Reason::new(format!("{} is not an address to listen on", literal(text)))
             .hint("`off`, a port such as `:9533`, or a number address such as `127.0.0.1:9533`")),

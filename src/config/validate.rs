@@ -64,6 +64,12 @@ pub(super) fn config(mut root: Table<'_>, bundle: Option<&Path>) -> Option<Confi
 
 fn agent(mut table: Table<'_>) -> Agent {
     let listen = table.parsed("listen", listen);
+    if let Some(Given { at, value: Listen::Explicit(address) }) = &listen
+        && address.port() == 0
+    {
+        let reason = Reason::new("port 0 means another port with each start");
+        table.report.warn(at, reason.hint("name a port that probes and Prometheus can know"));
+    }
     at_most_one(&table, &["reload", "reload-token-file"]);
     let reload = table.parsed("reload", |text| {
         choice(&[("off", "off"), ("loopback", "loopback")])(text)
