@@ -118,7 +118,7 @@ fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
     // Last: it goes wherever the URLs are https.
     settings.sort_by_key(|setting| setting.path == ["rule", "ca-file"]);
     if config.is_none() {
-        let has = |key| settings.iter().any(|setting| setting.path.get(1) == Some(&key));
+        let has = |key| settings.iter().any(|setting| setting.path.starts_with(&["rule", key]));
         if !has("watch") {
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }

@@ -53,8 +53,9 @@ fn every_bad_file_is_refused_with_all_its_problems() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&str, &[&str]); 20] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("nothing_at_all", &[]),
+        ("a_watch_mode_without_a_watch", &["--watch-mode", "poll", "--signal", "HUP"]),
         ("no_action", &["--watch", "/etc/app"]),
         ("no_volume", &["--signal", "HUP"]),
         ("an_unknown_option", &["--wacht", "/etc/app"]),

@@ -1,7 +1,6 @@
 //! What a podnudge built without TLS says to an https URL.
 
 #![cfg(not(feature = "tls"))] // with: tests/config.rs
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use podnudge::config::{self, Overrides};
 

@@ -133,8 +133,9 @@ fn rule(
     let retry = retry(&mut table);
     let on_start = value_or(table.parsed("on-start", choice(&ON_STARTS)), OnStart::IfNewer);
     let target = target(&mut table);
+    let http = table.place_of("http").is_some();
     let action = action(&mut table, bundle);
-    let verify = request::verify(&mut table, matches!(action, Some(Action::Http(_))), bundle);
+    let verify = request::verify(&mut table, http, bundle);
     table.finish();
     Some(Rule {
         name: name?,
