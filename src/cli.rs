@@ -1,7 +1,7 @@
 //! The command line and the environment: what they mean, and the help that tells of them. Pure:
 //! both are arguments.
 //!
-//! One table, [`help::SETTINGS`], says for each option its environment variable (`PODNUDGE_` and
+//! One table, `help::SETTINGS`, says for each option its environment variable (`PODNUDGE_` and
 //! its name in capitals), its place in the configuration file, and its help. The values stay
 //! text: `config` parses them exactly as it parses the file's.
 
