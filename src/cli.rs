@@ -1,7 +1,7 @@
 //! The command line and the environment: what they mean, and the help that tells of them. Pure:
 //! both are arguments.
 //!
-//! One table, [`help::SETTINGS`], says for each option its environment variable (`PODNUDGE_` and
+//! One table, `help::SETTINGS`, says for each option its environment variable (`PODNUDGE_` and
 //! its name in capitals), its place in the configuration file, and its help. The values stay
 //! text: `config` parses them exactly as it parses the file's.
 
@@ -16,7 +16,7 @@ use clap::error::ErrorKind;
 
 use help::{QUICK_START, SETTINGS, Setting, command};
 
-use crate::config::{At, Override, Overrides, Problem, nearest};
+use crate::config::{At, Override, Overrides, Problem, escaped, nearest};
 use crate::exit::Exit;
 
 /// What the command line asks for.
@@ -118,7 +118,7 @@ fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
     // Last: it goes wherever the URLs are https.
     settings.sort_by_key(|setting| setting.path == ["rule", "ca-file"]);
     if config.is_none() {
-        let has = |key| settings.iter().any(|setting| setting.path.get(1) == Some(&key));
+        let has = |key| settings.iter().any(|setting| setting.path.starts_with(&["rule", key]));
         if !has("watch") {
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
@@ -201,7 +201,9 @@ fn stop(error: &clap::Error) -> Stop {
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            let text = format!("podnudge: {text}");
+            // The wrong words are quoted in it.
+            let lines: Vec<String> = text.lines().map(escaped).collect();
+            let text = format!("podnudge: {}\n", lines.join("\n"));
             Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
         }
     }

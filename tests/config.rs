@@ -2,6 +2,7 @@
 //! `tests/bad`, for wrong command lines and for good ones, as snapshots; and that the effective
 //! configuration is a configuration.
 
+#![cfg(feature = "tls")] // without: tests/config_without_tls.rs
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::{OsStr, OsString};
@@ -14,6 +15,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use podnudge::cli;
 use podnudge::config::{self, Overrides};
+use proptest::prelude::{any, proptest};
 
 /// Runs podnudge in `tests/bad`, so that no path of this machine gets into the output.
 fn podnudge<A: AsRef<OsStr>>(arguments: &[A], environment: &[(&str, &str)]) -> String {
@@ -51,12 +53,14 @@ fn every_bad_file_is_refused_with_all_its_problems() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&str, &[&str]); 19] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("nothing_at_all", &[]),
+        ("a_watch_mode_without_a_watch", &["--watch-mode", "poll", "--signal", "HUP"]),
         ("no_action", &["--watch", "/etc/app"]),
         ("no_volume", &["--signal", "HUP"]),
         ("an_unknown_option", &["--wacht", "/etc/app"]),
         ("an_unknown_command", &["chekc", "podnudge.toml"]),
+        ("an_unknown_command_with_control_characters", &["\u{1b}[31mrun\u{7}"]),
         ("an_option_without_its_value", &["--watch"]),
         ("an_option_twice", &["--watch", "/a", "--signal", "HUP", "--settle=1s", "--settle=2s"]),
         ("options_before_the_command", &["--watch", "/etc/app", "run"]),
@@ -90,7 +94,7 @@ fn wrong_command_lines() {
             &["check", "--watch", "/a", "--url", "http://a/", "--ca-file", "/ca.crt"],
         ),
         ("an_option_for_one_of_two_rules", &["check", "two_rules_of_one_name.toml", "--uid", "5"]),
-        ("two_files", &["check", "a_port_alone.toml", "--config", "port_zero.toml"]),
+        ("two_files", &["check", "a_port_alone.toml", "--config", "a_yaml_file.toml"]),
         ("a_file_that_is_not_there", &["check", "nowhere/podnudge.toml"]),
         ("a_file_name_with_control_characters", &["check", "\u{1b}[31m\u{7}.toml"]),
         ("a_device_as_the_file", &["check", "/dev/zero"]),
@@ -123,7 +127,7 @@ fn a_file_that_may_not_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret.toml");
     fs::write(&file, "").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     // Permissions do not bind root, so a link that leads to itself stands in for them there.
     if fs::read(&file).is_ok() {
         fs::remove_file(&file).unwrap();
@@ -205,6 +209,14 @@ fn https_without_a_ca_file_trusts_the_system_bundle_or_is_refused() {
 }
 
 #[test]
+fn a_port_that_changes_is_warned_of() {
+    assert_snapshot!(
+        "warning_port_zero",
+        podnudge(&["check", "--watch=/a", "--signal=1", "--listen=127.0.0.1:0"], &[])
+    );
+}
+
+#[test]
 fn credentials_that_leave_the_pod_unencrypted_are_warned_of() {
     let file = "[[rule]]\nwatch = \"/a\"\n[rule.http]\nurl = \"http://example.org/reload\"\n\
                 bearer-file = \"/token\"\n";
@@ -235,5 +247,43 @@ fn the_effective_configuration_is_a_configuration_with_the_same_effect() {
         assert_eq!(format!("{first:#?}"), format!("{second:#?}"), "{name}");
         assert_eq!(effective, config::effective(&second), "{name}");
         assert_snapshot!(format!("effective_{name}"), effective);
+    }
+}
+
+proptest! {
+    /// Whatever a file or an option holds, the answer is a configuration or a list of problems.
+    #[test]
+    fn no_input_makes_it_panic(
+        cut in any::<proptest::sample::Index>(),
+        length in 0_usize..40,
+        insert in "[\\PC\\n\"'=.\\[\\]{}0-9a-zM-]{0,6}",
+        option in "\\PC{0,12}",
+    ) {
+        let text: Vec<char> = GOOD[0].1.chars().collect();
+        let start = cut.index(text.len());
+        let end = (start + length).min(text.len());
+        let file: String =
+            text[..start].iter().copied().chain(insert.chars()).chain(text[end..].iter().copied())
+                .collect();
+        let words = ["podnudge", "--config=a", "--jitter", &option, "--signal", &option];
+        let arguments = words.map(OsString::from);
+        if let Ok(cli::Command::Run(run)) = cli::parse(arguments, []) {
+            drop(config::parse("a", &file, &run.overrides, None));
+        }
+        if let Ok((config, _)) = config::parse("a", &file, &Overrides::default(), None) {
+            let effective = config::effective(&config);
+            let again = config::parse("b", &effective, &Overrides::default(), None);
+            assert_eq!(effective, config::effective(&again.unwrap().0));
+        }
+    }
+
+    /// Every duration that is printed can be read.
+    #[test]
+    fn a_printed_duration_is_read_as_the_same(millis in 0_u64..=86_400_000) {
+        let file = format!("[[rule]]\nwatch = \"/a\"\njitter = \"{millis}ms\"\nsignal.name = \"HUP\"\n");
+        let none = Overrides::default();
+        let (first, _) = config::parse("a", &file, &none, None).unwrap();
+        let (second, _) = config::parse("b", &config::effective(&first), &none, None).unwrap();
+        assert_eq!(first.rules[0].jitter, second.rules[0].jitter);
     }
 }

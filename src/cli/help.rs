@@ -40,206 +40,87 @@ impl Setting {
 /// Every option that is a setting, by the heading it stands under in the help. There must never
 /// be a `port`, `service-…` or `port-…`: a Service named `podnudge` makes the kubelet set
 /// `PODNUDGE_PORT` and `PODNUDGE_SERVICE_HOST` in every pod of its namespace.
+#[rustfmt::skip] // a table
 pub(super) const SETTINGS: [(&str, &[Setting]); 6] = [
-    (
-        "What is watched",
-        &[
-            one(
-                "watch",
-                "PATH",
-                &["rule", "watch"],
-                "A mounted volume (or a directory or file) to watch; repeatable",
-            )
-            .many()
-            .common(),
-            one(
-                "only",
-                "GLOB",
-                &["rule", "only"],
-                "Only keys that match count, such as `*.conf`; repeatable",
-            )
-            .many(),
-            one(
-                "ignore",
-                "GLOB",
-                &["rule", "ignore"],
-                "Keys that match never count, such as `*.md`; repeatable",
-            )
-            .many(),
-            one(
-                "settle",
-                "TIME",
-                &["rule", "settle"],
-                "How long a volume must be quiet before it is read [default: 200ms]",
-            ),
-            one(
-                "settle-max",
-                "TIME",
-                &["rule", "settle-max"],
-                "The longest wait for quiet [default: 5s]",
-            ),
-        ],
-    ),
-    (
-        "What is done (one of the two)",
-        &[
-            one(
-                "signal",
-                "NAME",
-                &["rule", "signal", "name"],
-                "Send this signal, by name or number: HUP, USR1, …",
-            )
-            .common(),
-            one("url", "URL", &["rule", "http", "url"], "Send a request to this http or https URL")
-                .common(),
-            one(
-                "method",
-                "METHOD",
-                &["rule", "http", "method"],
-                "The request's method [default: POST]",
-            ),
-            one(
-                "ca-file",
-                "FILE",
-                &["rule", "ca-file"],
-                "The CA certificates (PEM) to trust for https \
-             [default: the system's bundle, where there is one]",
-            ),
-        ],
-    ),
-    (
-        "Who is signalled (at most one; without: the process that mounts the watched volume)",
-        &[
-            one(
-                "process",
-                "NAME",
-                &["rule", "target", "process"],
-                "The process of this name; of several, the root of their tree",
-            )
-            .common(),
-            one("exe", "PATH", &["rule", "target", "exe"], "The process that runs this executable"),
-            one(
-                "cmdline",
-                "REGEX",
-                &["rule", "target", "cmdline"],
-                "The process whose arguments, joined by spaces, match",
-            ),
-            one(
-                "pidfile",
-                "FILE",
-                &["rule", "target", "pidfile"],
-                "The process whose pid is in this file",
-            ),
-            one("uid", "UID", &["rule", "target", "uid"], "Only processes of this user id"),
-        ],
-    ),
-    (
-        "When it is done",
-        &[
-            one(
-                "jitter",
-                "TIME",
-                &["rule", "jitter", "window"],
-                "Spread replicas over this window [default: 0s]",
-            )
-            .common(),
-            one(
-                "jitter-by",
-                "WHAT",
-                &["rule", "jitter", "by"],
-                "What decides a replica's place: pod, ordinal (StatefulSet) or random \
-             [default: pod]",
-            ),
-            one(
-                "min-interval",
-                "TIME",
-                &["rule", "min-interval"],
-                "The shortest time between two actions [default: 0s]",
-            ),
-            one(
-                "on-start",
-                "WHEN",
-                &["rule", "on-start"],
-                "Act on the first look: if-newer (than the target's start), never or always \
-             [default: if-newer]",
-            ),
-        ],
-    ),
-    (
-        "How it is verified",
-        &[
-            one(
-                "alive-for",
-                "TIME",
-                &["rule", "verify", "alive-for"],
-                "After a signal, the process must still be there after this time [default: 1s]",
-            ),
-            one(
-                "verify-url",
-                "URL",
-                &["rule", "verify", "http"],
-                "Ask this URL after the action; any status from 200 to 299 is good",
-            )
-            .common(),
-        ],
-    ),
-    (
-        "podnudge itself",
-        &[
-            one(
-                "listen",
-                "ADDRESS",
-                &["agent", "listen"],
-                "Serve /metrics, /livez, /readyz and /status here, such as `:9533`; or `off` \
-             [default: 0.0.0.0:9533]",
-            )
-            .common(),
-            one(
-                "state-dir",
-                "DIR",
-                &["agent", "state-dir"],
-                "Remember what is applied here, over a restart of podnudge",
-            ),
-            one("log", "FORMAT", &["agent", "log"], "text or json [default: text]"),
-            one(
-                "log-level",
-                "LEVEL",
-                &["agent", "log-level"],
-                "error, warn, info or debug [default: info]",
-            ),
-            one(
-                "watch-mode",
-                "MODE",
-                &["agent", "watch"],
-                "inotify (polling while it cannot serve) or poll [default: inotify]",
-            ),
-            one(
-                "audit",
-                "TIME",
-                &["agent", "audit"],
-                "How often every volume is looked at in any case [default: 30s]",
-            ),
-            one(
-                "poll",
-                "TIME",
-                &["agent", "poll"],
-                "How often a volume is looked at without inotify [default: 5s]",
-            ),
-            one(
-                "grace",
-                "TIME",
-                &["agent", "grace"],
-                "How long a running action may go on after SIGTERM [default: 10s]",
-            ),
-        ],
-    ),
+    ("What is watched", &[
+        one("watch", "PATH", &["rule", "watch"],
+            "A mounted volume (or a directory or file) to watch; repeatable").many().common(),
+        one("only", "GLOB", &["rule", "only"],
+            "Only keys that match count, such as `*.conf`; repeatable").many(),
+        one("ignore", "GLOB", &["rule", "ignore"],
+            "Keys that match never count, such as `*.md`; repeatable").many(),
+        one("settle", "TIME", &["rule", "settle"],
+            "How long a volume must be quiet before it is read [default: 200ms]"),
+        one("settle-max", "TIME", &["rule", "settle-max"],
+            "The longest wait for quiet [default: 5s]"),
+    ]),
+    ("What is done (one of the two)", &[
+        one("signal", "NAME", &["rule", "signal", "name"],
+            "Send this signal, by name or number: HUP, USR1, …").common(),
+        one("url", "URL", &["rule", "http", "url"],
+            "Send a request to this http or https URL").common(),
+        one("method", "METHOD", &["rule", "http", "method"],
+            "The request's method [default: POST]"),
+        one("ca-file", "FILE", &["rule", "ca-file"],
+            "The CA certificates (PEM) to trust for https [default: the system's bundle, \
+             where there is one]"),
+    ]),
+    ("Who is signalled (at most one; without: the process that mounts the watched volume)", &[
+        one("process", "NAME", &["rule", "target", "process"],
+            "The process of this name; of several, the root of their tree").common(),
+        one("exe", "PATH", &["rule", "target", "exe"],
+            "The process that runs this executable"),
+        one("cmdline", "REGEX", &["rule", "target", "cmdline"],
+            "The process whose arguments, joined by spaces, match"),
+        one("pidfile", "FILE", &["rule", "target", "pidfile"],
+            "The process whose pid is in this file"),
+        one("uid", "UID", &["rule", "target", "uid"],
+            "Only processes of this user id"),
+    ]),
+    ("When it is done", &[
+        one("jitter", "TIME", &["rule", "jitter", "window"],
+            "Spread replicas over this window [default: 0s]").common(),
+        one("jitter-by", "WHAT", &["rule", "jitter", "by"],
+            "What decides a replica's place: pod, ordinal (StatefulSet) or random [default: pod]"),
+        one("min-interval", "TIME", &["rule", "min-interval"],
+            "The shortest time between two actions [default: 0s]"),
+        one("on-start", "WHEN", &["rule", "on-start"],
+            "Act on the first look: if-newer (than the target's start), never or always \
+             [default: if-newer]"),
+    ]),
+    ("How it is verified", &[
+        one("alive-for", "TIME", &["rule", "verify", "alive-for"],
+            "After a signal, the process must still be there after this time [default: 1s]"),
+        one("verify-url", "URL", &["rule", "verify", "http"],
+            "Ask this URL after the action; any status from 200 to 299 is good").common(),
+    ]),
+    ("podnudge itself", &[
+        one("listen", "ADDRESS", &["agent", "listen"],
+            "Serve /metrics, /livez, /readyz and /status here, such as `:9533`; or `off` \
+             [default: 0.0.0.0:9533]").common(),
+        one("state-dir", "DIR", &["agent", "state-dir"],
+            "Remember what is applied here, over a restart of podnudge"),
+        one("log", "FORMAT", &["agent", "log"],
+            "text or json [default: text]"),
+        one("log-level", "LEVEL", &["agent", "log-level"],
+            "error, warn, info or debug [default: info]"),
+        one("watch-mode", "MODE", &["agent", "watch"],
+            "inotify (polling while it cannot serve) or poll [default: inotify]"),
+        one("audit", "TIME", &["agent", "audit"],
+            "How often every volume is looked at in any case [default: 30s]"),
+        one("poll", "TIME", &["agent", "poll"],
+            "How often a volume is looked at without inotify [default: 5s]"),
+        one("grace", "TIME", &["agent", "grace"],
+            "How long a running action may go on after SIGTERM [default: 10s]"),
+    ]),
 ];
 
 const ABOUT: &str = "Reloads the application in a pod when its mounted ConfigMaps and Secrets \
     change: once, on time, and provably";
 
-pub(super) const QUICK_START: &str = "the shortest use is two options: `podnudge --watch /etc/app --signal \
-    HUP`, or `podnudge --watch /etc/app --url http://127.0.0.1:8080/reload`";
+pub(super) const QUICK_START: &str = "the shortest use is two options: \
+    `podnudge --watch /etc/app --signal HUP`, or \
+    `podnudge --watch /etc/app --url http://127.0.0.1:8080/reload`";
 
 const AFTER: &str = "\
 Examples:

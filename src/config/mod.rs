@@ -21,8 +21,8 @@ use std::time::Duration;
 
 pub use effective::effective;
 pub use load::{LoadError, load};
-pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
+pub(crate) use problem::{escaped, nearest};
 pub use raw::{Override, Overrides};
 pub(crate) use types::url;
 

@@ -146,7 +146,7 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 /// Text from outside, harmless on a terminal: quotes and backslashes stay as they are.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

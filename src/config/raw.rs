@@ -55,8 +55,8 @@ pub(super) struct Entry {
 pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Vec<Entry>> {
     let (table, errors) = DeTable::parse_recoverable(text);
     let place = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
-    // The first in the file; the others mostly follow from it.
-    let Some(error) = errors.iter().min_by_key(|error| place(error)) else {
+    // The first in the file, and there the innermost; the others mostly follow from it.
+    let Some(error) = errors.iter().rev().min_by_key(|error| place(error)) else {
         return Some(entries(table.into_inner()));
     };
     let message = error.message().replace('\n', ", ");

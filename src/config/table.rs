@@ -98,12 +98,12 @@ impl<'a> Table<'a> {
         match parse(&text) {
             Ok(value) if is_text => Some(Given { at, value }),
             Ok(_) => {
-                let reason = self.about(key, &at, "must be text in quotes, not a number");
+                let reason = about(key, &at, "must be text in quotes, not a number");
                 self.report.problem(&at, reason.hint(format!("write \"{text}\"")));
                 None
             }
             Err(reason) => {
-                let message = self.about(key, &at, &reason.message).message;
+                let message = about(key, &at, &reason.message).message;
                 let quotes = if is_text { "" } else { ", in quotes" };
                 let hint = reason.hint.map(|hint| hint + quotes);
                 self.report.problem(&at, Reason { message, hint });
@@ -152,7 +152,7 @@ impl<'a> Table<'a> {
             Ok(number) if (least..=most).contains(&number) => Some(number),
             _ => {
                 let range = format!("must be a whole number from {least} to {most}");
-                let reason = self.about(key, at, &format!("{range}, not {}", literal(text)));
+                let reason = about(key, at, &format!("{range}, not {}", literal(text)));
                 self.report.problem(at, reason);
                 None
             }
@@ -250,16 +250,15 @@ impl<'a> Table<'a> {
             Value::Table(_) => "a table",
             Value::Other(name) => name,
         };
-        let reason = self.about(key, at, &format!("must be {wanted}, not {found}"));
+        let reason = about(key, at, &format!("must be {wanted}, not {found}"));
         self.report.problem(at, reason);
     }
+}
 
-    /// The key goes before the message, unless the place names the setting already.
-    #[expect(clippy::unused_self, reason = "reads better beside its callers")]
-    fn about(&self, key: &str, at: &At, message: &str) -> Reason {
-        match at {
-            At::File(_) => Reason::new(format!("{}: {message}", literal(key))),
-            At::Option(_) | At::Environment(_) => Reason::new(message),
-        }
+/// The key goes before the message, unless the place names the setting already.
+fn about(key: &str, at: &At, message: &str) -> Reason {
+    match at {
+        At::File(_) => Reason::new(format!("{}: {message}", literal(key))),
+        At::Option(_) | At::Environment(_) => Reason::new(message),
     }
 }

@@ -64,6 +64,12 @@ pub(super) fn config(mut root: Table<'_>, bundle: Option<&Path>) -> Option<Confi
 
 fn agent(mut table: Table<'_>) -> Agent {
     let listen = table.parsed("listen", listen);
+    if let Some(Given { at, value: Listen::Explicit(address) }) = &listen
+        && address.port() == 0
+    {
+        let reason = Reason::new("port 0 means another port with each start");
+        table.report.warn(at, reason.hint("name a port that probes and Prometheus can know"));
+    }
     at_most_one(&table, &["reload", "reload-token-file"]);
     let reload = table.parsed("reload", |text| {
         choice(&[("off", "off"), ("loopback", "loopback")])(text)
@@ -127,8 +133,9 @@ fn rule(
     let retry = retry(&mut table);
     let on_start = value_or(table.parsed("on-start", choice(&ON_STARTS)), OnStart::IfNewer);
     let target = target(&mut table);
+    let http = table.place_of("http").is_some();
     let action = action(&mut table, bundle);
-    let verify = request::verify(&mut table, matches!(action, Some(Action::Http(_))), bundle);
+    let verify = request::verify(&mut table, http, bundle);
     table.finish();
     Some(Rule {
         name: name?,

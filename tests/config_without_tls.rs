@@ -1,0 +1,16 @@
+//! What a podnudge built without TLS says to an https URL.
+
+#![cfg(not(feature = "tls"))] // with: tests/config.rs
+
+use podnudge::config::{self, Overrides};
+
+#[test]
+fn https_is_refused_with_the_reason() {
+    let file = "[[rule]]\nwatch = \"/a\"\nhttp = { url = \"https://localhost/\" }\n";
+    let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "c.toml:3:16: this podnudge was built without TLS, and the URL is https\n  \
+         hint: use the image with TLS, or an http URL within the pod"
+    );
+}
