@@ -17,7 +17,8 @@ const PURE: [&str; 8] = [
 
 #[test]
 fn pure_modules_do_no_io_and_read_no_clock() {
-    let io = ["tokio::", "std::fs", "std::net", "std::env", "reqwest::Client", "notify::", "::now("];
+    let io =
+        ["tokio::", "std::fs", "std::net", "std::env", "reqwest::Client", "notify::", "::now("];
     for file in PURE.iter().flat_map(|place| sources(Path::new(place))) {
         forbid(&file, &io);
     }

@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use podnudge::config::{Jitter, JitterBy};
-use podnudge::core::event::{
-    Acted, Alive, Command, Event, Proof, Reason, VolumeId,
-};
+use podnudge::core::event::{Acted, Alive, Command, Event, Proof, Reason, VolumeId};
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, PolicyVolume};
@@ -20,14 +18,28 @@ use support::world::{self, World};
 #[derive(Debug, Clone)]
 enum Step {
     /// A volume gets one of four contents; the hint comes, is doubled, or is lost.
-    Commit { volume: usize, content: u8, hints: u8 },
-    Touch { volume: usize },
-    Remove { volume: usize },
-    Unreadable { volume: usize },
-    Readable { volume: usize },
+    Commit {
+        volume: usize,
+        content: u8,
+        hints: u8,
+    },
+    Touch {
+        volume: usize,
+    },
+    Remove {
+        volume: usize,
+    },
+    Unreadable {
+        volume: usize,
+    },
+    Readable {
+        volume: usize,
+    },
     Application(Behaviour),
     Force,
-    Wait { millis: u64 },
+    Wait {
+        millis: u64,
+    },
 }
 
 /// How the application answers from now on.

@@ -13,17 +13,34 @@ pub(super) enum Phase {
     Inspecting,
     Idle,
     /// New content waits for its turn; what is on disk at that time is taken.
-    Waiting { fire_at: Moment },
+    Waiting {
+        fire_at: Moment,
+    },
     Acting(Attempt),
     /// The target is not there: neither done nor failed.
-    TargetAbsent { attempt: Attempt, at: Moment, reason: Reason },
+    TargetAbsent {
+        attempt: Attempt,
+        at: Moment,
+        reason: Reason,
+    },
     Verifying(Verification),
     /// Failed, and tried again at `at`.
-    Backoff { attempt: Attempt, at: Moment, reason: Reason },
+    Backoff {
+        attempt: Attempt,
+        at: Moment,
+        reason: Reason,
+    },
     /// Refused, and looked at again at `at`; or given up, where `at` is `None`.
-    Failed { attempt: Attempt, at: Option<Moment>, reason: Reason },
+    Failed {
+        attempt: Attempt,
+        at: Option<Moment>,
+        reason: Reason,
+    },
     /// The target ended just after the action.
-    Tripped { digest: Digest, reason: Reason },
+    Tripped {
+        digest: Digest,
+        reason: Reason,
+    },
     Stopped,
 }
 

@@ -131,9 +131,9 @@ impl Look {
         }
     }
 
-    pub(super) fn watched(&mut self, id: VolumeId, watch: Watch, out: &mut VecDeque<Command>) {
+    pub(super) fn watched(&mut self, id: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
         for volume in self.volumes.iter_mut().filter(|volume| volume.id == id) {
-            match (&volume.watch, &watch) {
+            match (&volume.watch, watch) {
                 (Some(Watch::Polling(known)), Watch::Polling(reason)) if known == reason => {}
                 (_, Watch::Polling(reason)) => {
                     let fact = Fact::Polling(id, reason.clone());

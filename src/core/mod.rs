@@ -101,7 +101,7 @@ impl Core {
                 self.on_volume(volume, |rule, _| rule.audited(now, volume, generation.as_ref()));
             }
             Event::Watched(volume, watch) => {
-                self.on_volume(volume, |rule, out| rule.watched(volume, watch, out));
+                self.on_volume(volume, |rule, out| rule.watched(volume, &watch, out));
             }
             Event::Scanned(rule, scans) => {
                 self.on_rule(rule, |rule, out| rule.scanned(now, scans, out));
@@ -145,7 +145,8 @@ impl Core {
         }
         if now.mono >= self.next_poll {
             self.next_poll = now.mono.after(self.rounds.poll);
-            let polled: Vec<_> = self.rules.iter().flat_map(|rule| rule.look().polled_volumes()).collect();
+            let polled: Vec<_> =
+                self.rules.iter().flat_map(|rule| rule.look().polled_volumes()).collect();
             if !polled.is_empty() {
                 self.commands.push_back(Command::Audit(polled));
             }
@@ -193,9 +194,11 @@ impl Core {
 
     fn unhealthy(&self, now: Moment) -> Option<Reason> {
         if self.audit_overdue.is_some_and(|overdue| now >= overdue) {
-            return Some(Reason::new("the audit of the volumes does not come back").hint(
-                "a watched path hangs, perhaps on a network file system; restart podnudge",
-            ));
+            return Some(
+                Reason::new("the audit of the volumes does not come back").hint(
+                    "a watched path hangs, perhaps on a network file system; restart podnudge",
+                ),
+            );
         }
         let misses = self.rules.iter().map(|rule| rule.look().misses_in_a_row()).max().unwrap_or(0);
         (misses >= MISSES_BEFORE_UNHEALTHY).then(|| {

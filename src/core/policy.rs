@@ -82,9 +82,12 @@ impl Policy {
 
 /// A path for people: bytes that are not printable ASCII or UTF-8 letters are escaped.
 fn escaped(path: &Path) -> String {
-    path.to_string_lossy().chars().flat_map(|c| {
-        let escape = c.is_control().then(|| c.escape_default());
-        let keep = escape.is_none().then_some(c);
-        escape.into_iter().flatten().chain(keep)
-    }).collect()
+    path.to_string_lossy()
+        .chars()
+        .flat_map(|c| {
+            let escape = c.is_control().then(|| c.escape_default());
+            let keep = escape.is_none().then_some(c);
+            escape.into_iter().flatten().chain(keep)
+        })
+        .collect()
 }

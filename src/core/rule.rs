@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::backoff;
 use super::delivery::{Attempt, Phase, Verification};
 use super::event::{
     Act, Acted, Alive, Command, Moment, Now, Proof, Reason, RuleId, Scan, UnixTime, Verified,
@@ -18,7 +19,6 @@ use super::jitter::{self, Replica};
 use super::look::{self, Look, OnDisk};
 use super::policy::Policy;
 use super::status::{Counters, Delivery, RuleStatus, State};
-use super::backoff;
 use crate::config::OnStart;
 use crate::volume::snapshot::{Digest, Generation};
 
@@ -89,7 +89,7 @@ impl Rule {
         self.look.audited(now.mono, volume, seen);
     }
 
-    pub(super) fn watched(&mut self, volume: VolumeId, watch: Watch, out: &mut VecDeque<Command>) {
+    pub(super) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
         self.look.watched(volume, watch, out);
     }
 

@@ -31,14 +31,15 @@ impl Mount {
             Component::Normal(name) => is_generation_name(name.as_bytes()),
             _ => false,
         };
-        self.root.components().any(generation) || self.root.as_os_str().as_bytes().ends_with(b"//deleted")
+        self.root.components().any(generation)
+            || self.root.as_os_str().as_bytes().ends_with(b"//deleted")
     }
 }
 
 /// Whether a name is that of a kubelet's timestamped directory, `..2006_01_02_15_04_05.123`.
 pub(crate) fn is_generation_name(name: &[u8]) -> bool {
     name.strip_prefix(b"..").is_some_and(|rest| {
-        rest.iter().filter(|byte| **byte == b'_').count() >= 5
+        rest.split(|byte| *byte == b'_').count() >= 6
             && rest.first().is_some_and(u8::is_ascii_digit)
     })
 }
@@ -89,9 +90,10 @@ fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
-        let code = after.first_chunk::<3>().filter(|_| *first == b'\\').and_then(|digits| {
-            u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
-        });
+        let code = after
+            .first_chunk::<3>()
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
     }

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
 
 use crate::core::event::UnixTime;
 
@@ -95,7 +97,9 @@ impl Serialize for Key {
 }
 
 impl Snapshot {
-    pub fn changes(&self, newer: &Snapshot) -> Changes {
+    /// What `newer` has that this one has not, and the other way round.
+    #[must_use]
+    pub fn changes(&self, newer: &Self) -> Changes {
         let mut changes = Changes::default();
         for (key, digest) in &newer.keys {
             match self.keys.get(key) {
@@ -104,16 +108,56 @@ impl Snapshot {
                 Some(_) => {}
             }
         }
-        for key in self.keys.keys() {
-            if !newer.keys.contains_key(key) { changes.removed.push(key.clone()); }
-        }
+        let gone = self.keys.keys().filter(|key| !newer.keys.contains_key(key));
+        changes.removed.extend(gone.cloned());
         changes
     }
 }
-impl Changes { pub fn is_empty(&self) -> bool { self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() } }
-pub fn digest<'a>(volumes: impl IntoIterator<Item = &'a Snapshot>) -> Digest {
-    use sha2::Digest as _;
-    let mut h = sha2::Sha256::new();
-    for v in volumes { h.update(b"v"); for (k, d) in &v.keys { h.update((k.0.len() as u64).to_le_bytes()); h.update(&k.0); h.update(d.0); } }
-    Digest(h.finalize().into())
+
+impl Changes {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
 }
+
+/// The digest over a rule's volumes, in the order of the rule. Every part is preceded by its
+/// length, so that no byte can move from one key or volume to another unnoticed; where a volume
+/// is mounted, and what its generation is called, has no part in it.
+#[must_use]
+pub fn digest<'a>(volumes: impl IntoIterator<Item = &'a Snapshot>) -> Digest {
+    let mut hash = Sha256::new();
+    for volume in volumes {
+        hash.update(volume.keys.len().to_le_bytes());
+        for (key, content) in &volume.keys {
+            hash.update(key.0.len().to_le_bytes());
+            hash.update(&key.0);
+            hash.update(content.0);
+        }
+    }
+    Digest(hash.finalize().into())
+}
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    /// From 64 hexadecimal digits.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut bytes = [0; 32];
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+            .collect();
+        let digits = digits.filter(|digits| digits.len() == 64).ok_or(NotADigest)?;
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair.iter().fold(0, |byte, digit| byte << 4 | digit);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// The text is not 64 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not 64 hexadecimal digits")]
+pub struct NotADigest;

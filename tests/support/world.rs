@@ -68,11 +68,7 @@ pub fn policy() -> Policy {
         settle_max: Duration::from_secs(5),
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
         min_interval: Duration::ZERO,
-        retry: Retry {
-            first: Duration::from_secs(1),
-            max: Duration::from_mins(1),
-            attempts: 10,
-        },
+        retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
         on_start: OnStart::IfNewer,
         target_wait: Duration::from_mins(5),
         alive_for: Duration::from_secs(1),

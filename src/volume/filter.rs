@@ -1,0 +1,74 @@
+//! Which keys count. Pure.
+
+use glob::MatchOptions;
+
+use crate::config::KeyFilter;
+
+/// `*` and `?` stop at a `/`; a leading dot is nothing special.
+const OPTIONS: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// Whether a key counts. A pattern with a `/` is matched against the key's whole path below the
+/// content root, one without against the file name at any depth. Bytes that are not UTF-8 match
+/// `?` and `*`.
+pub(super) fn counts(filter: &KeyFilter, key: &[u8]) -> bool {
+    if filter.only.is_empty() && filter.ignore.is_empty() {
+        return true;
+    }
+    let path = String::from_utf8_lossy(key);
+    let name = path.rsplit_once('/').map_or(path.as_ref(), |(_, name)| name);
+    let matches = |pattern: &glob::Pattern| {
+        let text = if pattern.as_str().contains('/') { path.as_ref() } else { name };
+        pattern.matches_with(text, OPTIONS)
+    };
+    (filter.only.is_empty() || filter.only.iter().any(matches))
+        && !filter.ignore.iter().any(matches)
+}
+
+/// Whether a file that lies beside `ca.crt` and `namespace` is the service account token, from
+/// its first bytes: a JWT is base64url, and begins with `{"` in that form.
+pub(super) fn is_token(content: &[u8]) -> bool {
+    content.starts_with(b"eyJ")
+        && content.split(|byte| *byte == b'.').count() == 3
+        && content.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.=\n".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(only: &[&str], ignore: &[&str]) -> KeyFilter {
+        let patterns = |texts: &[&str]| {
+            texts.iter().map(|text| glob::Pattern::new(text).expect("a pattern")).collect()
+        };
+        KeyFilter { only: patterns(only), ignore: patterns(ignore) }
+    }
+
+    #[test]
+    fn patterns_without_a_slash_are_for_names_and_others_for_paths() {
+        let markdown = filter(&[], &["*.md"]);
+        assert!(!counts(&markdown, b"README.md") && !counts(&markdown, b"docs/a.md"));
+        assert!(counts(&markdown, b"nginx.conf"));
+        let top = filter(&["conf/*.conf"], &[]);
+        assert!(counts(&top, b"conf/a.conf"));
+        assert!(!counts(&top, b"a.conf") && !counts(&top, b"conf/deep/a.conf"));
+        assert!(counts(&filter(&["conf/**/*.conf"], &[]), b"conf/deep/a.conf"));
+    }
+
+    #[test]
+    fn ignore_goes_before_only() {
+        let both = filter(&["*.conf"], &["secret*"]);
+        assert!(counts(&both, b"a.conf") && !counts(&both, b"secret.conf"));
+        assert!(!counts(&both, b"a.txt"));
+    }
+
+    #[test]
+    fn a_token_is_told_from_other_files_by_its_form() {
+        assert!(is_token(b"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.c2lnbmF0dXJl"));
+        assert!(!is_token(b"eyJ is how some sentences begin. Not this. One"));
+        assert!(!is_token(b"-----BEGIN CERTIFICATE-----"));
+    }
+}

@@ -1,0 +1,477 @@
+//! Reading a volume: one consistent generation, through the directory's own descriptor.
+//!
+//! Reads the watched path and what is below it; changes nothing. File contents go through SHA-256
+//! in pieces and are never held.
+//!
+//! The kubelet swaps a volume by renaming `..data` and then removes the old generation. A reader
+//! that goes through the volume's links can see one key of the old and another of the new one, so
+//! this one opens the directory that `..data` names, reads below it, and looks at `..data` again:
+//! if it moved, or a file was gone, the reading is repeated.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use super::filter;
+use super::snapshot::{Digest, Generation, Key, Snapshot};
+use crate::config::KeyFilter;
+use crate::core::event::{Reason, UnixTime};
+
+/// The kubelet's link to the generation that counts.
+const DATA: &CStr = c"..data";
+/// How often a volume may move under the reader before it is left for later.
+const ATTEMPTS: usize = 20;
+/// How deep directories may be nested.
+const DEEPEST: usize = 32;
+/// How many keys a volume may have.
+const MOST_KEYS: usize = 20_000;
+const BUFFER: usize = 64 * 1024;
+
+/// What one look at a path brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// `None` if there is nothing at the path.
+    pub snapshot: Option<Snapshot>,
+    /// What must be watched to hear of the next change.
+    pub directories: Vec<Directory>,
+}
+
+/// A directory to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Device and inode: the same path may be another directory later.
+    pub id: (u64, u64),
+    /// The one entry besides `..data` that matters; `None` if all do.
+    pub entry: Option<Vec<u8>>,
+}
+
+/// Why a path could not be read. All of these may pass.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The kubelet swapped faster than the reader read.
+    #[error("`{}` changed during each of {ATTEMPTS} readings", path.display())]
+    Moving {
+        /// The watched path.
+        path: PathBuf,
+    },
+    /// There is more than a configuration.
+    #[error("`{}` has more than {MOST_KEYS} files or {DEEPEST} levels", path.display())]
+    TooLarge {
+        /// The watched path.
+        path: PathBuf,
+    },
+    /// The system says no.
+    #[error("cannot read `{}`: {source}", path.display())]
+    System {
+        /// The watched path, or the key below it.
+        path: PathBuf,
+        /// What the system says.
+        source: Errno,
+    },
+}
+
+impl ReadError {
+    /// The error with what can be done about it.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        let reason = Reason::new(self.to_string());
+        match self {
+            Self::System { source: Errno::ACCESS | Errno::PERM, .. } => {
+                let uid = rustix::process::geteuid().as_raw();
+                reason.hint(format!(
+                    "podnudge runs as uid {uid}; set the volume's defaultMode to 0444, or fsGroup in the pod's securityContext"
+                ))
+            }
+            Self::TooLarge { .. } => reason
+                .hint("watch the directory with the configuration alone, or narrow it by `only`"),
+            Self::Moving { .. } | Self::System { .. } => reason,
+        }
+    }
+}
+
+/// Reads what is at `path`: a volume of the kubelet, another directory, or a single file.
+///
+/// # Errors
+/// If it cannot be read, or not as one generation. Nothing being there is no error.
+pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
+    let mut reader = Reader::new(path, keys, Purpose::Hash);
+    reader.look()
+}
+
+/// Which generation is at `path`, or `None` if there is nothing. Cheaper than reading: one
+/// `readlink` for a volume of the kubelet, one `stat` a file otherwise.
+///
+/// # Errors
+/// If that cannot be told.
+pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, ReadError> {
+    let reading = Reader::new(path, keys, Purpose::Fingerprint).look()?;
+    Ok(reading.snapshot.map(|snapshot| snapshot.generation))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Hash,
+    Fingerprint,
+}
+
+/// One reading in progress.
+struct Reader<'a> {
+    path: &'a Path,
+    filter: &'a KeyFilter,
+    purpose: Purpose,
+    /// The keys read so far.
+    keys: BTreeMap<Key, Digest>,
+    /// Over names, sizes, inodes and times.
+    fingerprint: Sha256,
+    newest: Duration,
+    directories: Vec<Directory>,
+    buffer: Vec<u8>,
+}
+
+/// A directory on the way down.
+struct Level<'a> {
+    fd: BorrowedFd<'a>,
+    /// Its path below the content root, with a `/` at the end; empty for the root.
+    prefix: Vec<u8>,
+    depth: usize,
+    /// Where it is, if it is to be watched.
+    path: Option<PathBuf>,
+}
+
+struct Entry {
+    name: CString,
+    kind: FileType,
+}
+
+impl<'a> Reader<'a> {
+    fn new(path: &'a Path, filter: &'a KeyFilter, purpose: Purpose) -> Self {
+        Self {
+            path,
+            filter,
+            purpose,
+            keys: BTreeMap::new(),
+            fingerprint: Sha256::new(),
+            newest: Duration::ZERO,
+            directories: Vec::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    fn look(&mut self) -> Result<Reading, ReadError> {
+        match openat(rustix::fs::CWD, self.path, DIRECTORY, Mode::empty()) {
+            Ok(root) => {
+                let id = self.stat_fd(root.as_fd())?;
+                let watch =
+                    Directory { path: self.path.to_owned(), id: identity(&id), entry: None };
+                match readlinkat(&root, DATA, Vec::new()) {
+                    Ok(target) => self.kubelet(root.as_fd(), target, None, watch),
+                    Err(Errno::NOENT | Errno::INVAL) => self.directory(root.as_fd()),
+                    Err(error) => Err(self.error(error)),
+                }
+            }
+            Err(Errno::NOTDIR) => self.file(),
+            Err(Errno::NOENT) => self.absent(),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    /// A volume of the kubelet, or one key of it.
+    fn kubelet(
+        &mut self,
+        root: BorrowedFd<'_>,
+        mut target: CString,
+        key: Option<&CStr>,
+        watch: Directory,
+    ) -> Result<Reading, ReadError> {
+        for _ in 0..ATTEMPTS {
+            self.keys.clear();
+            let whole = self.one_generation(root, &target, key)?;
+            let again = match readlinkat(root, DATA, Vec::new()) {
+                Ok(again) => again,
+                Err(Errno::NOENT) => return self.absent(),
+                Err(error) => return Err(self.error(error)),
+            };
+            if whole.is_none() || again != target {
+                target = again;
+                continue;
+            }
+            let link = statat(root, DATA, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.error(e))?;
+            let generation = target.to_string_lossy().into_owned();
+            return Ok(self.finish(generation, modified(&link), vec![watch]));
+        }
+        Err(ReadError::Moving { path: self.path.to_owned() })
+    }
+
+    /// Reads what one generation holds; `None` if it went away meanwhile.
+    fn one_generation(
+        &mut self,
+        root: BorrowedFd<'_>,
+        target: &CStr,
+        key: Option<&CStr>,
+    ) -> Result<Option<()>, ReadError> {
+        if self.purpose == Purpose::Fingerprint {
+            return Ok(Some(()));
+        }
+        let content = match openat(root, target, DIRECTORY, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(|error| self.error(error))?,
+        };
+        let level = Level { fd: content.as_fd(), prefix: Vec::new(), depth: 0, path: None };
+        match key {
+            None => self.walk(&level),
+            Some(name) => {
+                let entry = Entry { name: name.to_owned(), kind: FileType::RegularFile };
+                self.file_entry(&level, &entry, false)
+            }
+        }
+    }
+
+    /// A directory that the kubelet does not manage, read as it stands.
+    fn directory(&mut self, root: BorrowedFd<'_>) -> Result<Reading, ReadError> {
+        let path = Some(self.path.to_owned());
+        self.walk(&Level { fd: root, prefix: Vec::new(), depth: 0, path })?;
+        Ok(self.finish_fingerprint())
+    }
+
+    /// A single file: its directory is watched, since the file itself is replaced sooner or later.
+    fn file(&mut self) -> Result<Reading, ReadError> {
+        let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return self.absent();
+        };
+        let Ok(name) = CString::new(name.as_bytes()) else { return self.absent() };
+        let root = match openat(rustix::fs::CWD, parent, DIRECTORY, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return self.absent(),
+            opened => opened.map_err(|error| self.error(error))?,
+        };
+        let id = identity(&self.stat_fd(root.as_fd())?);
+        let entry = Some(name.to_bytes().to_vec());
+        let watch = Directory { path: parent.to_owned(), id, entry };
+        if let Ok(target) = readlinkat(&root, DATA, Vec::new()) {
+            return self.kubelet(root.as_fd(), target, Some(&name), watch);
+        }
+        let level = Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None };
+        let entry = Entry { name, kind: FileType::RegularFile };
+        if self.file_entry(&level, &entry, false)?.is_none() {
+            return self.absent();
+        }
+        self.directories.push(watch);
+        Ok(self.finish_fingerprint())
+    }
+
+    /// Nothing is there: the nearest directory above tells when that changes.
+    fn absent(&self) -> Result<Reading, ReadError> {
+        for above in self.path.ancestors().skip(1) {
+            let Ok(fd) = openat(rustix::fs::CWD, above, DIRECTORY, Mode::empty()) else { continue };
+            let id = identity(&self.stat_fd(fd.as_fd())?);
+            let below = self.path.strip_prefix(above).ok().and_then(|path| path.iter().next());
+            let entry = below.map(|name| name.as_bytes().to_vec());
+            let directories = vec![Directory { path: above.to_owned(), id, entry }];
+            return Ok(Reading { snapshot: None, directories });
+        }
+        Ok(Reading { snapshot: None, directories: Vec::new() })
+    }
+
+    /// Reads a directory and what is below it; `None` if something went away meanwhile, which
+    /// only matters where it is a generation of the kubelet's.
+    fn walk(&mut self, level: &Level<'_>) -> Result<Option<()>, ReadError> {
+        if level.depth > DEEPEST {
+            return Err(ReadError::TooLarge { path: self.path.to_owned() });
+        }
+        if let Some(path) = &level.path {
+            let stat = self.stat_fd(level.fd)?;
+            self.newest = self.newest.max(modified(&stat));
+            let id = identity(&stat);
+            self.directories.push(Directory { path: path.clone(), id, entry: None });
+        }
+        let entries = self.entries(level)?;
+        let has = |name: &CStr| entries.iter().any(|entry| entry.name.as_c_str() == name);
+        let beside_token = has(c"ca.crt") && has(c"namespace");
+        let mut whole = Some(());
+        for entry in &entries {
+            let read = match entry.kind {
+                FileType::Directory => self.below(level, entry)?,
+                _ => self.file_entry(level, entry, beside_token)?,
+            };
+            // In a plain directory a file that is gone is simply no key.
+            if read.is_none() && level.path.is_none() {
+                whole = None;
+            }
+        }
+        Ok(whole)
+    }
+
+    fn below(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(error) => return Err(self.error_at(level, entry, error)),
+        };
+        let mut prefix = level.prefix.clone();
+        prefix.extend_from_slice(entry.name.to_bytes());
+        prefix.push(b'/');
+        let name = std::ffi::OsStr::from_bytes(entry.name.to_bytes());
+        let path = level.path.as_ref().map(|path| path.join(name));
+        self.walk(&Level { fd: fd.as_fd(), prefix, depth: level.depth + 1, path })
+    }
+
+    /// Reads one file; `None` if it is gone. What is no regular file, and what the filter leaves
+    /// out, is passed over.
+    fn file_entry(
+        &mut self,
+        level: &Level<'_>,
+        entry: &Entry,
+        beside_token: bool,
+    ) -> Result<Option<()>, ReadError> {
+        let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
+        if !filter::counts(self.filter, &key.0) {
+            return Ok(Some(()));
+        }
+        if self.purpose == Purpose::Fingerprint {
+            return match statat(level.fd, &entry.name, AtFlags::empty()) {
+                Ok(stat) => {
+                    self.mark(&key, &stat);
+                    Ok(Some(()))
+                }
+                Err(Errno::NOENT | Errno::LOOP) => Ok(None),
+                Err(error) => Err(self.error_at(level, entry, error)),
+            };
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            // A socket, or a device without its driver.
+            Err(Errno::NXIO | Errno::NODEV) => return Ok(Some(())),
+            Err(error) => return Err(self.error_at(level, entry, error)),
+        };
+        let stat = self.stat_fd(fd.as_fd())?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(Some(()));
+        }
+        let hash = self.hash(&fd, beside_token).map_err(|e| self.error_at(level, entry, e))?;
+        self.mark(&key, &stat);
+        if let Some(digest) = hash {
+            self.keys.insert(key, digest);
+        }
+        if self.keys.len() > MOST_KEYS {
+            return Err(ReadError::TooLarge { path: self.path.to_owned() });
+        }
+        Ok(Some(()))
+    }
+
+    /// The digest of a file; `None` for a service account token, which the kubelet rotates on its
+    /// own and nobody needs a reload for.
+    fn hash(&mut self, fd: &OwnedFd, beside_token: bool) -> Result<Option<Digest>, Errno> {
+        self.buffer.resize(BUFFER, 0);
+        let mut hash = Sha256::new();
+        let mut first = true;
+        loop {
+            let length = rustix::io::read(fd, self.buffer.as_mut_slice())?;
+            let piece = self.buffer.get(..length).unwrap_or_default();
+            if piece.is_empty() {
+                return Ok(Some(Digest(hash.finalize().into())));
+            }
+            if first && beside_token && filter::is_token(piece) {
+                return Ok(None);
+            }
+            first = false;
+            hash.update(piece);
+        }
+    }
+
+    /// Takes a file into the fingerprint. A change of mode moves it too; that costs a reading,
+    /// and the content decides.
+    fn mark(&mut self, key: &Key, stat: &Stat) {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return;
+        }
+        self.newest = self.newest.max(modified(stat));
+        self.fingerprint.update(key.0.len().to_le_bytes());
+        self.fingerprint.update(&key.0);
+        for number in [
+            i128::from(stat.st_size),
+            i128::from(stat.st_ino),
+            i128::from(stat.st_mtime),
+            i128::from(stat.st_mtime_nsec),
+            i128::from(stat.st_ctime),
+            i128::from(stat.st_ctime_nsec),
+        ] {
+            self.fingerprint.update(number.to_le_bytes());
+        }
+    }
+
+    /// The entries of a directory by name, without the kubelet's own (`..data`, `..2006_…`).
+    fn entries(&self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(level.fd).map_err(|error| self.error(error))? {
+            let entry = entry.map_err(|error| self.error(error))?;
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(b"..") || name == c"." {
+                continue;
+            }
+            if entries.len() >= MOST_KEYS {
+                return Err(ReadError::TooLarge { path: self.path.to_owned() });
+            }
+            entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    fn finish_fingerprint(&mut self) -> Reading {
+        let fingerprint = Digest(std::mem::take(&mut self.fingerprint).finalize().into());
+        let directories = std::mem::take(&mut self.directories);
+        self.finish(fingerprint.to_string(), self.newest, directories)
+    }
+
+    fn finish(
+        &mut self,
+        generation: String,
+        committed: Duration,
+        directories: Vec<Directory>,
+    ) -> Reading {
+        let snapshot = Snapshot {
+            generation: Generation(generation),
+            committed: UnixTime(committed),
+            keys: std::mem::take(&mut self.keys),
+        };
+        Reading { snapshot: Some(snapshot), directories }
+    }
+
+    fn stat_fd(&self, fd: BorrowedFd<'_>) -> Result<Stat, ReadError> {
+        fstat(fd).map_err(|error| self.error(error))
+    }
+
+    fn error(&self, source: Errno) -> ReadError {
+        ReadError::System { path: self.path.to_owned(), source }
+    }
+
+    fn error_at(&self, level: &Level<'_>, entry: &Entry, source: Errno) -> ReadError {
+        let below = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
+        let below = Key(below).to_string();
+        ReadError::System { path: self.path.join(below), source }
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// The modification time since the epoch; zero for times before it.
+fn modified(stat: &Stat) -> Duration {
+    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+    let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}
