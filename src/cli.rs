@@ -9,6 +9,7 @@ mod help;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 
 use clap::ArgMatches;
@@ -17,6 +18,7 @@ use clap::error::ErrorKind;
 use help::{QUICK_START, SETTINGS, Setting, command};
 
 use crate::config::{At, Override, Overrides, Problem, escaped, nearest};
+use crate::core::jitter::{self, Replica};
 use crate::exit::Exit;
 
 /// What the command line asks for.
@@ -86,6 +88,22 @@ pub fn parse(
         Some(("check", matches)) => run(matches, &environment).map(Command::Check),
         Some((_, matches)) => run(matches, &environment).map(Command::Run),
         None => run(&matches, &environment).map(Command::Run),
+    }
+}
+
+/// Who waits, for the jitter: the pod's UID or name from the downward API, else the host name,
+/// which the kubelet sets to the pod's name.
+#[must_use]
+pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Replica {
+    let environment = podnudge_variables(environment);
+    let get = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let pod = get("PODNUDGE_POD_NAME").unwrap_or(host);
+    Replica {
+        ordinal: jitter::ordinal_of(&pod),
+        identity: get("PODNUDGE_POD_UID").unwrap_or(pod),
+        // The standard library seeds its hashers from the system's random source.
+        seed: RandomState::new().build_hasher().finish(),
     }
 }
 

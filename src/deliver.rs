@@ -48,7 +48,7 @@ async fn try_to_act(rule: &Rule, act: Act) -> Result<(Acted, InFlight), Acted> {
     let targets = match (&rule.action, &rule.target.by) {
         // A request needs no process; one that is named is waited for and watched.
         (Action::Http(_), TargetBy::Mount) => Vec::new(),
-        _ => process::find(&rule.target, &rule.watch).map_err(refusal)?,
+        _ => process::find(&rule.target, &rule.watch).map_err(|error| refusal(&error))?,
     };
     if !act.forced && is_fresh(&targets, act.committed) {
         return Err(Acted::Fresh(names(&targets)));
@@ -103,7 +103,7 @@ async fn send_request(action: &HttpAction) -> Result<Acted, Acted> {
     }
 }
 
-fn refusal(refusal: Refusal) -> Acted {
+fn refusal(refusal: &Refusal) -> Acted {
     if refusal.absent() {
         Acted::Absent(refusal.reason())
     } else {
@@ -130,7 +130,7 @@ pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
 }
 
 fn survival(processes: &[Identity]) -> Alive {
-    let gone: Option<Reason> = processes.iter().find_map(|one| process::alive(one).err());
+    let gone: Option<Reason> = processes.iter().find_map(|one| process::alive(*one).err());
     match gone {
         Some(reason) => Alive::Gone(reason),
         None if processes.is_empty() => Alive::Unknown,

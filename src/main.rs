@@ -1,29 +1,70 @@
 //! The thin edge: arguments in, exit code out. Alone prints and exits.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use podnudge::cli::{self, Command, Stop, Stream};
-use podnudge::config;
-use podnudge::exit::Exit;
+use podnudge::exit::{self, Exit};
+use podnudge::{action, admin, config, logs, run};
 
 fn main() -> ExitCode {
+    action::install_crypto();
     match cli::parse(std::env::args_os(), std::env::vars_os()) {
-        Ok(Command::Check(arguments)) => check(&arguments),
-        Ok(Command::Run(_) | Command::Status(_)) => Exit::Ok.into(),
+        Ok(Command::Check(arguments)) => with_config(&arguments, |config| {
+            print(Stream::Stdout, &config::effective(&config), Exit::Ok)
+        }),
+        Ok(Command::Run(arguments)) => with_config(&arguments, start),
+        Ok(Command::Status(arguments)) => show_status(&arguments),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
     }
 }
 
-fn check(arguments: &cli::Run) -> ExitCode {
+fn with_config(arguments: &cli::Run, go_on: impl FnOnce(config::Config) -> ExitCode) -> ExitCode {
     match config::load(arguments) {
         Ok((config, warnings)) => {
             for warning in arguments.warnings.iter().chain(&warnings) {
                 print(Stream::Stderr, &format!("warning: {warning}\n"), Exit::Ok);
             }
-            print(Stream::Stdout, &config::effective(&config), Exit::Ok)
+            go_on(config)
         }
         Err(error) => print(Stream::Stderr, &error.text(), error.exit()),
+    }
+}
+
+fn start(config: config::Config) -> ExitCode {
+    logs::start(&config.agent, std::io::stderr().is_terminal());
+    let replica = cli::replica(std::env::vars_os());
+    let ended = run::runtime().and_then(|runtime| runtime.block_on(run::run(config, replica)));
+    match ended {
+        Ok(()) => Exit::Ok.into(),
+        Err(error) => {
+            let text = exit::chain(&error, error.hint().as_deref());
+            print(Stream::Stderr, &format!("podnudge: {text}\n"), error.exit())
+        }
+    }
+}
+
+fn show_status(arguments: &cli::Status) -> ExitCode {
+    let asked =
+        run::runtime().map(|runtime| runtime.block_on(admin::client::status(&arguments.url)));
+    let shown = match asked {
+        Ok(Ok(json)) => admin::table::render(&json)
+            .map(|(table, in_sync)| (if arguments.json { json } else { table }, in_sync)),
+        Ok(Err(reason)) => Err(reason),
+        Err(error) => return print(Stream::Stderr, &format!("podnudge: {error}\n"), error.exit()),
+    };
+    match shown {
+        Ok((text, in_sync)) => {
+            print(Stream::Stdout, &text, if in_sync { Exit::Ok } else { Exit::NotInSync })
+        }
+        Err(reason) => {
+            let hint = reason.hint.map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+            print(
+                Stream::Stderr,
+                &format!("podnudge: {}{hint}\n", reason.message),
+                Exit::Unavailable,
+            )
+        }
     }
 }
 

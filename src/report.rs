@@ -16,65 +16,153 @@ use crate::volume::snapshot::{Changes, Digest, Key};
 const KEYS_SHOWN: usize = 20;
 
 /// Logs a fact about `rule`. `path` gives the path of a volume, for people.
+#[expect(clippy::too_many_lines, reason = "a table: one arm a fact")]
 pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
     match fact {
         Fact::Baseline(digest, basis) => baseline(rule, digest, *basis),
         Fact::VolumeMissing(volume) => {
-            warn!(event = "volume-missing", rule, path = path(*volume), "nothing is at the watched path; waiting for it");
+            warn!(
+                event = "volume-missing",
+                rule,
+                path = path(*volume),
+                "nothing is at the watched path; waiting for it"
+            );
         }
         Fact::VolumeBack(volume) => {
             info!(event = "volume-back", rule, path = path(*volume), "the watched path is there");
         }
         Fact::Polling(volume, reason) => {
-            warn!(event = "polling", rule, path = path(*volume), reason = reason.message, hint = reason.hint, "looking at the volume regularly instead of by inotify");
+            warn!(
+                event = "polling",
+                rule,
+                path = path(*volume),
+                reason = reason.message,
+                hint = reason.hint,
+                "looking at the volume regularly instead of by inotify"
+            );
         }
         Fact::WatchedAgain(volume) => {
-            info!(event = "watched-again", rule, path = path(*volume), "inotify serves the volume again");
+            info!(
+                event = "watched-again",
+                rule,
+                path = path(*volume),
+                "inotify serves the volume again"
+            );
         }
         Fact::MissedByWatch(volume) => {
-            warn!(event = "missed-by-watch", rule, path = path(*volume), "the volume changed and the watch did not tell; the audit found it");
+            warn!(
+                event = "missed-by-watch",
+                rule,
+                path = path(*volume),
+                "the volume changed and the watch did not tell; the audit found it"
+            );
         }
         Fact::Unreadable(volume, reason) => {
-            warn!(event = "unreadable", rule, path = path(*volume), reason = reason.message, hint = reason.hint, "the volume cannot be read; the application keeps what it has");
+            warn!(
+                event = "unreadable",
+                rule,
+                path = path(*volume),
+                reason = reason.message,
+                hint = reason.hint,
+                "the volume cannot be read; the application keeps what it has"
+            );
         }
         Fact::KeysChanged(volume, changes) => keys_changed(rule, &path(*volume), changes),
         Fact::Unchanged(digest) => {
-            debug!(event = "unchanged", rule, digest = short(digest), "the content is what the application runs");
+            debug!(
+                event = "unchanged",
+                rule,
+                digest = short(digest),
+                "the content is what the application runs"
+            );
         }
         Fact::Scheduled(digest, wait) => {
-            info!(event = "scheduled", rule, digest = short(digest), wait = time(*wait), "new content");
+            info!(
+                event = "scheduled",
+                rule,
+                digest = short(digest),
+                wait = time(*wait),
+                "new content"
+            );
         }
         Fact::Cancelled(digest) => {
-            info!(event = "cancelled", rule, digest = short(digest), "the content is again what the application runs; nothing to do");
+            info!(
+                event = "cancelled",
+                rule,
+                digest = short(digest),
+                "the content is again what the application runs; nothing to do"
+            );
         }
         Fact::Forced => info!(event = "forced", rule, "a reload was asked for"),
         Fact::Sent(digest, to) => {
             info!(event = "sent", rule, digest = short(digest), target = to, "the signal was sent");
         }
         Fact::Accepted(digest, answer) => {
-            info!(event = "accepted", rule, digest = short(digest), answer, "the application accepted");
+            info!(
+                event = "accepted",
+                rule,
+                digest = short(digest),
+                answer,
+                "the application accepted"
+            );
         }
         Fact::Fresh(digest, target) => {
-            info!(event = "fresh", rule, digest = short(digest), target, "the target started after the change and has read it already");
+            info!(
+                event = "fresh",
+                rule,
+                digest = short(digest),
+                target,
+                "the target started after the change and has read it already"
+            );
         }
         Fact::TargetAbsent(reason) => {
-            info!(event = "waiting-for-target", rule, reason = reason.message, hint = reason.hint, "the target is not there yet");
+            info!(
+                event = "waiting-for-target",
+                rule,
+                reason = reason.message,
+                hint = reason.hint,
+                "the target is not there yet"
+            );
         }
         Fact::Retrying(reason, attempt, wait) => {
-            warn!(event = "retrying", rule, attempt, wait = time(*wait), reason = reason.message, hint = reason.hint, "the action failed");
+            warn!(
+                event = "retrying",
+                rule,
+                attempt,
+                wait = time(*wait),
+                reason = reason.message,
+                hint = reason.hint,
+                "the action failed"
+            );
         }
         Fact::Refused(reason) => failure(rule, "refused", "nothing was done", reason),
         Fact::GaveUp(reason, _) => {
             failure(rule, "gave-up", "the last attempt failed; waiting for newer content", reason);
         }
         Fact::Tripped(_, reason) => {
-            failure(rule, "tripped", "the target ended just after the action; no second shot", reason);
+            failure(
+                rule,
+                "tripped",
+                "the target ended just after the action; no second shot",
+                reason,
+            );
         }
         Fact::Applied(digest, took) => {
-            info!(event = "applied", rule, digest = short(digest), after = time(*took), "the application runs the new content");
+            info!(
+                event = "applied",
+                rule,
+                digest = short(digest),
+                after = time(*took),
+                "the application runs the new content"
+            );
         }
         Fact::Superseded(digest) => {
-            info!(event = "superseded", rule, digest = short(digest), "newer content is on disk; the proof of this one is not waited for");
+            info!(
+                event = "superseded",
+                rule,
+                digest = short(digest),
+                "newer content is on disk; the proof of this one is not waited for"
+            );
         }
     }
 }
@@ -95,7 +183,13 @@ fn baseline(rule: &str, digest: &Digest, basis: Basis) {
             return;
         }
     };
-    info!(event = "baseline", rule, digest = short(digest), because, "the application runs what is on disk");
+    info!(
+        event = "baseline",
+        rule,
+        digest = short(digest),
+        because,
+        "the application runs what is on disk"
+    );
 }
 
 fn keys_changed(rule: &str, path: &str, changes: &Changes) {

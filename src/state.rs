@@ -20,10 +20,19 @@ pub struct StateDir(PathBuf);
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use the state directory `{}`\nhint: mount an emptyDir there that uid {} may write to, or leave state-dir out", path.display(), nix::unistd::geteuid())]
+#[error("cannot use the state directory `{}`", path.display())]
 pub struct StateDirError {
     path: PathBuf,
     source: io::Error,
+}
+
+impl StateDirError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let uid = rustix::process::geteuid().as_raw();
+        format!("mount an emptyDir there that uid {uid} may write to, or leave state-dir out")
+    }
 }
 
 #[derive(Serialize, Deserialize)]

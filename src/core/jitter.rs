@@ -12,7 +12,7 @@ use crate::volume::snapshot::Digest;
 pub struct Replica {
     /// The pod's UID or name, or the host name: anything that differs between replicas.
     pub identity: String,
-    /// The `StatefulSet` ordinal, where the pod's name ends in one.
+    /// The StatefulSet ordinal, where the pod's name ends in one.
     pub ordinal: Option<u32>,
     /// A number from a random source, drawn once at start; only `by = "random"` uses it.
     pub seed: u64,
@@ -42,7 +42,7 @@ pub fn wait(jitter: Jitter, replica: &Replica, digest: &Digest, draw: u64) -> Du
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The ordinal at the end of a `StatefulSet` pod's name: `web-3` gives 3. A Deployment's pods end
+/// The ordinal at the end of a StatefulSet pod's name: `web-3` gives 3. A Deployment's pods end
 /// in a hash, which is rarely all digits; where it is, the number is as good a place as any.
 #[must_use]
 pub fn ordinal_of(pod_name: &str) -> Option<u32> {

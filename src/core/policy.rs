@@ -57,7 +57,7 @@ impl Policy {
         };
         let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
             id: VolumeId(first.0 + n),
-            path: escaped(path),
+            path: Self::shown(path),
         };
         Self {
             name: rule.name.clone(),
@@ -78,16 +78,18 @@ impl Policy {
             verify_timeout: rule.verify.timeout,
         }
     }
-}
 
-/// A path for people: bytes that are not printable ASCII or UTF-8 letters are escaped.
-fn escaped(path: &Path) -> String {
-    path.to_string_lossy()
-        .chars()
-        .flat_map(|c| {
-            let escape = c.is_control().then(|| c.escape_default());
-            let keep = escape.is_none().then_some(c);
-            escape.into_iter().flatten().chain(keep)
-        })
-        .collect()
+    /// A path for people: control characters are escaped, bytes that are not UTF-8 replaced.
+    #[must_use]
+    pub fn shown(path: &Path) -> String {
+        let mut shown = String::new();
+        for c in path.to_string_lossy().chars() {
+            if c.is_control() {
+                shown.extend(c.escape_default());
+            } else {
+                shown.push(c);
+            }
+        }
+        shown
+    }
 }

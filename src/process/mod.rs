@@ -1,1 +1,73 @@
-//! The application's process: finding it and signalling it, and never another.
+//! The application's process: finding it by rule, and signalling it and never another.
+//!
+//! Reads `/proc`; changes nothing but by the signal that a rule asks for.
+
+pub mod proc;
+pub mod select;
+pub mod signal;
+
+use std::path::PathBuf;
+
+use crate::config::{Target, TargetBy};
+use crate::core::event::{Reason, UnixTime};
+pub use select::{Process, Refusal};
+
+/// A process that can never be mistaken for another one: a pid is used again, a pid with its
+/// start time is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// The process id, as podnudge sees it.
+    pub pid: i32,
+    /// The start time in clock ticks since boot: field 22 of `/proc/PID/stat` (proc(5)).
+    pub start_ticks: u64,
+}
+
+/// A process that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Which one it is.
+    pub identity: Identity,
+    /// For people: `41 (nginx)`, control characters escaped.
+    pub name: String,
+    /// Its effective user id.
+    pub uid: u32,
+    /// When it started; up to one clock tick (10 ms) early.
+    pub started: UnixTime,
+}
+
+/// The processes that the rule is about: the root of the matching tree, or all matches.
+///
+/// # Errors
+/// If there is none, or none that may be chosen, with the reason.
+pub fn find(target: &Target, volumes: &[PathBuf]) -> Result<Vec<Chosen>, Refusal> {
+    let seen = proc::read(target, volumes)?;
+    let wanted = match &target.by {
+        TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
+        _ => None,
+    };
+    let chosen = select::select(target, wanted, &seen)?;
+    let clock = proc::Clock::read();
+    let describe = |process: &Process| Chosen {
+        identity: process.identity,
+        name: process.for_people(),
+        uid: process.uid,
+        started: clock.started(process.identity),
+    };
+    Ok(chosen.into_iter().map(describe).collect())
+}
+
+/// Whether the process is still the one that was chosen.
+///
+/// # Errors
+/// If it ended, or another one has its pid, with the reason.
+pub fn alive(identity: Identity) -> Result<(), Reason> {
+    let pid = identity.pid;
+    match proc::stat(pid) {
+        None => Err(Reason::new(format!("process {pid} ended"))),
+        Some(stat) if stat.start_ticks != identity.start_ticks => {
+            Err(Reason::new(format!("process {pid} ended, and another one has its pid")))
+        }
+        Some(stat) if stat.is_dead => Err(Reason::new(format!("process {pid} ended"))),
+        Some(_) => Ok(()),
+    }
+}

@@ -88,7 +88,7 @@ impl Hints {
         let mut state = self.state();
         match event {
             Ok(event) if event.need_rescan() => state.pending.all = true,
-            Ok(event) if matters(&event.kind) => {
+            Ok(event) if matters(event.kind) => {
                 let dies = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(_));
                 for path in &event.paths {
                     state.touch(path, dies);
@@ -104,7 +104,7 @@ impl Hints {
 }
 
 /// Reads (our own, too) and changes of mode are nothing; a write counts when the file is closed.
-fn matters(kind: &EventKind) -> bool {
+fn matters(kind: EventKind) -> bool {
     matches!(
         kind,
         EventKind::Create(_)

@@ -1,0 +1,269 @@
+//! One HTTP exchange: never through a proxy, never redirected, never repeated here, and bounded in
+//! time and size. Retries are states of the core.
+//!
+//! Files with credentials and certificates are read for each request: they rotate.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
+
+use crate::config::{Auth, Body, Endpoint, HttpAction, Tls};
+use crate::core::event::{Acted, Reason};
+
+/// How much of an answer to an action is read.
+const ACTION_BODY: usize = 64 * 1024;
+/// How much of an answer is shown, in characters.
+const SHOWN: usize = 200;
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The body, cut where it is longer than was asked for.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExchangeError {
+    /// Nobody listens: the application is not there (yet).
+    NotThere(Reason),
+    /// Anything else.
+    Failed(Reason),
+}
+
+impl ExchangeError {
+    /// What to tell people.
+    #[must_use]
+    pub fn into_reason(self) -> Reason {
+        match self {
+            Self::NotThere(reason) | Self::Failed(reason) => reason,
+        }
+    }
+}
+
+/// Sends the request of an action once.
+pub async fn send(action: &HttpAction) -> Acted {
+    let what = name(&action.method, &action.endpoint);
+    match exchange(&action.endpoint, action.method.clone(), &action.body, ACTION_BODY).await {
+        Ok(answer) if is_expected(answer.status, &action.expect) => {
+            Acted::Accepted(format!("{what} answered {}", answer.status))
+        }
+        Ok(answer) => Acted::Failed(unexpected(&what, &answer)),
+        Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
+        Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
+    }
+}
+
+/// Whether a status is one of `expect`, or any 2xx where that is empty.
+#[must_use]
+pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
+    if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
+}
+
+/// `POST http://127.0.0.1:9090/-/reload answered 503 Service Unavailable: …`
+#[must_use]
+pub fn unexpected(what: &str, answer: &Answer) -> Reason {
+    let status = answer.status;
+    let said = excerpt(&answer.body);
+    let colon = if said.is_empty() { "" } else { ": " };
+    let reason = Reason::new(format!("{what} answered {status}{colon}{said}"));
+    match status.as_u16() {
+        300..=399 => reason.hint("redirects are not followed; configure the URL that it redirects to"),
+        401 => reason.hint("configure basic-auth or bearer-file, and look whether the file is current"),
+        403..=405 => reason.hint(
+            "look at path and method, and whether the application has its reload endpoint switched on (Prometheus: --web.enable-lifecycle)",
+        ),
+        _ => reason,
+    }
+}
+
+/// `POST http://host/path`, without query, which may hold secrets.
+#[must_use]
+pub fn name(method: &Method, endpoint: &Endpoint) -> String {
+    let mut url = endpoint.url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    match &endpoint.unix_socket {
+        Some(socket) => format!("{method} {url} by `{}`", socket.display()),
+        None => format!("{method} {url}"),
+    }
+}
+
+/// Sends one request and reads at most `most` bytes of the answer's body.
+///
+/// # Errors
+/// If there is no answer in time, or the request cannot be made.
+pub async fn exchange(
+    endpoint: &Endpoint,
+    method: Method,
+    body: &Body,
+    most: usize,
+) -> Result<Answer, ExchangeError> {
+    let what = name(&method, endpoint);
+    let request = request(endpoint, method, body).map_err(ExchangeError::Failed)?;
+    let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
+    let status = response.status();
+    let mut read = Vec::new();
+    while read.len() < most {
+        match response.chunk().await {
+            Ok(Some(chunk)) => read.extend_from_slice(&chunk),
+            Ok(None) => break,
+            // The status has come; a body that breaks off does not take it back.
+            Err(_) if !read.is_empty() => break,
+            Err(error) => return Err(failure(&what, endpoint, &error)),
+        }
+    }
+    read.truncate(most);
+    Ok(Answer { status, body: read })
+}
+
+fn request(endpoint: &Endpoint, method: Method, body: &Body) -> Result<RequestBuilder, Reason> {
+    let mut request = client(endpoint)?.request(method, endpoint.url.clone());
+    for (name, value) in &endpoint.headers {
+        request = request.header(name, value);
+    }
+    request = match &endpoint.auth {
+        Some(Auth::Basic { username, password_file }) => {
+            request.basic_auth(username, Some(secret(password_file)?))
+        }
+        Some(Auth::Bearer { token_file }) => request.bearer_auth(secret(token_file)?),
+        None => request,
+    };
+    Ok(match body {
+        Body::Empty => request,
+        Body::Text(text) => request.body(text.clone()),
+        Body::File(path) => request.body(read(path)?),
+    })
+}
+
+/// A client for one exchange. A reload is rare: nothing is kept for the next one.
+fn client(endpoint: &Endpoint) -> Result<Client, Reason> {
+    let mut builder = base_client(endpoint.timeout);
+    if let Some(tls) = &endpoint.tls {
+        builder = with_tls(builder, tls)?;
+    }
+    if let Some(socket) = &endpoint.unix_socket {
+        builder = builder.unix_socket(socket.as_path());
+    }
+    builder
+        .build()
+        .map_err(|error| Reason::new(format!("cannot set up the request: {}", chain(&error))))
+}
+
+/// What every client of podnudge is: no proxy from the environment, no redirect, no retry, and no
+/// CA but the configured ones (without any, building a client fails where the image has none).
+pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
+    let builder = Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .pool_max_idle_per_host(0)
+        .timeout(timeout)
+        .user_agent(concat!("podnudge/", env!("CARGO_PKG_VERSION")));
+    #[cfg(feature = "tls")]
+    let builder = builder.tls_certs_only([]);
+    builder
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
+    let bundle = read(&tls.ca_file)?;
+    let path = tls.ca_file.display();
+    let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
+        Reason::new(format!("`{path}` holds no PEM certificates: {}", chain(&error)))
+    })?;
+    if certificates.is_empty() {
+        return Err(Reason::new(format!("`{path}` holds no PEM certificates")));
+    }
+    let builder = builder.tls_certs_only(certificates).https_only(true);
+    let Some(client) = &tls.client else { return Ok(builder) };
+    let mut pem = read(&client.cert_file)?;
+    pem.push(b'\n');
+    pem.extend(read(&client.key_file)?);
+    let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
+        let (cert, key) = (client.cert_file.display(), client.key_file.display());
+        Reason::new(format!("`{cert}` and `{key}` are no PEM certificate with its key"))
+    })?;
+    Ok(builder.identity(identity))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: ClientBuilder, _: &Tls) -> Result<ClientBuilder, Reason> {
+    Err(Reason::new("this podnudge was built without TLS"))
+}
+
+/// A password or token: the file without the line feed at its end.
+fn secret(path: &Path) -> Result<String, Reason> {
+    let bytes = read(path)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Reason::new(format!("`{}` is not UTF-8 text", path.display())))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Reason> {
+    fs::read(path).map_err(|error| {
+        let reason = Reason::new(format!("cannot read `{}`: {error}", path.display()));
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let uid = rustix::process::geteuid().as_raw();
+                reason.hint(format!("podnudge runs as uid {uid}; set the volume's defaultMode, or fsGroup in the pod's securityContext"))
+            }
+            _ => reason,
+        }
+    })
+}
+
+fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeError {
+    if error.is_timeout() {
+        let limit = humantime::format_duration(endpoint.timeout);
+        return ExchangeError::Failed(
+            Reason::new(format!("{what} was not answered within {limit}"))
+                .hint("the application may hang; or raise the timeout"),
+        );
+    }
+    let reason = Reason::new(format!("{what} failed: {}", chain(error)));
+    match io_kind(error) {
+        Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) if error.is_connect() => {
+            ExchangeError::NotThere(reason)
+        }
+        _ => ExchangeError::Failed(reason),
+    }
+}
+
+/// The system's error at the bottom of a chain.
+fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .map(io::Error::kind)
+        .last()
+}
+
+/// The causes of an error without its own text, which repeats the URL and its query.
+fn chain(error: &reqwest::Error) -> String {
+    let causes: Vec<String> =
+        std::iter::successors(std::error::Error::source(error), |error| error.source())
+            .map(ToString::to_string)
+            .collect();
+    let mut unsaid: Vec<&str> = Vec::new();
+    for cause in &causes {
+        // Some layers repeat the layer below.
+        if !unsaid.iter().any(|said| said.contains(cause.as_str())) {
+            unsaid.push(cause);
+        }
+    }
+    if unsaid.is_empty() { "no reason is given".to_owned() } else { unsaid.join(": ") }
+}
+
+/// The beginning of a body, on one line.
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.trim().chars().take(SHOWN).map(printable).collect();
+    text
+}

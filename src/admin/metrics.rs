@@ -1,0 +1,216 @@
+//! The status as metrics, in the OpenMetrics text format. Pure.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::core::event::UnixTime;
+use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
+
+/// All states, for one series each: exactly one of them is 1.
+const STATES: [(State, &str); 13] = [
+    (State::Starting, "starting"),
+    (State::WaitingForVolume, "waiting-for-volume"),
+    (State::Idle, "idle"),
+    (State::Settling, "settling"),
+    (State::Scanning, "scanning"),
+    (State::Waiting, "waiting"),
+    (State::WaitingForTarget, "waiting-for-target"),
+    (State::Acting, "acting"),
+    (State::Verifying, "verifying"),
+    (State::Backoff, "backoff"),
+    (State::Failed, "failed"),
+    (State::Tripped, "tripped"),
+    (State::Stopped, "stopped"),
+];
+
+/// All metrics of this instant.
+#[must_use]
+pub fn render(status: &Status) -> String {
+    let mut registry = Registry::with_prefix("podnudge");
+    registry.register_collector(Box::new(Snapshot(status.clone())));
+    let mut output = String::new();
+    // Writing to a `String` cannot fail.
+    _ = text::encode(&mut output, &registry);
+    output
+}
+
+#[derive(Debug)]
+struct Snapshot(Status);
+
+/// A counter of a rule: its name, its help, and where it is.
+type RuleCounter = (&'static str, &'static str, fn(&Counters) -> u64);
+
+const COUNTERS: [RuleCounter; 6] = [
+    ("commits", "Generations of a volume that were read after the first", |c| c.commits),
+    ("unchanged", "Looks that found what the application runs", |c| c.unchanged),
+    ("fresh", "Changes that the target had read by itself, because it started later", |c| c.fresh),
+    ("cancelled", "Changes that went back before the action was due", |c| c.cancelled),
+    ("missed_by_watch", "Commits that only the audit found", |c| c.missed_by_watch),
+    ("read_errors", "Looks at a volume that failed", |c| c.read_errors),
+];
+
+/// A time of a rule: its name, its help, and where it is.
+type RuleTime = (&'static str, &'static str, fn(&RuleStatus) -> Option<UnixTime>);
+
+const TIMES: [RuleTime; 3] = [
+    ("committed_timestamp", "When the newest volume on disk was committed", |r| r.committed_at),
+    ("applied_timestamp", "When the last content was applied", |r| r.applied_at),
+    ("next_action_timestamp", "When the next action is due", |r| r.next_action_at),
+];
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let Self(status) = self;
+        let mut family =
+            |name: &str, help: &str, unit: Option<&Unit>, kind: Kind, series: &[Series]| {
+                let mut family = encoder.encode_descriptor(name, help, unit, kind.metric_type())?;
+                series.iter().try_for_each(|series| {
+                    let labels: Vec<(&str, &str)> =
+                        series.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                    let encoder = family.encode_family(&labels)?;
+                    match &series.value {
+                        Value::Counter(value) => ConstCounter::new(*value).encode(encoder),
+                        Value::Gauge(value) => ConstGauge::new(*value).encode(encoder),
+                        Value::Histogram(histogram) => encode_histogram(histogram, encoder),
+                    }
+                })
+            };
+        let rules = &status.rules;
+        let rule = |rule: &RuleStatus| vec![("rule", rule.name.clone())];
+
+        let version = vec![("version", status.version.to_owned())];
+        family("build_info", "The version", None, Kind::Gauge, &[gauge(version, 1.0)])?;
+        let started = [gauge(Vec::new(), seconds(status.started))];
+        family("start_time", "When podnudge started", Some(&Unit::Seconds), Kind::Gauge, &started)?;
+
+        let in_sync = rules.iter().map(|r| gauge(rule(r), f64::from(u8::from(r.in_sync))));
+        let help = "Whether the application is known to run what is on disk";
+        family("in_sync", help, None, Kind::Gauge, &in_sync.collect::<Vec<_>>())?;
+
+        let by_state = rules.iter().flat_map(|r| {
+            STATES.iter().map(move |(state, name)| {
+                let labels = vec![("rule", r.name.clone()), ("state", (*name).to_owned())];
+                gauge(labels, f64::from(u8::from(r.state == *state)))
+            })
+        });
+        let help = "What the rule is doing: 1 for that state";
+        family("rule_state", help, None, Kind::Gauge, &by_state.collect::<Vec<_>>())?;
+
+        for (name, help, time) in TIMES {
+            let times = rules.iter().filter_map(|r| Some(gauge(rule(r), seconds(time(r)?))));
+            let times: Vec<_> = times.collect();
+            family(name, help, Some(&Unit::Seconds), Kind::Gauge, &times)?;
+        }
+        for (name, help, count) in COUNTERS {
+            let counts = rules.iter().map(|r| counter(rule(r), count(&r.counters)));
+            family(name, help, None, Kind::Counter, &counts.collect::<Vec<_>>())?;
+        }
+        let actions = rules.iter().flat_map(actions);
+        let help =
+            "Actions by how they went; one that is delivered is later applied, failed or tripped";
+        family("actions", help, None, Kind::Counter, &actions.collect::<Vec<_>>())?;
+
+        let volumes =
+            |value: fn(&crate::core::status::VolumeStatus) -> (Option<&'static str>, f64)| {
+                let series = rules.iter().flat_map(move |r| {
+                    r.volumes.iter().map(move |volume| {
+                        let (backend, value) = value(volume);
+                        let mut labels =
+                            vec![("rule", r.name.clone()), ("volume", volume.path.clone())];
+                        labels.extend(backend.map(|backend| ("backend", backend.to_owned())));
+                        gauge(labels, value)
+                    })
+                });
+                series.collect::<Vec<_>>()
+            };
+        let backends = volumes(|volume| (Some(volume.backend), 1.0));
+        family("watch_backend", "How the volume is watched", None, Kind::Gauge, &backends)?;
+        let present = volumes(|volume| (None, f64::from(u8::from(volume.present))));
+        family("volume_present", "Whether the volume is there", None, Kind::Gauge, &present)?;
+
+        let took = rules.iter().map(|r| Series {
+            labels: rule(r),
+            value: Value::Histogram(r.counters.commit_to_applied.clone()),
+        });
+        let help = "From the commit of the volume to the verified application";
+        let took: Vec<_> = took.collect();
+        family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)
+    }
+}
+
+fn actions(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
+    let counters = &rule.counters;
+    let (name, action) = (rule.name.clone(), rule.action.to_owned());
+    [
+        ("delivered", counters.actions_delivered),
+        ("applied", counters.actions_applied),
+        ("failed", counters.actions_failed),
+        ("refused", counters.actions_refused),
+        ("tripped", counters.actions_tripped),
+    ]
+    .into_iter()
+    .map(move |(outcome, count)| {
+        let labels = vec![
+            ("rule", name.clone()),
+            ("action", action.clone()),
+            ("outcome", outcome.to_owned()),
+        ];
+        counter(labels, count)
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    fn metric_type(self) -> prometheus_client::metrics::MetricType {
+        match self {
+            Self::Counter => prometheus_client::metrics::MetricType::Counter,
+            Self::Gauge => prometheus_client::metrics::MetricType::Gauge,
+            Self::Histogram => prometheus_client::metrics::MetricType::Histogram,
+        }
+    }
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+struct Series {
+    labels: Labels,
+    value: Value,
+}
+
+enum Value {
+    Counter(u64),
+    Gauge(f64),
+    Histogram(Histogram),
+}
+
+fn counter(labels: Labels, value: u64) -> Series {
+    Series { labels, value: Value::Counter(value) }
+}
+
+fn gauge(labels: Labels, value: f64) -> Series {
+    Series { labels, value: Value::Gauge(value) }
+}
+
+fn seconds(time: UnixTime) -> f64 {
+    time.0.as_secs_f64()
+}
+
+fn encode_histogram(
+    histogram: &Histogram,
+    mut encoder: prometheus_client::encoding::MetricEncoder<'_>,
+) -> std::fmt::Result {
+    let bounds = Histogram::BOUNDS_SECONDS.into_iter().chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
+    let count = histogram.buckets.iter().sum();
+    // There are no exemplars, so their label type is never seen.
+    encoder.encode_histogram::<[(&str, &str); 0]>(histogram.sum_seconds, count, &buckets, None)
+}

@@ -1,0 +1,252 @@
+//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/status`, and `POST /reload` where it is
+//! switched on. Read-only otherwise, and without secrets.
+//!
+//! Bounded in every direction: few connections, small headers, bodies never read, and an end to
+//! each connection. Nothing is rendered unless somebody asks: a request becomes an [`Ask`] to the
+//! loop, and a loop that does not answer is not alive.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::metrics;
+use crate::config::{Listen, ReloadEndpoint};
+use crate::core::event::Reason;
+use crate::core::status::Status;
+
+/// How many connections are served at a time; more wait in the kernel's backlog.
+pub const MOST_CONNECTIONS: usize = 8;
+const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+const HEADER_LIMIT: Duration = Duration::from_secs(5);
+/// How long the loop may take to answer before it counts as stuck.
+const LOOP_LIMIT: Duration = Duration::from_secs(2);
+const HEADER_BYTES: usize = 8 * 1024;
+
+/// What a request asks of the loop.
+#[derive(Debug)]
+pub enum Ask {
+    /// Everything that can be shown.
+    Status(oneshot::Sender<Status>),
+    /// Act now, for one rule or for all; the reply says whether there is such a rule.
+    Reload {
+        /// The rule's name.
+        rule: Option<String>,
+        /// Whether it is known.
+        reply: oneshot::Sender<bool>,
+    },
+}
+
+/// Why the listener cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}")]
+pub struct BindError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+impl BindError {
+    /// The error with what can be done about it.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        let reason = Reason::new(self.to_string());
+        let port = self.address.port();
+        match self.source.kind() {
+            io::ErrorKind::AddrInUse => reason.hint(format!(
+                "the containers of a pod share their ports: something in it, perhaps another podnudge, uses {port}; set listen to another port, or to `off`"
+            )),
+            io::ErrorKind::PermissionDenied => reason.hint(format!(
+                "port {port} is only for root; choose one from 1024 on"
+            )),
+            io::ErrorKind::AddrNotAvailable => {
+                reason.hint("the address is none of this pod's; use 0.0.0.0 or 127.0.0.1")
+            }
+            _ => reason,
+        }
+    }
+}
+
+/// Opens the listener. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// If the address cannot be had.
+pub fn bind(listen: Listen) -> Result<Option<TcpListener>, BindError> {
+    let address = match listen {
+        Listen::Off => return Ok(None),
+        Listen::Default(address) | Listen::Explicit(address) => address,
+    };
+    let open = || {
+        let listener = StdTcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    open().map(Some).map_err(|source| BindError { address, source })
+}
+
+/// Serves one connection to its end.
+pub async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    asks: mpsc::Sender<Ask>,
+    reload: ReloadEndpoint,
+) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let (asks, reload) = (&asks, &reload);
+        async move { Ok::<_, Infallible>(answer(&request, peer, asks, reload).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    // A peer that goes away, talks nonsense or takes too long is its own concern.
+    drop(timeout(CONNECTION_LIMIT, served).await);
+}
+
+type Answer = Response<Full<Bytes>>;
+
+async fn answer<B>(
+    request: &Request<B>,
+    peer: SocketAddr,
+    asks: &mpsc::Sender<Ask>,
+    reload: &ReloadEndpoint,
+) -> Answer {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/reload" if *reload == ReloadEndpoint::Off => {
+            text(StatusCode::NOT_FOUND, "POST /reload is not switched on; set agent.reload\n")
+        }
+        "/reload" if *request.method() != Method::POST => not_allowed("POST"),
+        "/reload" => match may_reload(request, peer, reload) {
+            Ok(()) => force(request, asks).await,
+            Err(answer) => *answer,
+        },
+        "/" | "/metrics" | "/livez" | "/readyz" | "/status" if !is_read => not_allowed("GET, HEAD"),
+        "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
+        path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(asks).await {
+            Some(status) => show(path, &status),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "the loop does not turn\n"),
+        },
+        _ => text(StatusCode::NOT_FOUND, "there are /metrics /livez /readyz /status\n"),
+    }
+}
+
+async fn status(asks: &mpsc::Sender<Ask>) -> Option<Status> {
+    let (reply, status) = oneshot::channel();
+    let asked = async {
+        asks.send(Ask::Status(reply)).await.ok()?;
+        status.await.ok()
+    };
+    timeout(LOOP_LIMIT, asked).await.ok().flatten()
+}
+
+fn show(path: &str, status: &Status) -> Answer {
+    match path {
+        "/metrics" => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            with_type(StatusCode::OK, kind, metrics::render(status))
+        }
+        "/livez" => match &status.unhealthy {
+            None => text(StatusCode::OK, "ok\n"),
+            Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+        },
+        "/readyz" if status.ready => text(StatusCode::OK, "ok\n"),
+        "/readyz" => {
+            let waiting = status.rules.iter().filter(|rule| rule.digest_on_disk.is_none());
+            let names: Vec<&str> = waiting.map(|rule| rule.name.as_str()).collect();
+            let names = names.join(", ");
+            text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("not all volumes were read yet: {names}\n"),
+            )
+        }
+        _ => match serde_json::to_string_pretty(status) {
+            Ok(json) => with_type(StatusCode::OK, "application/json", json + "\n"),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        },
+    }
+}
+
+/// Whether this request may force a reload. A browser says where a page comes from: no page of
+/// anybody's may do it.
+fn may_reload<B>(
+    request: &Request<B>,
+    peer: SocketAddr,
+    reload: &ReloadEndpoint,
+) -> Result<(), Box<Answer>> {
+    if request.headers().contains_key(ORIGIN) {
+        return Err(Box::new(text(StatusCode::FORBIDDEN, "not from a web page\n")));
+    }
+    let refused = match reload {
+        ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, "not switched on\n"),
+        ReloadEndpoint::Loopback if peer.ip().to_canonical().is_loopback() => return Ok(()),
+        ReloadEndpoint::Loopback => {
+            text(StatusCode::FORBIDDEN, "only from the pod itself, by a loopback address\n")
+        }
+        ReloadEndpoint::Token(file) => {
+            let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+            let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
+            if is_token(given.unwrap_or_default(), file) {
+                return Ok(());
+            }
+            let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            answer
+        }
+    };
+    Err(Box::new(refused))
+}
+
+/// Compares without telling by the time it takes how much was right. The file is read each time:
+/// it rotates.
+fn is_token(given: &[u8], file: &Path) -> bool {
+    let Ok(wanted) = fs::read(file) else { return false };
+    let wanted = wanted.trim_ascii_end();
+    let differences = given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b));
+    !wanted.is_empty() && given.len() == wanted.len() && differences == 0
+}
+
+async fn force<B>(request: &Request<B>, asks: &mpsc::Sender<Ask>) -> Answer {
+    let query = request.uri().query().unwrap_or_default();
+    let rule = query.split('&').find_map(|pair| pair.strip_prefix("rule=")).map(str::to_owned);
+    let (reply, known) = oneshot::channel();
+    let asked = async {
+        asks.send(Ask::Reload { rule, reply }).await.ok()?;
+        known.await.ok()
+    };
+    match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
+        Some(true) => text(StatusCode::ACCEPTED, "asked for; see /status\n"),
+        Some(false) => text(StatusCode::NOT_FOUND, "there is no such rule\n"),
+        None => text(StatusCode::SERVICE_UNAVAILABLE, "the loop does not turn\n"),
+    }
+}
+
+fn not_allowed(allowed: &'static str) -> Answer {
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed}\n"));
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+fn text(status: StatusCode, body: impl Into<String>) -> Answer {
+    with_type(status, "text/plain; charset=utf-8", body.into())
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}

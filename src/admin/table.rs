@@ -1,0 +1,79 @@
+//! The status as a table for people. Pure.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+
+use crate::core::event::Reason;
+
+/// What the table shows of `/status`. Lenient: podnudge may be of another version.
+#[derive(Deserialize)]
+struct View {
+    now: f64,
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    name: String,
+    state: String,
+    in_sync: bool,
+    delivery: String,
+    reason: Option<Why>,
+    digest_on_disk: Option<String>,
+    digest_applied: Option<String>,
+    next_action_at: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Why {
+    message: String,
+    hint: Option<String>,
+}
+
+/// The table, and whether every rule is in sync.
+///
+/// # Errors
+/// If the text is not the status of a podnudge.
+pub fn render(json: &str) -> Result<(String, bool), Reason> {
+    let view: View = serde_json::from_str(json).map_err(|error| {
+        Reason::new(format!("this is not the status of a podnudge: {error}"))
+            .hint("give podnudge's own listen address by --url")
+    })?;
+    let header = ["RULE", "STATE", "IN-SYNC", "DELIVERY", "ON-DISK", "APPLIED", "NEXT-ACTION"];
+    let mut rows = vec![header.map(str::to_owned)];
+    rows.extend(view.rules.iter().map(|rule| row(rule, view.now)));
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max();
+    let widths: Vec<usize> = (0..header.len()).filter_map(width).collect();
+    let mut table = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        // Writing to a `String` cannot fail.
+        _ = writeln!(table, "{}", line.trim_end());
+        let why = n.checked_sub(1).and_then(|n| view.rules.get(n)?.reason.as_ref());
+        if let Some(why) = why {
+            _ = writeln!(table, "  reason: {}", why.message);
+            if let Some(hint) = &why.hint {
+                _ = writeln!(table, "  hint: {hint}");
+            }
+        }
+    }
+    Ok((table, view.rules.iter().all(|rule| rule.in_sync)))
+}
+
+fn row(rule: &Rule, now: f64) -> [String; 7] {
+    let short = |digest: &Option<String>| {
+        digest.as_ref().map_or("-".to_owned(), |digest| digest.chars().take(12).collect())
+    };
+    [
+        rule.name.clone(),
+        rule.state.clone(),
+        if rule.in_sync { "yes" } else { "no" }.to_owned(),
+        rule.delivery.clone(),
+        short(&rule.digest_on_disk),
+        short(&rule.digest_applied),
+        rule.next_action_at.map_or("-".to_owned(), |at| format!("in {:.1}s", (at - now).max(0.0))),
+    ]
+}

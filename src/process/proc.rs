@@ -1,0 +1,238 @@
+//! Reading `/proc` (proc(5)): only what the target needs, and as little as possible for processes
+//! that cannot be it. Processes that end meanwhile are passed over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::Identity;
+use super::select::{Mounts, Process, Refusal, Seen};
+use crate::config::{Target, TargetBy};
+use crate::core::event::{Reason, UnixTime};
+use crate::volume::mount::{self, Mount};
+
+/// Both clocks at one instant, to tell when a process started.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    boot: Duration,
+    wall: Duration,
+}
+
+impl Clock {
+    /// Reads both clocks.
+    #[must_use]
+    pub fn read() -> Self {
+        let read = |clock| {
+            let time = clock_gettime(clock);
+            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+            Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+        };
+        Self { boot: read(ClockId::Boottime), wall: read(ClockId::Realtime) }
+    }
+
+    /// When a process started: the ticks count from boot, so the age is exact to one tick.
+    #[must_use]
+    pub fn started(self, identity: Identity) -> UnixTime {
+        let start = Duration::from_secs(1) / ticks_per_second();
+        let start = start.saturating_mul(u32::try_from(identity.start_ticks).unwrap_or(u32::MAX));
+        UnixTime(self.wall.saturating_sub(self.boot.saturating_sub(start)))
+    }
+
+    /// How old a process is.
+    #[must_use]
+    pub fn age(self, identity: Identity) -> Duration {
+        UnixTime(self.wall).since(self.started(identity))
+    }
+}
+
+fn ticks_per_second() -> u32 {
+    u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100)
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProcessStat {
+    comm: String,
+    pub(super) parent: i32,
+    pub(super) start_ticks: u64,
+    /// A zombie, or past that.
+    pub(super) is_dead: bool,
+    is_kernel_thread: bool,
+}
+
+/// `None` if there is no such process.
+pub(super) fn stat(pid: i32) -> Option<ProcessStat> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Of `flags` (field 9): a thread of the kernel's own (`PF_KTHREAD` in linux/sched.h).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// `41 (a name) S 1 …`: the name may hold anything, so the fields count from the last `)`.
+fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // Fields are numbered from 1 in proc(5); the third is the first behind the name.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let flags: u64 = field(9)?.parse().ok()?;
+    Some(ProcessStat {
+        comm: String::from_utf8_lossy(text.get(open + 1..close)?).into_owned(),
+        parent: field(4)?.parse().ok()?,
+        start_ticks: field(22)?.parse().ok()?,
+        is_dead: matches!(field(3)?, "Z" | "X" | "x"),
+        is_kernel_thread: flags & KERNEL_THREAD != 0,
+    })
+}
+
+/// All processes but kernel threads and dead ones, with what `target` needs of each.
+pub(super) fn read(target: &Target, volumes: &[PathBuf]) -> Result<Seen, Refusal> {
+    let own_pid = rustix::process::getpid().as_raw_nonzero().get();
+    let wanted = match &target.by {
+        TargetBy::Mount => own_mounts(volumes)?,
+        _ => Vec::new(),
+    };
+    let entries = fs::read_dir("/proc")
+        .map_err(|error| Refusal::Wrong(Reason::new(format!("cannot list `/proc`: {error}"))))?;
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let processes = pids.filter_map(|pid| process(pid, &target.by, &wanted)).collect();
+    Ok(Seen { processes, own_pid, own_container: container(own_pid) })
+}
+
+fn process(pid: i32, by: &TargetBy, volumes: &[Mount]) -> Option<Process> {
+    let stat = stat(pid).filter(|stat| !stat.is_dead && !stat.is_kernel_thread)?;
+    // Most processes of a pod are told apart by their short name; the rest is read for few.
+    let may_match = match by {
+        TargetBy::Process(name) => name.starts_with(&stat.comm),
+        _ => true,
+    };
+    let is_needed = may_match || stat.comm == "pause";
+    Some(Process {
+        identity: Identity { pid, start_ticks: stat.start_ticks },
+        parent: stat.parent,
+        comm: stat.comm,
+        arguments: if is_needed { arguments(pid) } else { Vec::new() },
+        exe: if may_match { fs::read_link(format!("/proc/{pid}/exe")).ok() } else { None },
+        uid: uid(pid)?,
+        container: container(pid),
+        mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes) },
+    })
+}
+
+fn arguments(pid: i32) -> Vec<String> {
+    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = text.strip_suffix(b"\0").unwrap_or(&text);
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` is not it, for a
+/// process that may not be dumped, such as an nginx worker.
+fn uid(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// What tells one container from another: the last element of the process's cgroup, of the first
+/// hierarchy that has more than a root. All processes of a container share it.
+fn container(pid: i32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let path = paths.into_iter().find(|path| *path != "/").unwrap_or("/");
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// The mounts that show the watched paths to podnudge itself.
+fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
+    let text = fs::read("/proc/self/mountinfo").map_err(|error| {
+        Refusal::Wrong(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
+    })?;
+    let all = mount::parse(&text);
+    let mut found = Vec::new();
+    for path in volumes {
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        match mount::containing(&real, &all) {
+            Some(mount) if mount.mount_point != Path::new("/") => found.push(mount.clone()),
+            _ => {
+                let path = path.display();
+                let reason = Reason::new(format!(
+                    "`{path}` is no volume of its own, so its mount does not tell who uses it"
+                ));
+                return Err(Refusal::Wrong(reason.hint(
+                    "name the target by process, exe, cmdline or pidfile, or mount a volume there",
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// How a process mounts these volumes; the whole volume counts before a part of it.
+fn mounts(pid: i32, volumes: &[Mount]) -> Mounts {
+    let text = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    let all = mount::parse(&text);
+    let same = |mount: &&Mount| {
+        volumes.iter().any(|own| own.device == mount.device && own.root == mount.root)
+    };
+    let part = |mount: &&Mount| {
+        mount.is_subpath()
+            && volumes
+                .iter()
+                .any(|own| own.device == mount.device && mount.root.starts_with(&own.root))
+    };
+    if let Some(mount) = all.iter().find(same) {
+        Mounts::Volume(mount.mount_point.clone())
+    } else if let Some(mount) = all.iter().find(part) {
+        Mounts::SubPath(mount.mount_point.clone())
+    } else {
+        Mounts::No
+    }
+}
+
+/// The pid in a file, as podnudge sees the file; white space around it is nothing.
+pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Refusal::NotFound(
+            Reason::new(format!("there is no pidfile `{shown}`"))
+                .hint("mount the directory of the file into both containers, or use process"),
+        ),
+        _ => Refusal::Wrong(Reason::new(format!("cannot read the pidfile `{shown}`: {error}"))),
+    })?;
+    match text.trim().parse() {
+        Ok(pid) if pid > 0 => Ok(pid),
+        // A file that is being written is empty for a moment.
+        _ if text.trim().is_empty() => {
+            Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty"))))
+        }
+        _ => Err(Refusal::Wrong(Reason::new(format!("the pidfile `{shown}` holds no pid")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let line = b"41 (a) S 9 (b) S 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1";
+        let stat = parse_stat(line).expect("it is a stat line");
+        assert_eq!(stat.comm, "a) S 9 (b");
+        assert_eq!((stat.parent, stat.start_ticks, stat.is_dead), (7, 12345, false));
+    }
+
+    #[test]
+    fn this_process_is_seen_as_it_is() {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let stat = stat(pid).expect("it runs");
+        let identity = Identity { pid, start_ticks: stat.start_ticks };
+        assert!(Clock::read().age(identity) < Duration::from_hours(1));
+        assert_eq!(super::super::alive(identity), Ok(()));
+    }
+}

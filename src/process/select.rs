@@ -1,0 +1,277 @@
+//! Which of the processes is the target. Pure: processes and a rule in, a choice or a reasoned
+//! refusal out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::Identity;
+use crate::config::{Target, TargetBy};
+use crate::core::event::Reason;
+
+/// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
+const COMM_LENGTH: usize = 15;
+/// How many processes a message lists at most.
+const MOST_LISTED: usize = 8;
+
+/// A process, as far as `/proc` lets podnudge see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Which one it is.
+    pub identity: Identity,
+    /// The pid of the parent; 0 for a container's main process and for kernel threads.
+    pub parent: i32,
+    /// The name, cut to 15 bytes.
+    pub comm: String,
+    /// The arguments; empty for kernel threads, and where they were not asked for.
+    pub arguments: Vec<String>,
+    /// The executable, where it was asked for and may be seen.
+    pub exe: Option<PathBuf>,
+    /// The effective user id.
+    pub uid: u32,
+    /// What tells the container: the last element of `/proc/PID/cgroup`.
+    pub container: String,
+    /// How it mounts the rule's volumes, where that was asked for.
+    pub mounts: Mounts,
+}
+
+/// How a process mounts the rule's volumes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Mounts {
+    /// Not at all, or not asked for.
+    #[default]
+    No,
+    /// Whole, at this path.
+    Volume(PathBuf),
+    /// By subPath, at this path: it never sees a change.
+    SubPath(PathBuf),
+}
+
+/// Everything that `/proc` showed.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// All processes but kernel threads.
+    pub processes: Vec<Process>,
+    /// podnudge itself.
+    pub own_pid: i32,
+    /// podnudge's container.
+    pub own_container: String,
+}
+
+/// Why no process was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// podnudge sees only itself and what runs in its own container.
+    NamespaceNotShared,
+    /// Nothing matches, now.
+    NotFound(Reason),
+    /// Several unrelated processes match.
+    Ambiguous(Reason),
+    /// It cannot be told, or it would be wrong.
+    Wrong(Reason),
+}
+
+impl Refusal {
+    /// Whether the target may simply not be there yet.
+    #[must_use]
+    pub fn absent(&self) -> bool {
+        matches!(self, Self::NotFound(_))
+    }
+
+    /// What to tell people.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::NamespaceNotShared => {
+                Reason::new("podnudge sees no process outside its own container")
+                    .hint("set shareProcessNamespace: true in the pod's spec")
+            }
+            Self::NotFound(reason) | Self::Ambiguous(reason) | Self::Wrong(reason) => {
+                reason.clone()
+            }
+        }
+    }
+}
+
+impl Process {
+    /// `41 (nginx)`, control characters escaped.
+    #[must_use]
+    pub fn for_people(&self) -> String {
+        format!("{} ({})", self.identity.pid, self.comm.escape_debug())
+    }
+}
+
+/// The target among the processes: of those that match, the root of the process tree, or with
+/// `all` every one. `pidfile` is the pid that the rule's file names.
+///
+/// Never chosen: PID 1 (`/pause` where the namespace is shared; TERM to it restarts every
+/// container), podnudge itself, and anything in podnudge's own container, unless that is the
+/// only one there is.
+///
+/// # Errors
+/// If there is no match, or more than one root without `all`.
+pub fn select<'a>(
+    target: &Target,
+    pidfile: Option<i32>,
+    seen: &'a Seen,
+) -> Result<Vec<&'a Process>, Refusal> {
+    let candidates = candidates(seen);
+    if candidates.is_empty() && !foreign(seen) {
+        return Err(Refusal::NamespaceNotShared);
+    }
+    let of_uid = |process: &&Process| target.uid.is_none_or(|uid| uid == process.uid);
+    let matching: Vec<&Process> = candidates
+        .iter()
+        .copied()
+        .filter(|process| matches(&target.by, pidfile, process))
+        .filter(of_uid)
+        .collect();
+    if target.all && !matching.is_empty() {
+        return Ok(matching);
+    }
+    let roots = roots(&matching, seen);
+    match roots.as_slice() {
+        [] => Err(not_found(target, pidfile, &candidates)),
+        [_] => Ok(roots),
+        several => Err(Refusal::Ambiguous(
+            Reason::new(format!("several processes match: {}", list(several))).hint(
+                "name one by process, exe, cmdline, pidfile or uid, or set all = true for every match",
+            ),
+        )),
+    }
+}
+
+/// The processes that may be chosen at all.
+fn candidates(seen: &Seen) -> Vec<&Process> {
+    let only_container = !foreign(seen);
+    let allowed = |process: &&Process| {
+        let pid = process.identity.pid;
+        pid != 1
+            && pid != seen.own_pid
+            && !is_pause(process)
+            && (only_container || process.container != seen.own_container)
+            && !descends_from(process, seen.own_pid, seen)
+    };
+    seen.processes.iter().filter(allowed).collect()
+}
+
+/// Whether there is any process of another container, `/pause` included.
+fn foreign(seen: &Seen) -> bool {
+    seen.processes.iter().any(|process| process.container != seen.own_container)
+}
+
+fn is_pause(process: &Process) -> bool {
+    process.comm == "pause" && process.arguments.first().is_none_or(|first| first == "/pause")
+}
+
+fn matches(by: &TargetBy, pidfile: Option<i32>, process: &Process) -> bool {
+    match by {
+        TargetBy::Mount => matches!(process.mounts, Mounts::Volume(_)),
+        TargetBy::Process(name) => is_named(process, name),
+        TargetBy::Exe(path) => process.exe.as_deref() == Some(path),
+        TargetBy::Cmdline(regex) => {
+            !process.arguments.is_empty() && regex.is_match(&process.arguments.join(" "))
+        }
+        TargetBy::Pidfile(_) => pidfile == Some(process.identity.pid),
+    }
+}
+
+/// Whether a process has this name. A name that `comm` cannot hold is compared with the base name
+/// of the executable and of the first argument.
+fn is_named(process: &Process, name: &str) -> bool {
+    if name.len() <= COMM_LENGTH {
+        return process.comm == name;
+    }
+    let cut = name.as_bytes().get(..COMM_LENGTH).unwrap_or_default();
+    let base = |path: &Path| path.file_name().is_some_and(|base| base == name);
+    process.comm.as_bytes() == cut
+        && (process.exe.as_deref().is_some_and(base)
+            || process.arguments.first().is_some_and(|first| base(Path::new(first))))
+}
+
+/// Those of the matching processes that no other of them is an ancestor of.
+fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Process> {
+    let is_root = |process: &&&Process| {
+        !matching.iter().any(|other| {
+            other.identity != process.identity && descends_from(process, other.identity.pid, seen)
+        })
+    };
+    matching.iter().filter(is_root).copied().collect()
+}
+
+fn descends_from(process: &Process, ancestor: i32, seen: &Seen) -> bool {
+    let parents: BTreeMap<i32, i32> =
+        seen.processes.iter().map(|process| (process.identity.pid, process.parent)).collect();
+    // No chain is longer than there are processes, even while they come and go.
+    std::iter::successors(Some(process.parent), |pid| parents.get(pid).copied())
+        .take(parents.len())
+        .any(|pid| pid == ancestor)
+}
+
+fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> Refusal {
+    let uid = target.uid.map_or_else(String::new, |uid| format!(" of uid {uid}"));
+    let what = match &target.by {
+        TargetBy::Mount => return nobody_mounts(candidates),
+        TargetBy::Process(name) => format!("no process is named `{name}`"),
+        TargetBy::Exe(path) => format!("no process runs `{}`", path.display()),
+        TargetBy::Cmdline(regex) => format!("no process has arguments that match `{regex}`"),
+        TargetBy::Pidfile(path) => {
+            let pid = pidfile.unwrap_or_default();
+            let path = path.display();
+            return Refusal::NotFound(
+                Reason::new(format!("no process {pid}, which `{path}` names{uid}")).hint(
+                    "the file may be left over, or its pid is of the application's own process namespace; prefer process or cmdline",
+                ),
+            );
+        }
+    };
+    let there = if candidates.is_empty() {
+        "no process of another container is there".to_owned()
+    } else {
+        format!("there are {}", list(candidates))
+    };
+    let hint = match &target.by {
+        // /proc/PID/exe is only readable as the same uid, or with SYS_PTRACE (proc(5)).
+        TargetBy::Exe(_) if candidates.iter().any(|process| process.exe.is_none()) => {
+            format!(
+                "{there}; some hide their executable from podnudge's uid: use process or cmdline"
+            )
+        }
+        _ => there,
+    };
+    Refusal::NotFound(Reason::new(format!("{what}{uid}")).hint(hint))
+}
+
+fn nobody_mounts(candidates: &[&Process]) -> Refusal {
+    let by_subpath = candidates.iter().find_map(|process| match &process.mounts {
+        Mounts::SubPath(path) => Some((process, path)),
+        _ => None,
+    });
+    match by_subpath {
+        Some((process, path)) => Refusal::Wrong(
+            Reason::new(format!(
+                "process {} mounts the volume by subPath at `{}`, where it never changes",
+                process.for_people(),
+                path.display()
+            ))
+            .hint("mount the whole volume into the application's container, without subPath"),
+        ),
+        None => Refusal::NotFound(
+            Reason::new("no process of another container mounts the watched volume").hint(
+                "mount the same volume into the application's container, or name the target by process, exe, cmdline or pidfile",
+            ),
+        ),
+    }
+}
+
+/// `41 (nginx, uid 101), 52 (php-fpm, uid 82)`, bounded.
+fn list(processes: &[&Process]) -> String {
+    let name = |process: &&Process| {
+        let (pid, uid) = (process.identity.pid, process.uid);
+        format!("{pid} ({}, uid {uid})", process.comm.escape_debug())
+    };
+    let mut names: Vec<String> = processes.iter().take(MOST_LISTED).map(name).collect();
+    if processes.len() > MOST_LISTED {
+        names.push(format!("and {} more", processes.len() - MOST_LISTED));
+    }
+    names.join(", ")
+}

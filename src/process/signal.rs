@@ -1,0 +1,164 @@
+//! Signalling: alone signals other processes.
+//!
+//! A pidfd is opened first, then everything is looked at again, then the signal goes through the
+//! pidfd: whatever happens in between, it reaches the process that was looked at or none
+//! (see `pidfd_open(2)`).
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+
+use super::proc::Clock;
+use super::{Chosen, Identity, alive};
+use crate::config::SignalAction;
+use crate::core::event::Reason;
+
+/// A process younger than this that does not handle the signal may only be starting.
+const STARTING: Duration = Duration::from_secs(10);
+/// The bit of `CAP_KILL` (capabilities(7)).
+const CAP_KILL: u32 = 5;
+
+/// Why a signal was not sent. None of these has had any effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SendError {
+    /// The process ended, and perhaps another one has its pid.
+    Gone(Reason),
+    /// It does not handle the signal, but it has only just started.
+    Starting(Reason),
+    /// It would be wrong, or it is not permitted.
+    Refused(Reason),
+    /// It did not work, and may later.
+    Failed(Reason),
+}
+
+impl SendError {
+    /// What to tell people.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Gone(reason)
+            | Self::Starting(reason)
+            | Self::Refused(reason)
+            | Self::Failed(reason) => reason.clone(),
+        }
+    }
+}
+
+/// Sends the signal to the process that was chosen, if it is still that one and handles it.
+///
+/// What this does not know: the Go runtime and the JVM handle HUP themselves and then end, if the
+/// program did not ask for it. That shows only afterwards, in the verification.
+///
+/// # Errors
+/// If nothing was sent, with the reason.
+pub fn send(chosen: &Chosen, action: SignalAction) -> Result<(), SendError> {
+    let handle = Handle::open(chosen)?;
+    alive(chosen.identity).map_err(SendError::Gone)?;
+    if !action.allow_unhandled {
+        is_handled(chosen, action.signal)?;
+    }
+    handle.send(chosen, action.signal)
+}
+
+/// How the process is addressed.
+enum Handle {
+    Pidfd(OwnedFd),
+    /// Where pidfds are not to be had (before Linux 5.3, or refused by seccomp): by number, right
+    /// after the look at its start time.
+    Number(Identity),
+}
+
+impl Handle {
+    fn open(chosen: &Chosen) -> Result<Self, SendError> {
+        let pid = Pid::from_raw(chosen.identity.pid);
+        let gone = || SendError::Gone(Reason::new(format!("process {} ended", chosen.name)));
+        match pidfd_open(pid.ok_or_else(gone)?, PidfdFlags::empty()) {
+            Ok(fd) => Ok(Self::Pidfd(fd)),
+            Err(Errno::SRCH) => Err(gone()),
+            Err(Errno::NOSYS | Errno::PERM) => Ok(Self::Number(chosen.identity)),
+            Err(error) => Err(SendError::Failed(Reason::new(format!(
+                "cannot open process {}: {error}",
+                chosen.name
+            )))),
+        }
+    }
+
+    fn send(self, chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
+        let sent = match self {
+            Self::Pidfd(fd) => {
+                let number = rustix::process::Signal::from_named_raw(signal as i32);
+                number.ok_or(Errno::INVAL).and_then(|signal| pidfd_send_signal(fd, signal))
+            }
+            Self::Number(identity) => {
+                let pid = nix::unistd::Pid::from_raw(identity.pid);
+                nix::sys::signal::kill(pid, signal)
+                    .map_err(|error| Errno::from_raw_os_error(error as i32))
+            }
+        };
+        match sent {
+            Ok(()) => Ok(()),
+            Err(Errno::SRCH) => {
+                Err(SendError::Gone(Reason::new(format!("process {} ended", chosen.name))))
+            }
+            Err(Errno::PERM) => Err(SendError::Refused(not_permitted(chosen))),
+            Err(error) => Err(SendError::Failed(Reason::new(format!(
+                "cannot send {signal} to process {}: {error}",
+                chosen.name
+            )))),
+        }
+    }
+}
+
+/// Looks into `/proc/PID/status` for what the process does on the signal: without a handler it
+/// would die, and if it ignores the signal nothing would happen.
+fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
+    let name = &chosen.name;
+    let status = fs::read_to_string(format!("/proc/{}/status", chosen.identity.pid))
+        .map_err(|_| SendError::Gone(Reason::new(format!("process {name} ended"))))?;
+    let has =
+        |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
+    let what = if has("SigCgt:") {
+        return Ok(());
+    } else if has("SigIgn:") {
+        format!("process {name} ignores {signal}: nothing would happen")
+    } else {
+        format!("process {name} does not handle {signal}: it would end")
+    };
+    let hint = "name the signal on which the application reloads, or use a URL; allow-unhandled = true sends it all the same";
+    let reason = Reason::new(what).hint(hint);
+    if Clock::read().age(chosen.identity) < STARTING {
+        return Err(SendError::Starting(reason));
+    }
+    Err(SendError::Refused(reason))
+}
+
+/// A mask of `/proc/PID/status`: hexadecimal, bit 0 for signal or capability 1 or 0.
+fn mask(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+/// EPERM, in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).
+fn not_permitted(chosen: &Chosen) -> Reason {
+    let own = rustix::process::geteuid().as_raw();
+    let target = chosen.uid;
+    let reason = Reason::new(format!(
+        "cannot signal process {}: podnudge runs as uid {own} and the target as uid {target}",
+        chosen.name
+    ));
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let can_kill = mask(&status, "CapEff:").is_some_and(|mask| mask >> CAP_KILL & 1 == 1);
+    match (own, can_kill) {
+        (_, true) => reason.hint("a security module of the node (AppArmor, SELinux) refuses it; see its log"),
+        (0, false) => reason.hint(format!(
+            "set runAsUser: {target} in the securityContext of podnudge's container, or capabilities: {{drop: [ALL], add: [KILL]}} there"
+        )),
+        (_, false) => reason.hint(format!(
+            "set runAsUser: {target} in the securityContext of podnudge's container, or run it as root with capabilities: {{drop: [ALL], add: [KILL]}} (added capabilities do nothing for a uid other than 0)"
+        )),
+    }
+}

@@ -1,0 +1,82 @@
+//! Inotify where it serves, polling where it does not, per volume.
+
+use crate::config::WatchMode;
+use crate::core::event::{Reason, VolumeId, Watch};
+use crate::volume::read::Directory;
+use crate::volume::watch::{Hints, Synced, Watcher};
+
+/// How each volume is watched.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    mode: WatchMode,
+    hints: Hints,
+    watcher: Result<Watcher, Reason>,
+    volumes: Vec<Volume>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Volume {
+    /// What must be watched for it.
+    directories: Vec<Directory>,
+    /// How it is watched; `None` before the first look.
+    watch: Option<Watch>,
+}
+
+/// What [`Watching::sync`] found.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// Whether a watch is new, so that a change before it may have been missed.
+    pub(crate) is_new: bool,
+    /// How the volume is watched from now on, if that is new.
+    pub(crate) watch: Option<Watch>,
+}
+
+impl Watching {
+    pub(crate) fn new(mode: WatchMode, volumes: usize) -> Self {
+        let hints = Hints::default();
+        let watcher = match mode {
+            WatchMode::Inotify => Watcher::start(hints.clone()),
+            WatchMode::Poll => Err(Reason::new("watch is `poll`")),
+        };
+        Self { mode, hints, watcher, volumes: vec![Volume::default(); volumes] }
+    }
+
+    pub(crate) fn hints(&self) -> Hints {
+        self.hints.clone()
+    }
+
+    /// Watches these directories for a volume from now on.
+    pub(crate) fn sync(&mut self, volume: VolumeId, directories: Vec<Directory>) -> Change {
+        let Some(state) = self.volumes.get_mut(volume.0) else {
+            return Change { is_new: false, watch: None };
+        };
+        state.directories = directories;
+        let synced = match &mut self.watcher {
+            Ok(watcher) => watcher.sync(volume, &state.directories),
+            Err(reason) => Err(reason.clone()),
+        };
+        let is_new = synced == Ok(Synced::Changed);
+        let watch = match synced {
+            Ok(_) => Watch::Inotify,
+            Err(reason) => Watch::Polling(reason),
+        };
+        let changed = state.watch.as_ref() != Some(&watch);
+        state.watch = Some(watch.clone());
+        Change { is_new, watch: changed.then_some(watch) }
+    }
+
+    /// Tries inotify again for a volume that is polled. Gives how it is watched from now on, if
+    /// that is better than before.
+    pub(crate) fn try_again(&mut self, volume: VolumeId) -> Option<Watch> {
+        let state = self.volumes.get(volume.0)?;
+        if self.mode == WatchMode::Poll || !matches!(state.watch, Some(Watch::Polling(_))) {
+            return None;
+        }
+        let directories = state.directories.clone();
+        if self.watcher.is_err() {
+            self.watcher = Watcher::start(self.hints.clone());
+        }
+        let change = self.sync(volume, directories);
+        change.watch.filter(|watch| *watch == Watch::Inotify)
+    }
+}
