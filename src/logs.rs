@@ -1,6 +1,9 @@
 //! The log: lines on standard error, for people or as JSON.
 
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Agent, LogFormat, LogLevel};
 
@@ -12,9 +15,12 @@ pub fn start(agent: &Agent, terminal: bool) {
         LogLevel::Info => tracing::Level::INFO,
         LogLevel::Debug => tracing::Level::DEBUG,
     };
-    let lines = fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
+    // The libraries have nothing to say that an operator acts on.
+    let ours = Targets::new().with_target("podnudge", level);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let log = tracing_subscriber::registry().with(ours);
     match agent.log {
-        LogFormat::Text => lines.with_ansi(terminal).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Text => log.with(lines.with_ansi(terminal)).init(),
+        LogFormat::Json => log.with(lines.json().flatten_event(true)).init(),
     }
 }

@@ -3,15 +3,13 @@
 //! The kubelet's delay is drawn from a generator whose seed is `PODNUDGE_FLEET_SEED` or a fixed
 //! number; a failure prints it.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::world::{self, World};
 use podnudge::config::{Jitter, JitterBy};
 use podnudge::core::event::{Event, Moment, VolumeId};
 use podnudge::core::jitter::Replica;
-use support::world::{self, World};
 
 const REPLICAS: u32 = 500;
 const WINDOW: Duration = Duration::from_secs(60);

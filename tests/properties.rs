@@ -1,18 +1,16 @@
 //! What must hold for every sequence of events and times, and not only for the stories in
 //! `tests/scenarios`.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::world::{self, World};
 use podnudge::config::{Jitter, JitterBy};
 use podnudge::core::event::{Acted, Alive, Command, Event, Proof, Reason, VolumeId};
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, PolicyVolume};
 use proptest::prelude::*;
-use support::world::{self, World};
 
 /// One thing that can happen to a rule with two volumes.
 #[derive(Debug, Clone)]

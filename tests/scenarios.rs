@@ -11,21 +11,19 @@
 //! 12s  expect state=idle acts=1 in-sync=yes
 //! ```
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::world::{self, EPOCH, World};
 use podnudge::config::{JitterBy, OnStart};
 use podnudge::core::Policy;
 use podnudge::core::event::{
     Acted, Alive, Command, Event, Moment, Proof, Reason, UnixTime, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
-use support::world::{self, EPOCH, World};
 
 #[test]
 fn every_scenario_plays_as_written() {

@@ -208,7 +208,7 @@ fn encode_histogram(
     histogram: &Histogram,
     mut encoder: prometheus_client::encoding::MetricEncoder<'_>,
 ) -> std::fmt::Result {
-    let bounds = Histogram::BOUNDS_SECONDS.into_iter().chain([f64::MAX]);
+    let bounds = Histogram::BOUNDS_SECONDS.into_iter().chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
     let count = histogram.buckets.iter().sum();
     // There are no exemplars, so their label type is never seen.

@@ -53,8 +53,8 @@ pub(super) struct Attempt {
     pub(super) forced: bool,
     /// Since when the target is not there, and how often it was looked for.
     pub(super) absent: Option<(Moment, u32)>,
-    /// The last refusal or absence that was reported: each is said once.
-    pub(super) said: Option<Reason>,
+    /// The last absence or refusal that was reported, as which: each is said once.
+    pub(super) said: Option<(State, Reason)>,
 }
 
 /// Waiting for the proof that the application took a digest.

@@ -409,9 +409,10 @@ impl Rule {
             self.refused(now, attempt, Reason { message, ..reason }, out);
             return;
         }
-        if attempt.said.as_ref() != Some(&reason) {
+        let said = Some((State::WaitingForTarget, reason.clone()));
+        if attempt.said != said {
             self.say(Fact::TargetAbsent(reason.clone()), out);
-            attempt.said = Some(reason.clone());
+            attempt.said = said;
         }
         let at = now.after(backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1));
         self.phase = Phase::TargetAbsent { attempt, at, reason };
@@ -448,9 +449,10 @@ impl Rule {
         reason: Reason,
         out: &mut VecDeque<Command>,
     ) {
-        if attempt.said.as_ref() != Some(&reason) {
+        let said = Some((State::Failed, reason.clone()));
+        if attempt.said != said {
             self.say(Fact::Refused(reason.clone()), out);
-            attempt.said = Some(reason.clone());
+            attempt.said = said;
         }
         let at = Some(now.after(self.policy.retry.max));
         self.phase = Phase::Failed { attempt, at, reason };

@@ -139,13 +139,17 @@ fn uid(pid: i32) -> Option<u32> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// What tells one container from another: the last element of the process's cgroup, of the first
-/// hierarchy that has more than a root. All processes of a container share it.
+/// What tells one container from another: the element of the process's cgroup that holds the
+/// container's id, 64 hexadecimal digits, whatever the runtime puts around them. Empty for
+/// podnudge's own container where that has a cgroup namespace, and where there are no containers.
 fn container(pid: i32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let path = paths.into_iter().find(|path| *path != "/").unwrap_or("/");
-    path.rsplit('/').next().unwrap_or_default().to_owned()
+    let elements = text.lines().filter_map(|line| line.rsplit('/').next());
+    elements.filter(|element| holds_container_id(element)).last().unwrap_or_default().to_owned()
+}
+
+fn holds_container_id(element: &str) -> bool {
+    element.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() >= 64)
 }
 
 /// The mounts that show the watched paths to podnudge itself.

@@ -28,7 +28,7 @@ pub struct Process {
     pub exe: Option<PathBuf>,
     /// The effective user id.
     pub uid: u32,
-    /// What tells the container: the last element of `/proc/PID/cgroup`.
+    /// What tells its container from others, from `/proc/PID/cgroup`; empty if nothing does.
     pub container: String,
     /// How it mounts the rule's volumes, where that was asked for.
     pub mounts: Mounts,

@@ -19,8 +19,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, read
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::filter;
 use super::snapshot::{Digest, Generation, Key, Snapshot};
+use super::{filter, mount};
 use crate::config::KeyFilter;
 use crate::core::event::{Reason, UnixTime};
 
@@ -174,6 +174,9 @@ impl<'a> Reader<'a> {
                     Directory { path: self.path.to_owned(), id: identity(&id), entry: None };
                 match readlinkat(&root, DATA, Vec::new()) {
                     Ok(target) => self.kubelet(root.as_fd(), target, None, watch),
+                    Err(Errno::NOENT) if self.is_half_made(root.as_fd())? => {
+                        Ok(Reading { snapshot: None, directories: vec![watch] })
+                    }
                     Err(Errno::NOENT | Errno::INVAL) => self.directory(root.as_fd()),
                     Err(error) => Err(self.error(error)),
                 }
@@ -233,6 +236,18 @@ impl<'a> Reader<'a> {
                 self.file_entry(&level, &entry, false)
             }
         }
+    }
+
+    /// Whether the kubelet is only making the volume, or taking it down: there is a generation,
+    /// and no link to it.
+    fn is_half_made(&self, root: BorrowedFd<'_>) -> Result<bool, ReadError> {
+        for entry in Dir::read_from(root).map_err(|error| self.error(error))? {
+            let entry = entry.map_err(|error| self.error(error))?;
+            if mount::is_generation_name(entry.file_name().to_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A directory that the kubelet does not manage, read as it stands.

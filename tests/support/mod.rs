@@ -1,3 +1,7 @@
 //! What the tests share.
 
-pub mod world;
+pub(crate) mod agent;
+pub(crate) mod kubelet;
+pub(crate) mod pod;
+pub(crate) mod wait;
+pub(crate) mod world;

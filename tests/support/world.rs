@@ -16,41 +16,41 @@ use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
 
 /// The wall clock when the monotonic clock is zero.
-pub const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// One volume as it is on the world's disk.
 #[derive(Debug, Clone, Default)]
-pub struct Disk {
+pub(crate) struct Disk {
     /// `None`: nothing is at the path.
-    pub content: Option<BTreeMap<String, String>>,
-    pub generation: u64,
-    pub committed: UnixTime,
-    pub unreadable: Option<Reason>,
+    pub(crate) content: Option<BTreeMap<String, String>>,
+    pub(crate) generation: u64,
+    pub(crate) committed: UnixTime,
+    pub(crate) unreadable: Option<Reason>,
 }
 
 /// How the application behaves until told otherwise.
 #[derive(Debug, Clone)]
-pub struct Application {
-    pub acts: Acted,
-    pub verifies: Verified,
-    pub started: Option<UnixTime>,
+pub(crate) struct Application {
+    pub(crate) acts: Acted,
+    pub(crate) verifies: Verified,
+    pub(crate) started: Option<UnixTime>,
 }
 
 #[derive(Debug)]
-pub struct World {
-    pub core: Core,
-    pub now: Now,
-    pub disks: Vec<Disk>,
-    pub application: Application,
+pub(crate) struct World {
+    pub(crate) core: Core,
+    pub(crate) now: Now,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) application: Application,
     /// How long the answer to a scan or an act takes.
-    pub scan_takes: Duration,
-    pub act_takes: Duration,
+    pub(crate) scan_takes: Duration,
+    pub(crate) act_takes: Duration,
     /// Everything the core asked for, with its time.
-    pub log: Vec<(Moment, Command)>,
+    pub(crate) log: Vec<(Moment, Command)>,
     /// What the state directory holds.
-    pub persisted: Option<Digest>,
+    pub(crate) persisted: Option<Digest>,
     /// Whether an action was ever asked for before the answer to the one before.
-    pub actions_overlapped: bool,
+    pub(crate) actions_overlapped: bool,
     acting: bool,
     policy: Policy,
     replica: Replica,
@@ -59,7 +59,7 @@ pub struct World {
 }
 
 /// A policy with one volume, no waits and an application that survives.
-pub fn policy() -> Policy {
+pub(crate) fn policy() -> Policy {
     Policy {
         name: "app".to_owned(),
         action: "signal",
@@ -78,13 +78,13 @@ pub fn policy() -> Policy {
 }
 
 /// The same with the usual settling.
-pub fn policy_settling() -> Policy {
+pub(crate) fn policy_settling() -> Policy {
     Policy { settle: Duration::from_millis(200), ..policy() }
 }
 
 impl World {
     /// A world whose volumes hold `a=1` since before the application started.
-    pub fn new(policy: Policy, replica: &Replica, remembered: Option<Digest>) -> Self {
+    pub(crate) fn new(policy: Policy, replica: &Replica, remembered: Option<Digest>) -> Self {
         let now = Now { mono: Moment::default(), wall: UnixTime(EPOCH) };
         let content = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
         let disk = Disk {
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// podnudge was killed and starts anew; disk and application stay as they are.
-    pub fn restart(&mut self, remembered: Option<Digest>) {
+    pub(crate) fn restart(&mut self, remembered: Option<Digest>) {
         self.answers.clear();
         self.acting = false;
         self.core = core(&self.policy, &self.replica, remembered, self.now);
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Puts a new generation in place, without a hint.
-    pub fn put(&mut self, volume: usize, content: Option<BTreeMap<String, String>>) {
+    pub(crate) fn put(&mut self, volume: usize, content: Option<BTreeMap<String, String>>) {
         let committed = self.now.wall;
         let disk = &mut self.disks[volume];
         disk.generation += 1;
@@ -134,13 +134,13 @@ impl World {
     }
 
     /// Tells the core something, and lets everything happen that needs no time.
-    pub fn tell(&mut self, event: Event) {
+    pub(crate) fn tell(&mut self, event: Event) {
         self.core.handle(self.now, event);
         self.run_until(self.now.mono);
     }
 
     /// Lets time pass.
-    pub fn run_until(&mut self, end: Moment) {
+    pub(crate) fn run_until(&mut self, end: Moment) {
         loop {
             self.obey();
             let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
@@ -161,16 +161,16 @@ impl World {
         self.set_clock(end);
     }
 
-    pub fn run_for(&mut self, time: Duration) {
+    pub(crate) fn run_for(&mut self, time: Duration) {
         self.run_until(self.now.mono.after(time));
     }
 
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.core.status(self.now)
     }
 
     /// The actions that were asked for.
-    pub fn acts(&self) -> impl Iterator<Item = (Moment, Act)> {
+    pub(crate) fn acts(&self) -> impl Iterator<Item = (Moment, Act)> {
         self.log.iter().filter_map(|(at, command)| match command {
             Command::Act(act) => Some((*at, *act)),
             _ => None,
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// The digest of what is on the world's disk, by the same function that the core uses.
-    pub fn digest_on_disk(&self) -> Option<Digest> {
+    pub(crate) fn digest_on_disk(&self) -> Option<Digest> {
         let all: Option<Vec<Snapshot>> = self.disks.iter().map(Disk::snapshot).collect();
         Some(snapshot::digest(all?.iter()))
     }
@@ -261,7 +261,7 @@ impl Disk {
 }
 
 /// All volumes of the world are watched by inotify from now on.
-pub fn watched_by_inotify(world: &mut World) {
+pub(crate) fn watched_by_inotify(world: &mut World) {
     for volume in 0..world.disks.len() {
         world.tell(Event::Watched(VolumeId(volume), Watch::Inotify));
     }

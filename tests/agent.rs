@@ -1,0 +1,451 @@
+//! The binary, from start to end: real volumes, real processes, what it logs and how it ends.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use nix::sys::signal::Signal;
+use podnudge::config::KeyFilter;
+use podnudge::volume::read::read;
+use podnudge::volume::snapshot::digest;
+use serde_json::Value;
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload};
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::wait::wait_until;
+
+/// An application that reloads on any request, and keeps what it read each time.
+struct Application {
+    port: u16,
+    reloads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Application {
+    /// Answers 200 after reading `key` of the volume.
+    fn start(volume: &Path, key: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let reloads = Arc::new(Mutex::new(Vec::new()));
+        let (file, seen) = (volume.join(key), Arc::clone(&reloads));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let content = fs::read_to_string(&file).unwrap_or_default();
+                seen.lock().unwrap().push(content);
+                answer(stream.unwrap());
+            }
+        });
+        Self { port, reloads }
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/-/reload", self.port)
+    }
+
+    fn reloads(&self) -> Vec<String> {
+        self.reloads.lock().unwrap().clone()
+    }
+}
+
+fn answer(mut stream: TcpStream) {
+    let mut request = [0; 4096];
+    drop(stream.read(&mut request));
+    drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+}
+
+/// podnudge for this volume and application, without waits.
+fn nudge(folder: &Path, volume: &Path, application: &Application, more: &[&str]) -> Agent {
+    let (watch, url) = (volume.to_str().unwrap(), application.url());
+    let mut arguments = vec!["--watch", watch, "--url", &url, "--on-start", "never"];
+    if !more.contains(&"--settle") {
+        arguments.extend(["--settle", "0s"]);
+    }
+    arguments.extend(more);
+    Agent::start(folder, &arguments)
+}
+
+/// The digest of what is on disk, short, as the log shows it.
+fn on_disk(volume: &Path) -> String {
+    let reading = read(volume, &KeyFilter::default()).unwrap();
+    format!("{:.12}", digest(reading.snapshot.iter()))
+}
+
+#[test]
+fn swaps_in_both_link_orders_reload_once_each() {
+    for order in [LinkOrder::AfterCommit, LinkOrder::BeforeCommit] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::with_order(folder.path().join("volume"), order);
+        kubelet.write(&payload(&[("a.conf", "1"), ("deep/b.conf", "1")]));
+        let application = Application::start(&kubelet.volume, "a.conf");
+        let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
+        let steps = [
+            payload(&[("a.conf", "2"), ("deep/b.conf", "1")]),
+            payload(&[("a.conf", "2"), ("deep/b.conf", "2")]),
+            payload(&[("a.conf", "2"), ("deep/b.conf", "2"), ("c.conf", "new")]),
+            payload(&[("a.conf", "3"), ("c.conf", "new")]),
+        ];
+        for (n, step) in steps.iter().enumerate() {
+            kubelet.write(step);
+            agent.wait_for("applied", n + 1);
+            assert_eq!(agent.last("applied", "digest"), on_disk(&kubelet.volume), "{order:?}");
+        }
+        assert_eq!(application.reloads(), ["2", "2", "2", "3"], "{order:?}");
+        assert_eq!(agent.last("changed", "removed"), "deep/b.conf");
+        assert_eq!(agent.count("missed-by-watch"), 0);
+    }
+}
+
+#[test]
+fn what_is_no_change_of_content_causes_no_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    let same = payload(&[("a.conf", "1")]);
+    kubelet.write(&same);
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let agent = nudge(folder.path(), &kubelet.volume, &application, &["--log-level", "debug"]);
+    for n in 1..4 {
+        kubelet.write_anyway(&same);
+        agent.wait_for("unchanged", n);
+    }
+    kubelet.chmod_storm();
+    kubelet.leave_stale_data_tmp(&same);
+    fs::remove_file(kubelet.volume.join("..data_tmp")).unwrap();
+    assert_eq!(application.reloads(), Vec::<String>::new());
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("applied", 1);
+    assert_eq!(application.reloads(), ["2"]);
+}
+
+#[test]
+fn an_optional_volume_goes_from_empty_to_filled_to_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write_anyway(&Payload::new());
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
+    kubelet.write(&payload(&[("a.conf", "here")]));
+    agent.wait_for("applied", 1);
+    kubelet.write(&Payload::new());
+    agent.wait_for("applied", 2);
+    assert_eq!(application.reloads(), ["here", ""]);
+}
+
+#[test]
+fn a_volume_that_is_deleted_and_made_again_is_watched_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let agent = nudge(folder.path(), &kubelet.volume, &application, &["--settle", "200ms"]);
+    for n in 1..4 {
+        kubelet.remove();
+        agent.wait_for("volume-missing", n);
+        kubelet = Kubelet::new(&kubelet.volume);
+        kubelet.write(&payload(&[("a.conf", &format!("life {n}"))]));
+        agent.wait_for("applied", n);
+    }
+    assert_eq!(application.reloads(), ["life 1", "life 2", "life 3"]);
+    assert_eq!(agent.count("missed-by-watch"), 0);
+}
+
+#[test]
+fn a_path_that_does_not_exist_yet_is_waited_for_at_any_depth() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("not/there/yet");
+    let application = Application::start(&volume, "a.conf");
+    let agent = nudge(folder.path(), &volume, &application, &[]);
+    assert_eq!(agent.count("volume-missing"), 1);
+    fs::create_dir(folder.path().join("not")).unwrap();
+    fs::create_dir(folder.path().join("not/there")).unwrap();
+    let mut kubelet = Kubelet::new(&volume);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    agent.wait_for("volume-back", 1);
+    // The first look after may be at any of the steps; what counts is where it ends.
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    wait_until("the last content is read", || {
+        application.reloads().last().is_some_and(|last| last == "2")
+    });
+}
+
+#[test]
+fn plain_directories_and_single_files_are_watched_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain");
+    fs::create_dir_all(plain.join("nested")).unwrap();
+    fs::write(plain.join("nested/a.conf"), "1").unwrap();
+    let application = Application::start(&plain, "nested/a.conf");
+    let agent = nudge(folder.path(), &plain, &application, &[]);
+    fs::write(plain.join("nested/a.conf"), "2").unwrap();
+    agent.wait_for("applied", 1);
+    fs::create_dir(plain.join("new")).unwrap();
+    fs::write(plain.join("new/b.conf"), "1").unwrap();
+    wait_until("the new folder is seen", || agent.last("applied", "digest") == on_disk(&plain));
+    drop(agent);
+
+    let single = folder.path().join("single.conf");
+    fs::write(&single, "1").unwrap();
+    let application = Application::start(folder.path(), "single.conf");
+    let agent = nudge(folder.path(), &single, &application, &[]);
+    // As editors and renderers do: a new file in its place, more than once.
+    for n in 2..5 {
+        let new = folder.path().join("single.conf.new");
+        fs::write(&new, n.to_string()).unwrap();
+        fs::rename(&new, &single).unwrap();
+        wait_until("it is applied", || agent.last("applied", "digest") == on_disk(&single));
+    }
+    assert_eq!(application.reloads().last().map(String::as_str), Some("4"));
+}
+
+#[test]
+fn twenty_swaps_at_once_are_few_reloads_of_the_last_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "0")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let volume = kubelet.volume.to_str().unwrap().to_owned();
+    let url = application.url();
+    let arguments = ["--watch", &volume, "--url", &url, "--on-start", "never"];
+    let agent = Agent::start(folder.path(), &arguments);
+    for n in 1..=20 {
+        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+    }
+    wait_until("the last content is applied", || {
+        agent.last("applied", "digest") == on_disk(&kubelet.volume)
+    });
+    let reloads = application.reloads();
+    assert_eq!(reloads.last().map(String::as_str), Some("20"));
+    assert!(reloads.len() <= 5, "{reloads:?}");
+}
+
+/// Every digest that podnudge calls applied must be one that was written, whole; never the same
+/// twice in a row; and the last one must be the last content.
+fn full_speed(swaps: usize, folder: &Path) {
+    let mut kubelet = Kubelet::new(folder.join("volume"));
+    let content = |n: usize| {
+        let keys: Vec<(String, String)> =
+            (0..5).map(|key| (format!("{key}.conf"), format!("{n} of {key}"))).collect();
+        keys.into_iter().map(|(key, value)| (key, value.into_bytes())).collect::<Payload>()
+    };
+    kubelet.write(&content(0));
+    let application = Application::start(&kubelet.volume, "0.conf");
+    let agent = nudge(folder, &kubelet.volume, &application, &[]);
+    let mut written = BTreeMap::new();
+    written.insert(on_disk(&kubelet.volume), 0);
+    for n in 1..=swaps {
+        kubelet.write_anyway(&content(n));
+        written.insert(on_disk(&kubelet.volume), n);
+    }
+    let last = on_disk(&kubelet.volume);
+    wait_until("the last content is applied", || agent.last("applied", "digest") == last);
+    let applied: Vec<String> = agent
+        .events("applied")
+        .iter()
+        .map(|event| event["digest"].as_str().unwrap().to_owned())
+        .collect();
+    let torn: Vec<&String> = applied.iter().filter(|one| !written.contains_key(*one)).collect();
+    assert!(torn.is_empty(), "torn: {torn:?}");
+    let needless = applied.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert_eq!(needless, 0);
+    let order: Vec<usize> = applied.iter().map(|digest| written[digest]).collect();
+    assert!(order.is_sorted(), "an older content was applied after a newer one");
+    println!("{swaps} swaps, {} reloads, 0 missed, 0 torn, 0 needless", applied.len());
+}
+
+#[test]
+fn two_thousand_swaps_at_full_speed_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    full_speed(2000, folder.path());
+}
+
+#[test]
+fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
+    /// Spins until it is told to stop.
+    fn load(stop: &AtomicUsize) {
+        while stop.load(Ordering::Relaxed) == 0 {
+            std::hint::spin_loop();
+        }
+    }
+    let stop = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) * 2 {
+            scope.spawn(|| load(&stop));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "0")]));
+        let application = Application::start(&kubelet.volume, "a.conf");
+        let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
+        // All on one processor, with the load on it as well.
+        let pinned = Command::new("taskset")
+            .args(["--all-tasks", "--cpu-list", "--pid", "0", &agent.pid().to_string()])
+            .output()
+            .unwrap();
+        assert!(pinned.status.success(), "taskset is installed (package util-linux)");
+        for n in 1..=200 {
+            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+            agent.wait_for("applied", n);
+        }
+        stop.store(1, Ordering::Relaxed);
+        let wanted: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
+        assert_eq!(application.reloads(), wanted);
+    });
+}
+
+#[test]
+fn killed_at_any_moment_it_leaves_the_target_alone_and_applies_the_final_content() {
+    for state in [false, true] {
+        in_namespace(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut kubelet = Kubelet::new(folder.path().join("volume"));
+            kubelet.write(&payload(&[("a.conf", "0")]));
+            let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
+            let (volume, states) = (kubelet.volume.clone(), folder.path().join("state"));
+            let mut arguments = vec!["--watch", volume.to_str().unwrap(), "--process", "app"];
+            arguments.extend(["--signal", "HUP", "--settle", "0s", "--alive-for", "0s"]);
+            if state {
+                arguments.extend(["--state-dir", states.to_str().unwrap()]);
+            }
+            for n in 1..=25 {
+                let mut agent = Agent::start(folder.path(), &arguments);
+                for swap in 0..3 {
+                    kubelet.write(&payload(&[("a.conf", &format!("{n}.{swap}"))]));
+                    // Another moment each time: between any two steps of the work.
+                    for _ in 0..n * 300 {
+                        std::hint::spin_loop();
+                    }
+                }
+                if n % 5 == 0 {
+                    agent.wait_for("applied", 1);
+                }
+                agent.kill();
+                assert!(target.is_running());
+            }
+            let signals = target.signals();
+            let agent = Agent::start(folder.path(), &arguments);
+            wait_until("the final content is applied", || {
+                let digest = on_disk(&volume);
+                agent.last("applied", "digest") == digest
+                    || (agent.last("baseline", "digest") == digest
+                        && agent.last("baseline", "because").contains("state directory"))
+            });
+            assert!(target.is_running());
+            assert!(target.signals() <= signals + 1);
+        });
+    }
+}
+
+#[test]
+fn told_to_end_it_ends_with_0_from_a_wait_and_at_once_when_told_twice() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "1")]));
+        let target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let volume = kubelet.volume.to_str().unwrap().to_owned();
+        let fixed = ["--watch", &volume, "--process", "app", "--signal", "HUP", "--settle", "0s"];
+        let waiting =
+            Agent::start(folder.path(), &[&fixed, ["--jitter", "1h"].as_slice()].concat());
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        waiting.wait_for("scheduled", 1);
+        assert_eq!(waiting.stop().code(), Some(0));
+        assert_eq!(target.signals(), 0);
+
+        let verifying = Agent::start(
+            folder.path(),
+            &[&fixed, ["--alive-for", "10m", "--grace", "10m"].as_slice()].concat(),
+        );
+        verifying.wait_for("sent", 1);
+        verifying.signal(Signal::SIGTERM);
+        verifying.wait_for("ending", 1);
+        assert_eq!(verifying.stop().code(), Some(0));
+    });
+}
+
+#[test]
+fn hup_forces_and_usr1_shows_the_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
+    agent.signal(Signal::SIGHUP);
+    agent.wait_for("applied", 1);
+    agent.signal(Signal::SIGUSR1);
+    agent.wait_for("status", 1);
+    let status: Value = serde_json::from_str(&agent.last("status", "status")).unwrap();
+    assert_eq!(status["rules"][0]["in_sync"], true);
+    assert_eq!(status["rules"][0]["counters"]["actions_applied"], 1);
+}
+
+#[test]
+fn contents_never_get_into_the_log_and_names_are_escaped() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "hunter2")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let agent = nudge(folder.path(), &kubelet.volume, &application, &["--log-level", "debug"]);
+    kubelet.write(&payload(&[("a.conf", "hunter2 again"), ("na\u{1b}[31mme", "hunter2")]));
+    agent.wait_for("applied", 1);
+    assert!(!agent.log().contains("hunter2"));
+    assert!(!agent.log().contains('\u{1b}') && !agent.log().contains("\\u001b"));
+    assert_eq!(agent.last("changed", "added"), "na\\x1b[31mme");
+}
+
+#[test]
+fn without_inotify_it_polls_and_says_why_and_comes_back() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "1")]));
+        let application = Application::start(&kubelet.volume, "a.conf");
+        // A limit of its own: inotify's are per user namespace.
+        let url = application.url();
+        let script = "echo 0 > /proc/sys/user/max_inotify_instances; exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
+            .arg(env!("CARGO_BIN_EXE_podnudge"))
+            .args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"])
+            .args(["--audit", "1s", "--poll", "1s", "--url", &url, "--watch"])
+            .arg(&kubelet.volume);
+        let agent = Agent::spawn(folder.path(), command);
+        agent.wait_for("polling", 1);
+        assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_instances"));
+        agent.wait_for("baseline", 1);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        // The limit is lifted while podnudge runs.
+        let lifted = Command::new("nsenter")
+            .args(["--user", "--target", &agent.pid().to_string(), "--preserve-credentials"])
+            .args(["sh", "-c", "echo 100 > /proc/sys/user/max_inotify_instances"])
+            .output()
+            .unwrap();
+        assert!(lifted.status.success(), "{lifted:?}");
+        agent.wait_for("watched-again", 1);
+        kubelet.write(&payload(&[("a.conf", "3")]));
+        agent.wait_for("applied", 2);
+        assert_eq!(application.reloads(), ["2", "3"]);
+    });
+}
+
+#[test]
+fn a_port_in_use_is_a_warning_by_default_and_the_end_if_it_was_asked_for() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_podnudge"))
+        .args(["--listen", &address, "--url", "http://127.0.0.1:1/", "--watch"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert!(said.contains("hint: the containers of a pod share their ports"), "{said}");
+}

@@ -1,0 +1,18 @@
+//! All tests but those of the configuration, as one program: it is linked once, and what they share
+//! is compiled once.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it plays"
+)]
+
+mod agent;
+mod fleet;
+mod invariants;
+mod process;
+mod properties;
+mod scenarios;
+mod support;

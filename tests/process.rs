@@ -1,0 +1,365 @@
+//! Real processes in pid namespaces of their own: who is signalled, and who never is.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use podnudge::config::SignalAction;
+use podnudge::core::event::UnixTime;
+use podnudge::process::signal::{SendError, send};
+use podnudge::process::{Chosen, Identity};
+use tempfile::TempDir;
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::wait::wait_until;
+
+/// A volume with one key, in a folder that everybody may read.
+fn scene() -> (TempDir, Kubelet) {
+    let folder = tempfile::tempdir().unwrap();
+    Command::new("chmod").arg("0777").arg(folder.path()).status().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    (folder, kubelet)
+}
+
+/// podnudge for the volume of the scene, without waits.
+fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
+    let volume = folder.join("volume");
+    let watch = volume.to_str().unwrap();
+    let fixed = ["--watch", watch, "--signal", "HUP", "--settle", "0s", "--alive-for", "200ms"];
+    Agent::start(folder, &[fixed.as_slice(), arguments].concat())
+}
+
+/// What starts now is younger than the commit by more than the clocks' grain.
+fn let_the_commit_age(kubelet: &Kubelet) {
+    let link = fs::symlink_metadata(kubelet.volume.join("..data")).unwrap();
+    let committed = link.modified().unwrap();
+    wait_until("the commit is past", || {
+        committed.elapsed().is_ok_and(|age| age > Duration::from_millis(200))
+    });
+}
+
+#[test]
+fn a_handler_is_called_once_per_change() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        for n in 2..5 {
+            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+            agent.wait_for("applied", n - 1);
+        }
+        assert_eq!(target.signals(), 3);
+        assert!(target.is_running());
+    });
+}
+
+#[test]
+fn a_target_that_ignores_or_does_not_handle_the_signal_is_left_alone() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut bare = Target::start(folder.path(), "bare", Behaviour::Default);
+        let mut deaf = Target::start_by(folder.path(), "deaf", Behaviour::Ignores, |program| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
+            shell
+        });
+        for (name, why) in [("bare", "does not handle SIGHUP"), ("deaf", "ignores SIGHUP")] {
+            let agent = nudge(folder.path(), &["--process", name, "--on-start", "never"]);
+            kubelet.write(&payload(&[("a.conf", name)]));
+            agent.wait_for("refused", 1);
+            let reason = agent.last("refused", "reason");
+            assert!(reason.contains(why), "{reason}");
+            assert_eq!(agent.count("sent"), 0);
+            // A young target may only be starting, so the first was waited for at first.
+            assert_eq!(agent.count("waiting-for-target"), usize::from(name == "bare"));
+        }
+        assert!(bare.is_running() && deaf.is_running());
+        assert_eq!(bare.signals() + deaf.signals(), 0);
+    });
+}
+
+#[test]
+fn a_target_that_executes_itself_anew_is_the_same_one() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut target = Target::start(folder.path(), "app", Behaviour::ExecsItself);
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        for n in 2..4 {
+            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+            agent.wait_for("applied", n - 1);
+        }
+        assert_eq!(agent.count("tripped"), 0);
+        assert!(target.is_running());
+    });
+}
+
+#[test]
+fn a_target_that_dies_of_the_signal_trips_the_breaker() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut first = Target::start(folder.path(), "app", Behaviour::Dies);
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("tripped", 1);
+        assert!(!first.is_running());
+        // The kubelet starts it again: the same content is not tried on it.
+        let mut second = Target::start(folder.path(), "app", Behaviour::Handles);
+        kubelet.write_anyway(&payload(&[("a.conf", "2")]));
+        agent.signal(Signal::SIGUSR1);
+        agent.wait_for("status", 1);
+        assert_eq!((agent.count("sent"), second.signals()), (1, 1), "the first had the only one");
+        // A newer content is.
+        kubelet.write(&payload(&[("a.conf", "3")]));
+        agent.wait_for("applied", 1);
+        assert!(second.is_running());
+    });
+}
+
+#[test]
+fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
+    in_namespace(|| {
+        let (folder, _) = scene();
+        let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let pid = target.pid();
+        // Chosen in an earlier life of the same pid.
+        let chosen = Chosen {
+            identity: Identity { pid, start_ticks: 1 },
+            name: format!("{pid} (app)"),
+            uid: 0,
+            started: UnixTime::default(),
+        };
+        let action = SignalAction { signal: Signal::SIGHUP, allow_unhandled: true };
+        assert!(matches!(send(&chosen, action), Err(SendError::Gone(_))));
+        target.kill();
+        assert!(matches!(send(&chosen, action), Err(SendError::Gone(_))));
+        assert_eq!(target.signals(), 0);
+    });
+}
+
+#[test]
+fn a_name_longer_than_the_kernel_keeps_is_found() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let long = "prometheus-config-reloader-long";
+        let target = Target::start(folder.path(), long, Behaviour::Handles);
+        let other = Target::start(folder.path(), "prometheus-conf", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", long]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        assert_eq!((target.signals(), other.signals()), (1, 0));
+    });
+}
+
+#[test]
+fn of_a_master_and_its_workers_only_the_master_is_signalled() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let target = Target::start(folder.path(), "app", Behaviour::MasterWithWorker);
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        assert_eq!((target.signals(), target.signals_to_worker()), (1, 0));
+    });
+}
+
+#[test]
+fn several_unrelated_matches_are_refused_with_their_list() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let one = Target::start(folder.path(), "app", Behaviour::Handles);
+        let other = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", "app", "--on-start", "never"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("refused", 1);
+        let reason = agent.last("refused", "reason");
+        for target in [&one, &other] {
+            assert!(reason.contains(&format!("{} (app, uid 0)", target.pid())), "{reason}");
+            assert_eq!(target.signals(), 0);
+        }
+    });
+}
+
+#[test]
+fn another_uid_is_explained_with_what_to_set() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let volume = folder.path().join("volume");
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65532", "--regid", "65532", "--clear-groups"])
+            .arg(env!("CARGO_BIN_EXE_podnudge"))
+            .args(["--log", "json", "--listen", "off", "--on-start", "never", "--watch"])
+            .arg(&volume)
+            .args(["--process", "app", "--signal", "HUP", "--settle", "0s"]);
+        let agent = Agent::spawn(folder.path(), command);
+        agent.wait_for("baseline", 1);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("refused", 1);
+        let said = agent.last("refused", "reason") + &agent.last("refused", "hint");
+        for part in ["uid 65532", "uid 0", "runAsUser: 0", "securityContext", "KILL"] {
+            assert!(said.contains(part), "`{part}` is not in: {said}");
+        }
+        assert_eq!(target.signals(), 0);
+    });
+}
+
+#[test]
+fn a_target_that_is_absent_is_waited_for_and_fresh_when_it_comes() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        // Something to see, so that the namespace counts as shared.
+        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("waiting-for-target", 1);
+        let_the_commit_age(&kubelet);
+        let target = Target::start(folder.path(), "app", Behaviour::Handles);
+        agent.wait_for("fresh", 1);
+        assert_eq!((target.signals(), agent.count("retrying")), (0, 0));
+    });
+}
+
+#[test]
+fn alone_in_its_namespace_podnudge_says_what_is_not_shared() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("refused", 1);
+        assert!(agent.last("refused", "hint").contains("shareProcessNamespace: true"));
+    });
+}
+
+#[test]
+fn pid_1_is_never_chosen() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
+        // Pid 1 is this test program, and its arguments hold the name of this test.
+        let agent =
+            nudge(folder.path(), &["--cmdline", "pid_1_is_never_chosen", "--on-start", "never"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("waiting-for-target", 1);
+        assert!(agent.last("waiting-for-target", "reason").contains("no process has arguments"));
+        assert_eq!(agent.count("sent"), 0);
+    });
+}
+
+#[test]
+fn a_pidfile_names_the_target_and_says_what_is_wrong_with_it() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let pidfile = folder.path().join("app.pid");
+        fs::write(&pidfile, "999999\n").unwrap();
+        let agent =
+            nudge(folder.path(), &["--pidfile", pidfile.to_str().unwrap(), "--on-start", "never"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("waiting-for-target", 1);
+        assert!(agent.last("waiting-for-target", "reason").contains("no process 999999"));
+        fs::write(&pidfile, format!("{}\n", target.pid())).unwrap();
+        agent.wait_for("applied", 1);
+        assert_eq!(target.signals(), 1);
+    });
+}
+
+#[test]
+fn a_target_that_restarts_before_its_turn_is_fresh() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut first = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", "app", "--min-interval", "2s"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        kubelet.write(&payload(&[("a.conf", "3")]));
+        agent.wait_for("scheduled", 2);
+        first.kill();
+        let_the_commit_age(&kubelet);
+        let second = Target::start(folder.path(), "app", Behaviour::Handles);
+        agent.wait_for("fresh", 1);
+        assert_eq!(second.signals(), 1, "one from the first life, none from the second");
+    });
+}
+
+/// Mounts `what` (options of mount(8)) at a folder, in this mount namespace.
+fn mount(options: &[&str], at: &Path) {
+    fs::create_dir_all(at).unwrap();
+    let mounted = Command::new("mount").args(options).arg(at).status().unwrap();
+    assert!(mounted.success(), "mount {options:?}");
+}
+
+/// A target in a mount namespace of its own that mounts `volume` at `at`, and nothing else of it.
+fn container(folder: &Path, name: &str, volume: &Path, at: &Path) -> Target {
+    fs::create_dir_all(at).unwrap();
+    Target::start_by(folder, name, Behaviour::Handles, |program| {
+        let mut unshare = Command::new("unshare");
+        let script = "mount --bind \"$0\" \"$1\" && umount \"$0\" && shift && exec \"$@\"";
+        unshare.args(["--mount", "sh", "-c", script]).arg(volume).arg(at).arg(program);
+        unshare
+    })
+}
+
+#[test]
+fn the_target_is_found_by_its_mount_of_the_volume() {
+    in_namespace(|| {
+        for kind in ["tmpfs", "disk"] {
+            let folder = tempfile::tempdir().unwrap();
+            let volume = folder.path().join("volume");
+            match kind {
+                "tmpfs" => mount(&["-t", "tmpfs", "tmpfs"], &volume),
+                _ => {
+                    let disk = folder.path().join("kubernetes.io~configmap");
+                    fs::create_dir_all(&disk).unwrap();
+                    mount(&["--bind", disk.to_str().unwrap()], &volume);
+                }
+            }
+            let mut kubelet = Kubelet::new(&volume);
+            kubelet.write(&payload(&[("a.conf", "1")]));
+            let elsewhere = folder.path().join("elsewhere");
+            // A bystander, whose mount namespace lacks the volume.
+            let bystander =
+                Target::start_by(folder.path(), "bystander", Behaviour::Handles, |program| {
+                    let mut unshare = Command::new("unshare");
+                    let script = "umount \"$0\" && exec \"$@\"";
+                    unshare.args(["--mount", "sh", "-c", script]).arg(&volume).arg(program);
+                    unshare
+                });
+            let target = container(folder.path(), "app", &volume, &elsewhere);
+            let agent = nudge(folder.path(), &["--on-start", "never"]);
+            kubelet.write(&payload(&[("a.conf", "2")]));
+            agent.wait_for("applied", 1);
+            assert_eq!((target.signals(), bystander.signals()), (1, 0), "{kind}");
+
+            let second = container(folder.path(), "sidecar", &volume, &elsewhere);
+            kubelet.write(&payload(&[("a.conf", "3")]));
+            agent.wait_for("refused", 1);
+            let reason = agent.last("refused", "reason");
+            assert!(reason.contains("several processes match"), "{reason}");
+            assert!(reason.contains("(app, ") && reason.contains("(sidecar, "), "{reason}");
+            assert_eq!((target.signals(), second.signals()), (1, 0), "{kind}");
+            drop(agent);
+            wait_until("the volume can be unmounted", || {
+                Command::new("umount").arg(&volume).status().unwrap().success()
+            });
+        }
+    });
+}
+
+#[test]
+fn a_volume_that_is_no_mount_of_its_own_does_not_tell_the_target() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--on-start", "never"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        // In a folder of the machine's root file system, or of a mount that everybody shares.
+        wait_until("it is refused", || agent.count("refused") + agent.count("sent") > 0);
+        assert_eq!(agent.count("sent"), 0);
+    });
+}

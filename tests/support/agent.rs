@@ -1,0 +1,104 @@
+//! The real podnudge binary, started, watched by its log and its status, and ended.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::wait::wait_until;
+
+/// A running podnudge. Killed with its test, if it still runs.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    child: Child,
+    log: PathBuf,
+}
+
+/// The command for a podnudge that logs as JSON and has no admin listener.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    command.args(["--log", "json", "--listen", "off"]).args(arguments).env_clear();
+    command
+}
+
+impl Agent {
+    /// Starts podnudge and waits until it has looked at its volumes.
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let agent = Self::spawn(folder, command(arguments));
+        wait_until("the first look is taken", || {
+            agent.count("baseline") + agent.count("scheduled") + agent.count("volume-missing") > 0
+        });
+        agent
+    }
+
+    pub(crate) fn spawn(folder: &Path, mut command: Command) -> Self {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let log = folder.join(format!("podnudge.{number}.log"));
+        let output = File::create(&log).unwrap();
+        let child = command.stdout(Stdio::null()).stderr(output).spawn().unwrap();
+        Self { child, log }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// The log lines with this event name.
+    pub(crate) fn events(&self, name: &str) -> Vec<Value> {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        // The last line may be half written.
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["event"] == name).collect()
+    }
+
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.events(name).len()
+    }
+
+    /// The field of the last line with this event name.
+    pub(crate) fn last(&self, name: &str, field: &str) -> String {
+        let events = self.events(name);
+        let value = events.last().map(|line| line[field].clone()).unwrap_or_default();
+        value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    }
+
+    /// Waits until there are `wanted` log lines with this event name.
+    pub(crate) fn wait_for(&self, name: &str, wanted: usize) {
+        wait_until(&format!("{wanted} `{name}` in the log"), || self.count(name) >= wanted);
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Ends it as a kubelet does, and gives how it ended.
+    pub(crate) fn stop(mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.child.wait().unwrap()
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the log of podnudge:\n{}", self.log());
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

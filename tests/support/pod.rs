@@ -1,0 +1,184 @@
+//! Processes to act on, and namespaces to keep them in.
+//!
+//! A target is this test program again, started under another name and with its behaviour in the
+//! environment; a test in a namespace is this test program again, too, running just that test.
+
+use std::any::type_name;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use signal_hook::consts::{SIGHUP, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+use super::wait::wait_until;
+
+const BEHAVIOUR: &str = "PODNUDGE_TEST_TARGET";
+const REPORT: &str = "PODNUDGE_TEST_REPORT";
+const INSIDE: &str = "PODNUDGE_TEST_INSIDE";
+
+/// What a target does on HUP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// Handles it, and reports it.
+    Handles,
+    /// Ignores it.
+    Ignores,
+    /// Has no handler: it would die.
+    Default,
+    /// Handles it, reports it and ends.
+    Dies,
+    /// Handles it by executing itself anew, under the same pid.
+    ExecsItself,
+    /// Handles it, as does its child, a worker of the same name.
+    MasterWithWorker,
+}
+
+/// A process to act on. Ends with its test.
+#[derive(Debug)]
+pub(crate) struct Target {
+    child: Child,
+    report: PathBuf,
+}
+
+impl Target {
+    /// Starts a target called `name` and waits until it is set up.
+    pub(crate) fn start(folder: &Path, name: &str, behaviour: Behaviour) -> Self {
+        Self::start_by(folder, name, behaviour, |program| Command::new(program))
+    }
+
+    /// The same, started by way of another program, such as `unshare` or `setpriv`.
+    pub(crate) fn start_by(
+        folder: &Path,
+        name: &str,
+        behaviour: Behaviour,
+        command: impl FnOnce(&Path) -> Command,
+    ) -> Self {
+        let program = folder.join(name);
+        if !program.exists() {
+            symlink(std::env::current_exe().unwrap(), &program).unwrap();
+        }
+        let report = folder.join(format!("{name}.report"));
+        let already = lines(&report, "ready");
+        let mut command = command(&program);
+        let child = command
+            .args(["--exact", "support::pod::target_main", "--nocapture", "--test-threads=1"])
+            .env(BEHAVIOUR, format!("{behaviour:?}"))
+            .env(REPORT, &report)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let target = Self { child, report };
+        let wanted = already + 1 + usize::from(behaviour == Behaviour::MasterWithWorker);
+        wait_until("the target is set up", || lines(&target.report, "ready") >= wanted);
+        target
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// How many signals its master has taken.
+    pub(crate) fn signals(&self) -> usize {
+        lines(&self.report, "hup master")
+    }
+
+    /// How many signals its worker has taken.
+    pub(crate) fn signals_to_worker(&self) -> usize {
+        lines(&self.report, "hup worker")
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Ends it by its pid, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn lines(report: &Path, wanted: &str) -> usize {
+    fs::read_to_string(report)
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| line.starts_with(wanted))
+        .count()
+}
+
+fn report(line: &str) {
+    #[expect(clippy::disallowed_methods, reason = "a target is told by its environment")]
+    let path = std::env::var(REPORT).unwrap();
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+/// The target itself: passes at once unless this process was started as one.
+#[test]
+fn target_main() {
+    #[expect(clippy::disallowed_methods, reason = "a target is told by its environment")]
+    let Ok(behaviour) = std::env::var(BEHAVIOUR) else { return };
+    let role = if behaviour == "Worker" { "worker" } else { "master" };
+    let handled = match behaviour.as_str() {
+        // One that ignores HUP has inherited that from the shell that started it.
+        "Default" | "Ignores" => SIGUSR1,
+        _ => SIGHUP,
+    };
+    let mut signals = Signals::new([handled]).unwrap();
+    if behaviour == "MasterWithWorker" {
+        let mut worker = again();
+        worker.env(BEHAVIOUR, "Worker").spawn().unwrap();
+    }
+    report(&format!("ready {role}"));
+    for _ in signals.forever() {
+        report(&format!("hup {role}"));
+        match behaviour.as_str() {
+            "Dies" => return,
+            "ExecsItself" => panic!("cannot execute itself: {}", again().exec()),
+            _ => {}
+        }
+    }
+}
+
+/// This program once more, as the target that it is.
+fn again() -> Command {
+    let mut command = Command::new(std::env::args_os().next().unwrap());
+    command.args(["--exact", "support::pod::target_main", "--nocapture", "--test-threads=1"]);
+    command
+}
+
+/// Runs `body` in a pid and mount namespace of its own, where it is pid 1: this test program is
+/// started again there, for just the test that called this.
+pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
+    #[expect(clippy::disallowed_methods, reason = "the second start is told by its environment")]
+    if std::env::var_os(INSIDE).is_some() {
+        body();
+        return;
+    }
+    // `all::process::a_test::{{closure}}`, less the crate and the closure.
+    let test = type_name::<F>().trim_end_matches("::{{closure}}");
+    let test = test.split_once("::").unwrap().1;
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount", "--mount-proc", "--kill-child"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(INSIDE, "1")
+        .output()
+        .expect("unshare is installed (package util-linux)");
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test} in a namespace:\n{stdout}\n{stderr}");
+    assert!(stdout.contains("1 passed"), "{test} did not run in its namespace:\n{stdout}");
+}
