@@ -144,8 +144,8 @@ fn uid(pid: i32) -> Option<u32> {
 /// podnudge's own container where that has a cgroup namespace, and where there are no containers.
 fn container(pid: i32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let elements = text.lines().filter_map(|line| line.rsplit('/').next());
-    elements.filter(|element| holds_container_id(element)).last().unwrap_or_default().to_owned()
+    let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());
+    elements.rfind(|element| holds_container_id(element)).unwrap_or_default().to_owned()
 }
 
 fn holds_container_id(element: &str) -> bool {

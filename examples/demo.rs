@@ -1,0 +1,233 @@
+//! podnudge's main job from end to end, in words and times:
+//!
+//! ```text
+//! cargo run --release --example demo
+//! ```
+//!
+//! A volume is made and swapped as the kubelet does it, a small HTTP application serves a version
+//! from it, and the real podnudge binary makes the application take each change: first by a URL,
+//! then by a signal. At the end there is one case that podnudge refuses.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a demo shows times and words, and fails by panicking"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use signal_hook::consts::{SIGHUP, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+#[path = "../tests/support/kubelet.rs"]
+#[expect(dead_code, reason = "the tests use the rest")]
+mod kubelet;
+use kubelet::{Kubelet, payload};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    match (arguments.next().as_deref(), arguments.next()) {
+        (Some("application"), Some(volume)) => application(Path::new(&volume)),
+        (Some("bystander"), _) => bystander(),
+        _ => demo(),
+    }
+}
+
+fn demo() {
+    let podnudge = build();
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("etc/app");
+    let mut kubelet = Kubelet::new(&volume);
+    kubelet.write(&payload(&[("version", "1")]));
+
+    println!("\n1. By URL. The application serves a version from a mounted ConfigMap.");
+    let mut application = Application::start(&volume);
+    let reload = format!("http://127.0.0.1:{}/-/reload", application.port);
+    let agent = Agent::start(&podnudge, &volume, &["--url", &reload]);
+    show_swaps(&mut kubelet, &mut application, ["2", "3", "4"]);
+    println!("   The kubelet writes the same content again: a swap, and no change.");
+    kubelet.write_anyway(&payload(&[("version", "4")]));
+    show_swaps(&mut kubelet, &mut application, ["5"]);
+    println!("   {} swaps, {} reloads.", 5, application.reloads);
+    assert_eq!(application.reloads, 4);
+    drop(agent);
+
+    println!("\n2. By signal. The same application, HUP instead of a request.");
+    let pidfile = folder.path().join("app.pid");
+    fs::write(&pidfile, format!("{}\n", application.process.id())).unwrap();
+    let by_signal = ["--signal", "HUP", "--pidfile", pidfile.to_str().unwrap()];
+    let agent = Agent::start(&podnudge, &volume, &by_signal);
+    show_swaps(&mut kubelet, &mut application, ["6", "7", "8"]);
+    drop(agent);
+
+    println!("\n3. Refused. A process without a handler for HUP would be killed by it.");
+    let mut bystander = again("bystander", &[]).spawn().unwrap();
+    fs::write(&pidfile, format!("{}\n", bystander.id())).unwrap();
+    let mut agent = Agent::start(&podnudge, &volume, &by_signal);
+    kubelet.write(&payload(&[("version", "9")]));
+    println!("   podnudge waits for 10 s, in case the process is only starting …");
+    for event in ["waiting-for-target", "refused"] {
+        println!("   {}", agent.next(event));
+    }
+    assert!(bystander.try_wait().unwrap().is_none());
+    println!("   The process is alive, and was not signalled.\n");
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+/// Swaps the volume to each version in turn, and tells how long the application took to run it.
+fn show_swaps<const N: usize>(
+    kubelet: &mut Kubelet,
+    application: &mut Application,
+    versions: [&str; N],
+) {
+    for version in versions {
+        let prepared = kubelet.prepare(&payload(&[("version", version)]));
+        let committed = SystemTime::now();
+        let old = kubelet.commit(&prepared).unwrap();
+        let (running, reloaded) = application.next_reload();
+        let took = reloaded.duration_since(committed).unwrap_or_default();
+        assert_eq!(running, version);
+        fs::remove_dir_all(kubelet.volume.join(old)).unwrap();
+        println!(
+            "   ..data now shows version {version}; {:.1} ms later the application runs it \
+             (200 ms of that is waiting for quiet)",
+            took.as_secs_f64() * 1000.0
+        );
+    }
+}
+
+/// Builds the binary that is shown, and gives its path.
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--release", "--bin", "podnudge"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .expect("cargo can be run");
+    assert!(built.success(), "podnudge cannot be built");
+    // The example is in target/release/examples.
+    let example = std::env::current_exe().unwrap();
+    example.parent().unwrap().parent().unwrap().with_file_name("release").join("podnudge")
+}
+
+/// This program once more, in another role.
+fn again(role: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(role).args(arguments);
+    command
+}
+
+/// A running podnudge, and its log.
+struct Agent {
+    process: Child,
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Agent {
+    fn start(podnudge: &Path, volume: &Path, arguments: &[&str]) -> Self {
+        let mut process = Command::new(podnudge)
+            .args(["--listen", "off", "--on-start", "never", "--watch"])
+            .arg(volume)
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        println!("   $ podnudge --watch /etc/app {}", arguments.join(" "));
+        let log = BufReader::new(process.stderr.take().unwrap());
+        let mut agent = Self { process, log };
+        agent.next("baseline");
+        agent
+    }
+
+    /// The next line of the log about `event`, less the time.
+    fn next(&mut self, event: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(&format!("event=\"{event}\"")) {
+            line.clear();
+            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "podnudge ended");
+        }
+        line.trim_end().split_once(' ').map_or(String::new(), |(_, rest)| rest.trim().to_owned())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The running application, as the demo sees it.
+struct Application {
+    process: Child,
+    said: BufReader<ChildStdout>,
+    port: u16,
+    reloads: usize,
+}
+
+impl Application {
+    fn start(volume: &Path) -> Self {
+        let mut process = again("application", &[volume.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap());
+        let mut port = String::new();
+        said.read_line(&mut port).unwrap();
+        Self { process, said, port: port.trim().parse().unwrap(), reloads: 0 }
+    }
+
+    /// The version that it runs after the next reload, and when it read it.
+    fn next_reload(&mut self) -> (String, SystemTime) {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        self.reloads += 1;
+        let (version, nanos) = line.trim().split_once(' ').unwrap();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos.parse().unwrap());
+        (version.to_owned(), at)
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// The application: reloads on `POST /-/reload` and on HUP, and says so.
+fn application(volume: &Path) {
+    let file = volume.join("version");
+    let reload = move || {
+        let version = fs::read_to_string(&file).unwrap_or_default();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        println!("{version} {}", now.as_nanos());
+    };
+    let mut hups = Signals::new([SIGHUP]).unwrap();
+    let on_hup = reload.clone();
+    std::thread::spawn(move || hups.forever().for_each(|_| on_hup()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("{}", listener.local_addr().unwrap().port());
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).unwrap_or(0);
+        if request.iter().take(length).take(15).eq(b"POST /-/reload ") {
+            reload();
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        drop(stream.write_all(answer));
+    }
+}
+
+/// A process that does not handle HUP.
+fn bystander() {
+    Signals::new([SIGUSR1]).unwrap().forever().for_each(drop);
+}
