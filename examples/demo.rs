@@ -49,11 +49,11 @@ fn demo() {
     println!("\n1. By URL. The application serves a version from a mounted ConfigMap.");
     let mut application = Application::start(&volume);
     let reload = format!("http://127.0.0.1:{}/-/reload", application.port);
-    let agent = Agent::start(&podnudge, &volume, &["--url", &reload]);
-    show_swaps(&mut kubelet, &mut application, ["2", "3", "4"]);
+    let mut agent = Agent::start(&podnudge, &volume, &["--url", &reload]);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["2", "3", "4"]);
     println!("   The kubelet writes the same content again: a swap, and no change.");
     kubelet.write_anyway(&payload(&[("version", "4")]));
-    show_swaps(&mut kubelet, &mut application, ["5"]);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["5"]);
     println!("   {} swaps, {} reloads.", 5, application.reloads);
     assert_eq!(application.reloads, 4);
     drop(agent);
@@ -62,8 +62,8 @@ fn demo() {
     let pidfile = folder.path().join("app.pid");
     fs::write(&pidfile, format!("{}\n", application.process.id())).unwrap();
     let by_signal = ["--signal", "HUP", "--pidfile", pidfile.to_str().unwrap()];
-    let agent = Agent::start(&podnudge, &volume, &by_signal);
-    show_swaps(&mut kubelet, &mut application, ["6", "7", "8"]);
+    let mut agent = Agent::start(&podnudge, &volume, &by_signal);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["6", "7", "8"]);
     drop(agent);
 
     println!("\n3. Refused. A process without a handler for HUP would be killed by it.");
@@ -83,6 +83,7 @@ fn demo() {
 
 /// Swaps the volume to each version in turn, and tells how long the application took to run it.
 fn show_swaps<const N: usize>(
+    agent: &mut Agent,
     kubelet: &mut Kubelet,
     application: &mut Application,
     versions: [&str; N],
@@ -95,6 +96,7 @@ fn show_swaps<const N: usize>(
         let took = reloaded.duration_since(committed).unwrap_or_default();
         assert_eq!(running, version);
         fs::remove_dir_all(kubelet.volume.join(old)).unwrap();
+        agent.next("applied");
         println!(
             "   ..data now shows version {version}; {:.1} ms later the application runs it \
              (200 ms of that is waiting for quiet)",

@@ -3,7 +3,7 @@
 //! It carries events to the core and does what the core asks for. Volumes are read on one
 //! blocking thread, requests are tasks; what they find comes back as a [`Done`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -130,6 +130,9 @@ struct Agent {
     core: Core,
     watching: Watching,
     state: Option<StateDir>,
+    /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
+    /// most 1 MiB: to read one takes less time than to hand it to another thread.
+    kubelet_volumes: BTreeSet<VolumeId>,
     in_flight: BTreeMap<RuleId, InFlight>,
     tasks: JoinSet<Done>,
     connections: JoinSet<()>,
@@ -159,6 +162,7 @@ impl Agent {
             volumes,
             clock,
             state,
+            kubelet_volumes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             tasks: JoinSet::new(),
             connections: JoinSet::new(),
@@ -233,11 +237,17 @@ impl Agent {
             Command::Scan(rule, volumes) => {
                 let Some(config) = self.rule(rule) else { return };
                 let volumes = self.paths(volumes);
-                self.tasks.spawn_blocking(move || {
+                let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
+                let scan = move || {
                     let read =
                         |(id, path): (VolumeId, PathBuf)| (id, read::read(&path, &config.keys));
                     Done::Scanned(rule, volumes.into_iter().map(read).collect())
-                });
+                };
+                if is_quick {
+                    self.done(scan());
+                } else {
+                    self.tasks.spawn_blocking(scan);
+                }
             }
             Command::Audit(volumes) => self.audit(volumes),
             Command::Inspect(rule) => {
@@ -340,6 +350,12 @@ impl Agent {
         for (volume, reading) in readings {
             let scan = match reading {
                 Ok(Reading { snapshot, directories }) => {
+                    match &snapshot {
+                        Some(snapshot) if snapshot.generation.is_link() => {
+                            self.kubelet_volumes.insert(volume)
+                        }
+                        _ => self.kubelet_volumes.remove(&volume),
+                    };
                     let synced = self.watching.sync(volume, directories);
                     if synced.is_new {
                         let read = snapshot.as_ref().map(|snapshot| snapshot.generation.clone());

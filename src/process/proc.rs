@@ -88,34 +88,73 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// All processes but kernel threads and dead ones, with what `target` needs of each.
-pub(super) fn read(target: &Target, volumes: &[PathBuf]) -> Result<Seen, Refusal> {
+/// How much is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Processes that may match, as far as their short name or pid tells.
+    Likely,
+    /// All.
+    All,
+}
+
+/// The processes, less kernel threads and dead ones, with what `target` needs of each.
+pub(super) fn read(
+    target: &Target,
+    volumes: &[PathBuf],
+    pidfile: Option<i32>,
+    detail: Detail,
+) -> Result<Seen, Refusal> {
     let own_pid = rustix::process::getpid().as_raw_nonzero().get();
-    let wanted = match &target.by {
+    let own_container = container(own_pid);
+    let own_mounts = match &target.by {
         TargetBy::Mount => own_mounts(volumes)?,
         _ => Vec::new(),
     };
-    let entries = fs::read_dir("/proc")
-        .map_err(|error| Refusal::Wrong(Reason::new(format!("cannot list `/proc`: {error}"))))?;
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let processes = pids.filter_map(|pid| process(pid, &target.by, &wanted)).collect();
-    Ok(Seen { processes, own_pid, own_container: container(own_pid) })
+    let pids = match (pidfile, detail) {
+        (Some(pid), Detail::Likely) => vec![pid],
+        _ => all_pids()?,
+    };
+    let mut seen = Seen {
+        own_pid,
+        pid_1_is_foreign: container(1) != own_container,
+        own_container,
+        ..Seen::default()
+    };
+    for pid in pids {
+        let Some(stat) = stat(pid) else { continue };
+        seen.parents.insert(pid, stat.parent);
+        let may_match = match &target.by {
+            TargetBy::Process(name) => name.starts_with(&stat.comm),
+            _ => true,
+        };
+        if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
+            continue;
+        }
+        seen.processes.extend(process(pid, stat, target, &own_mounts));
+    }
+    Ok(seen)
 }
 
-fn process(pid: i32, by: &TargetBy, volumes: &[Mount]) -> Option<Process> {
-    let stat = stat(pid).filter(|stat| !stat.is_dead && !stat.is_kernel_thread)?;
-    // Most processes of a pod are told apart by their short name; the rest is read for few.
-    let may_match = match by {
-        TargetBy::Process(name) => name.starts_with(&stat.comm),
-        _ => true,
-    };
-    let is_needed = may_match || stat.comm == "pause";
+fn all_pids() -> Result<Vec<i32>, Refusal> {
+    let entries = fs::read_dir("/proc")
+        .map_err(|error| Refusal::Wrong(Reason::new(format!("cannot list `/proc`: {error}"))))?;
+    let pid = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(entries.filter_map(pid).collect())
+}
+
+/// `None` if it ended meanwhile.
+fn process(pid: i32, stat: ProcessStat, target: &Target, volumes: &[Mount]) -> Option<Process> {
     Some(Process {
         identity: Identity { pid, start_ticks: stat.start_ticks },
         parent: stat.parent,
         comm: stat.comm,
-        arguments: if is_needed { arguments(pid) } else { Vec::new() },
-        exe: if may_match { fs::read_link(format!("/proc/{pid}/exe")).ok() } else { None },
+        arguments: arguments(pid),
+        exe: match target.by {
+            TargetBy::Exe(_) | TargetBy::Process(_) => {
+                fs::read_link(format!("/proc/{pid}/exe")).ok()
+            }
+            _ => None,
+        },
         uid: uid(pid)?,
         container: container(pid),
         mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes) },

@@ -18,7 +18,7 @@ const MOST_LISTED: usize = 8;
 pub struct Process {
     /// Which one it is.
     pub identity: Identity,
-    /// The pid of the parent; 0 for a container's main process and for kernel threads.
+    /// The pid of the parent; 0 for a container's main process.
     pub parent: i32,
     /// The name, cut to 15 bytes.
     pub comm: String,
@@ -49,8 +49,13 @@ pub enum Mounts {
 /// Everything that `/proc` showed.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// All processes but kernel threads.
+    /// The processes that were looked at; never kernel threads.
     pub processes: Vec<Process>,
+    /// The parent of each process, looked at or not.
+    pub parents: BTreeMap<i32, i32>,
+    /// Whether pid 1 is in another container than podnudge: then that is `/pause`, and the
+    /// namespace is shared.
+    pub pid_1_is_foreign: bool,
     /// podnudge itself.
     pub own_pid: i32,
     /// podnudge's container.
@@ -156,7 +161,8 @@ fn candidates(seen: &Seen) -> Vec<&Process> {
 
 /// Whether there is any process of another container, `/pause` included.
 fn foreign(seen: &Seen) -> bool {
-    seen.processes.iter().any(|process| process.container != seen.own_container)
+    seen.pid_1_is_foreign
+        || seen.processes.iter().any(|process| process.container != seen.own_container)
 }
 
 fn is_pause(process: &Process) -> bool {
@@ -199,11 +205,9 @@ fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Process> {
 }
 
 fn descends_from(process: &Process, ancestor: i32, seen: &Seen) -> bool {
-    let parents: BTreeMap<i32, i32> =
-        seen.processes.iter().map(|process| (process.identity.pid, process.parent)).collect();
     // No chain is longer than there are processes, even while they come and go.
-    std::iter::successors(Some(process.parent), |pid| parents.get(pid).copied())
-        .take(parents.len())
+    std::iter::successors(Some(process.parent), |pid| seen.parents.get(pid).copied())
+        .take(seen.parents.len() + 1)
         .any(|pid| pid == ancestor)
 }
 

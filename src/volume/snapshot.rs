@@ -114,6 +114,14 @@ impl Snapshot {
     }
 }
 
+impl Generation {
+    /// Whether it is the target of a `..data` link, and not a fingerprint.
+    #[must_use]
+    pub fn is_link(&self) -> bool {
+        self.0.starts_with("..")
+    }
+}
+
 impl Changes {
     /// Whether there are none.
     #[must_use]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Key → content.
 pub(crate) type Payload = BTreeMap<String, Vec<u8>>;
@@ -22,7 +23,6 @@ pub(crate) enum LinkOrder {
 pub(crate) struct Kubelet {
     pub(crate) volume: PathBuf,
     order: LinkOrder,
-    writes: u64,
 }
 
 /// A generation that is written and not committed.
@@ -44,7 +44,7 @@ impl Kubelet {
     pub(crate) fn with_order(volume: impl Into<PathBuf>, order: LinkOrder) -> Self {
         let volume = volume.into();
         fs::create_dir_all(&volume).expect("a volume can be made");
-        Self { volume, order, writes: 0 }
+        Self { volume, order }
     }
 
     /// What a resync does: nothing, if the payload is what is there.
@@ -71,9 +71,10 @@ impl Kubelet {
     }
 
     /// Steps 5 and 6: the new generation in a directory of its own.
-    pub(crate) fn prepare(&mut self, payload: &Payload) -> Prepared {
-        self.writes += 1;
-        let name = format!("..2026_11_21_04_05_06.{:09}", 100_000_000 + self.writes);
+    pub(crate) fn prepare(&self, payload: &Payload) -> Prepared {
+        static WRITES: AtomicU64 = AtomicU64::new(100_000_000);
+        let number = WRITES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("..2026_11_21_04_05_06.{number:09}");
         let folder = self.volume.join(&name);
         fs::create_dir(&folder).expect("a generation can be made");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("mode");
