@@ -8,6 +8,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     clippy::print_stdout,
     reason = "a bench measures, prints, and fails by panicking"
@@ -84,7 +85,8 @@ impl Scene {
     }
 
     fn content(&self, round: usize) -> Payload {
-        let content = |key: usize| format!("{round} of {key} ").repeat(self.size)[..self.size].to_owned();
+        let content =
+            |key: usize| format!("{round} of {key} ").repeat(self.size)[..self.size].to_owned();
         (0..self.keys).map(|key| (format!("{key}.conf"), content(key).into_bytes())).collect()
     }
 
@@ -115,7 +117,7 @@ impl Scene {
     fn measure(&self, arrivals: &Receiver<Instant>, process: Child) -> Duration {
         let _process = Ends(process);
         thread::sleep(Duration::from_millis(500)); // it sets up its watches
-        let mut kubelet = Kubelet::new(&self.volumes[0]);
+        let kubelet = Kubelet::new(&self.volumes[0]);
         let mut times = Vec::new();
         for round in 1..=ROUNDS {
             let prepared = kubelet.prepare(&self.content(round));

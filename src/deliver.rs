@@ -27,12 +27,13 @@ pub(crate) struct InFlight {
     before: Option<f64>,
 }
 
-/// When the rule's target started, at the latest; of several, the first. `None` if it cannot be
+/// When the rule's target started, at the earliest (in doubt a change is newer); of several, the
+/// first. `None` if it cannot be
 /// told, be it that there is none, or several, or that the process namespace is not shared.
 pub(crate) fn inspect(rule: &Rule) -> Option<UnixTime> {
     let chosen = process::find(&rule.target, &rule.watch).ok()?;
     let started = chosen.iter().map(|target| target.started).min()?;
-    Some(UnixTime(started.0 + CLOCK_MARGIN))
+    Some(UnixTime(started.0.saturating_sub(CLOCK_MARGIN)))
 }
 
 /// Does the rule's action once.

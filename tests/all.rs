@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::unchecked_time_subtraction,
     reason = "a test fails by panicking, and says what it plays"
 )]
 

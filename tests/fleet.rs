@@ -12,7 +12,7 @@ use podnudge::core::event::{Event, Moment, VolumeId};
 use podnudge::core::jitter::Replica;
 
 const REPLICAS: u32 = 500;
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 const EDIT: Duration = Duration::from_secs(100);
 
 /// How long after the edit each kubelet swaps the volume.
@@ -24,7 +24,7 @@ enum Kubelet {
     Poke,
 }
 
-/// A small generator (SplitMix64), so that a seed gives the same fleet everywhere.
+/// A small generator (`SplitMix64`), so that a seed gives the same fleet everywhere.
 struct Random(u64);
 
 impl Random {

@@ -311,13 +311,12 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
         for kind in ["tmpfs", "disk"] {
             let folder = tempfile::tempdir().unwrap();
             let volume = folder.path().join("volume");
-            match kind {
-                "tmpfs" => mount(&["-t", "tmpfs", "tmpfs"], &volume),
-                _ => {
-                    let disk = folder.path().join("kubernetes.io~configmap");
-                    fs::create_dir_all(&disk).unwrap();
-                    mount(&["--bind", disk.to_str().unwrap()], &volume);
-                }
+            if kind == "tmpfs" {
+                mount(&["-t", "tmpfs", "tmpfs"], &volume);
+            } else {
+                let disk = folder.path().join("kubernetes.io~configmap");
+                fs::create_dir_all(&disk).unwrap();
+                mount(&["--bind", disk.to_str().unwrap()], &volume);
             }
             let mut kubelet = Kubelet::new(&volume);
             kubelet.write(&payload(&[("a.conf", "1")]));

@@ -11,6 +11,7 @@ pub mod event;
 pub mod fact;
 pub mod jitter;
 mod look;
+mod outcome;
 mod policy;
 mod rule;
 pub mod settle;

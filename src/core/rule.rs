@@ -6,14 +6,9 @@
 //! [`Rule::fire_if_due`] begins an action, but not while a look is under way that may know better.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use super::backoff;
-use super::delivery::{Attempt, Phase, Verification};
-use super::event::{
-    Act, Acted, Alive, Command, Moment, Now, Proof, Reason, RuleId, Scan, UnixTime, Verified,
-    VolumeId, Watch,
-};
+use super::delivery::{Attempt, Phase};
+use super::event::{Act, Command, Moment, Now, RuleId, Scan, UnixTime, VolumeId, Watch};
 use super::fact::{Basis, Fact};
 use super::jitter::{self, Replica};
 use super::look::{self, Look, OnDisk};
@@ -22,33 +17,28 @@ use super::status::{Counters, Delivery, RuleStatus, State};
 use crate::config::OnStart;
 use crate::volume::snapshot::{Digest, Generation};
 
-/// Between two looks for a target that is not there: at first, and at most.
-const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-/// Between two looks for the proof: at first, and at most.
-const PROOF_POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-
 #[derive(Debug)]
 pub(super) struct Rule {
-    id: RuleId,
-    policy: Policy,
-    replica: Replica,
-    look: Look,
-    phase: Phase,
+    pub(super) id: RuleId,
+    pub(super) policy: Policy,
+    pub(super) replica: Replica,
+    pub(super) look: Look,
+    pub(super) phase: Phase,
     /// What the state directory holds.
-    remembered: Option<Digest>,
+    pub(super) remembered: Option<Digest>,
     /// What the application is known, or at the start assumed, to run. `None` while that is open:
     /// after anything was sent and before it was verified.
-    running: Option<Digest>,
+    pub(super) running: Option<Digest>,
     /// The digest that was verified last, and when.
-    applied: Option<(Digest, UnixTime)>,
-    delivery: Delivery,
-    last_action: Option<Moment>,
+    pub(super) applied: Option<(Digest, UnixTime)>,
+    pub(super) delivery: Delivery,
+    pub(super) last_action: Option<Moment>,
     /// A person asked for the action, and it has not begun.
-    forced: bool,
-    stopping: bool,
+    pub(super) forced: bool,
+    pub(super) stopping: bool,
     /// How many waits were drawn.
-    draws: u64,
-    counters: Counters,
+    pub(super) draws: u64,
+    pub(super) counters: Counters,
 }
 
 impl Rule {
@@ -124,75 +114,6 @@ impl Rule {
             Some(_) => self.take_as_baseline(disk.digest, Basis::TargetIsYounger, out),
             None => self.take_as_baseline(disk.digest, Basis::Unknown, out),
         }
-    }
-
-    pub(super) fn acted(&mut self, now: Now, acted: Acted, out: &mut VecDeque<Command>) {
-        let Phase::Acting(attempt) = &self.phase else { return };
-        let attempt = attempt.clone();
-        let digest = attempt.disk.digest;
-        match acted {
-            Acted::Sent(to) => {
-                self.say(Fact::Sent(digest, to), out);
-                self.verify(now.mono, attempt, Delivery::Sent);
-            }
-            Acted::Accepted(answer) => {
-                self.say(Fact::Accepted(digest, answer), out);
-                self.verify(now.mono, attempt, Delivery::Accepted);
-            }
-            Acted::Fresh(target) => {
-                self.say(Fact::Fresh(digest, target), out);
-                self.counters.fresh += 1;
-                self.runs(now, digest, out);
-            }
-            Acted::Absent(reason) => self.target_absent(now.mono, attempt, reason, out),
-            Acted::Failed(reason) => {
-                self.last_action = Some(now.mono);
-                self.failed(now.mono, attempt, reason, out);
-            }
-            Acted::Refused(reason) => {
-                self.counters.actions_refused += 1;
-                self.refused(now.mono, attempt, reason, out);
-            }
-        }
-        self.reconcile(now.mono, out);
-    }
-
-    pub(super) fn verified(&mut self, now: Now, verified: Verified, out: &mut VecDeque<Command>) {
-        let Phase::Verifying(verification) = &mut self.phase else { return };
-        let disk = verification.attempt.disk;
-        let survived = verification.acted_at.after(self.policy.alive_for);
-        let deadline = verification.acted_at.after(self.policy.verify_timeout).max(survived);
-        let newer = self.look.on_disk().is_some_and(|now| now.digest != disk.digest);
-        match (verified.alive, verified.proof) {
-            (Alive::Gone(reason), _) => {
-                self.counters.actions_tripped += 1;
-                self.say(Fact::Tripped(disk.digest, reason.clone()), out);
-                self.phase = Phase::Tripped { digest: disk.digest, reason };
-            }
-            (_, Proof::Given | Proof::NotAsked) if now.mono >= survived => {
-                let took = now.wall.since(disk.committed);
-                self.counters.actions_applied += 1;
-                self.counters.commit_to_applied.observe(took.as_secs_f64());
-                self.say(Fact::Applied(disk.digest, took), out);
-                self.runs(now, disk.digest, out);
-            }
-            (_, Proof::Given | Proof::NotAsked) => verification.next_look = Some(survived),
-            (_, Proof::Pending(_)) if now.mono >= survived && newer => {
-                self.say(Fact::Superseded(disk.digest), out);
-                self.phase = Phase::Idle;
-            }
-            (_, Proof::Pending(reason)) if now.mono >= deadline => {
-                let attempt = verification.attempt.clone();
-                self.failed(now.mono, attempt, reason, out);
-            }
-            (_, Proof::Pending(reason)) => {
-                let wait = backoff::doubled(PROOF_POLL.0, verification.looks, PROOF_POLL.1);
-                verification.looks = verification.looks.saturating_add(1);
-                verification.next_look = Some(now.mono.after(wait).min(deadline));
-                verification.pending = Some(reason);
-            }
-        }
-        self.reconcile(now.mono, out);
     }
 
     /// A person wants the action now: without settling, jitter or minimum interval, and even if
@@ -312,7 +233,7 @@ impl Rule {
 
     /// Compares what is on disk with what the delivery is busy with: new content goes before
     /// whatever is planned for an older one, and content that the application runs needs nothing.
-    fn reconcile(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+    pub(super) fn reconcile(&mut self, now: Moment, out: &mut VecDeque<Command>) {
         let Some(disk) = self.look.on_disk() else { return };
         let runs = self.running == Some(disk.digest);
         let open = match &self.phase {
@@ -368,102 +289,12 @@ impl Rule {
         self.phase = Phase::Acting(attempt);
     }
 
-    /// Something was delivered: from now on only a proof tells what the application runs.
-    fn verify(&mut self, now: Moment, attempt: Attempt, delivery: Delivery) {
-        self.running = None;
-        self.delivery = delivery;
-        self.last_action = Some(now);
-        self.counters.actions_delivered += 1;
-        let first_look = if self.policy.proof { now } else { now.after(self.policy.alive_for) };
-        self.phase = Phase::Verifying(Verification {
-            attempt,
-            acted_at: now,
-            looks: 0,
-            next_look: Some(first_look),
-            pending: None,
-        });
-    }
-
-    /// The application is known to run `digest`.
-    fn runs(&mut self, now: Now, digest: Digest, out: &mut VecDeque<Command>) {
-        self.running = Some(digest);
-        self.applied = Some((digest, now.wall));
-        self.delivery = Delivery::Applied;
-        self.phase = Phase::Idle;
-        out.push_back(Command::Persist(self.id, digest));
-    }
-
-    fn target_absent(
-        &mut self,
-        now: Moment,
-        mut attempt: Attempt,
-        reason: Reason,
-        out: &mut VecDeque<Command>,
-    ) {
-        let (since, looks) = attempt.absent.unwrap_or((now, 0));
-        attempt.absent = Some((since, looks.saturating_add(1)));
-        if now >= since.after(self.policy.target_wait) {
-            self.counters.actions_failed += 1;
-            let waited = humantime::format_duration(self.policy.target_wait);
-            let message = format!("no target for {waited}: {}", reason.message);
-            self.refused(now, attempt, Reason { message, ..reason }, out);
-            return;
-        }
-        let said = Some((State::WaitingForTarget, reason.clone()));
-        if attempt.said != said {
-            self.say(Fact::TargetAbsent(reason.clone()), out);
-            attempt.said = said;
-        }
-        let at = now.after(backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1));
-        self.phase = Phase::TargetAbsent { attempt, at, reason };
-    }
-
-    /// An action failed, or its proof did not come.
-    fn failed(
-        &mut self,
-        now: Moment,
-        mut attempt: Attempt,
-        reason: Reason,
-        out: &mut VecDeque<Command>,
-    ) {
-        self.running = None;
-        attempt.absent = None;
-        self.counters.actions_failed += 1;
-        if attempt.number >= self.policy.retry.attempts {
-            self.say(Fact::GaveUp(reason.clone(), attempt.number), out);
-            self.phase = Phase::Failed { attempt, at: None, reason };
-            return;
-        }
-        let at = self.spaced(now.after(backoff::wait_after(attempt.number, self.policy.retry)));
-        self.say(Fact::Retrying(reason.clone(), attempt.number, at.since(now)), out);
-        self.phase = Phase::Backoff { attempt, at, reason };
-    }
-
-    /// Nothing was sent, because it would be wrong or cannot work as things are. Things may
-    /// change without a new digest (a target that is only starting, another pod container), so
-    /// the rule looks again at the pace of the slowest retry; each refusal is said once.
-    fn refused(
-        &mut self,
-        now: Moment,
-        mut attempt: Attempt,
-        reason: Reason,
-        out: &mut VecDeque<Command>,
-    ) {
-        let said = Some((State::Failed, reason.clone()));
-        if attempt.said != said {
-            self.say(Fact::Refused(reason.clone()), out);
-            attempt.said = said;
-        }
-        let at = Some(now.after(self.policy.retry.max));
-        self.phase = Phase::Failed { attempt, at, reason };
-    }
-
     /// The first moment from `at` on that keeps the minimum interval.
-    fn spaced(&self, at: Moment) -> Moment {
+    pub(super) fn spaced(&self, at: Moment) -> Moment {
         self.last_action.map_or(at, |last| at.max(last.after(self.policy.min_interval)))
     }
 
-    fn say(&self, fact: Fact, out: &mut VecDeque<Command>) {
+    pub(super) fn say(&self, fact: Fact, out: &mut VecDeque<Command>) {
         out.push_back(Command::Report(self.id, fact));
     }
 }

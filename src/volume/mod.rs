@@ -4,4 +4,5 @@ mod filter;
 pub mod mount;
 pub mod read;
 pub mod snapshot;
+mod tree;
 pub mod watch;

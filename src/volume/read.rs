@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,8 +19,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, read
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
+use super::mount;
 use super::snapshot::{Digest, Generation, Key, Snapshot};
-use super::{filter, mount};
+use super::tree::{DEEPEST, Entry, Level, MOST_KEYS};
 use crate::config::KeyFilter;
 use crate::core::event::{Reason, UnixTime};
 
@@ -28,11 +29,6 @@ use crate::core::event::{Reason, UnixTime};
 const DATA: &CStr = c"..data";
 /// How often a volume may move under the reader before it is left for later.
 const ATTEMPTS: usize = 20;
-/// How deep directories may be nested.
-const DEEPEST: usize = 32;
-/// How many keys a volume may have.
-const MOST_KEYS: usize = 20_000;
-const BUFFER: usize = 64 * 1024;
 
 /// What one look at a path brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,38 +114,23 @@ pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, R
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     Hash,
     Fingerprint,
 }
 
 /// One reading in progress.
-struct Reader<'a> {
-    path: &'a Path,
-    filter: &'a KeyFilter,
-    purpose: Purpose,
+pub(super) struct Reader<'a> {
+    pub(super) path: &'a Path,
+    pub(super) filter: &'a KeyFilter,
+    pub(super) purpose: Purpose,
     /// The keys read so far.
-    keys: BTreeMap<Key, Digest>,
+    pub(super) keys: BTreeMap<Key, Digest>,
     /// Over names, sizes, inodes and times.
-    fingerprint: Sha256,
-    newest: Duration,
-    directories: Vec<Directory>,
-    buffer: Vec<u8>,
-}
-
-/// A directory on the way down.
-struct Level<'a> {
-    fd: BorrowedFd<'a>,
-    /// Its path below the content root, with a `/` at the end; empty for the root.
-    prefix: Vec<u8>,
-    depth: usize,
-    /// Where it is, if it is to be watched.
-    path: Option<PathBuf>,
-}
-
-struct Entry {
-    name: CString,
-    kind: FileType,
+    pub(super) fingerprint: Sha256,
+    pub(super) newest: Duration,
+    pub(super) directories: Vec<Directory>,
+    pub(super) buffer: Vec<u8>,
 }
 
 impl<'a> Reader<'a> {
@@ -295,154 +276,6 @@ impl<'a> Reader<'a> {
         Ok(Reading { snapshot: None, directories: Vec::new() })
     }
 
-    /// Reads a directory and what is below it; `None` if something went away meanwhile, which
-    /// only matters where it is a generation of the kubelet's.
-    fn walk(&mut self, level: &Level<'_>) -> Result<Option<()>, ReadError> {
-        if level.depth > DEEPEST {
-            return Err(ReadError::TooLarge { path: self.path.to_owned() });
-        }
-        if let Some(path) = &level.path {
-            let stat = self.stat_fd(level.fd)?;
-            self.newest = self.newest.max(modified(&stat));
-            let id = identity(&stat);
-            self.directories.push(Directory { path: path.clone(), id, entry: None });
-        }
-        let entries = self.entries(level)?;
-        let has = |name: &CStr| entries.iter().any(|entry| entry.name.as_c_str() == name);
-        let beside_token = has(c"ca.crt") && has(c"namespace");
-        let mut whole = Some(());
-        for entry in &entries {
-            let read = match entry.kind {
-                FileType::Directory => self.below(level, entry)?,
-                _ => self.file_entry(level, entry, beside_token)?,
-            };
-            // In a plain directory a file that is gone is simply no key.
-            if read.is_none() && level.path.is_none() {
-                whole = None;
-            }
-        }
-        Ok(whole)
-    }
-
-    fn below(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
-        let flags = DIRECTORY | OFlags::NOFOLLOW;
-        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-            Err(error) => return Err(self.error_at(level, entry, error)),
-        };
-        let mut prefix = level.prefix.clone();
-        prefix.extend_from_slice(entry.name.to_bytes());
-        prefix.push(b'/');
-        let name = std::ffi::OsStr::from_bytes(entry.name.to_bytes());
-        let path = level.path.as_ref().map(|path| path.join(name));
-        self.walk(&Level { fd: fd.as_fd(), prefix, depth: level.depth + 1, path })
-    }
-
-    /// Reads one file; `None` if it is gone. What is no regular file, and what the filter leaves
-    /// out, is passed over.
-    fn file_entry(
-        &mut self,
-        level: &Level<'_>,
-        entry: &Entry,
-        beside_token: bool,
-    ) -> Result<Option<()>, ReadError> {
-        let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
-        if !filter::counts(self.filter, &key.0) {
-            return Ok(Some(()));
-        }
-        if self.purpose == Purpose::Fingerprint {
-            return match statat(level.fd, &entry.name, AtFlags::empty()) {
-                Ok(stat) => {
-                    self.mark(&key, &stat);
-                    Ok(Some(()))
-                }
-                Err(Errno::NOENT | Errno::LOOP) => Ok(None),
-                Err(error) => Err(self.error_at(level, entry, error)),
-            };
-        }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-            // A socket, or a device without its driver.
-            Err(Errno::NXIO | Errno::NODEV) => return Ok(Some(())),
-            Err(error) => return Err(self.error_at(level, entry, error)),
-        };
-        let stat = self.stat_fd(fd.as_fd())?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Ok(Some(()));
-        }
-        let hash = self.hash(&fd, beside_token).map_err(|e| self.error_at(level, entry, e))?;
-        self.mark(&key, &stat);
-        if let Some(digest) = hash {
-            self.keys.insert(key, digest);
-        }
-        if self.keys.len() > MOST_KEYS {
-            return Err(ReadError::TooLarge { path: self.path.to_owned() });
-        }
-        Ok(Some(()))
-    }
-
-    /// The digest of a file; `None` for a service account token, which the kubelet rotates on its
-    /// own and nobody needs a reload for.
-    fn hash(&mut self, fd: &OwnedFd, beside_token: bool) -> Result<Option<Digest>, Errno> {
-        self.buffer.resize(BUFFER, 0);
-        let mut hash = Sha256::new();
-        let mut first = true;
-        loop {
-            let length = rustix::io::read(fd, self.buffer.as_mut_slice())?;
-            let piece = self.buffer.get(..length).unwrap_or_default();
-            if piece.is_empty() {
-                return Ok(Some(Digest(hash.finalize().into())));
-            }
-            if first && beside_token && filter::is_token(piece) {
-                return Ok(None);
-            }
-            first = false;
-            hash.update(piece);
-        }
-    }
-
-    /// Takes a file into the fingerprint. A change of mode moves it too; that costs a reading,
-    /// and the content decides.
-    fn mark(&mut self, key: &Key, stat: &Stat) {
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return;
-        }
-        self.newest = self.newest.max(modified(stat));
-        self.fingerprint.update(key.0.len().to_le_bytes());
-        self.fingerprint.update(&key.0);
-        for number in [
-            i128::from(stat.st_size),
-            i128::from(stat.st_ino),
-            i128::from(stat.st_mtime),
-            i128::from(stat.st_mtime_nsec),
-            i128::from(stat.st_ctime),
-            i128::from(stat.st_ctime_nsec),
-        ] {
-            self.fingerprint.update(number.to_le_bytes());
-        }
-    }
-
-    /// The entries of a directory by name, without the kubelet's own (`..data`, `..2006_…`).
-    fn entries(&self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
-        let mut entries = Vec::new();
-        for entry in Dir::read_from(level.fd).map_err(|error| self.error(error))? {
-            let entry = entry.map_err(|error| self.error(error))?;
-            let name = entry.file_name();
-            if name.to_bytes().starts_with(b"..") || name == c"." {
-                continue;
-            }
-            if entries.len() >= MOST_KEYS {
-                return Err(ReadError::TooLarge { path: self.path.to_owned() });
-            }
-            entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });
-        }
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(entries)
-    }
-
     fn finish_fingerprint(&mut self) -> Reading {
         let fingerprint = Digest(std::mem::take(&mut self.fingerprint).finalize().into());
         let directories = std::mem::take(&mut self.directories);
@@ -463,29 +296,23 @@ impl<'a> Reader<'a> {
         Reading { snapshot: Some(snapshot), directories }
     }
 
-    fn stat_fd(&self, fd: BorrowedFd<'_>) -> Result<Stat, ReadError> {
+    pub(super) fn stat_fd(&self, fd: BorrowedFd<'_>) -> Result<Stat, ReadError> {
         fstat(fd).map_err(|error| self.error(error))
     }
 
-    fn error(&self, source: Errno) -> ReadError {
+    pub(super) fn error(&self, source: Errno) -> ReadError {
         ReadError::System { path: self.path.to_owned(), source }
-    }
-
-    fn error_at(&self, level: &Level<'_>, entry: &Entry, source: Errno) -> ReadError {
-        let below = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
-        let below = Key(below).to_string();
-        ReadError::System { path: self.path.join(below), source }
     }
 }
 
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-fn identity(stat: &Stat) -> (u64, u64) {
+pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
 /// The modification time since the epoch; zero for times before it.
-fn modified(stat: &Stat) -> Duration {
+pub(super) fn modified(stat: &Stat) -> Duration {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     Duration::new(seconds, nanos)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a machine that is busy with other things.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Waits until `is_so`, and panics with `what` if that takes too long.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]

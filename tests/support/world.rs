@@ -90,7 +90,7 @@ impl World {
         let disk = Disk {
             content: Some(content),
             generation: 0,
-            committed: UnixTime(EPOCH - Duration::from_mins(60)),
+            committed: UnixTime(EPOCH - Duration::from_hours(1)),
             unreadable: None,
         };
         let disks = vec![disk; policy.volumes.len()];

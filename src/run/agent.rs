@@ -1,0 +1,378 @@
+//! The loop itself: events to the core, and what the core asks for to whoever does it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::clock::Clock;
+use crate::admin::server::{self, Ask};
+use crate::config::{Config, Rule};
+use crate::core::event::{Act, Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
+use crate::core::jitter::Replica;
+use crate::core::{Core, Policy, Rounds};
+use crate::deliver::{self, InFlight};
+use crate::os_signals::{OsSignal, OsSignals};
+use crate::report;
+use crate::state::StateDir;
+use crate::volume::mount;
+use crate::volume::read::{self, ReadError, Reading};
+use crate::volume::snapshot::Generation;
+use crate::watching::Watching;
+
+/// What a task found.
+enum Done {
+    Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
+    Audited(Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
+    Acted(RuleId, Acted, InFlight),
+    Told(Event),
+    Nothing,
+}
+
+pub(super) struct Agent {
+    config: Config,
+    rules: Vec<Arc<Rule>>,
+    /// The rule and the path of each volume.
+    volumes: Vec<(RuleId, PathBuf)>,
+    clock: Clock,
+    core: Core,
+    watching: Watching,
+    state: Option<StateDir>,
+    /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
+    /// most 1 MiB: to read one takes less time than to hand it to another thread.
+    kubelet_volumes: BTreeSet<VolumeId>,
+    in_flight: BTreeMap<RuleId, InFlight>,
+    tasks: JoinSet<Done>,
+    connections: JoinSet<()>,
+}
+
+impl Agent {
+    pub(super) fn new(config: Config, state: Option<StateDir>, replica: &Replica) -> Self {
+        let clock = Clock::start();
+        let mut volumes = Vec::new();
+        let mut policies = Vec::new();
+        for (n, rule) in config.rules.iter().enumerate() {
+            policies.push(Policy::new(rule, VolumeId(volumes.len())));
+            volumes.extend(rule.watch.iter().map(|path| (RuleId(n), path.clone())));
+        }
+        let names = config.rules.iter().map(|rule| rule.name.as_str());
+        let (remembered, problems) =
+            state.as_ref().map(|state| state.load(names)).unwrap_or_default();
+        for problem in problems {
+            warn!(event = "state-unreadable", hint = problem.hint, "{}", problem.message);
+        }
+        let rounds = Rounds { audit: config.agent.audit, poll: config.agent.poll };
+        Self {
+            rules: config.rules.iter().cloned().map(Arc::new).collect(),
+            core: Core::new(policies, &remembered, replica, rounds, clock.now()),
+            watching: Watching::new(config.agent.watch, volumes.len()),
+            config,
+            volumes,
+            clock,
+            state,
+            kubelet_volumes: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            connections: JoinSet::new(),
+        }
+    }
+
+    pub(super) async fn run(&mut self, mut signals: OsSignals, listener: Option<TcpListener>) {
+        self.greet(listener.as_ref());
+        let hints = self.watching.hints();
+        let (asking, mut asks) = mpsc::channel(server::MOST_CONNECTIONS);
+        let mut end_at: Option<Moment> = None;
+        loop {
+            while let Some(command) = self.core.next_command() {
+                self.obey(command);
+            }
+            if self.core.is_stopped() && self.tasks.is_empty() {
+                return;
+            }
+            let wakeup = self.core.next_wakeup().into_iter().chain(end_at).min();
+            tokio::select! {
+                // In this order when several are ready: to end goes before to begin.
+                biased;
+                signal = signals.next() => match signal {
+                    OsSignal::Stop if end_at.is_some() => {
+                        info!(event = "ending-now", "told a second time to end");
+                        return;
+                    }
+                    OsSignal::Stop => {
+                        info!(event = "ending", "told to end");
+                        end_at = Some(self.clock.now().mono.after(self.config.agent.grace));
+                        self.tell(Event::Stop);
+                    }
+                    OsSignal::Force => self.tell(Event::Force(None)),
+                    OsSignal::DumpStatus => self.dump_status(),
+                },
+                Some(done) = self.tasks.join_next() => match done {
+                    Ok(done) => self.done(done),
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+                pending = hints.next() => {
+                    if pending.all {
+                        self.tell(Event::TouchedAll);
+                    }
+                    for volume in pending.volumes {
+                        self.tell(Event::Touched(volume));
+                    }
+                }
+                Some(ask) = asks.recv() => self.answer(ask),
+                (stream, peer) = accept(listener.as_ref(), self.connections.len()) => {
+                    let reload = self.config.agent.reload.clone();
+                    self.connections.spawn(server::connection(stream, peer, asking.clone(), reload));
+                }
+                Some(_) = self.connections.join_next() => {}
+                () = self.clock.sleep_until(wakeup) => {
+                    if end_at.is_some_and(|end| self.clock.now().mono >= end) {
+                        warn!(event = "grace-over", "a running action was left behind");
+                        return;
+                    }
+                    self.core.tick(self.clock.now());
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.core.handle(self.clock.now(), event);
+    }
+
+    /// Does what the core asks for, or has it done.
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Scan(rule, volumes) => {
+                let Some(config) = self.rule(rule) else { return };
+                let volumes = self.paths(volumes);
+                let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
+                let scan = move || {
+                    let read =
+                        |(id, path): (VolumeId, PathBuf)| (id, read::read(&path, &config.keys));
+                    Done::Scanned(rule, volumes.into_iter().map(read).collect())
+                };
+                if is_quick {
+                    self.done(scan());
+                } else {
+                    self.tasks.spawn_blocking(scan);
+                }
+            }
+            Command::Audit(volumes) => self.audit(volumes),
+            Command::Inspect(rule) => {
+                let Some(config) = self.rule(rule) else { return };
+                self.tasks.spawn(async move {
+                    Done::Told(Event::Inspected(rule, deliver::inspect(&config)))
+                });
+            }
+            Command::Act(act) => self.act(act),
+            Command::Verify(rule) => {
+                let Some(config) = self.rule(rule) else { return };
+                let in_flight = self.in_flight.get(&rule).cloned().unwrap_or_default();
+                self.tasks.spawn(async move {
+                    Done::Told(Event::Verified(rule, deliver::verify(&config, &in_flight).await))
+                });
+            }
+            Command::Persist(rule, digest) => {
+                let (Some(config), Some(state)) = (self.rule(rule), self.state.clone()) else {
+                    return;
+                };
+                self.tasks.spawn_blocking(move || {
+                    if let Err(reason) = state.save(&config.name, &digest) {
+                        warn!(
+                            event = "state-unwritable",
+                            rule = config.name,
+                            hint = reason.hint,
+                            "{}",
+                            reason.message
+                        );
+                    }
+                    Done::Nothing
+                });
+            }
+            Command::Report(rule, fact) => {
+                if let Some(config) = self.rule(rule) {
+                    report::fact(&config.name, &fact, |volume| self.path_for_people(volume));
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        let Some(config) = self.rule(act.rule) else { return };
+        self.tasks.spawn(async move {
+            let (acted, in_flight) = deliver::act(&config, act).await;
+            Done::Acted(act.rule, acted, in_flight)
+        });
+    }
+
+    /// Compares the volumes with what was read last, and tries inotify again where it failed.
+    fn audit(&mut self, volumes: Vec<VolumeId>) {
+        for volume in &volumes {
+            if let Some(watch) = self.watching.try_again(*volume) {
+                self.tell(Event::Watched(*volume, watch));
+                self.tell(Event::Touched(*volume));
+            }
+        }
+        let looks: Vec<_> = volumes
+            .into_iter()
+            .filter_map(|volume| {
+                let (rule, path) = self.volumes.get(volume.0)?;
+                Some((volume, path.clone(), self.rule(*rule)?))
+            })
+            .collect();
+        self.tasks.spawn_blocking(move || {
+            let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
+                (volume, read::generation(&path, &rule.keys))
+            };
+            Done::Audited(looks.into_iter().map(look).collect())
+        });
+    }
+
+    /// Takes what a task found.
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Scanned(rule, readings) => self.scanned(rule, readings),
+            Done::Audited(seen) => {
+                for (volume, generation) in seen {
+                    match generation {
+                        Ok(generation) => self.tell(Event::Audited(volume, generation)),
+                        // The look that follows says what is wrong.
+                        Err(_) => self.tell(Event::Touched(volume)),
+                    }
+                }
+            }
+            Done::Acted(rule, acted, in_flight) => {
+                self.in_flight.insert(rule, in_flight);
+                self.tell(Event::Acted(rule, acted));
+            }
+            Done::Told(event) => self.tell(event),
+            Done::Nothing => {}
+        }
+    }
+
+    /// Watches what must be watched from now on, then tells what was read. A new watch may be too
+    /// late for a change right after the reading, so that volume is compared once more.
+    fn scanned(&mut self, rule: RuleId, readings: Vec<(VolumeId, Result<Reading, ReadError>)>) {
+        let mut scans = Vec::new();
+        let mut compare = Vec::new();
+        for (volume, reading) in readings {
+            let scan = match reading {
+                Ok(Reading { snapshot, directories }) => {
+                    match &snapshot {
+                        Some(snapshot) if snapshot.generation.is_link() => {
+                            self.kubelet_volumes.insert(volume)
+                        }
+                        _ => self.kubelet_volumes.remove(&volume),
+                    };
+                    let synced = self.watching.sync(volume, directories);
+                    if synced.is_new {
+                        let read = snapshot.as_ref().map(|snapshot| snapshot.generation.clone());
+                        compare.push((volume, read));
+                    }
+                    if let Some(watch) = synced.watch {
+                        self.tell(Event::Watched(volume, watch));
+                    }
+                    snapshot.map_or(Scan::Absent, Scan::Present)
+                }
+                Err(error) => Scan::Unreadable(error.reason()),
+            };
+            scans.push((volume, scan));
+        }
+        self.tell(Event::Scanned(rule, scans));
+        let Some(config) = self.rule(rule) else { return };
+        for (volume, read) in compare {
+            let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
+            let config = Arc::clone(&config);
+            self.tasks.spawn_blocking(move || match read::generation(&path, &config.keys) {
+                Ok(now) if now == read => Done::Nothing,
+                _ => Done::Told(Event::Touched(volume)),
+            });
+        }
+    }
+
+    fn answer(&mut self, ask: Ask) {
+        // Whoever asked may be gone; that is no concern of the loop.
+        match ask {
+            Ask::Status(reply) => drop(reply.send(self.core.status(self.clock.now()))),
+            Ask::Reload { rule, reply } => {
+                let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
+                let known = match &rule {
+                    None => Some(None),
+                    Some(name) => named(name).map(|n| Some(RuleId(n))),
+                };
+                if let Some(rule) = known {
+                    self.tell(Event::Force(rule));
+                }
+                _ = reply.send(known.is_some());
+            }
+        }
+    }
+
+    /// Says at start what is watched, and warns of what cannot work.
+    fn greet(&self, listener: Option<&TcpListener>) {
+        let address = listener.and_then(|listener| listener.local_addr().ok());
+        info!(
+            event = "started",
+            version = env!("CARGO_PKG_VERSION"),
+            rules = self.rules.len(),
+            volumes = self.volumes.len(),
+            listen = address.map(|address| address.to_string()),
+            "podnudge watches"
+        );
+        for (n, (rule, path)) in self.volumes.iter().enumerate() {
+            if let (Some(rule), Some(reason)) = (self.rule(*rule), mount::subpath(path)) {
+                let path = self.path_for_people(VolumeId(n));
+                warn!(
+                    event = "subpath",
+                    rule = rule.name,
+                    path,
+                    hint = reason.hint,
+                    "{}",
+                    reason.message
+                );
+            }
+        }
+    }
+
+    fn dump_status(&self) {
+        let status = self.core.status(self.clock.now());
+        match serde_json::to_string(&status) {
+            Ok(status) => info!(event = "status", status, "asked for by USR1"),
+            Err(error) => warn!(event = "status", %error, "the status cannot be shown"),
+        }
+    }
+
+    fn rule(&self, id: RuleId) -> Option<Arc<Rule>> {
+        self.rules.get(id.0).map(Arc::clone)
+    }
+
+    fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {
+        let path = |id: VolumeId| Some((id, self.volumes.get(id.0)?.1.clone()));
+        volumes.into_iter().filter_map(path).collect()
+    }
+
+    fn path_for_people(&self, volume: VolumeId) -> String {
+        self.volumes.get(volume.0).map(|(_, path)| Policy::shown(path)).unwrap_or_default()
+    }
+}
+
+/// The next connection; never, where there is no listener or there are enough connections.
+async fn accept(
+    listener: Option<&TcpListener>,
+    connections: usize,
+) -> (tokio::net::TcpStream, std::net::SocketAddr) {
+    let Some(listener) = listener.filter(|_| connections < server::MOST_CONNECTIONS) else {
+        return std::future::pending().await;
+    };
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            // The peer is gone, or there is no descriptor left: the next one may do better.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}

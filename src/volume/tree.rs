@@ -1,0 +1,193 @@
+//! Walking the files below a directory, through descriptors only: what is hashed, what is marked
+//! in the fingerprint, and what is passed over.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use super::filter;
+use super::read::{DIRECTORY, Directory, Purpose, ReadError, Reader, identity, modified};
+use super::snapshot::{Digest, Key};
+
+/// How deep directories may be nested.
+pub(super) const DEEPEST: usize = 32;
+/// How many keys a volume may have.
+pub(super) const MOST_KEYS: usize = 20_000;
+const BUFFER: usize = 64 * 1024;
+
+/// A directory on the way down.
+pub(super) struct Level<'a> {
+    pub(super) fd: BorrowedFd<'a>,
+    /// Its path below the content root, with a `/` at the end; empty for the root.
+    pub(super) prefix: Vec<u8>,
+    pub(super) depth: usize,
+    /// Where it is, if it is to be watched.
+    pub(super) path: Option<PathBuf>,
+}
+
+/// A name in a directory.
+pub(super) struct Entry {
+    pub(super) name: CString,
+    pub(super) kind: FileType,
+}
+
+impl Reader<'_> {
+    /// Reads a directory and what is below it; `None` if something went away meanwhile, which
+    /// only matters where it is a generation of the kubelet's.
+    pub(super) fn walk(&mut self, level: &Level<'_>) -> Result<Option<()>, ReadError> {
+        if level.depth > DEEPEST {
+            return Err(ReadError::TooLarge { path: self.path.to_owned() });
+        }
+        if let Some(path) = &level.path {
+            let stat = self.stat_fd(level.fd)?;
+            self.newest = self.newest.max(modified(&stat));
+            let id = identity(&stat);
+            self.directories.push(Directory { path: path.clone(), id, entry: None });
+        }
+        let entries = self.entries(level)?;
+        let has = |name: &CStr| entries.iter().any(|entry| entry.name.as_c_str() == name);
+        let beside_token = has(c"ca.crt") && has(c"namespace");
+        let mut whole = Some(());
+        for entry in &entries {
+            let read = match entry.kind {
+                FileType::Directory => self.below(level, entry)?,
+                _ => self.file_entry(level, entry, beside_token)?,
+            };
+            // In a plain directory a file that is gone is simply no key.
+            if read.is_none() && level.path.is_none() {
+                whole = None;
+            }
+        }
+        Ok(whole)
+    }
+
+    fn below(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(error) => return Err(self.error_at(level, entry, error)),
+        };
+        let mut prefix = level.prefix.clone();
+        prefix.extend_from_slice(entry.name.to_bytes());
+        prefix.push(b'/');
+        let name = OsStr::from_bytes(entry.name.to_bytes());
+        let path = level.path.as_ref().map(|path| path.join(name));
+        self.walk(&Level { fd: fd.as_fd(), prefix, depth: level.depth + 1, path })
+    }
+
+    /// Reads one file; `None` if it is gone. What is no regular file, and what the filter leaves
+    /// out, is passed over.
+    pub(super) fn file_entry(
+        &mut self,
+        level: &Level<'_>,
+        entry: &Entry,
+        beside_token: bool,
+    ) -> Result<Option<()>, ReadError> {
+        let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
+        if !filter::counts(self.filter, &key.0) {
+            return Ok(Some(()));
+        }
+        if self.purpose == Purpose::Fingerprint {
+            return match statat(level.fd, &entry.name, AtFlags::empty()) {
+                Ok(stat) => {
+                    self.mark(&key, &stat);
+                    Ok(Some(()))
+                }
+                Err(Errno::NOENT | Errno::LOOP) => Ok(None),
+                Err(error) => Err(self.error_at(level, entry, error)),
+            };
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+            // A socket, or a device without its driver.
+            Err(Errno::NXIO | Errno::NODEV) => return Ok(Some(())),
+            Err(error) => return Err(self.error_at(level, entry, error)),
+        };
+        let stat = self.stat_fd(fd.as_fd())?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(Some(()));
+        }
+        let hash = self.hash(&fd, beside_token).map_err(|e| self.error_at(level, entry, e))?;
+        self.mark(&key, &stat);
+        if let Some(digest) = hash {
+            self.keys.insert(key, digest);
+        }
+        if self.keys.len() > MOST_KEYS {
+            return Err(ReadError::TooLarge { path: self.path.to_owned() });
+        }
+        Ok(Some(()))
+    }
+
+    /// The digest of a file; `None` for a service account token, which the kubelet rotates on its
+    /// own and nobody needs a reload for.
+    fn hash(&mut self, fd: &OwnedFd, beside_token: bool) -> Result<Option<Digest>, Errno> {
+        self.buffer.resize(BUFFER, 0);
+        let mut hash = Sha256::new();
+        let mut first = true;
+        loop {
+            let length = rustix::io::read(fd, self.buffer.as_mut_slice())?;
+            let piece = self.buffer.get(..length).unwrap_or_default();
+            if piece.is_empty() {
+                return Ok(Some(Digest(hash.finalize().into())));
+            }
+            if first && beside_token && filter::is_token(piece) {
+                return Ok(None);
+            }
+            first = false;
+            hash.update(piece);
+        }
+    }
+
+    /// Takes a file into the fingerprint. A change of mode moves it too; that costs a reading,
+    /// and the content decides.
+    fn mark(&mut self, key: &Key, stat: &Stat) {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return;
+        }
+        self.newest = self.newest.max(modified(stat));
+        self.fingerprint.update(key.0.len().to_le_bytes());
+        self.fingerprint.update(&key.0);
+        for number in [
+            i128::from(stat.st_size),
+            i128::from(stat.st_ino),
+            i128::from(stat.st_mtime),
+            i128::from(stat.st_mtime_nsec),
+            i128::from(stat.st_ctime),
+            i128::from(stat.st_ctime_nsec),
+        ] {
+            self.fingerprint.update(number.to_le_bytes());
+        }
+    }
+
+    /// The entries of a directory by name, without the kubelet's own (`..data`, `..2006_…`).
+    fn entries(&self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(level.fd).map_err(|error| self.error(error))? {
+            let entry = entry.map_err(|error| self.error(error))?;
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(b"..") || name == c"." {
+                continue;
+            }
+            if entries.len() >= MOST_KEYS {
+                return Err(ReadError::TooLarge { path: self.path.to_owned() });
+            }
+            entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });
+        }
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    fn error_at(&self, level: &Level<'_>, entry: &Entry, source: Errno) -> ReadError {
+        let below = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
+        let below = Key(below).to_string();
+        ReadError::System { path: self.path.join(below), source }
+    }
+}
