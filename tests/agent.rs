@@ -22,14 +22,14 @@ use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::wait::wait_until;
 
 /// An application that reloads on any request, and keeps what it read each time.
-struct Application {
+pub(crate) struct Application {
     port: u16,
     reloads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Application {
     /// Answers 200 after reading `key` of the volume.
-    fn start(volume: &Path, key: &str) -> Self {
+    pub(crate) fn start(volume: &Path, key: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let reloads = Arc::new(Mutex::new(Vec::new()));
@@ -44,11 +44,11 @@ impl Application {
         Self { port, reloads }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/-/reload", self.port)
     }
 
-    fn reloads(&self) -> Vec<String> {
+    pub(crate) fn reloads(&self) -> Vec<String> {
         self.reloads.lock().unwrap().clone()
     }
 }

@@ -14,6 +14,7 @@ mod agent;
 mod fleet;
 mod invariants;
 mod process;
+mod promises;
 mod properties;
 mod scenarios;
 mod support;
