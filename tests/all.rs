@@ -11,7 +11,9 @@
 )]
 
 mod agent;
+mod applications;
 mod fleet;
+mod http;
 mod invariants;
 mod process;
 mod promises;

@@ -1,0 +1,445 @@
+//! Requests to servers that behave and to servers that do not, all on loopback.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use podnudge::action::http;
+use podnudge::config::{Auth, Body, BodyProof, Endpoint, HttpAction, ProofRequest};
+use podnudge::core::event::{Acted, Proof, Reason};
+use podnudge::verify;
+use reqwest::Method;
+
+/// What a server saw of each request: everything up to the empty line, and the body.
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// Serves each connection with `serve`, one after the other, and gives the URL.
+fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/-/reload", listener.local_addr().unwrap());
+    thread::spawn(move || listener.incoming().for_each(|stream| serve(stream.unwrap())));
+    url
+}
+
+/// Reads a request with its body.
+fn request(stream: impl std::io::Read) -> String {
+    let mut reader = BufReader::new(stream);
+    let (mut text, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+            break;
+        }
+        if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
+            length = number.trim().parse().unwrap();
+        }
+        text.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    text + &String::from_utf8(body).unwrap()
+}
+
+fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &str) {
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"
+    );
+    drop(stream.write_all((head + body).as_bytes()));
+}
+
+/// A server that answers each request with the next of these, the last for ever.
+fn answering(answers: &'static [(&'static str, &'static str, &'static str)]) -> (String, Seen) {
+    let seen = Seen::default();
+    let kept = Arc::clone(&seen);
+    let url = server(move |stream| {
+        let text = request(&stream);
+        let mut seen = kept.lock().unwrap();
+        let (status, headers, body) = answers[seen.len().min(answers.len() - 1)];
+        seen.push(text);
+        respond(stream, status, headers, body);
+    });
+    (url, seen)
+}
+
+fn endpoint(url: &str) -> Endpoint {
+    Endpoint {
+        url: url.parse().unwrap(),
+        unix_socket: None,
+        headers: Vec::new(),
+        auth: None,
+        tls: None,
+        timeout: Duration::from_secs(5),
+    }
+}
+
+fn action(endpoint: Endpoint) -> HttpAction {
+    HttpAction { endpoint, method: Method::POST, body: Body::Empty, expect: Vec::new() }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    podnudge::action::install_crypto();
+    podnudge::run::runtime().unwrap().block_on(future)
+}
+
+fn send(action: &HttpAction) -> Acted {
+    wait(http::send(action))
+}
+
+fn failure(acted: Acted) -> Reason {
+    match acted {
+        Acted::Failed(reason) => reason,
+        other => panic!("this is no failure: {other:?}"),
+    }
+}
+
+#[test]
+fn a_2xx_is_accepted_and_the_request_is_as_configured() {
+    let (url, seen) = answering(&[("204 No Content", "", "")]);
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body.json");
+    fs::write(&body, "{\"a\": 1}").unwrap();
+    let mut put = action(endpoint(&url));
+    put.method = Method::PUT;
+    put.body = Body::File(body);
+    put.endpoint.headers =
+        vec![("content-type".parse().unwrap(), "application/json".parse().unwrap())];
+    assert!(matches!(send(&put), Acted::Accepted(answer) if answer.contains("204")));
+    let seen = seen.lock().unwrap();
+    assert!(seen[0].starts_with("PUT /-/reload HTTP/1.1\r\n"), "{}", seen[0]);
+    assert!(seen[0].contains("content-type: application/json\r\n"), "{}", seen[0]);
+    assert!(seen[0].contains("user-agent: podnudge/"), "{}", seen[0]);
+    assert!(seen[0].ends_with("{\"a\": 1}"), "{}", seen[0]);
+}
+
+#[test]
+fn a_503_is_a_failure_each_time_and_the_200_after_it_is_accepted() {
+    let busy = ("503 Service Unavailable", "", "still\nloading\u{1b}[31m");
+    let (url, seen) = answering(Box::leak(Box::new([busy, busy, busy, ("200 OK", "", "")])));
+    let post = action(endpoint(&url));
+    for _ in 0..3 {
+        let reason = failure(send(&post));
+        assert!(
+            reason.message.ends_with("answered 503 Service Unavailable: still loading [31m"),
+            "{reason}"
+        );
+    }
+    assert!(matches!(send(&post), Acted::Accepted(_)));
+    assert_eq!(seen.lock().unwrap().len(), 4, "nothing was repeated behind our back");
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let (target, at_target) = answering(&[("200 OK", "", "")]);
+    let location: &'static str = Box::leak(format!("location: {target}\r\n").into_boxed_str());
+    let (url, _) = answering(Box::leak(Box::new([("307 Temporary Redirect", location, "")])));
+    let reason = failure(send(&action(endpoint(&url))));
+    assert!(reason.hint.unwrap().contains("redirects are not followed"));
+    assert!(at_target.lock().unwrap().is_empty());
+}
+
+#[test]
+fn expected_statuses_replace_2xx() {
+    let (url, _) = answering(&[("404 Not Found", "", ""), ("200 OK", "", "")]);
+    let mut post = action(endpoint(&url));
+    post.expect = vec![404];
+    assert!(matches!(send(&post), Acted::Accepted(_)));
+    assert!(matches!(send(&post), Acted::Failed(_)));
+}
+
+#[test]
+fn a_server_that_hangs_or_drips_is_given_up_after_the_timeout() {
+    let hangs = server(|stream| std::mem::forget(stream));
+    let drips = server(|mut stream| {
+        request(&stream);
+        drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n"));
+        // Ends when the client has gone.
+        while stream.write_all(b"x").is_ok() {
+            thread::yield_now();
+            thread::park_timeout(Duration::from_millis(50));
+        }
+    });
+    for url in [hangs, drips] {
+        let mut post = action(endpoint(&url));
+        post.endpoint.timeout = Duration::from_millis(300);
+        match send(&post) {
+            Acted::Failed(reason) => {
+                assert!(reason.message.contains("was not answered within 300ms"), "{reason}");
+            }
+            // The status had come, and is what counts.
+            Acted::Accepted(answer) => assert!(answer.contains("200"), "{answer}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_reset_is_a_failure_and_nobody_there_is_no_failure() {
+    let resets = server(|stream| {
+        // Closing with unread data resets.
+        drop(stream);
+    });
+    assert!(matches!(send(&action(endpoint(&resets))), Acted::Failed(_)));
+
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let absent = send(&action(endpoint(&format!("http://{nobody}/"))));
+    assert!(matches!(absent, Acted::Absent(_)), "{absent:?}");
+
+    let mut socket = action(endpoint("http://localhost/reload"));
+    socket.endpoint.unix_socket = Some(PathBuf::from("/nowhere/app.sock"));
+    let absent = send(&socket);
+    assert!(matches!(absent, Acted::Absent(_)), "{absent:?}");
+}
+
+#[test]
+fn an_answer_of_ten_megabytes_is_cut() {
+    let sent = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&sent);
+    let url = server(move |mut stream| {
+        request(&stream);
+        drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10485760\r\n\r\n"));
+        let piece = [b'x'; 64 * 1024];
+        while *counted.lock().unwrap() < 10_485_760 && stream.write_all(&piece).is_ok() {
+            *counted.lock().unwrap() += piece.len();
+        }
+    });
+    assert!(matches!(send(&action(endpoint(&url))), Acted::Accepted(_)));
+    assert!(*sent.lock().unwrap() < 10_485_760, "the connection was dropped early");
+}
+
+#[test]
+fn credentials_are_read_from_their_files_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let mut basic = action(endpoint(&url));
+    basic.endpoint.auth =
+        Some(Auth::Basic { username: "admin".to_owned(), password_file: secret.clone() });
+    let mut bearer = action(endpoint(&url));
+    bearer.endpoint.auth = Some(Auth::Bearer { token_file: secret.clone() });
+    for (content, action) in [("one\n", &basic), ("two", &basic), ("three\n", &bearer)] {
+        fs::write(&secret, content).unwrap();
+        assert!(matches!(send(action), Acted::Accepted(_)));
+    }
+    let wanted = ["Basic YWRtaW46b25l\r\n", "Basic YWRtaW46dHdv\r\n", "Bearer three\r\n"];
+    for (text, wanted) in seen.lock().unwrap().iter().zip(wanted) {
+        assert!(text.contains(&format!("authorization: {wanted}")), "{text}");
+    }
+    fs::remove_file(&secret).unwrap();
+    let reason = failure(send(&basic));
+    assert!(reason.message.starts_with("cannot read `"), "{reason}");
+}
+
+#[test]
+fn a_unix_socket_is_used_instead_of_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let served = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let text = request(&stream);
+        respond(stream, "200 OK", "", "");
+        text
+    });
+    let mut post = action(endpoint("http://localhost/reload"));
+    post.endpoint.unix_socket = Some(path);
+    assert!(matches!(send(&post), Acted::Accepted(_)));
+    assert!(served.join().unwrap().starts_with("POST /reload HTTP/1.1"));
+}
+
+#[test]
+fn a_proxy_in_the_environment_is_not_used() {
+    let (proxy, at_proxy) = answering(&[("200 OK", "", "")]);
+    let (url, at_application) = answering(&[("200 OK", "", "")]);
+    // The real binary, since the environment is the process's.
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"] {
+        command.env(name, &proxy);
+    }
+    command.args(["--log", "json", "--listen", "off", "--on-start", "always", "--url", &url]);
+    command.arg("--watch").arg(folder.path());
+    let logs = tempfile::tempdir().unwrap();
+    let agent = crate::support::agent::Agent::spawn(logs.path(), command);
+    agent.wait_for("applied", 1);
+    assert_eq!(at_application.lock().unwrap().len(), 1);
+    assert!(at_proxy.lock().unwrap().is_empty());
+}
+
+fn proof(url: &str, body: BodyProof) -> ProofRequest {
+    ProofRequest { endpoint: endpoint(url), expect: Vec::new(), body }
+}
+
+/// The verdict on the answers, one for `before` and one for the look after.
+fn verdict(
+    answers: &'static [(&'static str, &'static str, &'static str)],
+    body: BodyProof,
+) -> Proof {
+    let (url, _) = answering(answers);
+    let proof = proof(&url, body);
+    let before = wait(verify::before(&proof)).unwrap();
+    verify::judge(&proof, before, &wait(verify::probe(&proof)).unwrap())
+}
+
+#[test]
+fn a_number_must_have_grown_and_a_body_must_match() {
+    let metric = || BodyProof::MetricGrew("last_reload_seconds".to_owned());
+    let grown = verdict(
+        &[
+            ("200 OK", "", "last_reload_seconds 1.7e9\n"),
+            ("200 OK", "", "last_reload_seconds 1.8e9\n"),
+        ],
+        metric(),
+    );
+    assert_eq!(grown, Proof::Given);
+    let same = verdict(&[("200 OK", "", "last_reload_seconds 1.7e9\n")], metric());
+    assert!(matches!(same, Proof::Pending(reason) if reason.message.contains("has not grown")));
+
+    let json = || BodyProof::JsonGrew("/hot_reload_count".to_owned());
+    let grown = verdict(
+        &[("200 OK", "", "{\"hot_reload_count\": 1}"), ("200 OK", "", "{\"hot_reload_count\": 2}")],
+        json(),
+    );
+    assert_eq!(grown, Proof::Given);
+
+    let regex = regex_lite::Regex::new("^version 2").unwrap();
+    let body = || BodyProof::Matches(regex.clone());
+    assert_eq!(verdict(&[("200 OK", "", "version 2\n")], body()), Proof::Given);
+    assert!(matches!(verdict(&[("200 OK", "", "version 1\n")], body()), Proof::Pending(_)));
+    assert!(matches!(
+        verdict(&[("500 Internal Server Error", "", "version 2")], body()),
+        Proof::Pending(_)
+    ));
+}
+
+#[test]
+fn without_the_number_before_there_is_no_action() {
+    let (url, _) = answering(&[("200 OK", "", "another 1\n")]);
+    let proof = proof(&url, BodyProof::MetricGrew("wanted".to_owned()));
+    let reason = wait(verify::before(&proof)).unwrap_err();
+    assert!(reason.message.contains("the sample `wanted` is not there"), "{reason}");
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::sync::mpsc::channel;
+
+    use podnudge::config::{ClientCertificate, Tls};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+    use tokio_rustls::rustls::server::WebPkiClientVerifier;
+    use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+    use super::{
+        Acted, Arc, Path, PathBuf, TcpListener, action, endpoint, failure, fs, send, thread,
+    };
+
+    type Authority = CertifiedIssuer<'static, KeyPair>;
+
+    fn authority() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+    }
+
+    /// A certificate for `name`, with its key.
+    fn issue(authority: &Authority, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, authority).unwrap(), key)
+    }
+
+    /// Serves 200 over TLS as `localhost`, asking for a client certificate where `clients` says
+    /// who signs them. Gives the URL.
+    fn serve(authority: &Authority, clients: Option<&Authority>) -> String {
+        podnudge::action::install_crypto();
+        let (certificate, key) = issue(authority, "localhost");
+        let builder = match clients {
+            None => ServerConfig::builder().with_no_client_auth(),
+            Some(clients) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from(clients.der().to_vec())).unwrap();
+                let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
+                ServerConfig::builder().with_client_cert_verifier(verifier)
+            }
+        };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+        let (sender, port) = channel();
+        thread::spawn(move || {
+            podnudge::run::runtime().unwrap().block_on(async move {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                sender.send(listener.local_addr().unwrap().port()).unwrap();
+                listener.set_nonblocking(true).unwrap();
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                let acceptor = TlsAcceptor::from(Arc::new(config));
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                    drop(stream.read(&mut [0; 4096]).await);
+                    let answer =
+                        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                    drop(stream.write_all(answer).await);
+                    drop(stream.shutdown().await);
+                }
+            });
+        });
+        format!("https://localhost:{}/-/reload", port.recv().unwrap())
+    }
+
+    fn write(folder: &Path, name: &str, content: &str) -> PathBuf {
+        let path = folder.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn reload(url: &str, ca_file: PathBuf, client: Option<ClientCertificate>) -> Acted {
+        let mut endpoint = endpoint(url);
+        endpoint.tls = Some(Tls { ca_file, client });
+        send(&action(endpoint))
+    }
+
+    #[test]
+    fn only_the_configured_authority_is_trusted_and_only_for_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, others) = (authority(), authority());
+        let url = serve(&ours, None);
+        let ca = write(folder.path(), "ca.pem", &ours.pem());
+        assert!(matches!(reload(&url, ca.clone(), None), Acted::Accepted(_)));
+        let wrong = write(folder.path(), "wrong.pem", &others.pem());
+        let reason = failure(reload(&url, wrong, None));
+        assert!(reason.message.contains("invalid peer certificate"), "{reason}");
+        let by_address = url.replace("localhost", "127.0.0.1");
+        let reason = failure(reload(&by_address, ca, None));
+        assert!(reason.message.contains("invalid peer certificate"), "{reason}");
+        let empty = write(folder.path(), "empty.pem", "");
+        let reason = failure(reload(&url, empty, None));
+        assert!(reason.message.contains("holds no PEM certificates"), "{reason}");
+    }
+
+    #[test]
+    fn a_client_certificate_is_shown_where_it_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let ours = authority();
+        let url = serve(&ours, Some(&ours));
+        let ca = write(folder.path(), "ca.pem", &ours.pem());
+        assert!(matches!(reload(&url, ca.clone(), None), Acted::Failed(_)));
+        let (certificate, key) = issue(&ours, "podnudge");
+        let client = ClientCertificate {
+            cert_file: write(folder.path(), "tls.crt", &certificate.pem()),
+            key_file: write(folder.path(), "tls.key", &key.serialize_pem()),
+        };
+        assert!(matches!(reload(&url, ca.clone(), Some(client.clone())), Acted::Accepted(_)));
+        fs::write(&client.key_file, "no key").unwrap();
+        let reason = failure(reload(&url, ca, Some(client)));
+        assert!(reason.message.contains("are no PEM certificate with its key"), "{reason}");
+    }
+}
