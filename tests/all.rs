@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and says what it plays"
 )]
 
+mod admin;
 mod agent;
 mod applications;
 mod fleet;
@@ -20,3 +21,4 @@ mod promises;
 mod properties;
 mod scenarios;
 mod support;
+mod volume;

@@ -30,8 +30,12 @@ fn scene() -> (TempDir, Kubelet) {
 fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     let volume = folder.join("volume");
     let watch = volume.to_str().unwrap();
-    let fixed = ["--watch", watch, "--signal", "HUP", "--settle", "0s", "--alive-for", "200ms"];
-    Agent::start(folder, &[fixed.as_slice(), arguments].concat())
+    let mut fixed = vec!["--watch", watch, "--signal", "HUP", "--settle", "0s"];
+    // The targets of these tests start right after the volume is written: in doubt, that would
+    // be acted on.
+    fixed.extend(["--alive-for", "200ms", "--on-start", "never"]);
+    fixed.extend(arguments);
+    Agent::start(folder, &fixed)
 }
 
 /// What starts now is younger than the commit by more than the clocks' grain.
@@ -62,14 +66,19 @@ fn a_handler_is_called_once_per_change() {
 fn a_target_that_ignores_or_does_not_handle_the_signal_is_left_alone() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
-        let mut bare = Target::start(folder.path(), "bare", Behaviour::Default);
+        // Whoever runs this test may ignore HUP, as nohup does: that is inherited.
+        let mut bare = Target::start_by(folder.path(), "bare", Behaviour::Default, |program| {
+            let mut env = Command::new("env");
+            env.arg("--default-signal=HUP").arg(program);
+            env
+        });
         let mut deaf = Target::start_by(folder.path(), "deaf", Behaviour::Ignores, |program| {
             let mut shell = Command::new("sh");
             shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
             shell
         });
         for (name, why) in [("bare", "does not handle SIGHUP"), ("deaf", "ignores SIGHUP")] {
-            let agent = nudge(folder.path(), &["--process", name, "--on-start", "never"]);
+            let agent = nudge(folder.path(), &["--process", name]);
             kubelet.write(&payload(&[("a.conf", name)]));
             agent.wait_for("refused", 1);
             let reason = agent.last("refused", "reason");
@@ -173,7 +182,7 @@ fn several_unrelated_matches_are_refused_with_their_list() {
         let (folder, mut kubelet) = scene();
         let one = Target::start(folder.path(), "app", Behaviour::Handles);
         let other = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = nudge(folder.path(), &["--process", "app", "--on-start", "never"]);
+        let agent = nudge(folder.path(), &["--process", "app"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("refused", 1);
         let reason = agent.last("refused", "reason");
@@ -242,8 +251,7 @@ fn pid_1_is_never_chosen() {
         let (folder, mut kubelet) = scene();
         let _other = Target::start(folder.path(), "other", Behaviour::Handles);
         // Pid 1 is this test program, and its arguments hold the name of this test.
-        let agent =
-            nudge(folder.path(), &["--cmdline", "pid_1_is_never_chosen", "--on-start", "never"]);
+        let agent = nudge(folder.path(), &["--cmdline", "pid_1_is_never_chosen"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("waiting-for-target", 1);
         assert!(agent.last("waiting-for-target", "reason").contains("no process has arguments"));
@@ -258,8 +266,7 @@ fn a_pidfile_names_the_target_and_says_what_is_wrong_with_it() {
         let target = Target::start(folder.path(), "app", Behaviour::Handles);
         let pidfile = folder.path().join("app.pid");
         fs::write(&pidfile, "999999\n").unwrap();
-        let agent =
-            nudge(folder.path(), &["--pidfile", pidfile.to_str().unwrap(), "--on-start", "never"]);
+        let agent = nudge(folder.path(), &["--pidfile", pidfile.to_str().unwrap()]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("waiting-for-target", 1);
         assert!(agent.last("waiting-for-target", "reason").contains("no process 999999"));
@@ -330,7 +337,7 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
                     unshare
                 });
             let target = container(folder.path(), "app", &volume, &elsewhere);
-            let agent = nudge(folder.path(), &["--on-start", "never"]);
+            let agent = nudge(folder.path(), &[]);
             kubelet.write(&payload(&[("a.conf", "2")]));
             agent.wait_for("applied", 1);
             assert_eq!((target.signals(), bystander.signals()), (1, 0), "{kind}");
@@ -355,7 +362,7 @@ fn a_volume_that_is_no_mount_of_its_own_does_not_tell_the_target() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let _target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = nudge(folder.path(), &["--on-start", "never"]);
+        let agent = nudge(folder.path(), &[]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         // In a folder of the machine's root file system, or of a mount that everybody shares.
         wait_until("it is refused", || agent.count("refused") + agent.count("sent") > 0);

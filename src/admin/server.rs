@@ -29,9 +29,9 @@ use crate::core::event::Reason;
 use crate::core::status::Status;
 
 /// How many connections are served at a time; more wait in the kernel's backlog.
-pub const MOST_CONNECTIONS: usize = 8;
+pub const MOST_CONNECTIONS: usize = 32;
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-const HEADER_LIMIT: Duration = Duration::from_secs(5);
+const HEADER_LIMIT: Duration = Duration::from_secs(2);
 /// How long the loop may take to answer before it counts as stuck.
 const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;

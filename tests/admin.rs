@@ -1,0 +1,236 @@
+//! The admin port and `podnudge status`, asked of a running podnudge.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use podnudge::admin::{metrics, table};
+use podnudge::core::event::{Reason, UnixTime};
+use podnudge::core::status::{
+    Counters, Delivery, Histogram, RuleStatus, State, Status, VolumeStatus,
+};
+use podnudge::volume::snapshot::Digest;
+
+use crate::agent::Application;
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::wait::wait_until;
+
+/// A running podnudge with its volume, application and admin address.
+struct Scene {
+    kubelet: Kubelet,
+    application: Application,
+    agent: Agent,
+    address: String,
+    folder: tempfile::TempDir,
+}
+
+fn scene(more: &str) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let token = folder.path().join("token");
+    fs::write(&token, "s3cret\n").unwrap();
+    let config = format!(
+        "[agent]\nlisten = \"127.0.0.1:0\"\nlog = \"json\"\n{}\n[[rule]]\nname = \"app\"\nwatch = \"{}\"\n\
+         on-start = \"never\"\nsettle = \"0s\"\n[rule.http]\nurl = \"{}\"\n",
+        more.replace("TOKEN", token.to_str().unwrap()),
+        kubelet.volume.display(),
+        application.url()
+    );
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    command.arg("--config").arg(&file);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    let address = agent.last("started", "listen");
+    Scene { kubelet, application, agent, address, folder }
+}
+
+impl Scene {
+    /// Sends a request as it is, and gives the whole answer.
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        drop(stream.read_to_string(&mut answer));
+        answer
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &str) -> String {
+        self.ask(&format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"
+        ))
+    }
+}
+
+#[test]
+fn every_endpoint_answers_and_others_do_not() {
+    let scene = scene("");
+    for (path, part) in [
+        ("/", "podnudge"),
+        ("/livez", "ok\n"),
+        ("/readyz", "ok\n"),
+        ("/status", "\"in_sync\": true"),
+        ("/metrics", "podnudge_in_sync{rule=\"app\"} 1"),
+    ] {
+        let answer = scene.send("GET", path, "");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(part), "{path}: {answer}");
+        let answer = scene.send("HEAD", path, "");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+        let answer = scene.send("DELETE", path, "");
+        assert!(
+            answer.starts_with("HTTP/1.1 405 ") && answer.contains("allow: GET, HEAD"),
+            "{answer}"
+        );
+    }
+    assert!(scene.send("GET", "/other", "").starts_with("HTTP/1.1 404 "));
+    assert!(scene.send("POST", "/reload", "").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn a_reload_by_request_is_only_for_those_who_may() {
+    let by_loopback = scene("reload = \"loopback\"");
+    let from_page = by_loopback.send("POST", "/reload", "origin: http://evil.example\r\n");
+    assert!(from_page.starts_with("HTTP/1.1 403 "), "{from_page}");
+    assert!(by_loopback.send("POST", "/reload?rule=other", "").starts_with("HTTP/1.1 404 "));
+    assert!(by_loopback.send("GET", "/reload", "").starts_with("HTTP/1.1 405 "));
+    assert_eq!(by_loopback.application.reloads().len(), 0);
+    assert!(by_loopback.send("POST", "/reload?rule=app", "").starts_with("HTTP/1.1 202 "));
+    by_loopback.agent.wait_for("applied", 1);
+
+    let by_token = scene("reload-token-file = \"TOKEN\"");
+    for wrong in ["", "authorization: Bearer s3cre\r\n", "authorization: Bearer s3cret2\r\n"] {
+        assert!(by_token.send("POST", "/reload", wrong).starts_with("HTTP/1.1 401 "), "{wrong}");
+    }
+    let right = "authorization: Bearer s3cret\r\n";
+    assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 202 "));
+    by_token.agent.wait_for("applied", 1);
+    fs::write(by_token.folder.path().join("token"), "rotated").unwrap();
+    assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 401 "));
+    assert_eq!(by_token.application.reloads().len(), 1);
+}
+
+#[test]
+fn clients_that_are_slow_large_or_many_do_no_harm() {
+    let scene = scene("");
+    let large = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1024 * 1024));
+    let mut stream = TcpStream::connect(&scene.address).unwrap();
+    drop(stream.write_all(large.as_bytes()));
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer));
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+
+    let slow: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&scene.address).unwrap();
+            stream.write_all(b"GET / HT").unwrap();
+            stream
+        })
+        .collect();
+    wait_until("the slow ones are cut off, and others are served", || {
+        let mut stream = TcpStream::connect(&scene.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200 ")
+    });
+    drop(slow);
+}
+
+#[test]
+fn status_prints_a_table_and_its_exit_code_tells() {
+    let mut scene = scene("");
+    let url = format!("http://{}", scene.address);
+    let status = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_podnudge"))
+            .args(["status", "--url", &url])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text =
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code().unwrap(), text)
+    };
+    let (code, text) = status(&[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("RULE  STATE  IN-SYNC"), "{text}");
+    let (code, text) = status(&["--json"]);
+    assert_eq!(code, 0);
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["rules"][0]["name"], "app");
+    scene.kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.agent.wait_for("applied", 1);
+    scene.kubelet.remove();
+    scene.agent.wait_for("volume-missing", 1);
+    let (code, text) = status(&[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("waiting-for-volume"), "{text}");
+    scene.agent.kill();
+    let (code, text) = status(&[]);
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains("nobody listens") && text.contains("hint: "), "{text}");
+}
+
+fn sample() -> Status {
+    let at = |seconds| UnixTime(Duration::from_secs(seconds));
+    let mut took = Histogram::default();
+    took.observe(0.3);
+    took.observe(4000.0);
+    let counters = Counters {
+        commits: 3,
+        unchanged: 1,
+        actions_delivered: 2,
+        actions_applied: 1,
+        actions_tripped: 1,
+        commit_to_applied: took,
+        ..Counters::default()
+    };
+    let volume = VolumeStatus {
+        path: "/etc/\"app\"".to_owned(),
+        present: true,
+        backend: "inotify",
+        reason: None,
+    };
+    let rule = RuleStatus {
+        name: "app".to_owned(),
+        state: State::Waiting,
+        reason: Some(Reason::new("process 41 (app) ended").hint("look at its log")),
+        in_sync: false,
+        delivery: Delivery::Sent,
+        digest_on_disk: Some(Digest([0xab; 32])),
+        digest_applied: None,
+        committed_at: Some(at(1_700_000_090)),
+        applied_at: None,
+        next_action_at: Some(at(1_700_000_112)),
+        action: "signal",
+        volumes: vec![volume],
+        counters,
+    };
+    Status {
+        version: "1.2.3",
+        now: at(1_700_000_100),
+        started: at(1_700_000_000),
+        ready: true,
+        unhealthy: None,
+        rules: vec![rule],
+    }
+}
+
+#[test]
+fn metrics_are_openmetrics_text() {
+    insta::assert_snapshot!(metrics::render(&sample()));
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let json = serde_json::to_string(&sample()).unwrap();
+    let (text, in_sync) = table::render(&json).unwrap();
+    assert!(!in_sync);
+    insta::assert_snapshot!(text);
+    assert!(table::render("<html>").is_err());
+}

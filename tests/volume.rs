@@ -1,0 +1,296 @@
+//! Reading and watching real files, where the whole agent would hide what is tested.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use podnudge::config::KeyFilter;
+use podnudge::core::event::VolumeId;
+use podnudge::volume::mount;
+use podnudge::volume::read::{ReadError, Reading, generation, read};
+use podnudge::volume::snapshot::{Digest, Snapshot, digest};
+use podnudge::volume::watch::{Hints, Synced, Watcher};
+use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
+
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::in_namespace;
+use crate::support::wait::wait_until;
+
+fn look(path: &Path) -> Reading {
+    read(path, &KeyFilter::default()).unwrap()
+}
+
+fn snapshot(path: &Path) -> Snapshot {
+    look(path).snapshot.unwrap()
+}
+
+fn keys(path: &Path) -> Vec<String> {
+    snapshot(path).keys.keys().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_writer_at_full_speed_is_never_read_torn() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path());
+    let content = |n: usize| {
+        let text = format!("generation {n}");
+        payload(&[("a", &text), ("b", &text), ("c/d", &text), ("e", &text)])
+    };
+    kubelet.write(&content(0));
+    let path = folder.path().to_owned();
+    let writer = thread::spawn(move || (1..=2000).for_each(|n| kubelet.write_anyway(&content(n))));
+    let (mut whole, mut moving) = (0, 0);
+    while !writer.is_finished() {
+        match read(&path, &KeyFilter::default()) {
+            Ok(reading) => {
+                let keys = reading.snapshot.unwrap().keys;
+                assert_eq!(keys.len(), 4);
+                let contents: Vec<&Digest> = keys.values().collect();
+                assert!(contents.windows(2).all(|pair| pair[0] == pair[1]), "torn");
+                whole += 1;
+            }
+            Err(ReadError::Moving { .. }) => moving += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    writer.join().unwrap();
+    println!("{whole} whole readings, {moving} given up for later");
+    assert!(whole > 100);
+}
+
+#[test]
+fn the_generation_tells_a_change_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    let same = payload(&[("a", "1")]);
+    kubelet.write(&same);
+    let plain = folder.path().join("plain");
+    fs::create_dir_all(plain.join("deep")).unwrap();
+    fs::write(plain.join("deep/a"), "1").unwrap();
+    for path in [&kubelet.volume, &plain] {
+        let read = snapshot(path).generation;
+        assert_eq!(generation(path, &KeyFilter::default()).unwrap(), Some(read.clone()));
+        assert_eq!(snapshot(path).generation, read);
+    }
+    let before = snapshot(&kubelet.volume);
+    kubelet.write_anyway(&same);
+    let after = snapshot(&kubelet.volume);
+    assert_ne!(before.generation, after.generation);
+    assert_eq!(digest([&before]), digest([&after]));
+
+    let before = snapshot(&plain);
+    fs::write(plain.join("deep/a"), "2").unwrap();
+    assert_ne!(generation(&plain, &KeyFilter::default()).unwrap(), Some(before.generation));
+}
+
+#[test]
+fn what_is_no_regular_file_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fs::write(path.join("file"), "1").unwrap();
+    fs::write(path.join(OsStr::from_bytes(b"not\xffutf8\n")), "1").unwrap();
+    symlink("file", path.join("link")).unwrap();
+    symlink("nowhere", path.join("dangling")).unwrap();
+    symlink("loop", path.join("loop")).unwrap();
+    symlink(".", path.join("circle")).unwrap();
+    let _socket = UnixListener::bind(path.join("socket")).unwrap();
+    assert!(Command::new("mkfifo").arg(path.join("fifo")).status().unwrap().success());
+    assert_eq!(keys(path), ["file", "link", "not\\xffutf8\\n"]);
+}
+
+#[test]
+fn a_service_account_token_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path());
+    let token = |signature: &str| {
+        let jwt = format!("eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.{signature}");
+        payload(&[("ca.crt", "pem"), ("namespace", "default"), ("token", &jwt)])
+    };
+    kubelet.write(&token("b25l"));
+    let before = snapshot(folder.path());
+    kubelet.write(&token("dHdv"));
+    let after = snapshot(folder.path());
+    assert_ne!(before.generation, after.generation);
+    assert_eq!(digest([&before]), digest([&after]));
+    assert_eq!(keys(folder.path()), ["ca.crt", "namespace"]);
+    // Elsewhere the same content is a key like any other.
+    kubelet.write(&payload(&[("token", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.b25l")]));
+    assert_eq!(keys(folder.path()), ["token"]);
+}
+
+#[test]
+fn one_key_of_a_volume_of_the_kubelet_is_followed_through_swaps() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path());
+    let file = folder.path().join("a");
+    let mut digests = Vec::new();
+    for (a, b) in [("1", "1"), ("1", "2"), ("2", "2")] {
+        kubelet.write(&payload(&[("a", a), ("b", b)]));
+        assert_eq!(keys(&file), ["a"]);
+        digests.push(digest([&snapshot(&file)]));
+    }
+    assert_eq!(digests[0], digests[1]);
+    assert_ne!(digests[1], digests[2]);
+    kubelet.write(&payload(&[("b", "2")]));
+    assert_eq!(look(&file).snapshot, None);
+}
+
+#[test]
+fn a_volume_that_is_half_made_is_not_there_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubelet = Kubelet::new(folder.path());
+    let prepared = kubelet.prepare(&payload(&[("a", "1")]));
+    assert_eq!(look(folder.path()).snapshot, None);
+    kubelet.commit(&prepared);
+    assert_eq!(keys(folder.path()), ["a"]);
+}
+
+#[test]
+fn a_file_that_may_not_be_read_says_which_uid_and_what_to_set() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret.key"), "1").unwrap();
+        let mode = fs::Permissions::from_mode(0o400);
+        fs::set_permissions(folder.path().join("secret.key"), mode).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        // This process is alone in its namespace, so it may give up its privileges.
+        nix::unistd::seteuid(nix::unistd::Uid::from_raw(65532)).unwrap();
+        let error = read(folder.path(), &KeyFilter::default()).unwrap_err();
+        nix::unistd::seteuid(nix::unistd::Uid::from_raw(0)).unwrap();
+        let text = error.to_string();
+        assert!(text.contains("secret.key") && text.contains("denied"), "{text}");
+    });
+}
+
+#[test]
+fn a_key_mounted_by_subpath_is_told_from_the_volume() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "1")]));
+        let mounted = folder.path().join("a.conf");
+        fs::write(&mounted, "").unwrap();
+        let source = fs::canonicalize(kubelet.volume.join("a.conf")).unwrap();
+        let bind = |from: &Path, to: &Path| {
+            let done = Command::new("mount").arg("--bind").arg(from).arg(to).status().unwrap();
+            assert!(done.success());
+        };
+        bind(&source, &mounted);
+        let told = mount::subpath(&mounted).expect("before the first swap");
+        assert!(told.message.contains("mounted with subPath"), "{told}");
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        assert!(mount::subpath(&mounted).is_some(), "after it, when its generation is deleted");
+        assert_eq!(fs::read_to_string(&mounted).unwrap(), "1");
+        let whole = folder.path().join("whole");
+        fs::create_dir(&whole).unwrap();
+        bind(&kubelet.volume, &whole);
+        assert_eq!(mount::subpath(&whole), None);
+        for path in [&mounted, &whole] {
+            assert!(Command::new("umount").arg(path).status().unwrap().success());
+        }
+    });
+}
+
+/// Takes the hints that are there within the test's patience.
+fn wait_for_hint(hints: &Hints, volume: VolumeId) {
+    let runtime = podnudge::run::runtime().unwrap();
+    wait_until("a hint comes", || {
+        runtime.block_on(async {
+            let limit = std::time::Duration::from_millis(50);
+            match tokio::time::timeout(limit, hints.next()).await {
+                Ok(pending) => pending.all || pending.volumes.contains(&volume),
+                Err(_) => false,
+            }
+        })
+    });
+}
+
+#[test]
+fn a_root_that_comes_back_is_watched_again_and_the_rest_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = VolumeId(3);
+    let hints = Hints::default();
+    let mut watcher = Watcher::start(hints.clone()).unwrap();
+    let path = folder.path().join("volume");
+    let mut kubelet = Kubelet::new(&path);
+    for n in 0..3 {
+        kubelet.write(&payload(&[("a", &n.to_string())]));
+        assert_eq!(watcher.sync(volume, &look(&path).directories), Ok(Synced::Changed));
+        assert_eq!(watcher.sync(volume, &look(&path).directories), Ok(Synced::Unchanged));
+        kubelet.write(&payload(&[("a", "swapped")]));
+        wait_for_hint(&hints, volume);
+        kubelet.remove();
+        wait_for_hint(&hints, volume);
+        // Nothing there: the folder above is watched instead.
+        assert_eq!(watcher.sync(volume, &look(&path).directories), Ok(Synced::Changed));
+        kubelet = Kubelet::new(&path);
+        wait_for_hint(&hints, volume);
+    }
+}
+
+#[test]
+fn an_overflowing_queue_means_everything() {
+    in_namespace(|| {
+        let queue = Path::new("/proc/sys/fs/inotify/max_queued_events");
+        let usual = fs::read_to_string(queue).unwrap();
+        // Of this limit a new instance takes what holds when it is made.
+        fs::write(queue, "4").unwrap();
+        let hints = Hints::default();
+        let started = Watcher::start(hints.clone());
+        fs::write(queue, usual).unwrap();
+        let mut watcher = started.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let directories = look(folder.path()).directories;
+        watcher.sync(VolumeId(0), &directories).unwrap();
+        let runtime = podnudge::run::runtime().unwrap();
+        let mut n = 0;
+        wait_until("the queue has overflowed", || {
+            for _ in 0..1000 {
+                n += 1;
+                fs::write(folder.path().join(format!("{}", n % 10)), "x").unwrap();
+            }
+            runtime.block_on(hints.next()).all
+        });
+    });
+}
+
+proptest! {
+    #[test]
+    fn a_digest_is_what_it_is_printed_as(bytes in any::<[u8; 32]>()) {
+        let digest = Digest(bytes);
+        prop_assert_eq!(digest.to_string().parse::<Digest>(), Ok(digest));
+    }
+
+    /// No byte can move between names, contents or volumes unnoticed.
+    #[test]
+    fn different_volumes_have_different_digests(
+        one in prop::collection::vec(prop::collection::btree_map("[ab]{1,3}", any::<u8>(), 0..3), 1..3),
+        other in prop::collection::vec(prop::collection::btree_map("[ab]{1,3}", any::<u8>(), 0..3), 1..3),
+    ) {
+        let snapshots = |volumes: &[std::collections::BTreeMap<String, u8>]| -> Vec<Snapshot> {
+            let snapshot = |volume: &std::collections::BTreeMap<String, u8>| Snapshot {
+                generation: podnudge::volume::snapshot::Generation(String::new()),
+                committed: podnudge::core::event::UnixTime::default(),
+                keys: volume
+                    .iter()
+                    .map(|(key, content)| {
+                        let key = podnudge::volume::snapshot::Key(key.clone().into_bytes());
+                        (key, Digest([*content; 32]))
+                    })
+                    .collect(),
+            };
+            volumes.iter().map(snapshot).collect()
+        };
+        let (first, second) = (snapshots(&one), snapshots(&other));
+        if one == other {
+            prop_assert_eq!(digest(&first), digest(&second));
+        } else {
+            prop_assert_ne!(digest(&first), digest(&second));
+        }
+    }
+}
