@@ -155,7 +155,7 @@ fn expected_statuses_replace_2xx() {
 
 #[test]
 fn a_server_that_hangs_or_drips_is_given_up_after_the_timeout() {
-    let hangs = server(|stream| std::mem::forget(stream));
+    let hangs = server(std::mem::forget);
     let drips = server(|mut stream| {
         request(&stream);
         drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n"));
@@ -204,7 +204,7 @@ fn an_answer_of_ten_megabytes_is_cut() {
     let url = server(move |mut stream| {
         request(&stream);
         drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10485760\r\n\r\n"));
-        let piece = [b'x'; 64 * 1024];
+        let piece = vec![b'x'; 64 * 1024];
         while *counted.lock().unwrap() < 10_485_760 && stream.write_all(&piece).is_ok() {
             *counted.lock().unwrap() += piece.len();
         }

@@ -1,7 +1,8 @@
 //! Reading `/proc` (proc(5)): only what the target needs, and as little as possible for processes
 //! that cannot be it. Processes that end meanwhile are passed over.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +13,26 @@ use super::select::{Mounts, Process, Refusal, Seen};
 use crate::config::{Target, TargetBy};
 use crate::core::event::{Reason, UnixTime};
 use crate::volume::mount::{self, Mount};
+
+/// What a file of `/proc` holds. They say that they are empty, so that reading one by the usual
+/// means begins with 32 bytes and takes many system calls.
+fn contents(path: &str) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(text),
+            length => text.extend_from_slice(piece.get(..length).unwrap_or_default()),
+        }
+    }
+}
+
+/// `/proc/PID/status`; `None` if there is no such process.
+pub(super) fn status(pid: i32) -> Option<String> {
+    let text = contents(&format!("/proc/{pid}/status")).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
 
 /// Both clocks at one instant, to tell when a process started.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +85,7 @@ pub(super) struct ProcessStat {
 
 /// `None` if there is no such process.
 pub(super) fn stat(pid: i32) -> Option<ProcessStat> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&contents(&format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Of `flags` (field 9): a thread of the kernel's own (`PF_KTHREAD` in linux/sched.h).
@@ -138,7 +159,7 @@ pub(super) fn read(
 fn all_pids() -> Result<Vec<i32>, Refusal> {
     let entries = fs::read_dir("/proc")
         .map_err(|error| Refusal::Wrong(Reason::new(format!("cannot list `/proc`: {error}"))))?;
-    let pid = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     Ok(entries.filter_map(pid).collect())
 }
 
@@ -162,7 +183,7 @@ fn process(pid: i32, stat: ProcessStat, target: &Target, volumes: &[Mount]) -> O
 }
 
 fn arguments(pid: i32) -> Vec<String> {
-    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = contents(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     if text.is_empty() {
         return Vec::new();
@@ -173,7 +194,7 @@ fn arguments(pid: i32) -> Vec<String> {
 /// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` is not it, for a
 /// process that may not be dumped, such as an nginx worker.
 fn uid(pid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = status(pid)?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -182,7 +203,8 @@ fn uid(pid: i32) -> Option<u32> {
 /// container's id, 64 hexadecimal digits, whatever the runtime puts around them. Empty for
 /// podnudge's own container where that has a cgroup namespace, and where there are no containers.
 fn container(pid: i32) -> String {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let text = contents(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());
     elements.rfind(|element| holds_container_id(element)).unwrap_or_default().to_owned()
 }
@@ -193,7 +215,7 @@ fn holds_container_id(element: &str) -> bool {
 
 /// The mounts that show the watched paths to podnudge itself.
 fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
-    let text = fs::read("/proc/self/mountinfo").map_err(|error| {
+    let text = contents("/proc/self/mountinfo").map_err(|error| {
         Refusal::Wrong(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
     })?;
     let all = mount::parse(&text);
@@ -218,7 +240,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
 
 /// How a process mounts these volumes; the whole volume counts before a part of it.
 fn mounts(pid: i32, volumes: &[Mount]) -> Mounts {
-    let text = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    let text = contents(&format!("/proc/{pid}/mountinfo")).unwrap_or_default();
     let all = mount::parse(&text);
     let same = |mount: &&Mount| {
         volumes.iter().any(|own| own.device == mount.device && own.root == mount.root)
@@ -242,7 +264,7 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Mounts {
 pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
     let shown = path.display();
     let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Refusal::NotFound(
+        io::ErrorKind::NotFound => Refusal::NotFound(
             Reason::new(format!("there is no pidfile `{shown}`"))
                 .hint("mount the directory of the file into both containers, or use process"),
         ),

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use super::proc::Clock;
+use super::proc::{self, Clock};
 use super::{Chosen, Identity, alive};
 use crate::config::SignalAction;
 use crate::core::event::Reason;
@@ -117,8 +117,8 @@ impl Handle {
 /// would die, and if it ignores the signal nothing would happen.
 fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
-    let status = fs::read_to_string(format!("/proc/{}/status", chosen.identity.pid))
-        .map_err(|_| SendError::Gone(Reason::new(format!("process {name} ended"))))?;
+    let status = proc::status(chosen.identity.pid)
+        .ok_or_else(|| SendError::Gone(Reason::new(format!("process {name} ended"))))?;
     let has =
         |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
     let what = if has("SigCgt:") {
