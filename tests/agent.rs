@@ -13,7 +13,7 @@ use std::thread;
 use nix::sys::signal::Signal;
 use podnudge::config::KeyFilter;
 use podnudge::volume::read::read;
-use podnudge::volume::snapshot::digest;
+use podnudge::volume::snapshot::{Snapshot, digest};
 use serde_json::Value;
 
 use crate::support::agent::Agent;
@@ -73,7 +73,7 @@ fn nudge(folder: &Path, volume: &Path, application: &Application, more: &[&str])
 /// The digest of what is on disk, short, as the log shows it.
 fn on_disk(volume: &Path) -> String {
     let reading = read(volume, &KeyFilter::default()).unwrap();
-    format!("{:.12}", digest(reading.snapshot.iter()))
+    format!("{:.12}", digest(reading.snapshot.iter().map(Snapshot::digest)))
 }
 
 #[test]

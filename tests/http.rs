@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -328,6 +328,7 @@ fn without_the_number_before_there_is_no_action() {
 
 #[cfg(feature = "tls")]
 mod tls {
+    use std::path::Path;
     use std::sync::mpsc::channel;
 
     use podnudge::config::{ClientCertificate, Tls};
@@ -338,9 +339,7 @@ mod tls {
     use tokio_rustls::rustls::server::WebPkiClientVerifier;
     use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-    use super::{
-        Acted, Arc, Path, PathBuf, TcpListener, action, endpoint, failure, fs, send, thread,
-    };
+    use super::{Acted, Arc, PathBuf, TcpListener, action, endpoint, failure, fs, send, thread};
 
     type Authority = CertifiedIssuer<'static, KeyPair>;
 

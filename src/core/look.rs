@@ -54,6 +54,8 @@ struct Volume {
     dirty: bool,
     /// The last content seen; kept while the volume is away.
     snapshot: Option<Snapshot>,
+    /// Of that content.
+    digest: Option<Digest>,
     /// Whether the last look found something; `None` before the first.
     present: Option<bool>,
     unreadable: Option<Reason>,
@@ -71,6 +73,7 @@ impl Look {
             watch: None,
             dirty: true,
             snapshot: None,
+            digest: None,
             present: None,
             unreadable: None,
             suspect: false,
@@ -282,11 +285,11 @@ impl Look {
 
     /// The digest over all volumes; `None` until each was seen once.
     fn combine(&self) -> Option<OnDisk> {
-        let snapshots: Option<Vec<&Snapshot>> =
-            self.volumes.iter().map(|volume| volume.snapshot.as_ref()).collect();
-        let snapshots = snapshots?;
-        let committed = snapshots.iter().map(|snapshot| snapshot.committed).max()?;
-        Some(OnDisk { digest: snapshot::digest(snapshots), committed })
+        let digests: Option<Vec<Digest>> =
+            self.volumes.iter().map(|volume| volume.digest).collect();
+        let snapshots = self.volumes.iter().filter_map(|volume| volume.snapshot.as_ref());
+        let committed = snapshots.map(|snapshot| snapshot.committed).max()?;
+        Some(OnDisk { digest: snapshot::digest(digests?), committed })
     }
 }
 
@@ -312,6 +315,7 @@ impl Volume {
         self.suspect = false;
         self.present = Some(true);
         self.unreadable = None;
+        self.digest = Some(snapshot.digest());
         self.snapshot = Some(snapshot);
     }
 }

@@ -126,6 +126,8 @@ pub(super) struct Reader<'a> {
     pub(super) purpose: Purpose,
     /// The keys read so far.
     pub(super) keys: BTreeMap<Key, Digest>,
+    /// Whether the fingerprint is needed: a volume of the kubelet tells its generation itself.
+    pub(super) is_marked: bool,
     /// Over names, sizes, inodes and times.
     pub(super) fingerprint: Sha256,
     pub(super) newest: Duration,
@@ -140,6 +142,7 @@ impl<'a> Reader<'a> {
             filter,
             purpose,
             keys: BTreeMap::new(),
+            is_marked: true,
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,
             directories: Vec::new(),
@@ -176,6 +179,7 @@ impl<'a> Reader<'a> {
         key: Option<&CStr>,
         watch: Directory,
     ) -> Result<Reading, ReadError> {
+        self.is_marked = false;
         for _ in 0..ATTEMPTS {
             self.keys.clear();
             let whole = self.one_generation(root, &target, key)?;

@@ -149,7 +149,7 @@ impl Reader<'_> {
     /// Takes a file into the fingerprint. A change of mode moves it too; that costs a reading,
     /// and the content decides.
     fn mark(&mut self, key: &Key, stat: &Stat) {
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        if !self.is_marked || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return;
         }
         self.newest = self.newest.max(modified(stat));

@@ -180,7 +180,7 @@ impl World {
     /// The digest of what is on the world's disk, by the same function that the core uses.
     pub(crate) fn digest_on_disk(&self) -> Option<Digest> {
         let all: Option<Vec<Snapshot>> = self.disks.iter().map(Disk::snapshot).collect();
-        Some(snapshot::digest(all?.iter()))
+        Some(snapshot::digest(all?.iter().map(Snapshot::digest)))
     }
 
     fn set_clock(&mut self, mono: Moment) {
