@@ -2,7 +2,6 @@
 //! error is told. Pure; `main.rs` prints and exits.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Why the process ends, as a number for scripts and for the kubelet.
@@ -33,9 +32,9 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The error and its sources, one sentence, with the hint on a line of its own.
+/// The error and its sources, as one sentence.
 #[must_use]
-pub fn chain(error: &dyn Error, hint: Option<&str>) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -43,9 +42,12 @@ pub fn chain(error: &dyn Error, hint: Option<&str>) -> String {
         text.push_str(&cause.to_string());
         source = cause.source();
     }
-    if let Some(hint) = hint {
-        // Writing to a `String` cannot fail.
-        _ = write!(text, "\n  hint: {hint}");
-    }
     text
+}
+
+/// What is said of an error on standard error, with its hint on a line of its own.
+#[must_use]
+pub fn sentence(message: &str, hint: Option<&str>) -> String {
+    let hint = hint.map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    format!("podnudge: {message}{hint}\n")
 }

@@ -34,38 +34,26 @@ fn with_config(arguments: &cli::Run, go_on: impl FnOnce(config::Config) -> ExitC
 fn start(config: config::Config) -> ExitCode {
     logs::start(&config.agent, std::io::stderr().is_terminal());
     let replica = cli::replica(std::env::vars_os());
-    let ended = run::runtime().and_then(|runtime| runtime.block_on(run::run(config, replica)));
-    match ended {
+    match run::block_on(run::run(config, replica)).and_then(|ended| ended) {
         Ok(()) => Exit::Ok.into(),
-        Err(error) => {
-            let text = exit::chain(&error, error.hint().as_deref());
-            print(Stream::Stderr, &format!("podnudge: {text}\n"), error.exit())
-        }
+        Err(error) => fail(&error),
     }
 }
 
 fn show_status(arguments: &cli::Status) -> ExitCode {
-    let asked =
-        run::runtime().map(|runtime| runtime.block_on(admin::client::status(&arguments.url)));
-    let shown = match asked {
-        Ok(Ok(json)) => admin::table::render(&json)
-            .map(|(table, in_sync)| (if arguments.json { json } else { table }, in_sync)),
-        Ok(Err(reason)) => Err(reason),
-        Err(error) => return print(Stream::Stderr, &format!("podnudge: {error}\n"), error.exit()),
-    };
-    match shown {
-        Ok((text, in_sync)) => {
-            print(Stream::Stdout, &text, if in_sync { Exit::Ok } else { Exit::NotInSync })
+    match run::block_on(admin::client::show(arguments)) {
+        Ok(Ok((text, exit))) => print(Stream::Stdout, &text, exit),
+        Ok(Err(reason)) => {
+            let text = exit::sentence(&reason.message, reason.hint.as_deref());
+            print(Stream::Stderr, &text, Exit::Unavailable)
         }
-        Err(reason) => {
-            let hint = reason.hint.map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-            print(
-                Stream::Stderr,
-                &format!("podnudge: {}{hint}\n", reason.message),
-                Exit::Unavailable,
-            )
-        }
+        Err(error) => fail(&error),
     }
+}
+
+fn fail(error: &run::RunError) -> ExitCode {
+    let text = exit::sentence(&exit::chain(error), error.hint().as_deref());
+    print(Stream::Stderr, &text, error.exit())
 }
 
 fn print(stream: Stream, text: &str, exit: Exit) -> ExitCode {

@@ -56,6 +56,18 @@ impl RunError {
     }
 }
 
+/// Runs a future to its end. What still blocks then, such as a volume on a file system that hangs,
+/// is left behind: podnudge ends when it is told to.
+///
+/// # Errors
+/// If the system has no descriptors left for the event loop.
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
+    let runtime = runtime()?;
+    let output = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(output)
+}
+
 /// The event loop's runtime: one thread for the loop, one for reading volumes.
 ///
 /// # Errors

@@ -5,16 +5,30 @@ use std::time::Duration;
 
 use reqwest::Url;
 
+use super::table;
 use crate::action::http::base_client;
+use crate::cli;
 use crate::core::event::Reason;
+use crate::exit::Exit;
 
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// What `podnudge status` prints, and how it ends.
+///
+/// # Errors
+/// If nobody answers there, or something that is not podnudge.
+pub async fn show(arguments: &cli::Status) -> Result<(String, Exit), Reason> {
+    let json = status(&arguments.url).await?;
+    let (table, in_sync) = table::render(&json)?;
+    let exit = if in_sync { Exit::Ok } else { Exit::NotInSync };
+    Ok((if arguments.json { json } else { table }, exit))
+}
 
 /// The status as JSON. `url` is the admin listener's, without a path.
 ///
 /// # Errors
 /// If nobody answers there, or something that is not podnudge.
-pub async fn status(url: &Url) -> Result<String, Reason> {
+async fn status(url: &Url) -> Result<String, Reason> {
     let shown = url.as_str().trim_end_matches('/');
     let ask = async {
         let client = base_client(LIMIT).build()?;

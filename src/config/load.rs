@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::problem::literal;
 use super::{Config, Problem, Problems, parse};
 use crate::cli::Run;
-use crate::exit::{Exit, chain};
+use crate::exit::{Exit, chain, sentence};
 
 /// A configuration is a page or two; a larger file is another file.
 const LARGEST: u64 = 1024 * 1024;
@@ -80,7 +80,7 @@ impl LoadError {
         match self {
             // Each problem brings its place and its hint.
             Self::Wrong(problems) => format!("{problems}\n"),
-            error => format!("podnudge: {}\n", chain(error, error.hint())),
+            error => sentence(&chain(error), error.hint()),
         }
     }
 
