@@ -397,6 +397,29 @@ fn contents_never_get_into_the_log_and_names_are_escaped() {
     assert_eq!(agent.last("changed", "added"), "na\\x1b[31mme");
 }
 
+/// podnudge with a limit of inotify of its own: they are per user namespace.
+fn with_limit(folder: &Path, limit: &str, value: &str, volume: &Path, url: &str) -> Agent {
+    let script = format!("echo {value} > /proc/sys/user/{limit}; exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "sh", "-c", &script, "sh"])
+        .arg(env!("CARGO_BIN_EXE_podnudge"))
+        .args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"])
+        .args(["--audit", "1s", "--poll", "1s", "--url", url, "--watch"])
+        .arg(volume);
+    Agent::spawn(folder, command)
+}
+
+/// Sets a limit of the user namespace of a running podnudge.
+fn set_limit(agent: &Agent, limit: &str, value: &str) {
+    let done = Command::new("nsenter")
+        .args(["--user", "--target", &agent.pid().to_string(), "--preserve-credentials"])
+        .args(["sh", "-c", &format!("echo {value} > /proc/sys/user/{limit}")])
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
 #[test]
 fn without_inotify_it_polls_and_says_why_and_comes_back() {
     in_namespace(|| {
@@ -404,33 +427,44 @@ fn without_inotify_it_polls_and_says_why_and_comes_back() {
         let mut kubelet = Kubelet::new(folder.path().join("volume"));
         kubelet.write(&payload(&[("a.conf", "1")]));
         let application = Application::start(&kubelet.volume, "a.conf");
-        // A limit of its own: inotify's are per user namespace.
-        let url = application.url();
-        let script = "echo 0 > /proc/sys/user/max_inotify_instances; exec \"$@\"";
-        let mut command = Command::new("unshare");
-        command
-            .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
-            .arg(env!("CARGO_BIN_EXE_podnudge"))
-            .args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"])
-            .args(["--audit", "1s", "--poll", "1s", "--url", &url, "--watch"])
-            .arg(&kubelet.volume);
-        let agent = Agent::spawn(folder.path(), command);
+        let limit = "max_inotify_instances";
+        let agent = with_limit(folder.path(), limit, "0", &kubelet.volume, &application.url());
         agent.wait_for("polling", 1);
         assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_instances"));
         agent.wait_for("baseline", 1);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("applied", 1);
         // The limit is lifted while podnudge runs.
-        let lifted = Command::new("nsenter")
-            .args(["--user", "--target", &agent.pid().to_string(), "--preserve-credentials"])
-            .args(["sh", "-c", "echo 100 > /proc/sys/user/max_inotify_instances"])
-            .output()
-            .unwrap();
-        assert!(lifted.status.success(), "{lifted:?}");
+        set_limit(&agent, limit, "100");
         agent.wait_for("watched-again", 1);
         kubelet.write(&payload(&[("a.conf", "3")]));
         agent.wait_for("applied", 2);
         assert_eq!(application.reloads(), ["2", "3"]);
+    });
+}
+
+#[test]
+fn watches_that_run_out_while_it_runs_are_polled_for_until_there_are_more() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let volume = folder.path().join("volume");
+        fs::create_dir_all(volume.join("one")).unwrap();
+        fs::write(volume.join("one/a.conf"), "1").unwrap();
+        let application = Application::start(&volume, "two/b.conf");
+        let limit = "max_inotify_watches";
+        let agent = with_limit(folder.path(), limit, "2", &volume, &application.url());
+        agent.wait_for("baseline", 1);
+        assert_eq!(agent.count("polling"), 0);
+        // A third directory, and no watch for it.
+        fs::create_dir(volume.join("two")).unwrap();
+        agent.wait_for("polling", 1);
+        assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_watches"));
+        fs::write(volume.join("two/b.conf"), "1").unwrap();
+        agent.wait_for("applied", 1);
+        set_limit(&agent, limit, "100");
+        agent.wait_for("watched-again", 1);
+        fs::write(volume.join("two/b.conf"), "2").unwrap();
+        wait_until("it is applied", || agent.last("applied", "digest") == on_disk(&volume));
     });
 }
 
