@@ -21,6 +21,7 @@ pub mod config;
 pub mod core;
 mod deliver;
 pub mod exit;
+mod files;
 pub mod logs;
 pub mod os_signals;
 pub mod process;

@@ -82,17 +82,30 @@ fn place(body: &BodyProof) -> String {
 }
 
 fn number(request: &ProofRequest, seen: &Seen) -> Result<f64, Reason> {
-    let text = String::from_utf8_lossy(&seen.answer.body);
+    let Answer { body, is_cut, .. } = &seen.answer;
+    let text = String::from_utf8_lossy(body);
     let number = match &request.body {
         BodyProof::JsonGrew(pointer) => json_number(&text, pointer),
-        BodyProof::MetricGrew(sample) => metric(&text, sample),
+        BodyProof::MetricGrew(sample) => metric(whole_lines(&text, *is_cut), sample),
         BodyProof::Any | BodyProof::Matches(_) => None,
     };
-    let missing = || Reason::new(format!("{}: {} is not there", seen.what, place(&request.body)));
+    let beyond =
+        if *is_cut { format!(" in its first {} KiB", PROOF_BODY / 1024) } else { String::new() };
+    let missing =
+        || Reason::new(format!("{}: {} is not there{beyond}", seen.what, place(&request.body)));
     number.ok_or_else(missing)
 }
 
-/// The number at a JSON pointer (RFC 6901), also where it is written as a string.
+/// The text without the line that the limit may have cut, and a number in it with it.
+fn whole_lines(text: &str, is_cut: bool) -> &str {
+    match text.rsplit_once('\n') {
+        Some((whole, _)) if is_cut => whole,
+        _ => text,
+    }
+}
+
+/// The number at a JSON pointer (RFC 6901), also where it is written as a string. JSON that was
+/// cut is none.
 fn json_number(text: &str, pointer: &str) -> Option<f64> {
     let json: serde_json::Value = serde_json::from_str(text).ok()?;
     let value = json.pointer(pointer)?;

@@ -165,18 +165,45 @@ fn a_server_that_hangs_or_drips_is_given_up_after_the_timeout() {
             thread::park_timeout(Duration::from_millis(50));
         }
     });
-    for url in [hangs, drips] {
+    for (url, what) in [
+        (hangs, "was not answered within 300ms"),
+        (drips, "answered 200 OK, but the answer did not end within 300ms"),
+    ] {
         let mut post = action(endpoint(&url));
         post.endpoint.timeout = Duration::from_millis(300);
-        match send(&post) {
-            Acted::Failed(reason) => {
-                assert!(reason.message.contains("was not answered within 300ms"), "{reason}");
-            }
-            // The status had come, and is what counts.
-            Acted::Accepted(answer) => assert!(answer.contains("200"), "{answer}"),
-            other => panic!("{other:?}"),
-        }
+        let reason = failure(send(&post));
+        assert!(reason.message.contains(what), "{reason}");
     }
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_a_failure_wherever_it_does() {
+    for piece in ["", "half"] {
+        let url = server(move |mut stream| {
+            request(&stream);
+            let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n";
+            drop(stream.write_all([head, piece].concat().as_bytes()));
+        });
+        let reason = failure(send(&action(endpoint(&url))));
+        assert!(reason.message.contains("answered 200 OK, but the answer broke off"), "{reason}");
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_credential_or_a_body_does_not_hold_podnudge_up() {
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut token = action(endpoint(&url));
+    token.endpoint.auth = Some(Auth::Bearer { token_file: pipe.clone() });
+    let mut body = action(endpoint(&url));
+    body.body = Body::File(pipe);
+    for request in [token, body] {
+        let reason = failure(send(&request));
+        assert!(reason.message.contains("it is a device, pipe or socket"), "{reason}");
+    }
+    assert!(seen.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -316,6 +343,21 @@ fn a_number_must_have_grown_and_a_body_must_match() {
         verdict(&[("500 Internal Server Error", "", "version 2")], body()),
         Proof::Pending(_)
     ));
+}
+
+#[test]
+fn a_number_that_the_limit_cuts_is_no_number() {
+    // The limit of 1 MiB falls behind the first digit before the action, behind the second after.
+    let page = |digits: usize| {
+        let filling = 1024 * 1024 - digits - "reloads ".len() - 1;
+        let text: &str = format!("{}\nreloads 17", "#".repeat(filling)).leak();
+        ("200 OK", "", text)
+    };
+    let (url, _) = answering(vec![page(1), page(2)].leak());
+    let proof = proof(&url, BodyProof::MetricGrew("reloads".to_owned()));
+    let reason = wait(verify::before(&proof)).unwrap_err();
+    assert!(reason.message.ends_with("is not there in its first 1024 KiB"), "{reason}");
+    assert_eq!(wait(verify::before(&proof)), Ok(Some(17.0)));
 }
 
 #[test]

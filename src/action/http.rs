@@ -3,7 +3,6 @@
 //!
 //! Files with credentials and certificates are read for each request: they rotate.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -12,9 +11,12 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
 use crate::config::{Auth, Body, Endpoint, HttpAction, Tls};
 use crate::core::event::{Acted, Reason};
+use crate::files::{self, FileError, LARGEST};
 
 /// How much of an answer to an action is read.
 const ACTION_BODY: usize = 64 * 1024;
+/// The largest body that is sent from a file, in bytes.
+const LARGEST_BODY: u64 = 16 * LARGEST;
 /// How much of an answer is shown, in characters.
 const SHOWN: usize = 200;
 
@@ -23,8 +25,10 @@ const SHOWN: usize = 200;
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// The body, cut where it is longer than was asked for.
+    /// The body, as far as it was asked for.
     pub body: Vec<u8>,
+    /// Whether the body goes on.
+    pub is_cut: bool,
 }
 
 /// Why there is no answer.
@@ -109,17 +113,18 @@ pub async fn exchange(
     let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
     let status = response.status();
     let mut read = Vec::new();
-    while read.len() < most {
+    // One byte more than is wanted tells whether the body goes on.
+    while read.len() <= most {
         match response.chunk().await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
             Ok(None) => break,
-            // The status has come; a body that breaks off does not take it back.
-            Err(_) if !read.is_empty() => break,
-            Err(error) => return Err(failure(&what, endpoint, &error)),
+            // Half an answer is none: the application may have ended in the middle of it.
+            Err(error) => return Err(broken_off(&what, status, endpoint, &error)),
         }
     }
+    let is_cut = read.len() > most;
     read.truncate(most);
-    Ok(Answer { status, body: read })
+    Ok(Answer { status, body: read, is_cut })
 }
 
 fn request(endpoint: &Endpoint, method: Method, body: &Body) -> Result<RequestBuilder, Reason> {
@@ -137,7 +142,7 @@ fn request(endpoint: &Endpoint, method: Method, body: &Body) -> Result<RequestBu
     Ok(match body {
         Body::Empty => request,
         Body::Text(text) => request.body(text.clone()),
-        Body::File(path) => request.body(read(path)?),
+        Body::File(path) => request.body(read(path, LARGEST_BODY)?),
     })
 }
 
@@ -172,7 +177,7 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
 
 #[cfg(feature = "tls")]
 fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
-    let bundle = read(&tls.ca_file)?;
+    let bundle = read(&tls.ca_file, LARGEST)?;
     let path = tls.ca_file.display();
     let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
         Reason::new(format!("`{path}` holds no PEM certificates: {}", chain(&error)))
@@ -182,9 +187,9 @@ fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> 
     }
     let builder = builder.tls_certs_only(certificates).https_only(true);
     let Some(client) = &tls.client else { return Ok(builder) };
-    let mut pem = read(&client.cert_file)?;
+    let mut pem = read(&client.cert_file, LARGEST)?;
     pem.push(b'\n');
-    pem.extend(read(&client.key_file)?);
+    pem.extend(read(&client.key_file, LARGEST)?);
     let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
         let (cert, key) = (client.cert_file.display(), client.key_file.display());
         Reason::new(format!("`{cert}` and `{key}` are no PEM certificate with its key"))
@@ -199,17 +204,17 @@ fn with_tls(_: ClientBuilder, _: &Tls) -> Result<ClientBuilder, Reason> {
 
 /// A password or token: the file without the line feed at its end.
 fn secret(path: &Path) -> Result<String, Reason> {
-    let bytes = read(path)?;
+    let bytes = read(path, LARGEST)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Reason::new(format!("`{}` is not UTF-8 text", path.display())))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Reason> {
-    fs::read(path).map_err(|error| {
+fn read(path: &Path, largest: u64) -> Result<Vec<u8>, Reason> {
+    files::read(path, largest).map_err(|error| {
         let reason = Reason::new(format!("cannot read `{}`: {error}", path.display()));
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => {
+        match error {
+            FileError::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let uid = rustix::process::geteuid().as_raw();
                 reason.hint(format!("podnudge runs as uid {uid}; set the volume's defaultMode, or fsGroup in the pod's securityContext"))
             }
@@ -233,6 +238,20 @@ fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeE
         }
         _ => ExchangeError::Failed(reason),
     }
+}
+
+fn broken_off(
+    what: &str,
+    status: StatusCode,
+    endpoint: &Endpoint,
+    error: &reqwest::Error,
+) -> ExchangeError {
+    let how = if error.is_timeout() {
+        format!("did not end within {}", humantime::format_duration(endpoint.timeout))
+    } else {
+        format!("broke off: {}", chain(error))
+    };
+    ExchangeError::Failed(Reason::new(format!("{what} answered {status}, but the answer {how}")))
 }
 
 /// The system's error at the bottom of a chain.

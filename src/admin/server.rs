@@ -6,7 +6,6 @@
 //! loop, and a loop that does not answer is not alive.
 
 use std::convert::Infallible;
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::path::Path;
@@ -27,6 +26,7 @@ use super::metrics;
 use crate::config::{Listen, ReloadEndpoint};
 use crate::core::event::Reason;
 use crate::core::status::Status;
+use crate::files::{self, LARGEST};
 
 /// How many connections are served at a time; more wait in the kernel's backlog.
 pub const MOST_CONNECTIONS: usize = 32;
@@ -213,7 +213,7 @@ fn may_reload<B>(
 /// Compares without telling by the time it takes how much was right. The file is read each time:
 /// it rotates.
 fn is_token(given: &[u8], file: &Path) -> bool {
-    let Ok(wanted) = fs::read(file) else { return false };
+    let Ok(wanted) = files::read(file, LARGEST) else { return false };
     let wanted = wanted.trim_ascii_end();
     let differences = given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b));
     !wanted.is_empty() && given.len() == wanted.len() && differences == 0

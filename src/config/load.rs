@@ -1,16 +1,13 @@
 //! Reads the configuration file, and looks for the system's CA bundle. Changes nothing.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::problem::literal;
 use super::{Config, Problem, Problems, parse};
 use crate::cli::Run;
 use crate::exit::{Exit, chain, sentence};
-
-/// A configuration is a page or two; a larger file is another file.
-const LARGEST: u64 = 1024 * 1024;
+use crate::files::{self, FileError, LARGEST};
 
 /// Where distributions keep the CA certificates they trust, as one PEM file.
 const BUNDLES: [&str; 5] = [
@@ -119,22 +116,16 @@ pub fn load(arguments: &Run) -> Result<(Config, Vec<Problem>), LoadError> {
 }
 
 fn read(path: &Path) -> Result<String, LoadError> {
-    let failed = |source| LoadError::Read { path: path.to_owned(), source };
-    // Before opening: opening a named pipe would wait for its writer.
-    let kind = path.metadata().map_err(failed)?.file_type();
-    if !kind.is_file() {
-        let kind = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
-        return Err(LoadError::NotAFile { path: path.to_owned(), kind });
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(LoadError::TooLarge { path: path.to_owned() });
-    }
+    let path = path.to_owned();
+    let bytes = match files::read(&path, LARGEST) {
+        Ok(bytes) => bytes,
+        Err(FileError::System(source)) => return Err(LoadError::Read { path, source }),
+        Err(FileError::NotAFile(kind)) => return Err(LoadError::NotAFile { path, kind }),
+        Err(FileError::TooLarge(_)) => return Err(LoadError::TooLarge { path }),
+    };
     String::from_utf8(bytes).map_err(|error| {
         let good = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = good.filter(|&&byte| byte == b'\n').count() + 1;
-        LoadError::NotText { path: path.to_owned(), line }
+        LoadError::NotText { path, line }
     })
 }

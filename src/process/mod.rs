@@ -30,8 +30,6 @@ pub struct Chosen {
     pub identity: Identity,
     /// For people: `41 (nginx)`, control characters escaped.
     pub name: String,
-    /// Its effective user id.
-    pub uid: u32,
     /// When it started; up to one clock tick (10 ms) early.
     pub started: UnixTime,
 }
@@ -55,7 +53,6 @@ pub fn find(target: &Target, volumes: &[PathBuf]) -> Result<Vec<Chosen>, Refusal
     let describe = |process: &Process| Chosen {
         identity: process.identity,
         name: process.for_people(),
-        uid: process.uid,
         started: clock.started(process.identity),
     };
     Ok(chosen.into_iter().map(describe).collect())

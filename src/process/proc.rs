@@ -9,9 +9,10 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
-use super::select::{Mounts, Process, Refusal, Seen};
+use super::select::{COMM_LENGTH, Mounts, Process, Refusal, Seen};
 use crate::config::{Target, TargetBy};
 use crate::core::event::{Reason, UnixTime};
+use crate::files::{self, FileError, LARGEST};
 use crate::volume::mount::{self, Mount};
 
 /// What a file of `/proc` holds. They say that they are empty, so that reading one by the usual
@@ -151,7 +152,7 @@ pub(super) fn read(
         if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
             continue;
         }
-        seen.processes.extend(process(pid, stat, target, &own_mounts));
+        seen.processes.push(process(pid, stat, target, &own_mounts, detail));
     }
     Ok(seen)
 }
@@ -163,23 +164,34 @@ fn all_pids() -> Result<Vec<i32>, Refusal> {
     Ok(entries.filter_map(pid).collect())
 }
 
-/// `None` if it ended meanwhile.
-fn process(pid: i32, stat: ProcessStat, target: &Target, volumes: &[Mount]) -> Option<Process> {
-    Some(Process {
+fn process(
+    pid: i32,
+    stat: ProcessStat,
+    target: &Target,
+    volumes: &[Mount],
+    detail: Detail,
+) -> Process {
+    let all = detail == Detail::All;
+    // A name that may be longer than `comm` holds.
+    let is_cut = stat.comm.len() >= COMM_LENGTH;
+    let (by_arguments, by_exe) = match &target.by {
+        TargetBy::Cmdline(_) => (true, false),
+        TargetBy::Exe(_) => (false, true),
+        TargetBy::Process(_) => (is_cut, is_cut),
+        TargetBy::Mount | TargetBy::Pidfile(_) => (false, false),
+    };
+    // `/pause` is told from others of its name by its arguments.
+    let by_arguments = by_arguments || stat.comm == "pause";
+    Process {
         identity: Identity { pid, start_ticks: stat.start_ticks },
         parent: stat.parent,
-        comm: stat.comm,
-        arguments: arguments(pid),
-        exe: match target.by {
-            TargetBy::Exe(_) | TargetBy::Process(_) => {
-                fs::read_link(format!("/proc/{pid}/exe")).ok()
-            }
-            _ => None,
-        },
-        uid: uid(pid)?,
+        arguments: if all || by_arguments { arguments(pid) } else { Vec::new() },
+        exe: by_exe.then(|| fs::read_link(format!("/proc/{pid}/exe")).ok()).flatten(),
+        uid: if all || target.uid.is_some() { uid(pid) } else { None },
         container: container(pid),
         mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes) },
-    })
+        comm: stat.comm,
+    }
 }
 
 fn arguments(pid: i32) -> Vec<String> {
@@ -193,7 +205,7 @@ fn arguments(pid: i32) -> Vec<String> {
 
 /// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` is not it, for a
 /// process that may not be dumped, such as an nginx worker.
-fn uid(pid: i32) -> Option<u32> {
+pub(super) fn uid(pid: i32) -> Option<u32> {
     let status = status(pid)?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -263,13 +275,16 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Mounts {
 /// The pid in a file, as podnudge sees the file; white space around it is nothing.
 pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
     let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Refusal::NotFound(
+    let bytes = files::read(path, LARGEST).map_err(|error| match error {
+        FileError::System(error) if error.kind() == io::ErrorKind::NotFound => Refusal::NotFound(
             Reason::new(format!("there is no pidfile `{shown}`"))
                 .hint("mount the directory of the file into both containers, or use process"),
         ),
-        _ => Refusal::Wrong(Reason::new(format!("cannot read the pidfile `{shown}`: {error}"))),
+        error => {
+            Refusal::Wrong(Reason::new(format!("cannot read the pidfile `{shown}`: {error}")))
+        }
     })?;
+    let text = String::from_utf8_lossy(&bytes);
     match text.trim().parse() {
         Ok(pid) if pid > 0 => Ok(pid),
         // A file that is being written is empty for a moment.

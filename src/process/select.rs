@@ -9,7 +9,7 @@ use crate::config::{Target, TargetBy};
 use crate::core::event::Reason;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
-const COMM_LENGTH: usize = 15;
+pub(super) const COMM_LENGTH: usize = 15;
 /// How many processes a message lists at most.
 const MOST_LISTED: usize = 8;
 
@@ -26,8 +26,8 @@ pub struct Process {
     pub arguments: Vec<String>,
     /// The executable, where it was asked for and may be seen.
     pub exe: Option<PathBuf>,
-    /// The effective user id.
-    pub uid: u32,
+    /// The effective user id, where it was asked for.
+    pub uid: Option<u32>,
     /// What tells its container from others, from `/proc/PID/cgroup`; empty if nothing does.
     pub container: String,
     /// How it mounts the rule's volumes, where that was asked for.
@@ -123,7 +123,7 @@ pub fn select<'a>(
     if candidates.is_empty() && !foreign(seen) {
         return Err(Refusal::NamespaceNotShared);
     }
-    let of_uid = |process: &&Process| target.uid.is_none_or(|uid| uid == process.uid);
+    let of_uid = |process: &&Process| target.uid.is_none_or(|uid| process.uid == Some(uid));
     let matching: Vec<&Process> = candidates
         .iter()
         .copied()
@@ -270,8 +270,8 @@ fn nobody_mounts(candidates: &[&Process]) -> Refusal {
 /// `41 (nginx, uid 101), 52 (php-fpm, uid 82)`, bounded.
 fn list(processes: &[&Process]) -> String {
     let name = |process: &&Process| {
-        let (pid, uid) = (process.identity.pid, process.uid);
-        format!("{pid} ({}, uid {uid})", process.comm.escape_debug())
+        let uid = process.uid.map_or_else(String::new, |uid| format!(", uid {uid}"));
+        format!("{} ({}{uid})", process.identity.pid, process.comm.escape_debug())
     };
     let mut names: Vec<String> = processes.iter().take(MOST_LISTED).map(name).collect();
     if processes.len() > MOST_LISTED {

@@ -64,6 +64,10 @@ pub fn send(chosen: &Chosen, action: SignalAction) -> Result<(), SendError> {
     handle.send(chosen, action.signal)
 }
 
+fn gone(chosen: &Chosen) -> SendError {
+    SendError::Gone(Reason::new(format!("process {} ended", chosen.name)))
+}
+
 /// How the process is addressed.
 enum Handle {
     Pidfd(OwnedFd),
@@ -75,10 +79,9 @@ enum Handle {
 impl Handle {
     fn open(chosen: &Chosen) -> Result<Self, SendError> {
         let pid = Pid::from_raw(chosen.identity.pid);
-        let gone = || SendError::Gone(Reason::new(format!("process {} ended", chosen.name)));
-        match pidfd_open(pid.ok_or_else(gone)?, PidfdFlags::empty()) {
+        match pidfd_open(pid.ok_or_else(|| gone(chosen))?, PidfdFlags::empty()) {
             Ok(fd) => Ok(Self::Pidfd(fd)),
-            Err(Errno::SRCH) => Err(gone()),
+            Err(Errno::SRCH) => Err(gone(chosen)),
             Err(Errno::NOSYS | Errno::PERM) => Ok(Self::Number(chosen.identity)),
             Err(error) => Err(SendError::Failed(Reason::new(format!(
                 "cannot open process {}: {error}",
@@ -101,10 +104,11 @@ impl Handle {
         };
         match sent {
             Ok(()) => Ok(()),
-            Err(Errno::SRCH) => {
-                Err(SendError::Gone(Reason::new(format!("process {} ended", chosen.name))))
-            }
-            Err(Errno::PERM) => Err(SendError::Refused(not_permitted(chosen))),
+            Err(Errno::SRCH) => Err(gone(chosen)),
+            Err(Errno::PERM) => Err(proc::uid(chosen.identity.pid).map_or_else(
+                || gone(chosen),
+                |uid| SendError::Refused(not_permitted(chosen, uid)),
+            )),
             Err(error) => Err(SendError::Failed(Reason::new(format!(
                 "cannot send {signal} to process {}: {error}",
                 chosen.name
@@ -117,8 +121,7 @@ impl Handle {
 /// would die, and if it ignores the signal nothing would happen.
 fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
-    let status = proc::status(chosen.identity.pid)
-        .ok_or_else(|| SendError::Gone(Reason::new(format!("process {name} ended"))))?;
+    let status = proc::status(chosen.identity.pid).ok_or_else(|| gone(chosen))?;
     let has =
         |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
     let what = if has("SigCgt:") {
@@ -143,9 +146,8 @@ fn mask(status: &str, field: &str) -> Option<u64> {
 }
 
 /// EPERM, in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).
-fn not_permitted(chosen: &Chosen) -> Reason {
+fn not_permitted(chosen: &Chosen, target: u32) -> Reason {
     let own = rustix::process::geteuid().as_raw();
-    let target = chosen.uid;
     let reason = Reason::new(format!(
         "cannot signal process {}: podnudge runs as uid {own} and the target as uid {target}",
         chosen.name

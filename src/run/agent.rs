@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -12,7 +13,8 @@ use tracing::{info, warn};
 use super::clock::Clock;
 use crate::admin::server::{self, Ask};
 use crate::config::{Config, Rule};
-use crate::core::event::{Act, Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
+use crate::core::event::{Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
+use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
 use crate::deliver::{self, InFlight};
@@ -46,6 +48,8 @@ pub(super) struct Agent {
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
     kubelet_volumes: BTreeSet<VolumeId>,
     in_flight: BTreeMap<RuleId, InFlight>,
+    /// What people are to be told when everything else is done.
+    untold: Vec<(RuleId, Fact)>,
     tasks: JoinSet<Done>,
     connections: JoinSet<()>,
 }
@@ -76,6 +80,7 @@ impl Agent {
             state,
             kubelet_volumes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            untold: Vec::new(),
             tasks: JoinSet::new(),
             connections: JoinSet::new(),
         }
@@ -87,9 +92,7 @@ impl Agent {
         let (asking, mut asks) = mpsc::channel(server::MOST_CONNECTIONS);
         let mut end_at: Option<Moment> = None;
         loop {
-            while let Some(command) = self.core.next_command() {
-                self.obey(command);
-            }
+            self.obey_all();
             if self.core.is_stopped() && self.tasks.is_empty() {
                 return;
             }
@@ -143,6 +146,19 @@ impl Agent {
         self.core.handle(self.clock.now(), event);
     }
 
+    /// Does all that the core asks for. What it tells people comes last: to write a line takes
+    /// longer than to send a signal.
+    fn obey_all(&mut self) {
+        while let Some(command) = self.core.next_command() {
+            self.obey(command);
+        }
+        for (rule, fact) in std::mem::take(&mut self.untold) {
+            if let Some(config) = self.rule(rule) {
+                report::fact(&config.name, &fact, |volume| self.path_for_people(volume));
+            }
+        }
+    }
+
     /// Does what the core asks for, or has it done.
     fn obey(&mut self, command: Command) {
         match command {
@@ -164,15 +180,19 @@ impl Agent {
             Command::Audit(volumes) => self.audit(volumes),
             Command::Inspect(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                self.tasks.spawn(async move {
-                    Done::Told(Event::Inspected(rule, deliver::inspect(&config)))
+                self.done(Done::Told(Event::Inspected(rule, deliver::inspect(&config))));
+            }
+            Command::Act(act) => {
+                let Some(config) = self.rule(act.rule) else { return };
+                self.begin(async move {
+                    let (acted, in_flight) = deliver::act(&config, act).await;
+                    Done::Acted(act.rule, acted, in_flight)
                 });
             }
-            Command::Act(act) => self.act(act),
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
                 let in_flight = self.in_flight.get(&rule).cloned().unwrap_or_default();
-                self.tasks.spawn(async move {
+                self.begin(async move {
                     Done::Told(Event::Verified(rule, deliver::verify(&config, &in_flight).await))
                 });
             }
@@ -193,20 +213,18 @@ impl Agent {
                     Done::Nothing
                 });
             }
-            Command::Report(rule, fact) => {
-                if let Some(config) = self.rule(rule) {
-                    report::fact(&config.name, &fact, |volume| self.path_for_people(volume));
-                }
-            }
+            Command::Report(rule, fact) => self.untold.push((rule, fact)),
         }
     }
 
-    fn act(&mut self, act: Act) {
-        let Some(config) = self.rule(act.rule) else { return };
-        self.tasks.spawn(async move {
-            let (acted, in_flight) = deliver::act(&config, act).await;
-            Done::Acted(act.rule, acted, in_flight)
-        });
+    /// Begins a task right here; what has to wait for somebody goes on beside the loop. A signal
+    /// waits for nobody, and is sent without a detour.
+    fn begin(&mut self, task: impl Future<Output = Done> + Send + 'static) {
+        let mut task = Box::pin(task);
+        match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => self.done(done),
+            Poll::Pending => drop(self.tasks.spawn(task)),
+        }
     }
 
     /// Compares the volumes with what was read last, and tries inotify again where it failed.

@@ -1,0 +1,73 @@
+//! Reading the small files that settings name: the configuration, credentials, certificates,
+//! bodies, pidfiles. Changes nothing.
+//!
+//! Whatever lies at such a path, the reading ends: opening a named pipe would wait for its writer
+//! and reading a device may never end, so both are refused, and a file has a largest size.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// The largest file that holds a secret, a certificate bundle or a configuration, in bytes: what
+/// a ConfigMap or a Secret may hold in all.
+pub(crate) const LARGEST: u64 = 1024 * 1024;
+
+/// Why a file was not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// What the system says.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// There is something else at the path.
+    #[error("it is {0}, not a file")]
+    NotAFile(&'static str),
+    /// It is larger than this many bytes.
+    #[error("it is larger than {} KiB", .0 / 1024)]
+    TooLarge(u64),
+}
+
+/// Reads a file of at most `largest` bytes.
+///
+/// # Errors
+/// If there is no such file, or it is something else, or larger.
+pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
+    // Before opening: that alone has effects on some devices.
+    let kind = path.metadata()?.file_type();
+    if !kind.is_file() {
+        let kind = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
+        return Err(FileError::NotAFile(kind));
+    }
+    // Should it have become a pipe since then, this does not wait for the pipe's writer.
+    let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(largest + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > largest {
+        return Err(FileError::TooLarge(largest));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipes_devices_directories_and_large_files_are_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe can be made");
+        let refusal = |path: &Path| read(path, 8).expect_err("it is no small file").to_string();
+        assert_eq!(refusal(&pipe), "it is a device, pipe or socket, not a file");
+        assert_eq!(refusal(Path::new("/dev/zero")), "it is a device, pipe or socket, not a file");
+        assert_eq!(refusal(folder.path()), "it is a directory, not a file");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "12345678").expect("it can be written");
+        assert_eq!(read(&file, 8).expect("it is small enough"), b"12345678");
+        std::fs::write(&file, "123456789").expect("it can be written");
+        assert_eq!(refusal(&file), "it is larger than 0 KiB");
+    }
+}
