@@ -11,7 +11,7 @@ use crate::action::http;
 use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
 use crate::core::event::{Act, Acted, Alive, Proof, Reason, UnixTime, Verified};
 use crate::process::signal::{self, SendError};
-use crate::process::{self, Chosen, Identity, Refusal};
+use crate::process::{self, Chosen, Identity, Own, Refusal};
 use crate::verify;
 
 /// File times come from a coarse clock and start times are counted in ticks: each may be up to
@@ -28,28 +28,28 @@ pub(crate) struct InFlight {
 }
 
 /// When the rule's target started, at the earliest (in doubt a change is newer); of several, the
-/// first. `None` if it cannot be
-/// told, be it that there is none, or several, or that the process namespace is not shared.
-pub(crate) fn inspect(rule: &Rule) -> Option<UnixTime> {
-    let chosen = process::find(&rule.target, &rule.watch).ok()?;
+/// first. `None` if it cannot be told, be it that there is none, or several, or that the process
+/// namespace is not shared.
+pub(crate) fn inspect(own: &Own, rule: &Rule) -> Option<UnixTime> {
+    let chosen = process::find(own, &rule.target, &rule.watch).ok()?;
     let started = chosen.iter().map(|target| target.started).min()?;
     Some(UnixTime(started.0.saturating_sub(CLOCK_MARGIN)))
 }
 
 /// Does the rule's action once.
-pub(crate) async fn act(rule: &Rule, act: Act) -> (Acted, InFlight) {
-    match try_to_act(rule, act).await {
+pub(crate) async fn act(own: &Own, rule: &Rule, act: Act) -> (Acted, InFlight) {
+    match try_to_act(own, rule, act).await {
         Ok(done) => done,
         Err(acted) => (acted, InFlight::default()),
     }
 }
 
 /// `Err` is an outcome that needs no verification.
-async fn try_to_act(rule: &Rule, act: Act) -> Result<(Acted, InFlight), Acted> {
+async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight), Acted> {
     let targets = match (&rule.action, &rule.target.by) {
         // A request needs no process; one that is named is waited for and watched.
         (Action::Http(_), TargetBy::Mount) => Vec::new(),
-        _ => process::find(&rule.target, &rule.watch).map_err(|error| refusal(&error))?,
+        _ => process::find(own, &rule.target, &rule.watch).map_err(|error| refusal(&error))?,
     };
     if !act.forced && is_fresh(&targets, act.committed) {
         return Err(Acted::Fresh(names(&targets)));

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use crate::config::{Target, TargetBy};
 use crate::core::event::{Reason, UnixTime};
 use proc::Detail;
-pub use select::{Process, Refusal};
+pub use proc::own;
+pub use select::{Own, Process, Refusal};
 
 /// A process that can never be mistaken for another one: a pid is used again, a pid with its
 /// start time is not.
@@ -38,15 +39,15 @@ pub struct Chosen {
 ///
 /// # Errors
 /// If there is none, or none that may be chosen, with the reason.
-pub fn find(target: &Target, volumes: &[PathBuf]) -> Result<Vec<Chosen>, Refusal> {
+pub fn find(own: &Own, target: &Target, volumes: &[PathBuf]) -> Result<Vec<Chosen>, Refusal> {
     let wanted = match &target.by {
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
         _ => None,
     };
-    let mut seen = proc::read(target, volumes, wanted, Detail::Likely)?;
+    let mut seen = proc::read(own, target, volumes, wanted, Detail::Likely)?;
     if select::select(target, wanted, &seen).is_err() {
         // What is wrong is told with all that is there.
-        seen = proc::read(target, volumes, wanted, Detail::All)?;
+        seen = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &seen)?;
     let clock = proc::Clock::read();

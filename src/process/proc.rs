@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
-use super::select::{COMM_LENGTH, Mounts, Process, Refusal, Seen};
+use super::select::{COMM_LENGTH, Mounts, Own, Process, Refusal, Seen};
 use crate::config::{Target, TargetBy};
 use crate::core::event::{Reason, UnixTime};
 use crate::files::{self, FileError, LARGEST};
@@ -119,15 +119,22 @@ pub(super) enum Detail {
     All,
 }
 
+/// Where podnudge itself is. None of it changes while it runs: a look at start is enough.
+#[must_use]
+pub fn own() -> Own {
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    let container = container(pid);
+    Own { pid, pid_1_is_foreign: self::container(1) != container, container }
+}
+
 /// The processes, less kernel threads and dead ones, with what `target` needs of each.
 pub(super) fn read(
+    own: &Own,
     target: &Target,
     volumes: &[PathBuf],
     pidfile: Option<i32>,
     detail: Detail,
 ) -> Result<Seen, Refusal> {
-    let own_pid = rustix::process::getpid().as_raw_nonzero().get();
-    let own_container = container(own_pid);
     let own_mounts = match &target.by {
         TargetBy::Mount => own_mounts(volumes)?,
         _ => Vec::new(),
@@ -136,12 +143,7 @@ pub(super) fn read(
         (Some(pid), Detail::Likely) => vec![pid],
         _ => all_pids()?,
     };
-    let mut seen = Seen {
-        own_pid,
-        pid_1_is_foreign: container(1) != own_container,
-        own_container,
-        ..Seen::default()
-    };
+    let mut seen = Seen { own: own.clone(), ..Seen::default() };
     for pid in pids {
         let Some(stat) = stat(pid) else { continue };
         seen.parents.insert(pid, stat.parent);
@@ -280,9 +282,7 @@ pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
             Reason::new(format!("there is no pidfile `{shown}`"))
                 .hint("mount the directory of the file into both containers, or use process"),
         ),
-        error => {
-            Refusal::Wrong(Reason::new(format!("cannot read the pidfile `{shown}`: {error}")))
-        }
+        error => Refusal::Wrong(Reason::new(format!("cannot read the pidfile `{shown}`: {error}"))),
     })?;
     let text = String::from_utf8_lossy(&bytes);
     match text.trim().parse() {

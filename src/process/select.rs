@@ -53,13 +53,20 @@ pub struct Seen {
     pub processes: Vec<Process>,
     /// The parent of each process, looked at or not.
     pub parents: BTreeMap<i32, i32>,
+    /// Where podnudge itself is.
+    pub own: Own,
+}
+
+/// Where podnudge itself is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Own {
+    /// Its pid.
+    pub pid: i32,
+    /// Its container.
+    pub container: String,
     /// Whether pid 1 is in another container than podnudge: then that is `/pause`, and the
     /// namespace is shared.
     pub pid_1_is_foreign: bool,
-    /// podnudge itself.
-    pub own_pid: i32,
-    /// podnudge's container.
-    pub own_container: String,
 }
 
 /// Why no process was chosen.
@@ -151,18 +158,18 @@ fn candidates(seen: &Seen) -> Vec<&Process> {
     let allowed = |process: &&Process| {
         let pid = process.identity.pid;
         pid != 1
-            && pid != seen.own_pid
+            && pid != seen.own.pid
             && !is_pause(process)
-            && (only_container || process.container != seen.own_container)
-            && !descends_from(process, seen.own_pid, seen)
+            && (only_container || process.container != seen.own.container)
+            && !descends_from(process, seen.own.pid, seen)
     };
     seen.processes.iter().filter(allowed).collect()
 }
 
 /// Whether there is any process of another container, `/pause` included.
 fn foreign(seen: &Seen) -> bool {
-    seen.pid_1_is_foreign
-        || seen.processes.iter().any(|process| process.container != seen.own_container)
+    seen.own.pid_1_is_foreign
+        || seen.processes.iter().any(|process| process.container != seen.own.container)
 }
 
 fn is_pause(process: &Process) -> bool {

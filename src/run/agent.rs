@@ -19,6 +19,7 @@ use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
 use crate::deliver::{self, InFlight};
 use crate::os_signals::{OsSignal, OsSignals};
+use crate::process::{self, Own};
 use crate::report;
 use crate::state::StateDir;
 use crate::volume::mount;
@@ -43,6 +44,7 @@ pub(super) struct Agent {
     clock: Clock,
     core: Core,
     watching: Watching,
+    own: Arc<Own>,
     state: Option<StateDir>,
     /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
@@ -74,6 +76,7 @@ impl Agent {
             rules: config.rules.iter().cloned().map(Arc::new).collect(),
             core: Core::new(policies, &remembered, replica, rounds, clock.now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
+            own: Arc::new(process::own()),
             config,
             volumes,
             clock,
@@ -180,12 +183,13 @@ impl Agent {
             Command::Audit(volumes) => self.audit(volumes),
             Command::Inspect(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                self.done(Done::Told(Event::Inspected(rule, deliver::inspect(&config))));
+                self.done(Done::Told(Event::Inspected(rule, deliver::inspect(&self.own, &config))));
             }
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
+                let own = Arc::clone(&self.own);
                 self.begin(async move {
-                    let (acted, in_flight) = deliver::act(&config, act).await;
+                    let (acted, in_flight) = deliver::act(&own, &config, act).await;
                     Done::Acted(act.rule, acted, in_flight)
                 });
             }

@@ -18,7 +18,7 @@ use super::snapshot::{Digest, Key};
 pub(super) const DEEPEST: usize = 32;
 /// How many keys a volume may have.
 pub(super) const MOST_KEYS: usize = 20_000;
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 16 * 1024;
 
 /// A directory on the way down.
 pub(super) struct Level<'a> {
