@@ -64,6 +64,9 @@ const TIMES: [RuleTime; 3] = [
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let Self(status) = self;
+        let (help, kind) = ("When podnudge started", Kind::Gauge.metric_type());
+        let started = encoder.encode_descriptor("start_time", help, Some(&Unit::Seconds), kind)?;
+        ConstGauge::new(seconds(status.started)).encode(started)?;
         let mut family =
             |name: &str, help: &str, unit: Option<&Unit>, kind: Kind, series: &[Series]| {
                 let mut family = encoder.encode_descriptor(name, help, unit, kind.metric_type())?;
@@ -83,8 +86,6 @@ impl Collector for Snapshot {
 
         let version = vec![("version", status.version.to_owned())];
         family("build_info", "The version", None, Kind::Gauge, &[gauge(version, 1.0)])?;
-        let started = [gauge(Vec::new(), seconds(status.started))];
-        family("start_time", "When podnudge started", Some(&Unit::Seconds), Kind::Gauge, &started)?;
 
         let in_sync = rules.iter().map(|r| gauge(rule(r), f64::from(u8::from(r.in_sync))));
         let help = "Whether the application is known to run what is on disk";
