@@ -5,18 +5,12 @@
 //! Reading `/proc` happens right here, on the loop's thread: a pod has few processes, and a hop
 //! to another thread would cost more than the reading.
 
-use std::time::Duration;
-
 use crate::action::http;
 use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
-use crate::core::event::{Act, Acted, Alive, Proof, Reason, UnixTime, Verified};
+use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Own, Refusal};
 use crate::verify;
-
-/// File times come from a coarse clock and start times are counted in ticks: each may be up to
-/// 10 ms early. Only what is further apart than both together is certain.
-const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
@@ -27,13 +21,21 @@ pub(crate) struct InFlight {
     before: Option<f64>,
 }
 
-/// When the rule's target started, at the earliest (in doubt a change is newer); of several, the
-/// first. `None` if it cannot be told, be it that there is none, or several, or that the process
-/// namespace is not shared.
-pub(crate) fn inspect(own: &Own, rule: &Rule) -> Option<UnixTime> {
-    let chosen = process::find(own, &rule.target, &rule.watch).ok()?;
-    let started = chosen.iter().map(|target| target.started).min()?;
-    Some(UnixTime(started.0.saturating_sub(CLOCK_MARGIN)))
+/// Since when the rule's target runs.
+pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
+    let needs_process =
+        !matches!((&rule.action, &rule.target.by), (Action::Http(_), TargetBy::Mount));
+    match process::find(own, &rule.target, &rule.watch) {
+        Ok(chosen) => {
+            let starts = || chosen.iter().map(|target| target.identity.started());
+            match (starts().min(), starts().max()) {
+                (Some(first), Some(last)) => Inspection::Running { first, last },
+                _ => Inspection::Unknown,
+            }
+        }
+        Err(refusal) if refusal.absent() && needs_process => Inspection::Absent,
+        Err(_) => Inspection::Unknown,
+    }
 }
 
 /// Does the rule's action once.
@@ -51,7 +53,7 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
         (Action::Http(_), TargetBy::Mount) => Vec::new(),
         _ => process::find(own, &rule.target, &rule.watch).map_err(|error| refusal(&error))?,
     };
-    if !act.forced && is_fresh(&targets, act.committed) {
+    if act.fresh_after.is_some_and(|moment| is_fresh(&targets, moment)) {
         return Err(Acted::Fresh(names(&targets)));
     }
     let before = match &rule.verify.proof {
@@ -66,9 +68,8 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
     Ok((acted, InFlight { processes, before }))
 }
 
-fn is_fresh(targets: &[Chosen], committed: UnixTime) -> bool {
-    let after_commit = |target: &Chosen| target.started.since(committed) > CLOCK_MARGIN;
-    !targets.is_empty() && targets.iter().all(after_commit)
+fn is_fresh(targets: &[Chosen], moment: Moment) -> bool {
+    !targets.is_empty() && targets.iter().all(|target| target.identity.started() > moment)
 }
 
 fn send_signal(action: SignalAction, targets: &[Chosen]) -> Result<Acted, Acted> {

@@ -1,5 +1,5 @@
-//! What survives a restart of podnudge: the digest that each rule applied last, one small file a
-//! rule in the state directory.
+//! What survives a restart of podnudge: the digest that the application of each rule is known to
+//! run, one small file a rule in the state directory.
 //!
 //! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so that a kill at
 //! any moment leaves the old or the new one, whole.
@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::event::{Reason, RuleId};
-use crate::volume::snapshot::Digest;
+use crate::core::event::{Memory, Reason, RuleId, UnixTime};
+use crate::files::{self, FileError, LARGEST};
 
 /// The state directory.
 #[derive(Debug, Clone)]
@@ -37,7 +38,10 @@ impl StateDirError {
 
 #[derive(Serialize, Deserialize)]
 struct Record {
-    digest: String,
+    /// `None` while it is open what the application runs.
+    digest: Option<String>,
+    /// Seconds since the Unix epoch.
+    at: f64,
 }
 
 impl StateDir {
@@ -48,30 +52,33 @@ impl StateDir {
     pub fn open(path: &Path) -> Result<Self, StateDirError> {
         let failed = |source| StateDirError { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(failed)?;
-        let probe = path.join(".writable");
+        // Two podnudges may share the directory.
+        let probe = path.join(format!(".writable.{}", std::process::id()));
         File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(failed)?;
         Ok(Self(path.to_owned()))
     }
 
-    /// The digests that are remembered, and what was wrong with files that do not tell. A rule
+    /// What is remembered, and what was wrong with files that do not tell. A rule
     /// without a file is new, and no problem.
     #[must_use]
     pub fn load<'a>(
         &self,
         rules: impl Iterator<Item = &'a str>,
-    ) -> (BTreeMap<RuleId, Digest>, Vec<Reason>) {
+    ) -> (BTreeMap<RuleId, Memory>, Vec<Reason>) {
         let (mut remembered, mut problems) = (BTreeMap::new(), Vec::new());
         for (n, rule) in rules.enumerate() {
             let file = self.file(rule);
-            let problem = match fs::read_to_string(&file) {
+            let problem = match files::read(&file, LARGEST) {
                 Ok(text) => match parse(&text) {
-                    Some(digest) => {
-                        remembered.insert(RuleId(n), digest);
+                    Some(memory) => {
+                        remembered.insert(RuleId(n), memory);
                         continue;
                     }
                     None => "it holds no digest".to_owned(),
                 },
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    continue;
+                }
                 Err(error) => error.to_string(),
             };
             problems.push(
@@ -82,15 +89,16 @@ impl StateDir {
         (remembered, problems)
     }
 
-    /// Remembers that `rule` applied `digest`.
+    /// Remembers what the application of `rule` runs.
     ///
     /// # Errors
     /// If the file cannot be written; the old one is then still there.
-    pub fn save(&self, rule: &str, digest: &Digest) -> Result<(), Reason> {
+    pub fn save(&self, rule: &str, memory: &Memory) -> Result<(), Reason> {
         let file = self.file(rule);
         let new = file.with_extension("json.new");
         let write = || {
-            let record = serde_json::to_vec(&Record { digest: digest.to_string() })?;
+            let digest = memory.running.map(|digest| digest.to_string());
+            let record = serde_json::to_vec(&Record { digest, at: memory.at.0.as_secs_f64() })?;
             let mut output = File::create(&new)?;
             output.write_all(&record)?;
             output.sync_data()?;
@@ -107,8 +115,11 @@ impl StateDir {
     }
 }
 
-fn parse(text: &str) -> Option<Digest> {
-    serde_json::from_str::<Record>(text).ok()?.digest.parse().ok()
+fn parse(text: &[u8]) -> Option<Memory> {
+    let record = serde_json::from_slice::<Record>(text).ok()?;
+    let running = record.digest.map(|digest| digest.parse()).transpose().ok()?;
+    let at = UnixTime(Duration::try_from_secs_f64(record.at).ok()?);
+    Some(Memory { running, at })
 }
 
 #[cfg(test)]
@@ -119,11 +130,14 @@ mod tests {
     fn what_was_saved_is_loaded_and_garbage_is_said() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let state = StateDir::open(&folder.path().join("state")).expect("it can be made");
-        let digest = Digest([7; 32]);
-        state.save("web", &digest).expect("it can be written");
+        let digest = crate::volume::snapshot::Digest([7; 32]);
+        let at = UnixTime(Duration::from_millis(1_700_000_000_250));
+        let (known, open) = (Memory { running: Some(digest), at }, Memory { running: None, at });
+        state.save("web", &known).expect("it can be written");
+        state.save("open", &open).expect("it can be written");
         fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");
-        let (remembered, problems) = state.load(["api", "web", "new"].into_iter());
-        assert_eq!(remembered, BTreeMap::from([(RuleId(1), digest)]));
+        let (remembered, problems) = state.load(["api", "web", "new", "open"].into_iter());
+        assert_eq!(remembered, BTreeMap::from([(RuleId(1), known), (RuleId(3), open)]));
         assert_eq!(problems.len(), 1);
         assert!(problems[0].message.contains("api.json"));
     }

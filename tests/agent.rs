@@ -123,6 +123,30 @@ fn what_is_no_change_of_content_causes_no_reload() {
 }
 
 #[test]
+fn what_is_put_in_place_is_applied_however_old_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (release, content) in [("old", "1"), ("new", "2")] {
+        fs::create_dir(at(release)).unwrap();
+        fs::write(at(release).join("a.conf"), content).unwrap();
+    }
+    std::os::unix::fs::symlink("new", at("current")).unwrap();
+    // It starts after all of them were written.
+    let application = Application::start(&at("current"), "a.conf");
+    let agent = nudge(folder.path(), &at("current"), &application, &[]);
+    let turn = |release: &str| {
+        std::os::unix::fs::symlink(release, at("tmp")).unwrap();
+        fs::rename(at("tmp"), at("current")).unwrap();
+    };
+    turn("old");
+    agent.wait_for("applied", 1);
+    turn("new");
+    agent.wait_for("applied", 2);
+    assert_eq!(application.reloads(), ["1", "2"]);
+    assert_eq!((agent.count("fresh"), agent.count("missed-by-watch")), (0, 0));
+}
+
+#[test]
 fn an_optional_volume_goes_from_empty_to_filled_to_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));

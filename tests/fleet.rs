@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::world::{self, World};
 use podnudge::config::{Jitter, JitterBy};
-use podnudge::core::event::{Event, Moment, VolumeId};
+use podnudge::core::event::{Event, VolumeId};
 use podnudge::core::jitter::Replica;
 
 const REPLICAS: u32 = 500;
@@ -69,7 +69,7 @@ fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
 /// The time of the one action that an edit at `at` causes.
 fn one_edit(mut world: World, at: Duration) -> Duration {
     world::watched_by_inotify(&mut world);
-    world.run_until(Moment(at));
+    world.run_until(at);
     world.put(0, Some(BTreeMap::from([("a".to_owned(), "2".to_owned())])));
     world.tell(Event::Touched(VolumeId(0)));
     world.run_for(Duration::from_mins(5));
@@ -78,7 +78,7 @@ fn one_edit(mut world: World, at: Duration) -> Duration {
     assert!(status.rules[0].in_sync);
     let acts: Vec<_> = world.acts().collect();
     assert_eq!(acts.len(), 1, "one edit is one action");
-    acts[0].0.0
+    acts[0].0
 }
 
 /// The largest number of actions within any `span`.

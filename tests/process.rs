@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use podnudge::config::SignalAction;
-use podnudge::core::event::UnixTime;
 use podnudge::process::signal::{SendError, send};
 use podnudge::process::{Chosen, Identity};
 use tempfile::TempDir;
@@ -136,11 +135,8 @@ fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
         let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
         let pid = target.pid();
         // Chosen in an earlier life of the same pid.
-        let chosen = Chosen {
-            identity: Identity { pid, start_ticks: 1 },
-            name: format!("{pid} (app)"),
-            started: UnixTime::default(),
-        };
+        let chosen =
+            Chosen { identity: Identity { pid, start_ticks: 1 }, name: format!("{pid} (app)") };
         let action = SignalAction { signal: Signal::SIGHUP, allow_unhandled: true };
         assert!(matches!(send(&chosen, action), Err(SendError::Gone(_))));
         target.kill();

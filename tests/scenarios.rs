@@ -20,9 +20,7 @@ use std::time::Duration;
 use crate::support::world::{self, EPOCH, World};
 use podnudge::config::{JitterBy, OnStart};
 use podnudge::core::Policy;
-use podnudge::core::event::{
-    Acted, Alive, Command, Event, Moment, Proof, Reason, UnixTime, VolumeId, Watch,
-};
+use podnudge::core::event::{Acted, Alive, Command, Event, Memory, Proof, Reason, VolumeId, Watch};
 use podnudge::core::jitter::Replica;
 
 #[test]
@@ -74,7 +72,7 @@ impl Stage {
             }
             return;
         }
-        let at = Moment(duration(first, place));
+        let at = duration(first, place);
         let rest = rest.trim();
         let (verb, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let world = self.world.get_or_insert_with(|| start(self.policy.clone()));
@@ -164,6 +162,9 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "readable" => world.disks[volume].unreadable = None,
         "inotify" => world.tell(Event::Watched(VolumeId(volume), Watch::Inotify)),
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
+        "application-restarts" => world.application_restarts(),
+        "audits-hang" => world.audits_hang = true,
+        "audits-answer" => world.audits_hang = false,
         "force" => world.tell(Event::Force(None)),
         "stop" => world.tell(Event::Stop),
         "act-takes" => world.act_takes = duration(rest, place),
@@ -171,7 +172,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "target" => {
             world.application.started = match rest {
                 "unknown" => None,
-                time => Some(UnixTime(EPOCH + duration(time, place))),
+                time => Some(world::moment(duration(time, place))),
             }
         }
         "act" => {
@@ -283,8 +284,8 @@ struct Trace {
 }
 
 impl Trace {
-    fn note(&mut self, at: Moment, what: &str) {
-        writeln!(self.text, "{:>8.3}s  > {what}", at.0.as_secs_f64()).expect("a String takes it");
+    fn note(&mut self, at: Duration, what: &str) {
+        writeln!(self.text, "{:>8.3}s  > {what}", at.as_secs_f64()).expect("a String takes it");
     }
 
     fn add(&mut self, world: &World) {
@@ -292,14 +293,17 @@ impl Trace {
             let line = match command {
                 Command::Report(_, fact) => format!("{fact:?}"),
                 Command::Act(act) => {
-                    let forced = if act.forced { " forced" } else { "" };
+                    let forced = if act.fresh_after.is_none() { " in any case" } else { "" };
                     format!("Act #{} for {}{forced}", act.attempt, act.digest)
                 }
-                Command::Persist(_, digest) => format!("Persist {digest}"),
+                Command::Persist(_, Memory { running, .. }) => match running {
+                    Some(digest) => format!("Persist {digest}"),
+                    None => "Persist that it is open".to_owned(),
+                },
                 command => format!("{command:?}"),
             };
             let line = self.named(line);
-            writeln!(self.text, "{:>8.3}s    {line}", at.0.as_secs_f64()).expect("it fits");
+            writeln!(self.text, "{:>8.3}s    {line}", at.as_secs_f64()).expect("it fits");
         }
         self.seen = world.log.len();
     }

@@ -14,7 +14,7 @@ use podnudge::core::event::VolumeId;
 use podnudge::volume::mount;
 use podnudge::volume::read::{ReadError, Reading, generation, read};
 use podnudge::volume::snapshot::{Digest, Snapshot, digest};
-use podnudge::volume::watch::{Hints, Synced, Watcher};
+use podnudge::volume::watch::{Hints, Pending, Synced, Watcher};
 use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
 
 use crate::support::kubelet::{Kubelet, payload};
@@ -196,17 +196,18 @@ fn a_key_mounted_by_subpath_is_told_from_the_volume() {
     });
 }
 
+/// Takes the hints that come within a moment.
+fn hint(hints: &Hints) -> Option<Pending> {
+    podnudge::run::runtime().unwrap().block_on(async {
+        let limit = std::time::Duration::from_millis(50);
+        tokio::time::timeout(limit, hints.next()).await.ok()
+    })
+}
+
 /// Takes the hints that are there within the test's patience.
 fn wait_for_hint(hints: &Hints, volume: VolumeId) {
-    let runtime = podnudge::run::runtime().unwrap();
     wait_until("a hint comes", || {
-        runtime.block_on(async {
-            let limit = std::time::Duration::from_millis(50);
-            match tokio::time::timeout(limit, hints.next()).await {
-                Ok(pending) => pending.all || pending.volumes.contains(&volume),
-                Err(_) => false,
-            }
-        })
+        hint(hints).is_some_and(|pending| pending.all || pending.volumes.contains(&volume))
     });
 }
 
@@ -231,6 +232,118 @@ fn a_root_that_comes_back_is_watched_again_and_the_rest_is_forgotten() {
         kubelet = Kubelet::new(&path);
         wait_for_hint(&hints, volume);
     }
+}
+
+#[test]
+fn a_folder_that_is_moved_away_and_back_is_watched_to_its_depth() {
+    let folder = tempfile::tempdir().unwrap();
+    let (conf, aside) = (folder.path().join("conf"), folder.path().join("aside"));
+    fs::create_dir_all(conf.join("deep")).unwrap();
+    let volume = VolumeId(0);
+    let hints = Hints::default();
+    let mut watcher = Watcher::start(hints.clone()).unwrap();
+    watcher.sync(volume, &look(folder.path()).directories).unwrap();
+    for _ in 0..2 {
+        fs::rename(&conf, &aside).unwrap();
+        fs::rename(&aside, &conf).unwrap();
+        wait_for_hint(&hints, volume);
+        // Both moves may come as one hint or as two.
+        wait_until("the watches are made anew", || {
+            let synced = watcher.sync(volume, &look(folder.path()).directories);
+            synced == Ok(Synced::Changed)
+        });
+        wait_until("a change in the depth is told", || {
+            drop(watcher.sync(volume, &look(folder.path()).directories));
+            drop(hint(&hints));
+            fs::write(conf.join("deep/a.conf"), "1").unwrap();
+            hint(&hints).is_some()
+        });
+    }
+}
+
+#[test]
+fn two_paths_to_one_directory_both_hear_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (VolumeId(1), VolumeId(2));
+    let path = folder.path().join("volume");
+    let link = folder.path().join("link");
+    let mut kubelet = Kubelet::new(&path);
+    kubelet.write(&payload(&[("a", "1")]));
+    symlink(&path, &link).unwrap();
+    let hints = Hints::default();
+    let mut watcher = Watcher::start(hints.clone()).unwrap();
+    watcher.sync(one, &look(&path).directories).unwrap();
+    watcher.sync(two, &look(&link).directories).unwrap();
+    kubelet.write(&payload(&[("a", "2")]));
+    let mut told = std::collections::BTreeSet::new();
+    wait_until("both are told", || {
+        told.extend(hint(&hints).unwrap_or_default().volumes);
+        told.len() == 2
+    });
+    // One of them goes: the other one goes on.
+    watcher.sync(one, &[]).unwrap();
+    kubelet.write(&payload(&[("a", "3")]));
+    wait_for_hint(&hints, two);
+}
+
+#[test]
+fn a_link_that_is_turned_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = VolumeId(0);
+    let link = folder.path().join("current");
+    for n in 0..4 {
+        fs::create_dir(folder.path().join(format!("release{n}"))).unwrap();
+    }
+    symlink("release0", &link).unwrap();
+    let hints = Hints::default();
+    let mut watcher = Watcher::start(hints.clone()).unwrap();
+    for n in 1..4 {
+        watcher.sync(volume, &look(&link).directories).unwrap();
+        // As git-sync does.
+        symlink(format!("release{n}"), folder.path().join("tmp")).unwrap();
+        fs::rename(folder.path().join("tmp"), &link).unwrap();
+        wait_for_hint(&hints, volume);
+    }
+    // A link to a file: the file's own directory counts.
+    let (file, link) = (folder.path().join("release0/a.conf"), folder.path().join("a.conf"));
+    fs::write(&file, "1").unwrap();
+    symlink(&file, &link).unwrap();
+    watcher.sync(volume, &look(&link).directories).unwrap();
+    while hint(&hints).is_some() {}
+    fs::write(&file, "2").unwrap();
+    wait_for_hint(&hints, volume);
+}
+
+#[test]
+fn keys_behind_a_link_to_a_directory_count_and_circles_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("conf.d/a.conf", "1"), ("b", "1")]));
+    symlink(".", folder.path().join("circle")).unwrap();
+    assert_eq!(keys(folder.path()), ["volume/b", "volume/conf.d/a.conf"]);
+    let before = snapshot(folder.path());
+    assert_eq!(
+        generation(folder.path(), &KeyFilter::default()).unwrap().as_ref(),
+        Some(&before.generation)
+    );
+    kubelet.write(&payload(&[("conf.d/a.conf", "2"), ("b", "1")]));
+    let changes = before.changes(&snapshot(folder.path()));
+    assert_eq!(format!("{:?}", changes.changed), "[\"volume/conf.d/a.conf\"]");
+}
+
+#[test]
+fn a_file_that_is_moved_here_is_as_new_as_the_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    fs::create_dir(&path).unwrap();
+    let old = folder.path().join("a.conf");
+    fs::write(&old, "1").unwrap();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_hours(1);
+    fs::File::options().write(true).open(&old).unwrap().set_modified(long_ago).unwrap();
+    fs::rename(&old, path.join("a.conf")).unwrap();
+    let age = fs::metadata("/proc/self").unwrap().modified().unwrap();
+    let committed = snapshot(&path).committed;
+    assert!(std::time::SystemTime::UNIX_EPOCH + committed.0 >= age, "{committed:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Where the delivery of a rule's content to its application is.
 
-use super::event::{Moment, Reason};
+use super::event::{Moment, Reason, VolumeId};
 use super::look::OnDisk;
+use super::seen::Doubt;
 use super::status::State;
 use crate::volume::snapshot::Digest;
 
@@ -9,8 +10,8 @@ use crate::volume::snapshot::Digest;
 pub(super) enum Phase {
     /// Before the first complete look.
     Starting,
-    /// The first look is complete; whether the target is older than the commit is being asked.
-    Inspecting,
+    /// What is on disk is known; since when the target runs is being asked.
+    Inspecting(Question),
     Idle,
     /// New content waits for its turn; what is on disk at that time is taken.
     Waiting {
@@ -44,6 +45,21 @@ pub(super) enum Phase {
     Stopped,
 }
 
+/// Why it is asked since when the target runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// The first look is complete: has the target read what is on disk?
+    FirstLook,
+    /// The first look found what is remembered, committed anew: did the target start meanwhile,
+    /// and read something else?
+    Remembered,
+    /// The content is what the application runs, but it was committed anew: did the target start
+    /// meanwhile, and read something else?
+    Unchanged,
+    /// The same, after content that was not delivered.
+    GoneBack,
+}
+
 /// One try to bring a digest to the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attempt {
@@ -51,6 +67,8 @@ pub(super) struct Attempt {
     /// 1 for the first; looks for a target that is not there do not count.
     pub(super) number: u32,
     pub(super) forced: bool,
+    /// What was open about the volumes when it began.
+    pub(super) doubts: Vec<(VolumeId, Doubt)>,
     /// Since when the target is not there, and how often it was looked for.
     pub(super) absent: Option<(Moment, u32)>,
     /// The last absence or refusal that was reported, as which: each is said once.
@@ -107,8 +125,10 @@ impl Phase {
 
     pub(super) fn state(&self) -> State {
         match self {
-            Self::Starting | Self::Inspecting => State::Starting,
-            Self::Idle => State::Idle,
+            Self::Starting | Self::Inspecting(Question::FirstLook | Question::Remembered) => {
+                State::Starting
+            }
+            Self::Idle | Self::Inspecting(_) => State::Idle,
             Self::Waiting { .. } => State::Waiting,
             Self::Acting(_) => State::Acting,
             Self::TargetAbsent { .. } => State::WaitingForTarget,

@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use super::fact::Fact;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
 
-/// A point of the monotonic clock, as the time since podnudge started.
+/// A point of the monotonic clock, as the time since the machine booted: what was there before
+/// podnudge has a moment, too, and no change of the wall clock moves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment(pub Duration);
 
@@ -55,6 +56,15 @@ pub struct Now {
     pub wall: UnixTime,
 }
 
+impl Now {
+    /// The moment of a wall time in the past, if the wall clock was not changed in between; what
+    /// lies ahead counts as now, and what was before the boot as the boot.
+    #[must_use]
+    pub fn moment_of(self, time: UnixTime) -> Moment {
+        Moment(self.mono.0.saturating_sub(self.wall.since(time)))
+    }
+}
+
 /// A rule, by its place in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleId(pub usize);
@@ -72,12 +82,14 @@ pub enum Event {
     TouchedAll,
     /// The audit or the poll looked at a volume.
     Audited(VolumeId, Option<Generation>),
+    /// The audit or the poll could not look at a volume.
+    AuditFailed(VolumeId),
     /// How the volume is watched from now on.
     Watched(VolumeId, Watch),
     /// The answer to [`Command::Scan`].
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
-    /// The answer to [`Command::Inspect`]: when the target started, if one can tell.
-    Inspected(RuleId, Option<UnixTime>),
+    /// The answer to [`Command::Inspect`].
+    Inspected(RuleId, Inspection),
     /// The answer to [`Command::Act`].
     Acted(RuleId, Acted),
     /// The answer to [`Command::Verify`].
@@ -86,6 +98,22 @@ pub enum Event {
     Force(Option<RuleId>),
     /// podnudge is ending: no new action.
     Stop,
+}
+
+/// Since when the rule's target runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inspection {
+    /// It cannot be told: no process is named or visible, or several that are not wanted.
+    Unknown,
+    /// It does not run.
+    Absent,
+    /// It runs. Of several processes, when the first and when the last one started.
+    Running {
+        /// The oldest one's start, up to one clock tick (10 ms) early.
+        first: Moment,
+        /// The youngest one's start, up to one clock tick (10 ms) early.
+        last: Moment,
+    },
 }
 
 /// What a look at one volume brought.
@@ -197,14 +225,14 @@ pub enum Command {
     Scan(RuleId, Vec<VolumeId>),
     /// Look whether these volumes are at another generation. Answer: an [`Event::Audited`] each.
     Audit(Vec<VolumeId>),
-    /// Find out when the rule's target started. Answer: [`Event::Inspected`].
+    /// Find out since when the rule's target runs. Answer: [`Event::Inspected`].
     Inspect(RuleId),
     /// Do the rule's action. Answer: [`Event::Acted`].
     Act(Act),
     /// Look once whether the application took it. Answer: [`Event::Verified`].
     Verify(RuleId),
-    /// Remember that this digest is applied.
-    Persist(RuleId, Digest),
+    /// Remember this over a restart of podnudge.
+    Persist(RuleId, Memory),
     /// Tell people.
     Report(RuleId, Fact),
 }
@@ -216,10 +244,18 @@ pub struct Act {
     pub rule: RuleId,
     /// What is on disk.
     pub digest: Digest,
-    /// When the newest of the rule's volumes was committed.
-    pub committed: UnixTime,
+    /// A target that started after this has read the content by itself. `None` if a person asked
+    /// for the action, or `on-start` did: then it is done all the same.
+    pub fresh_after: Option<Moment>,
     /// 1 for the first.
     pub attempt: u32,
-    /// A person asked for it: a target that is fresh is acted on all the same.
-    pub forced: bool,
+}
+
+/// What is remembered of a rule over a restart of podnudge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// What the application ran; `None` if that was open, because something was under way.
+    pub running: Option<Digest>,
+    /// When that was so.
+    pub at: UnixTime,
 }

@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::backoff;
 use super::event::{Command, Moment, Now, Reason, RuleId, Scan, UnixTime, VolumeId, Watch};
-use super::fact::Fact;
 use super::policy::Policy;
+use super::seen::{Doubt, Volume};
 use super::settle::Settle;
 use super::status::{Counters, VolumeStatus};
-use super::{backend_name, backoff};
-use crate::volume::snapshot::{self, Digest, Generation, Snapshot};
+use crate::volume::snapshot::{self, Digest, Generation};
 
 /// After the first failed look.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -23,8 +23,10 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OnDisk {
     pub(super) digest: Digest,
-    /// The commit of the newest volume.
+    /// The commit of the newest volume, by the wall clock, for people.
     pub(super) committed: UnixTime,
+    /// The same by the monotonic clock, for decisions; rather too late than too early.
+    pub(super) committed_at: Moment,
 }
 
 #[derive(Debug)]
@@ -45,40 +47,9 @@ pub(super) enum Phase {
     Backoff { at: Moment, failures: u32 },
 }
 
-#[derive(Debug)]
-struct Volume {
-    id: VolumeId,
-    path: String,
-    watch: Option<Watch>,
-    /// Worth a look.
-    dirty: bool,
-    /// The last content seen; kept while the volume is away.
-    snapshot: Option<Snapshot>,
-    /// Of that content.
-    digest: Option<Digest>,
-    /// Whether the last look found something; `None` before the first.
-    present: Option<bool>,
-    unreadable: Option<Reason>,
-    /// The audit saw another generation and no hint has come since.
-    suspect: bool,
-    /// Commits in a row that only the audit found.
-    misses: u32,
-}
-
 impl Look {
     pub(super) fn new(rule: RuleId, policy: &Policy, now: Moment) -> Self {
-        let volumes = policy.volumes.iter().map(|volume| Volume {
-            id: volume.id,
-            path: volume.path.clone(),
-            watch: None,
-            dirty: true,
-            snapshot: None,
-            digest: None,
-            present: None,
-            unreadable: None,
-            suspect: false,
-            misses: 0,
-        });
+        let volumes = policy.volumes.iter().map(|volume| Volume::new(volume, now));
         Self {
             rule,
             settle: policy.settle,
@@ -90,19 +61,12 @@ impl Look {
     }
 
     pub(super) fn touched(&mut self, now: Moment, id: VolumeId) {
-        for volume in self.volumes.iter_mut().filter(|volume| volume.id == id) {
-            volume.dirty = true;
-            volume.suspect = false;
-            volume.misses = 0;
-        }
+        self.each(id, |volume| volume.touched(now));
         self.settle(now);
     }
 
     pub(super) fn touched_all(&mut self, now: Moment) {
-        for volume in &mut self.volumes {
-            volume.dirty = true;
-            volume.suspect = false;
-        }
+        self.volumes.iter_mut().for_each(Volume::lost);
         self.settle(now);
     }
 
@@ -119,36 +83,20 @@ impl Look {
         if matches!(self.phase, Phase::Scanning { .. }) {
             return; // the look that is going on knows better
         }
-        let mut differs = false;
-        for volume in self.volumes.iter_mut().filter(|volume| volume.id == id && !volume.dirty) {
-            let known = volume.snapshot.as_ref().map(|snapshot| &snapshot.generation);
-            let known = known.filter(|_| volume.present == Some(true));
-            if known != seen {
-                volume.dirty = true;
-                volume.suspect = volume.watch == Some(Watch::Inotify);
-                differs = true;
-            }
-        }
-        if differs {
+        let mut is_news = false;
+        self.each(id, |volume| is_news |= volume.audited(now, seen));
+        if is_news {
             self.settle(now);
         }
     }
 
     pub(super) fn watched(&mut self, id: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
-        for volume in self.volumes.iter_mut().filter(|volume| volume.id == id) {
-            match (&volume.watch, watch) {
-                (Some(Watch::Polling(known)), Watch::Polling(reason)) if known == reason => {}
-                (_, Watch::Polling(reason)) => {
-                    let fact = Fact::Polling(id, reason.clone());
-                    out.push_back(Command::Report(self.rule, fact));
-                }
-                (Some(Watch::Polling(_)), Watch::Inotify) => {
-                    out.push_back(Command::Report(self.rule, Fact::WatchedAgain(id)));
-                }
-                (_, Watch::Inotify) => {}
-            }
-            volume.watch = Some(watch.clone());
-        }
+        let rule = self.rule;
+        self.each(id, |volume| volume.watched(rule, watch, out));
+    }
+
+    fn each(&mut self, id: VolumeId, apply: impl FnMut(&mut Volume)) {
+        self.volumes.iter_mut().filter(|volume| volume.id == id).for_each(apply);
     }
 
     /// Asks for a look that is due.
@@ -167,8 +115,8 @@ impl Look {
         out.push_back(Command::Scan(self.rule, volumes));
     }
 
-    /// Takes the answer to a look. Gives what is on disk now, if any volume
-    /// was read and every one was seen once.
+    /// Takes the answer to a look. Gives what is on disk now, if any volume was read and every one
+    /// was seen once.
     pub(super) fn scanned(
         &mut self,
         now: Now,
@@ -178,34 +126,15 @@ impl Look {
     ) -> Option<OnDisk> {
         let Phase::Scanning { failures } = self.phase else { return None };
         let (mut seen, mut unreadable) = (false, false);
-        let mut say = |fact| out.push_back(Command::Report(self.rule, fact));
+        let rule = self.rule;
+        let mut say = |fact| out.push_back(Command::Report(rule, fact));
         for (id, scan) in scans {
+            seen |= matches!(scan, Scan::Present(_));
+            unreadable |= matches!(scan, Scan::Unreadable(_));
             let Some(volume) = self.volumes.iter_mut().find(|volume| volume.id == id) else {
                 continue;
             };
-            match scan {
-                Scan::Present(snapshot) => {
-                    seen = true;
-                    volume.saw(snapshot, counters, &mut say);
-                }
-                Scan::Absent => {
-                    if volume.present != Some(false) {
-                        say(Fact::VolumeMissing(id));
-                    }
-                    volume.present = Some(false);
-                    volume.unreadable = None;
-                    volume.suspect = false;
-                }
-                Scan::Unreadable(reason) => {
-                    counters.read_errors += 1;
-                    unreadable = true;
-                    volume.dirty = true;
-                    if volume.unreadable.as_ref() != Some(&reason) {
-                        say(Fact::Unreadable(id, reason.clone()));
-                    }
-                    volume.unreadable = Some(reason);
-                }
-            }
+            volume.scanned(now, scan, counters, &mut say);
         }
         self.phase = if unreadable {
             let wait = backoff::doubled(FIRST_RETRY, failures, LONGEST_RETRY);
@@ -218,6 +147,25 @@ impl Look {
         }
         self.on_disk = self.combine();
         self.on_disk.filter(|_| seen)
+    }
+
+    /// Whether somebody who read until `moment` may have read something that no look saw.
+    pub(super) fn leaves_open(&self, moment: Moment) -> bool {
+        self.volumes.iter().any(|volume| volume.leaves_open(moment))
+    }
+
+    /// What is on disk counts as known from now on, but for volumes that are still to be looked
+    /// at. Gives the doubts there were.
+    pub(super) fn settle_doubts(&mut self) -> Vec<(VolumeId, Doubt)> {
+        let settle = |volume: &mut Volume| Some((volume.id, volume.settle_doubt()?));
+        self.volumes.iter_mut().filter_map(settle).collect()
+    }
+
+    /// Nobody has read after all: what was open before is open again.
+    pub(super) fn doubt_again(&mut self, doubts: &[(VolumeId, Doubt)]) {
+        for (id, before) in doubts {
+            self.each(*id, |volume| volume.doubt_again(*before));
+        }
     }
 
     pub(super) fn on_disk(&self) -> Option<OnDisk> {
@@ -261,16 +209,7 @@ impl Look {
     }
 
     pub(super) fn status(&self) -> Vec<VolumeStatus> {
-        let status = |volume: &Volume| VolumeStatus {
-            path: volume.path.clone(),
-            present: volume.present == Some(true),
-            backend: backend_name(volume.watch.as_ref()),
-            reason: volume.unreadable.clone().or_else(|| match &volume.watch {
-                Some(Watch::Polling(reason)) => Some(reason.clone()),
-                _ => None,
-            }),
-        };
-        self.volumes.iter().map(status).collect()
+        self.volumes.iter().map(Volume::status).collect()
     }
 
     fn settle(&mut self, now: Moment) {
@@ -289,33 +228,7 @@ impl Look {
             self.volumes.iter().map(|volume| volume.digest).collect();
         let snapshots = self.volumes.iter().filter_map(|volume| volume.snapshot.as_ref());
         let committed = snapshots.map(|snapshot| snapshot.committed).max()?;
-        Some(OnDisk { digest: snapshot::digest(digests?), committed })
-    }
-}
-
-impl Volume {
-    fn saw(&mut self, snapshot: Snapshot, counters: &mut Counters, say: &mut impl FnMut(Fact)) {
-        if self.present == Some(false) {
-            say(Fact::VolumeBack(self.id));
-        }
-        if let Some(known) = &self.snapshot {
-            if known.generation != snapshot.generation {
-                counters.commits += 1;
-                if self.suspect {
-                    counters.missed_by_watch += 1;
-                    self.misses += 1;
-                    say(Fact::MissedByWatch(self.id));
-                }
-            }
-            let changes = known.changes(&snapshot);
-            if !changes.is_empty() {
-                say(Fact::KeysChanged(self.id, changes));
-            }
-        }
-        self.suspect = false;
-        self.present = Some(true);
-        self.unreadable = None;
-        self.digest = Some(snapshot.digest());
-        self.snapshot = Some(snapshot);
+        let committed_at = self.volumes.iter().map(|volume| volume.committed_at).max()?;
+        Some(OnDisk { digest: snapshot::digest(digests?), committed, committed_at })
     }
 }

@@ -13,20 +13,20 @@ pub mod jitter;
 mod look;
 mod outcome;
 mod policy;
+mod reading;
 mod rule;
+mod seen;
 pub mod settle;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use event::{Command, Event, Moment, Now, Reason, RuleId, UnixTime, VolumeId, Watch};
+use event::{Command, Event, Memory, Moment, Now, Reason, RuleId, UnixTime, VolumeId, Watch};
 use jitter::Replica;
 pub use policy::{Policy, PolicyVolume};
 use rule::Rule;
 use status::Status;
-
-use crate::volume::snapshot::Digest;
 
 /// How many commits in a row the watch may miss before podnudge calls itself unhealthy.
 const MISSES_BEFORE_UNHEALTHY: u32 = 3;
@@ -55,12 +55,12 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts at `now`: every rule looks at its volumes at once. `remembered` gives the digest
-    /// that the state directory holds for each rule; missing ones are unknown.
+    /// Starts at `now`: every rule looks at its volumes at once. `remembered` gives
+    /// what the state directory holds for each rule; missing ones are unknown.
     #[must_use]
     pub fn new(
         policies: Vec<Policy>,
-        remembered: &BTreeMap<RuleId, Digest>,
+        remembered: &BTreeMap<RuleId, Memory>,
         replica: &Replica,
         rounds: Rounds,
         now: Now,
@@ -100,6 +100,11 @@ impl Core {
             Event::Audited(volume, generation) => {
                 self.audit_overdue = None;
                 self.on_volume(volume, |rule, _| rule.audited(now, volume, generation.as_ref()));
+            }
+            Event::AuditFailed(volume) => {
+                self.audit_overdue = None;
+                // The look that follows says what is wrong.
+                self.on_volume(volume, |rule, _| rule.touched(now, volume));
             }
             Event::Watched(volume, watch) => {
                 self.on_volume(volume, |rule, out| rule.watched(volume, &watch, out));
@@ -141,7 +146,7 @@ impl Core {
         }
         if now.mono >= self.next_audit {
             self.next_audit = now.mono.after(self.rounds.audit);
-            self.audit_overdue = Some(now.mono.after(self.rounds.audit * 2));
+            self.audit_overdue.get_or_insert(now.mono.after(self.rounds.audit * 2));
             self.commands.push_back(Command::Audit(self.rule_of_volume.keys().copied().collect()));
         }
         if now.mono >= self.next_poll {

@@ -36,13 +36,17 @@ impl Rule {
                 self.counters.fresh += 1;
                 self.runs(now, digest, out);
             }
-            Acted::Absent(reason) => self.target_absent(now.mono, attempt, reason, out),
+            Acted::Absent(reason) => {
+                self.look.doubt_again(&attempt.doubts);
+                self.target_absent(now.mono, attempt, reason, out);
+            }
             Acted::Failed(reason) => {
                 self.last_action = Some(now.mono);
                 self.failed(now.mono, attempt, reason, out);
             }
             Acted::Refused(reason) => {
                 self.counters.actions_refused += 1;
+                self.look.doubt_again(&attempt.doubts);
                 self.refused(now.mono, attempt, reason, out);
             }
         }
@@ -90,6 +94,7 @@ impl Rule {
     /// Something was delivered: from now on only a proof tells what the application runs.
     fn verify(&mut self, now: Moment, attempt: Attempt, delivery: Delivery) {
         self.running = None;
+        self.insists = false;
         self.delivery = delivery;
         self.last_action = Some(now);
         self.counters.actions_delivered += 1;
@@ -103,13 +108,21 @@ impl Rule {
         });
     }
 
-    /// The application is known to run `digest`.
+    /// The application is known to run `digest`, unless it was made to reload while a volume was
+    /// missing.
     fn runs(&mut self, now: Now, digest: Digest, out: &mut VecDeque<Command>) {
-        self.running = Some(digest);
+        // While a volume cannot be read, acting again would not tell more.
+        let is_open =
+            self.look.unreadable().is_none() && self.may_have_read_between(Moment::default());
+        let is_known = !self.look.is_missing_a_volume() && !is_open;
+        self.running = Some(digest).filter(|_| is_known);
         self.applied = Some((digest, now.wall));
         self.delivery = Delivery::Applied;
         self.phase = Phase::Idle;
-        out.push_back(Command::Persist(self.id, digest));
+        self.remember(now, self.running, out);
+        if self.look.on_disk().is_some_and(|disk| disk.digest == digest) {
+            self.look.settle_doubts();
+        }
     }
 
     fn target_absent(

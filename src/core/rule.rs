@@ -7,14 +7,14 @@
 
 use std::collections::VecDeque;
 
-use super::delivery::{Attempt, Phase};
-use super::event::{Act, Command, Moment, Now, RuleId, Scan, UnixTime, VolumeId, Watch};
-use super::fact::{Basis, Fact};
+use super::delivery::{Attempt, Phase, Question};
+use super::event::{Act, Command, Memory, Moment, Now, RuleId, Scan, UnixTime, VolumeId, Watch};
+use super::fact::Fact;
 use super::jitter::{self, Replica};
 use super::look::{self, Look, OnDisk};
 use super::policy::Policy;
+use super::reading::CLOCK_MARGIN;
 use super::status::{Counters, Delivery, RuleStatus, State};
-use crate::config::OnStart;
 use crate::volume::snapshot::{Digest, Generation};
 
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Rule {
     pub(super) replica: Replica,
     pub(super) look: Look,
     pub(super) phase: Phase,
-    /// What the state directory holds.
-    pub(super) remembered: Option<Digest>,
+    /// What the state directory held at start.
+    pub(super) remembered: Option<Memory>,
     /// What the application is known, or at the start assumed, to run. `None` while that is open:
     /// after anything was sent and before it was verified.
     pub(super) running: Option<Digest>,
@@ -35,6 +35,8 @@ pub(super) struct Rule {
     pub(super) last_action: Option<Moment>,
     /// A person asked for the action, and it has not begun.
     pub(super) forced: bool,
+    /// The first look is to be acted on, even if the target has read the content by itself.
+    pub(super) insists: bool,
     pub(super) stopping: bool,
     /// How many waits were drawn.
     pub(super) draws: u64,
@@ -45,7 +47,7 @@ impl Rule {
     pub(super) fn new(
         id: RuleId,
         policy: Policy,
-        remembered: Option<Digest>,
+        remembered: Option<Memory>,
         replica: Replica,
         now: Moment,
     ) -> Self {
@@ -61,6 +63,7 @@ impl Rule {
             delivery: Delivery::None,
             last_action: None,
             forced: false,
+            insists: false,
             stopping: false,
             draws: 0,
             counters: Counters::default(),
@@ -91,29 +94,29 @@ impl Rule {
     ) {
         let Some(disk) = self.look.scanned(now, scans, &mut self.counters, out) else { return };
         match self.phase {
-            Phase::Starting => self.first_look(now.mono, disk, out),
+            Phase::Starting => self.first_look(now, disk, out),
             Phase::Idle if self.running == Some(disk.digest) => {
-                self.counters.unchanged += 1;
-                self.say(Fact::Unchanged(disk.digest), out);
+                // Only where something was swapped there is anything to ask.
+                if self.look.leaves_open(now.mono) {
+                    self.ask(Question::Unchanged, out);
+                } else {
+                    self.unchanged(disk.digest, out);
+                }
             }
             _ => self.reconcile(now.mono, out),
         }
-        self.fire_if_due(now.mono, out);
+        self.fire_if_due(now, out);
     }
 
-    /// The answer to the question when the target started, asked after the first look.
-    pub(super) fn inspected(
+    /// Remembers what the application runs, or that this is open.
+    pub(super) fn remember(
         &mut self,
         now: Now,
-        started: Option<UnixTime>,
+        running: Option<Digest>,
         out: &mut VecDeque<Command>,
     ) {
-        let (Phase::Inspecting, Some(disk)) = (&self.phase, self.look.on_disk()) else { return };
-        match started {
-            Some(started) if disk.committed >= started => self.schedule(now.mono, disk, out),
-            Some(_) => self.take_as_baseline(disk.digest, Basis::TargetIsYounger, out),
-            None => self.take_as_baseline(disk.digest, Basis::Unknown, out),
-        }
+        let memory = Memory { running, at: now.wall };
+        out.push_back(Command::Persist(self.id, memory));
     }
 
     /// A person wants the action now: without settling, jitter or minimum interval, and even if
@@ -139,7 +142,7 @@ impl Rule {
         }
         self.look.advance(now.mono, out);
         if !self.look.is_busy() {
-            self.fire_if_due(now.mono, out);
+            self.fire_if_due(now, out);
         }
         if let Phase::Verifying(verification) = &mut self.phase
             && verification.next_look.is_some_and(|at| now.mono >= at)
@@ -152,8 +155,11 @@ impl Rule {
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         let delivery = match &self.phase {
             Phase::Verifying(verification) => verification.next_look,
-            // An action that falls due during a look begins when the look ends.
-            phase => phase.due().filter(|_| !self.look.is_busy()),
+            // An action that falls due during a look begins when the look ends, and one that falls
+            // due while a volume is missing when that is back.
+            phase => {
+                phase.due().filter(|_| !self.look.is_busy() && !self.look.is_missing_a_volume())
+            }
         };
         delivery.into_iter().chain(self.look.next_wakeup()).min()
     }
@@ -196,38 +202,19 @@ impl Rule {
 
     fn state(&self) -> State {
         match (self.phase.state(), self.look.phase()) {
-            (State::Starting | State::Idle, _) if self.look.is_missing_a_volume() => {
-                State::WaitingForVolume
-            }
+            (
+                State::Starting
+                | State::Idle
+                | State::Waiting
+                | State::WaitingForTarget
+                | State::Backoff,
+                _,
+            ) if self.look.is_missing_a_volume() => State::WaitingForVolume,
             (State::Idle, look::Phase::Settling(_)) => State::Settling,
             (State::Idle, look::Phase::Scanning { .. } | look::Phase::Backoff { .. }) => {
                 State::Scanning
             }
             (state, _) => state,
-        }
-    }
-
-    /// The first complete look: what does the application run?
-    fn first_look(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
-        match (self.remembered, self.policy.on_start) {
-            (Some(remembered), _) if remembered == disk.digest => {
-                self.take_as_baseline(disk.digest, Basis::Remembered, out);
-            }
-            (_, OnStart::Never) => self.take_as_baseline(disk.digest, Basis::Never, out),
-            (Some(_), _) | (None, OnStart::Always) => self.schedule(now, disk, out),
-            (None, OnStart::IfNewer) => {
-                self.phase = Phase::Inspecting;
-                out.push_back(Command::Inspect(self.id));
-            }
-        }
-    }
-
-    fn take_as_baseline(&mut self, digest: Digest, basis: Basis, out: &mut VecDeque<Command>) {
-        self.say(Fact::Baseline(digest, basis), out);
-        self.running = Some(digest);
-        self.phase = Phase::Idle;
-        if basis != Basis::Remembered {
-            out.push_back(Command::Persist(self.id, digest));
         }
     }
 
@@ -244,16 +231,14 @@ impl Rule {
         };
         if !open || self.forced {
         } else if runs {
-            self.counters.cancelled += 1;
-            self.say(Fact::Cancelled(disk.digest), out);
-            self.phase = Phase::Idle;
+            self.ask(Question::GoneBack, out);
         } else {
             self.schedule(now, disk, out);
         }
     }
 
     /// Begins the wait for the content's turn.
-    fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+    pub(super) fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
         self.draws += 1;
         let jitter = jitter::wait(self.policy.jitter, &self.replica, &disk.digest, self.draws);
         let fire_at = self.spaced(now.after(jitter));
@@ -262,16 +247,24 @@ impl Rule {
     }
 
     /// Begins an action if its time has come, or if a person asked for it.
-    fn fire_if_due(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+    fn fire_if_due(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(disk) = self.look.on_disk() else { return };
-        let due = self.phase.due().is_some_and(|at| now >= at);
-        let first = Attempt { disk, number: 1, forced: self.forced, absent: None, said: None };
-        let attempt = match &self.phase {
-            Phase::Acting(_) | Phase::Verifying(_) | Phase::Inspecting | Phase::Stopped => return,
+        if self.look.is_missing_a_volume() && !self.forced {
+            return;
+        }
+        let due = self.phase.due().is_some_and(|at| now.mono >= at);
+        let forced = self.forced;
+        let first =
+            Attempt { disk, number: 1, forced, doubts: Vec::new(), absent: None, said: None };
+        let mut attempt = match &self.phase {
+            Phase::Acting(_) | Phase::Verifying(_) | Phase::Inspecting(_) | Phase::Stopped => {
+                return;
+            }
             _ if self.forced => first,
             Phase::Waiting { .. } if due => first,
             Phase::Backoff { attempt, .. } if due => {
-                Attempt { disk, number: attempt.number.saturating_add(1), ..attempt.clone() }
+                let number = attempt.number.saturating_add(1);
+                Attempt { disk, number, ..attempt.clone() }
             }
             Phase::TargetAbsent { attempt, .. } | Phase::Failed { attempt, .. } if due => {
                 Attempt { disk, ..attempt.clone() }
@@ -279,13 +272,16 @@ impl Rule {
             _ => return,
         };
         self.forced = false;
+        attempt.doubts = self.look.settle_doubts();
         out.push_back(Command::Act(Act {
             rule: self.id,
             digest: disk.digest,
-            committed: disk.committed,
+            fresh_after: (!attempt.forced && !self.insists)
+                .then(|| disk.committed_at.after(CLOCK_MARGIN)),
             attempt: attempt.number,
-            forced: attempt.forced,
         }));
+        // Whatever becomes of it, and if podnudge is killed now: what runs is open.
+        self.remember(now, None, out);
         self.phase = Phase::Acting(attempt);
     }
 

@@ -7,9 +7,10 @@ pub mod select;
 pub mod signal;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::config::{Target, TargetBy};
-use crate::core::event::{Reason, UnixTime};
+use crate::core::event::{Moment, Reason};
 use proc::Detail;
 pub use proc::own;
 pub use select::{Own, Process, Refusal};
@@ -24,6 +25,19 @@ pub struct Identity {
     pub start_ticks: u64,
 }
 
+impl Identity {
+    /// When it started; up to one clock tick (10 ms) early.
+    #[must_use]
+    pub fn started(self) -> Moment {
+        let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+        let (seconds, ticks) =
+            (self.start_ticks / ticks_per_second, self.start_ticks % ticks_per_second);
+        Moment(
+            Duration::from_secs(seconds) + Duration::from_millis(ticks * 1000 / ticks_per_second),
+        )
+    }
+}
+
 /// A process that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
@@ -31,8 +45,6 @@ pub struct Chosen {
     pub identity: Identity,
     /// For people: `41 (nginx)`, control characters escaped.
     pub name: String,
-    /// When it started; up to one clock tick (10 ms) early.
-    pub started: UnixTime,
 }
 
 /// The processes that the rule is about: the root of the matching tree, or all matches.
@@ -50,12 +62,8 @@ pub fn find(own: &Own, target: &Target, volumes: &[PathBuf]) -> Result<Vec<Chose
         seen = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &seen)?;
-    let clock = proc::Clock::read();
-    let describe = |process: &Process| Chosen {
-        identity: process.identity,
-        name: process.for_people(),
-        started: clock.started(process.identity),
-    };
+    let describe =
+        |process: &Process| Chosen { identity: process.identity, name: process.for_people() };
     Ok(chosen.into_iter().map(describe).collect())
 }
 

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Identity;
 use super::select::{COMM_LENGTH, Mounts, Own, Process, Refusal, Seen};
 use crate::config::{Target, TargetBy};
-use crate::core::event::{Reason, UnixTime};
+use crate::core::event::{Moment, Reason};
 use crate::files::{self, FileError, LARGEST};
 use crate::volume::mount::{self, Mount};
 
@@ -35,42 +35,12 @@ pub(super) fn status(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Both clocks at one instant, to tell when a process started.
-#[derive(Debug, Clone, Copy)]
-pub struct Clock {
-    boot: Duration,
-    wall: Duration,
-}
-
-impl Clock {
-    /// Reads both clocks.
-    #[must_use]
-    pub fn read() -> Self {
-        let read = |clock| {
-            let time = clock_gettime(clock);
-            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-            Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
-        };
-        Self { boot: read(ClockId::Boottime), wall: read(ClockId::Realtime) }
-    }
-
-    /// When a process started: the ticks count from boot, so the age is exact to one tick.
-    #[must_use]
-    pub fn started(self, identity: Identity) -> UnixTime {
-        let start = Duration::from_secs(1) / ticks_per_second();
-        let start = start.saturating_mul(u32::try_from(identity.start_ticks).unwrap_or(u32::MAX));
-        UnixTime(self.wall.saturating_sub(self.boot.saturating_sub(start)))
-    }
-
-    /// How old a process is.
-    #[must_use]
-    pub fn age(self, identity: Identity) -> Duration {
-        UnixTime(self.wall).since(self.started(identity))
-    }
-}
-
-fn ticks_per_second() -> u32 {
-    u32::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100)
+/// How old a process is: start times count from the boot (proc(5)).
+pub(super) fn age(identity: Identity) -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let now = Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0));
+    Moment(now).since(identity.started())
 }
 
 /// What `/proc/PID/stat` says.
@@ -312,7 +282,7 @@ mod tests {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let stat = stat(pid).expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };
-        assert!(Clock::read().age(identity) < Duration::from_hours(1));
+        assert!(age(identity) < Duration::from_hours(1));
         assert_eq!(super::super::alive(identity), Ok(()));
     }
 }

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use super::proc::{self, Clock};
+use super::proc;
 use super::{Chosen, Identity, alive};
 use crate::config::SignalAction;
 use crate::core::event::Reason;
@@ -133,7 +133,7 @@ fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     };
     let hint = "name the signal on which the application reloads, or use a URL; allow-unhandled = true sends it all the same";
     let reason = Reason::new(what).hint(hint);
-    if Clock::read().age(chosen.identity) < STARTING {
+    if proc::age(chosen.identity) < STARTING {
         return Err(SendError::Starting(reason));
     }
     Err(SendError::Refused(reason))

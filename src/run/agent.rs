@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::clock::Clock;
+use super::clock;
 use crate::admin::server::{self, Ask};
 use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
@@ -41,7 +41,6 @@ pub(super) struct Agent {
     rules: Vec<Arc<Rule>>,
     /// The rule and the path of each volume.
     volumes: Vec<(RuleId, PathBuf)>,
-    clock: Clock,
     core: Core,
     watching: Watching,
     own: Arc<Own>,
@@ -58,7 +57,6 @@ pub(super) struct Agent {
 
 impl Agent {
     pub(super) fn new(config: Config, state: Option<StateDir>, replica: &Replica) -> Self {
-        let clock = Clock::start();
         let mut volumes = Vec::new();
         let mut policies = Vec::new();
         for (n, rule) in config.rules.iter().enumerate() {
@@ -74,12 +72,11 @@ impl Agent {
         let rounds = Rounds { audit: config.agent.audit, poll: config.agent.poll };
         Self {
             rules: config.rules.iter().cloned().map(Arc::new).collect(),
-            core: Core::new(policies, &remembered, replica, rounds, clock.now()),
+            core: Core::new(policies, &remembered, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             own: Arc::new(process::own()),
             config,
             volumes,
-            clock,
             state,
             kubelet_volumes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
@@ -110,7 +107,7 @@ impl Agent {
                     }
                     OsSignal::Stop => {
                         info!(event = "ending", "told to end");
-                        end_at = Some(self.clock.now().mono.after(self.config.agent.grace));
+                        end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.tell(Event::Stop);
                     }
                     OsSignal::Force => self.tell(Event::Force(None)),
@@ -134,19 +131,19 @@ impl Agent {
                     self.connections.spawn(server::connection(stream, peer, asking.clone(), reload));
                 }
                 Some(_) = self.connections.join_next() => {}
-                () = self.clock.sleep_until(wakeup) => {
-                    if end_at.is_some_and(|end| self.clock.now().mono >= end) {
+                () = clock::sleep_until(wakeup) => {
+                    if end_at.is_some_and(|end| clock::now().mono >= end) {
                         warn!(event = "grace-over", "a running action was left behind");
                         return;
                     }
-                    self.core.tick(self.clock.now());
+                    self.core.tick(clock::now());
                 }
             }
         }
     }
 
     fn tell(&mut self, event: Event) {
-        self.core.handle(self.clock.now(), event);
+        self.core.handle(clock::now(), event);
     }
 
     /// Does all that the core asks for. What it tells people comes last: to write a line takes
@@ -200,12 +197,12 @@ impl Agent {
                     Done::Told(Event::Verified(rule, deliver::verify(&config, &in_flight).await))
                 });
             }
-            Command::Persist(rule, digest) => {
+            Command::Persist(rule, memory) => {
                 let (Some(config), Some(state)) = (self.rule(rule), self.state.clone()) else {
                     return;
                 };
                 self.tasks.spawn_blocking(move || {
-                    if let Err(reason) = state.save(&config.name, &digest) {
+                    if let Err(reason) = state.save(&config.name, &memory) {
                         warn!(
                             event = "state-unwritable",
                             rule = config.name,
@@ -262,8 +259,7 @@ impl Agent {
                 for (volume, generation) in seen {
                     match generation {
                         Ok(generation) => self.tell(Event::Audited(volume, generation)),
-                        // The look that follows says what is wrong.
-                        Err(_) => self.tell(Event::Touched(volume)),
+                        Err(_) => self.tell(Event::AuditFailed(volume)),
                     }
                 }
             }
@@ -319,7 +315,7 @@ impl Agent {
     fn answer(&mut self, ask: Ask) {
         // Whoever asked may be gone; that is no concern of the loop.
         match ask {
-            Ask::Status(reply) => drop(reply.send(self.core.status(self.clock.now()))),
+            Ask::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
             Ask::Reload { rule, reply } => {
                 let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
                 let known = match &rule {
@@ -361,7 +357,7 @@ impl Agent {
     }
 
     fn dump_status(&self) {
-        let status = self.core.status(self.clock.now());
+        let status = self.core.status(clock::now());
         match serde_json::to_string(&status) {
             Ok(status) => info!(event = "status", status, "asked for by USR1"),
             Err(error) => warn!(event = "status", %error, "the status cannot be shown"),

@@ -1,37 +1,30 @@
-//! Both clocks of the system, read here and nowhere else.
+//! Both clocks of the system for the loop, read here.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::core::event::{Moment, Now, UnixTime};
 
-/// A wait that no clock can hold ends here, and begins again.
-const FAR: Duration = Duration::from_hours(24 * 365);
+/// A wait that is longer than this ends here, and begins again.
+const FAR: Duration = Duration::from_hours(24);
 
-/// Both clocks, the monotonic one counted from the start of podnudge.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
-    start: Instant,
+/// Both clocks at this instant.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub(super) fn now() -> Now {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // The start times of processes count on the same clock (proc(5)).
+    let boot = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(boot.tv_sec).unwrap_or(0);
+    let mono = Moment(Duration::new(seconds, u32::try_from(boot.tv_nsec).unwrap_or(0)));
+    Now { mono, wall: UnixTime(wall) }
 }
 
-impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clocks")]
-    pub(super) fn start() -> Self {
-        Self { start: Instant::now() }
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clocks")]
-    pub(super) fn now(self) -> Now {
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Now { mono: Moment(self.start.elapsed()), wall: UnixTime(wall) }
-    }
-
-    pub(super) async fn sleep_until(self, moment: Option<Moment>) {
-        match moment {
-            Some(Moment(after)) => {
-                let at = self.start.checked_add(after).unwrap_or(self.start + FAR);
-                tokio::time::sleep_until(at.into()).await;
-            }
-            None => std::future::pending().await,
-        }
+/// Waits until `moment`; for ever, if there is none.
+#[expect(clippy::disallowed_methods, reason = "the one place that waits for a time")]
+pub(super) async fn sleep_until(moment: Option<Moment>) {
+    match moment {
+        Some(moment) => tokio::time::sleep(moment.since(now().mono).min(FAR)).await,
+        None => std::future::pending().await,
     }
 }

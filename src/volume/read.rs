@@ -10,12 +10,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
+use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, stat, statat,
+};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -99,8 +102,9 @@ impl ReadError {
 /// # Errors
 /// If it cannot be read, or not as one generation. Nothing being there is no error.
 pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
-    let mut reader = Reader::new(path, keys, Purpose::Hash);
-    reader.look()
+    let mut reading = Reader::new(path, keys, Purpose::Hash).look()?;
+    reading.directories.extend(links(path));
+    Ok(reading)
 }
 
 /// Which generation is at `path`, or `None` if there is nothing. Cheaper than reading: one
@@ -111,6 +115,30 @@ pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
 pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, ReadError> {
     let reading = Reader::new(path, keys, Purpose::Fingerprint).look()?;
     Ok(reading.snapshot.map(|snapshot| snapshot.generation))
+}
+
+/// What must be watched to hear that a path leads elsewhere: the directory of each link in it, and
+/// the directory of the file that it leads to.
+fn links(path: &Path) -> Vec<Directory> {
+    let mut found = Vec::new();
+    let watched = |path: &Path| {
+        let (parent, name) = (path.parent()?, path.file_name()?);
+        let stat = stat(parent).ok()?;
+        let entry = Some(name.as_bytes().to_vec());
+        Some(Directory { path: parent.to_owned(), id: identity(&stat), entry })
+    };
+    for part in path.ancestors() {
+        if readlinkat(rustix::fs::CWD, part, Vec::new()).is_ok() {
+            found.extend(watched(part));
+        }
+    }
+    if !found.is_empty()
+        && let Ok(real) = fs::canonicalize(path)
+        && real.is_file()
+    {
+        found.extend(watched(&real));
+    }
+    found
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -213,7 +241,8 @@ impl<'a> Reader<'a> {
             Err(Errno::NOENT) => return Ok(None),
             opened => opened.map_err(|error| self.error(error))?,
         };
-        let level = Level { fd: content.as_fd(), prefix: Vec::new(), depth: 0, path: None };
+        let level =
+            Level { fd: content.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
         match key {
             None => self.walk(&level),
             Some(name) => {
@@ -238,7 +267,7 @@ impl<'a> Reader<'a> {
     /// A directory that the kubelet does not manage, read as it stands.
     fn directory(&mut self, root: BorrowedFd<'_>) -> Result<Reading, ReadError> {
         let path = Some(self.path.to_owned());
-        self.walk(&Level { fd: root, prefix: Vec::new(), depth: 0, path })?;
+        self.walk(&Level { fd: root, prefix: Vec::new(), depth: 0, path, above: None })?;
         Ok(self.finish_fingerprint())
     }
 
@@ -258,7 +287,8 @@ impl<'a> Reader<'a> {
         if let Ok(target) = readlinkat(&root, DATA, Vec::new()) {
             return self.kubelet(root.as_fd(), target, Some(&name), watch);
         }
-        let level = Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None };
+        let level =
+            Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
         let entry = Entry { name, kind: FileType::RegularFile };
         if self.file_entry(&level, &entry, false)?.is_none() {
             return self.absent();
@@ -315,9 +345,17 @@ pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// The modification time since the epoch; zero for times before it.
-pub(super) fn modified(stat: &Stat) -> Duration {
-    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-    let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    Duration::new(seconds, nanos)
+/// When a link was made, since the epoch; zero for times before it.
+fn modified(stat: &Stat) -> Duration {
+    since_epoch(stat.st_mtime, stat.st_mtime_nsec)
+}
+
+/// When a file came to be here, at the earliest: a file that is moved or restored may keep its
+/// modification time, but not its change time (inode(7)).
+pub(super) fn changed(stat: &Stat) -> Duration {
+    modified(stat).max(since_epoch(stat.st_ctime, stat.st_ctime_nsec))
+}
+
+fn since_epoch(seconds: i64, nanos: impl TryInto<u32>) -> Duration {
+    Duration::new(u64::try_from(seconds).unwrap_or(0), nanos.try_into().unwrap_or(0))
 }

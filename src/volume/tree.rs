@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::filter;
-use super::read::{DIRECTORY, Directory, Purpose, ReadError, Reader, identity, modified};
+use super::read::{DIRECTORY, Directory, Purpose, ReadError, Reader, changed, identity};
 use super::snapshot::{Digest, Key};
 
 /// How deep directories may be nested.
@@ -28,6 +28,8 @@ pub(super) struct Level<'a> {
     pub(super) depth: usize,
     /// Where it is, if it is to be watched.
     pub(super) path: Option<PathBuf>,
+    /// The directory that it was reached from.
+    pub(super) above: Option<&'a Level<'a>>,
 }
 
 /// A name in a directory.
@@ -45,7 +47,7 @@ impl Reader<'_> {
         }
         if let Some(path) = &level.path {
             let stat = self.stat_fd(level.fd)?;
-            self.newest = self.newest.max(modified(&stat));
+            self.newest = self.newest.max(changed(&stat));
             let id = identity(&stat);
             self.directories.push(Directory { path: path.clone(), id, entry: None });
         }
@@ -56,6 +58,9 @@ impl Reader<'_> {
         for entry in &entries {
             let read = match entry.kind {
                 FileType::Directory => self.below(level, entry)?,
+                FileType::Symlink | FileType::Unknown if is_directory(level, entry) => {
+                    self.beyond(level, entry)?
+                }
                 _ => self.file_entry(level, entry, beside_token)?,
             };
             // In a plain directory a file that is gone is simply no key.
@@ -73,12 +78,40 @@ impl Reader<'_> {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(self.error_at(level, entry, error)),
         };
+        self.descend(level, entry, fd.as_fd())
+    }
+
+    /// Reads a directory that a link leads to, such as a folder of keys of a volume that lies in
+    /// this one. A link to where it comes from leads nowhere.
+    fn beyond(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
+        let fd = match openat(level.fd, &entry.name, DIRECTORY, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+            Err(error) => return Err(self.error_at(level, entry, error)),
+        };
+        let id = identity(&self.stat_fd(fd.as_fd())?);
+        let mut above = Some(level);
+        while let Some(level) = above {
+            if identity(&self.stat_fd(level.fd)?) == id {
+                return Ok(Some(()));
+            }
+            above = level.above;
+        }
+        self.descend(level, entry, fd.as_fd())
+    }
+
+    fn descend(
+        &mut self,
+        level: &Level<'_>,
+        entry: &Entry,
+        fd: BorrowedFd<'_>,
+    ) -> Result<Option<()>, ReadError> {
         let mut prefix = level.prefix.clone();
         prefix.extend_from_slice(entry.name.to_bytes());
         prefix.push(b'/');
         let name = OsStr::from_bytes(entry.name.to_bytes());
         let path = level.path.as_ref().map(|path| path.join(name));
-        self.walk(&Level { fd: fd.as_fd(), prefix, depth: level.depth + 1, path })
+        self.walk(&Level { fd, prefix, depth: level.depth + 1, path, above: Some(level) })
     }
 
     /// Reads one file; `None` if it is gone. What is no regular file, and what the filter leaves
@@ -152,7 +185,7 @@ impl Reader<'_> {
         if !self.is_marked || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return;
         }
-        self.newest = self.newest.max(modified(stat));
+        self.newest = self.newest.max(changed(stat));
         self.fingerprint.update(key.0.len().to_le_bytes());
         self.fingerprint.update(&key.0);
         for number in [
@@ -190,4 +223,10 @@ impl Reader<'_> {
         let below = Key(below).to_string();
         ReadError::System { path: self.path.join(below), source }
     }
+}
+
+/// Whether a name, followed through links, is a directory.
+fn is_directory(level: &Level<'_>, entry: &Entry) -> bool {
+    statat(level.fd, &entry.name, AtFlags::empty())
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }

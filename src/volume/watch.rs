@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ use crate::core::event::{Reason, VolumeId};
 pub struct Watcher {
     inotify: INotifyWatcher,
     hints: Hints,
-    /// Which directory is watched at a path.
+    /// Which directory is watched at a path; each by one path only.
     watched: BTreeMap<PathBuf, (u64, u64)>,
 }
 
@@ -41,12 +42,15 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Who wants to hear of a directory, and of which entry in it (all, if `None`).
-    interests: BTreeMap<PathBuf, BTreeMap<VolumeId, Option<Vec<u8>>>>,
+    /// Who wants to hear of a directory, and of which entries in it (all, for a `None`).
+    interests: BTreeMap<PathBuf, BTreeMap<VolumeId, Vec<Entry>>>,
     pending: Pending,
     /// Watched directories that were removed or renamed: their watches are dead.
     gone: BTreeSet<PathBuf>,
 }
+
+/// A name in a directory; all, if `None`.
+type Entry = Option<Vec<u8>>;
 
 /// Volumes that are worth a look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,6 +79,14 @@ impl Hints {
                 return pending;
             }
             self.0.wake.notified().await;
+        }
+    }
+
+    fn hint(&self, volumes: impl IntoIterator<Item = VolumeId>) {
+        let mut state = self.state();
+        state.pending.volumes.extend(volumes);
+        if state.pending != Pending::default() {
+            self.0.wake.notify_one();
         }
     }
 
@@ -116,22 +128,50 @@ fn matters(kind: EventKind) -> bool {
 
 impl State {
     fn touch(&mut self, path: &Path, dies: bool) {
-        if let Some(interested) = self.interests.get(path) {
-            self.pending.volumes.extend(interested.keys());
-            if dies {
-                self.gone.insert(path.to_owned());
+        if dies {
+            // With a directory go the watches of what is below it.
+            let below = self.interests.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+            for (place, interested) in below.take_while(|(place, _)| place.starts_with(path)) {
+                self.pending.volumes.extend(interested.keys());
+                self.gone.insert(place.clone());
             }
+        } else if let Some(interested) = self.interests.get(path) {
+            self.pending.volumes.extend(interested.keys());
         }
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if is_preparation(name) {
             return;
         }
-        for (volume, entry) in self.interests.get(parent).into_iter().flatten() {
-            let any = entry.as_ref().is_none_or(|entry| entry == name.as_bytes());
-            if any || name == "..data" {
+        for (volume, entries) in self.interests.get(parent).into_iter().flatten() {
+            let wants = |entry: &Entry| entry.as_ref().is_none_or(|entry| entry == name.as_bytes());
+            if name == "..data" || entries.iter().any(wants) {
                 self.pending.volumes.insert(*volume);
             }
         }
+    }
+
+    /// From now on `volume` listens at these places and nowhere else. Gives the places where
+    /// nobody listens any more.
+    fn listen(&mut self, volume: VolumeId, places: &[(PathBuf, &Directory)]) -> Vec<PathBuf> {
+        for interested in self.interests.values_mut() {
+            interested.remove(&volume);
+        }
+        for (path, directory) in places {
+            let interested = self.interests.entry(path.clone()).or_default();
+            interested.entry(volume).or_default().push(directory.entry.clone());
+        }
+        let mut deserted = Vec::new();
+        self.interests.retain(|path, interested| {
+            if interested.is_empty() {
+                deserted.push(path.clone());
+            }
+            !interested.is_empty()
+        });
+        deserted
+    }
+
+    fn listening(&self, path: &Path) -> Vec<VolumeId> {
+        self.interests.get(path).into_iter().flat_map(BTreeMap::keys).copied().collect()
     }
 }
 
@@ -159,49 +199,60 @@ impl Watcher {
     /// # Errors
     /// If one of them cannot be watched; the reason names the limit. The others are.
     pub fn sync(&mut self, volume: VolumeId, directories: &[Directory]) -> Result<Synced, Reason> {
-        self.forget(volume, directories);
+        let places: Vec<(PathBuf, &Directory)> =
+            directories.iter().map(|directory| (self.place(directory), directory)).collect();
+        let deserted = self.hints.state().listen(volume, &places);
+        for path in deserted {
+            self.unwatch(&path);
+        }
         let mut synced = Ok(Synced::Unchanged);
-        for directory in directories {
-            let gone = {
-                let mut state = self.hints.state();
-                let interested = state.interests.entry(directory.path.clone()).or_default();
-                interested.insert(volume, directory.entry.clone());
-                state.gone.remove(&directory.path)
-            };
-            let known = self.watched.get(&directory.path);
-            if known == Some(&directory.id) && !gone {
+        for (path, directory) in &places {
+            let gone = self.hints.state().gone.remove(path);
+            if self.watched.get(path) == Some(&directory.id) && !gone {
                 continue;
             }
-            if known.is_some() {
-                self.unwatch(&directory.path);
-            }
-            match self.inotify.watch(&directory.path, RecursiveMode::NonRecursive) {
+            self.make_room(path, directory.id, volume);
+            match self.inotify.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
-                    self.watched.insert(directory.path.clone(), directory.id);
+                    self.watched.insert(path.clone(), directory.id);
                     synced = synced.map(|_| Synced::Changed);
                 }
-                // It is gone again: the next look will say what to watch instead.
-                Err(error) if is_not_found(&error) => synced = synced.map(|_| Synced::Changed),
+                Err(error) if is_not_found(&error) => {
+                    // It is gone again: the next look will say what to watch instead.
+                    self.hints.hint([volume]);
+                    synced = synced.map(|_| Synced::Changed);
+                }
                 Err(error) => synced = Err(reason(&error)),
             }
         }
         synced
     }
 
-    /// Drops the watches that `volume` needs no longer.
-    fn forget(&mut self, volume: VolumeId, needed: &[Directory]) {
-        let mut unneeded = Vec::new();
-        self.hints.state().interests.retain(|path, interested| {
-            if !needed.iter().any(|directory| directory.path == *path) {
-                interested.remove(&volume);
-            }
-            if interested.is_empty() {
-                unneeded.push(path.clone());
-            }
-            !interested.is_empty()
-        });
-        for path in unneeded {
-            self.unwatch(&path);
+    /// By which path a directory is watched: by the one that watches it already, since the kernel
+    /// has one watch for a directory, however many paths lead there.
+    fn place(&self, directory: &Directory) -> PathBuf {
+        let state = self.hints.state();
+        let watches = |(path, id): &(&PathBuf, &(u64, u64))| {
+            **id == directory.id && !state.gone.contains(*path)
+        };
+        if self.watched.get(&directory.path) == Some(&directory.id) {
+            return directory.path.clone();
+        }
+        let place = self.watched.iter().find(watches).map(|(path, _)| path);
+        place.unwrap_or(&directory.path).clone()
+    }
+
+    /// Drops the watches that a new one at `path` would share or replace. Other volumes that
+    /// listened there look again, and are watched anew.
+    fn make_room(&mut self, path: &Path, id: (u64, u64), volume: VolumeId) {
+        let in_the_way = |(place, watched): (&PathBuf, &(u64, u64))| {
+            (place == path || *watched == id).then(|| place.clone())
+        };
+        let places: Vec<PathBuf> = self.watched.iter().filter_map(in_the_way).collect();
+        for place in places {
+            let listening = self.hints.state().listening(&place);
+            self.hints.hint(listening.into_iter().filter(|other| *other != volume));
+            self.unwatch(&place);
         }
     }
 

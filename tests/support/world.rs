@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use podnudge::config::{Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::event::{
-    Act, Acted, Alive, Command, Event, Moment, Now, Proof, Reason, RuleId, Scan, UnixTime,
-    Verified, VolumeId, Watch,
+    Act, Acted, Alive, Command, Event, Inspection, Memory, Moment, Now, Proof, Reason, RuleId,
+    Scan, UnixTime, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
@@ -15,8 +15,15 @@ use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
 use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
 
-/// The wall clock when the monotonic clock is zero.
+/// The wall clock when a story begins.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
+/// How long the machine is up when a story begins.
+const UPTIME: Duration = Duration::from_hours(24);
+
+/// The moment of a time in a story.
+pub(crate) fn moment(time: Duration) -> Moment {
+    Moment(UPTIME + time)
+}
 
 /// One volume as it is on the world's disk.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +40,13 @@ pub(crate) struct Disk {
 pub(crate) struct Application {
     pub(crate) acts: Acted,
     pub(crate) verifies: Verified,
-    pub(crate) started: Option<UnixTime>,
+    /// Since when it runs; `None` if that cannot be told.
+    pub(crate) started: Option<Moment>,
+    /// What it read when it started or reloaded last.
+    pub(crate) runs: Option<Digest>,
+    /// Whether a signal to it is fresh, or makes it read, by what is on the world's disk, and not
+    /// as it is told.
+    pub(crate) is_honest: bool,
 }
 
 #[derive(Debug)]
@@ -45,10 +58,14 @@ pub(crate) struct World {
     /// How long the answer to a scan or an act takes.
     pub(crate) scan_takes: Duration,
     pub(crate) act_takes: Duration,
-    /// Everything the core asked for, with its time.
-    pub(crate) log: Vec<(Moment, Command)>,
+    /// Whether no audit comes back.
+    pub(crate) audits_hang: bool,
+    /// Everything the core asked for, with its time in the story.
+    pub(crate) log: Vec<(Duration, Command)>,
+    /// When something new was put in place.
+    pub(crate) swaps: Vec<Duration>,
     /// What the state directory holds.
-    pub(crate) persisted: Option<Digest>,
+    pub(crate) persisted: Option<Memory>,
     /// Whether an action was ever asked for before the answer to the one before.
     pub(crate) actions_overlapped: bool,
     acting: bool,
@@ -84,8 +101,8 @@ pub(crate) fn policy_settling() -> Policy {
 
 impl World {
     /// A world whose volumes hold `a=1` since before the application started.
-    pub(crate) fn new(policy: Policy, replica: &Replica, remembered: Option<Digest>) -> Self {
-        let now = Now { mono: Moment::default(), wall: UnixTime(EPOCH) };
+    pub(crate) fn new(policy: Policy, replica: &Replica, remembered: Option<Memory>) -> Self {
+        let now = Now { mono: moment(Duration::ZERO), wall: UnixTime(EPOCH) };
         let content = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
         let disk = Disk {
             content: Some(content),
@@ -94,7 +111,7 @@ impl World {
             unreadable: None,
         };
         let disks = vec![disk; policy.volumes.len()];
-        Self {
+        let mut world = Self {
             core: core(&policy, replica, remembered, now),
             policy,
             replica: replica.clone(),
@@ -103,30 +120,43 @@ impl World {
             application: Application {
                 acts: Acted::Sent("41 (app)".to_owned()),
                 verifies: Verified { alive: Alive::Yes, proof: Proof::NotAsked },
-                started: Some(UnixTime(EPOCH - Duration::from_mins(1))),
+                started: Some(Moment(UPTIME - Duration::from_mins(1))),
+                runs: None,
+                is_honest: false,
             },
             scan_takes: Duration::ZERO,
             act_takes: Duration::ZERO,
+            audits_hang: false,
             log: Vec::new(),
+            swaps: Vec::new(),
             persisted: None,
             actions_overlapped: false,
             acting: false,
             answers: BTreeMap::new(),
             sequence: 0,
-        }
+        };
+        world.application.runs = world.digest_on_disk();
+        world
+    }
+
+    /// The application was started anew and has read what is on disk.
+    pub(crate) fn application_restarts(&mut self) {
+        self.application.started = Some(self.now.mono);
+        self.application.runs = self.digest_on_disk();
     }
 
     /// podnudge was killed and starts anew; disk and application stay as they are.
-    pub(crate) fn restart(&mut self, remembered: Option<Digest>) {
+    pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
         self.acting = false;
         self.core = core(&self.policy, &self.replica, remembered, self.now);
-        self.run_until(self.now.mono);
+        self.run_to(self.now.mono);
     }
 
     /// Puts a new generation in place, without a hint.
     pub(crate) fn put(&mut self, volume: usize, content: Option<BTreeMap<String, String>>) {
         let committed = self.now.wall;
+        self.swaps.push(self.now.mono.0 - UPTIME);
         let disk = &mut self.disks[volume];
         disk.generation += 1;
         disk.committed = committed;
@@ -136,11 +166,15 @@ impl World {
     /// Tells the core something, and lets everything happen that needs no time.
     pub(crate) fn tell(&mut self, event: Event) {
         self.core.handle(self.now, event);
-        self.run_until(self.now.mono);
+        self.run_to(self.now.mono);
     }
 
-    /// Lets time pass.
-    pub(crate) fn run_until(&mut self, end: Moment) {
+    /// Lets time pass until this time of the story.
+    pub(crate) fn run_until(&mut self, time: Duration) {
+        self.run_to(moment(time));
+    }
+
+    fn run_to(&mut self, end: Moment) {
         loop {
             self.obey();
             let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
@@ -162,7 +196,7 @@ impl World {
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {
-        self.run_until(self.now.mono.after(time));
+        self.run_to(self.now.mono.after(time));
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -170,7 +204,7 @@ impl World {
     }
 
     /// The actions that were asked for.
-    pub(crate) fn acts(&self) -> impl Iterator<Item = (Moment, Act)> {
+    pub(crate) fn acts(&self) -> impl Iterator<Item = (Duration, Act)> {
         self.log.iter().filter_map(|(at, command)| match command {
             Command::Act(act) => Some((*at, *act)),
             _ => None,
@@ -184,7 +218,7 @@ impl World {
     }
 
     fn set_clock(&mut self, mono: Moment) {
-        self.now = Now { mono, wall: UnixTime(EPOCH + mono.0) };
+        self.now = Now { mono, wall: UnixTime(EPOCH + (mono.0 - UPTIME)) };
     }
 
     fn answer(&mut self, after: Duration, event: Event) {
@@ -199,13 +233,14 @@ impl World {
             commands.push_back(command);
         }
         for command in commands {
-            self.log.push((self.now.mono, command.clone()));
+            self.log.push((self.now.mono.0 - UPTIME, command.clone()));
             match command {
                 Command::Scan(rule, volumes) => {
                     let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
                     let scans = volumes.into_iter().map(scan).collect();
                     self.answer(self.scan_takes, Event::Scanned(rule, scans));
                 }
+                Command::Audit(_) if self.audits_hang => {}
                 Command::Audit(volumes) => {
                     for volume in volumes {
                         let seen = self.disks[volume.0].snapshot().map(|s| s.generation);
@@ -213,27 +248,53 @@ impl World {
                     }
                 }
                 Command::Inspect(rule) => {
-                    self.answer(Duration::ZERO, Event::Inspected(rule, self.application.started));
+                    let target = match self.application.started {
+                        None => Inspection::Unknown,
+                        Some(_) if matches!(self.application.acts, Acted::Absent(_)) => {
+                            Inspection::Absent
+                        }
+                        Some(start) => Inspection::Running { first: start, last: start },
+                    };
+                    self.answer(Duration::ZERO, Event::Inspected(rule, target));
                 }
                 Command::Act(act) => {
                     self.actions_overlapped |= self.acting;
                     self.acting = true;
-                    let acted = self.application.acts.clone();
+                    let acted = self.act(act);
                     self.answer(self.act_takes, Event::Acted(act.rule, acted));
                 }
                 Command::Verify(rule) => {
                     let verified = self.application.verifies.clone();
                     self.answer(Duration::ZERO, Event::Verified(rule, verified));
                 }
-                Command::Persist(_, digest) => self.persisted = Some(digest),
+                Command::Persist(_, memory) => self.persisted = Some(memory),
                 Command::Report(..) => {}
             }
         }
     }
 }
 
-fn core(policy: &Policy, replica: &Replica, remembered: Option<Digest>, now: Now) -> Core {
-    let remembered = remembered.map(|digest| (RuleId(0), digest)).into_iter().collect();
+impl World {
+    /// What the application does when it is acted on.
+    fn act(&mut self, act: Act) -> Acted {
+        let acted = self.application.acts.clone();
+        if !self.application.is_honest || !matches!(acted, Acted::Sent(_)) {
+            return acted;
+        }
+        let started = self.application.started.unwrap_or_default();
+        if act.fresh_after.is_some_and(|moment| started > moment) {
+            return Acted::Fresh("41 (app)".to_owned());
+        }
+        self.application.runs = self.digest_on_disk();
+        if matches!(self.application.verifies.alive, Alive::Gone(_)) {
+            self.application.started = Some(self.now.mono);
+        }
+        acted
+    }
+}
+
+fn core(policy: &Policy, replica: &Replica, remembered: Option<Memory>, now: Now) -> Core {
+    let remembered = remembered.map(|memory| (RuleId(0), memory)).into_iter().collect();
     let rounds = Rounds { audit: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(vec![policy.clone()], &remembered, replica, rounds, now)
 }
