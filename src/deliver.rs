@@ -7,15 +7,15 @@
 
 use crate::action::http;
 use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
-use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
+use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Verified};
 use crate::process::signal::{self, SendError};
-use crate::process::{self, Chosen, Identity, Own, Refusal};
+use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::verify;
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
-    /// The processes that were acted on.
+    /// The processes that were acted on and must go on.
     processes: Vec<Identity>,
     /// The number that the proof wants to see growing, before the action.
     before: Option<f64>,
@@ -33,7 +33,7 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
                 _ => Inspection::Unknown,
             }
         }
-        Err(refusal) if refusal.absent() && needs_process => Inspection::Absent,
+        Err(Refusal::NotFound(_)) if needs_process => Inspection::Absent,
         Err(_) => Inspection::Unknown,
     }
 }
@@ -64,7 +64,9 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
         Action::Signal(action) => send_signal(*action, &targets)?,
         Action::Http(action) => send_request(action).await?,
     };
-    let processes = targets.iter().map(|target| target.identity).collect();
+    // Those below may be replaced by the reload, as workers are.
+    let roots = targets.iter().filter(|target| target.is_root);
+    let processes = roots.map(|target| target.identity).collect();
     Ok((acted, InFlight { processes, before }))
 }
 
@@ -72,20 +74,38 @@ fn is_fresh(targets: &[Chosen], moment: Moment) -> bool {
     !targets.is_empty() && targets.iter().all(|target| target.identity.started() > moment)
 }
 
+/// Sends the signal to all targets, or to none where one of them must not get it.
 fn send_signal(action: SignalAction, targets: &[Chosen]) -> Result<Acted, Acted> {
-    let mut sent = Vec::new();
-    let mut problem = None;
+    let mut ready = Vec::new();
+    let mut ended = None;
     for target in targets {
-        match signal::send(target, action) {
-            Ok(()) => sent.push(target),
-            Err(error) => problem = problem.or(Some(error)),
+        let prepared = signal::prepare(target, action).and_then(|signal| {
+            // Alone, the sending itself will tell.
+            if targets.len() > 1 {
+                signal.is_permitted()?;
+            }
+            Ok(signal)
+        });
+        match prepared {
+            Ok(signal) => ready.push((target, signal)),
+            // Of several, one may have ended by itself; the others are there.
+            Err(error @ SendError::Gone(_)) => ended = Some(error),
+            Err(error) => return Err(not_sent(&error)),
         }
     }
-    match problem {
-        None => Ok(Acted::Sent(names(sent))),
-        // Some have it and some do not: only another attempt can make them equal.
-        Some(error) if !sent.is_empty() => Err(Acted::Failed(error.reason())),
-        Some(error) => Err(not_sent(&error)),
+    let mut sent = Vec::new();
+    for (target, signal) in ready {
+        match signal.send() {
+            Ok(()) => sent.push(target),
+            Err(error @ SendError::Gone(_)) => ended = Some(error),
+            // Some have it and some do not: only another attempt can make them equal.
+            Err(error) if !sent.is_empty() => return Err(Acted::Failed(error.reason())),
+            Err(error) => return Err(not_sent(&error)),
+        }
+    }
+    match ended {
+        Some(error) if sent.is_empty() => Err(not_sent(&error)),
+        _ => Ok(Acted::Sent(names(sent))),
     }
 }
 
@@ -106,10 +126,10 @@ async fn send_request(action: &HttpAction) -> Result<Acted, Acted> {
 }
 
 fn refusal(refusal: &Refusal) -> Acted {
-    if refusal.absent() {
-        Acted::Absent(refusal.reason())
-    } else {
-        Acted::Refused(refusal.reason())
+    match refusal {
+        Refusal::NotFound(reason) => Acted::Absent(reason.clone()),
+        Refusal::Blind(reason) => Acted::Failed(reason.clone()),
+        refused => Acted::Refused(refused.reason()),
     }
 }
 
@@ -120,22 +140,24 @@ fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
 
 /// Looks once whether the application took it.
 pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
-    let alive = survival(&in_flight.processes);
+    let alive = if in_flight.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
+    for process in &in_flight.processes {
+        match process::life(*process) {
+            Life::Goes => {}
+            Life::Ended(reason) => {
+                return Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked };
+            }
+            Life::Unknown(reason) => {
+                return Verified { alive: Alive::Unknown, proof: Proof::Pending(reason) };
+            }
+        }
+    }
     let proof = match &rule.verify.proof {
-        Some(request) if !matches!(alive, Alive::Gone(_)) => match verify::probe(request).await {
+        Some(request) => match verify::probe(request).await {
             Ok(seen) => verify::judge(request, in_flight.before, &seen),
             Err(reason) => Proof::Pending(reason),
         },
-        _ => Proof::NotAsked,
+        None => Proof::NotAsked,
     };
     Verified { alive, proof }
-}
-
-fn survival(processes: &[Identity]) -> Alive {
-    let gone: Option<Reason> = processes.iter().find_map(|one| process::alive(*one).err());
-    match gone {
-        Some(reason) => Alive::Gone(reason),
-        None if processes.is_empty() => Alive::Unknown,
-        None => Alive::Yes,
-    }
 }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod clock;
+mod connections;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

@@ -1,6 +1,6 @@
 //! The proof that the application took a change: one look at a URL, and what it must say.
 
-use crate::action::http::{self, Answer};
+use crate::action::http::{self, Answer, BodyEnd};
 use crate::config::{Body, BodyProof, ProofRequest};
 use crate::core::event::{Proof, Reason};
 
@@ -82,25 +82,31 @@ fn place(body: &BodyProof) -> String {
 }
 
 fn number(request: &ProofRequest, seen: &Seen) -> Result<f64, Reason> {
-    let Answer { body, is_cut, .. } = &seen.answer;
+    let Answer { body, end, .. } = &seen.answer;
     let text = String::from_utf8_lossy(body);
     let number = match &request.body {
         BodyProof::JsonGrew(pointer) => json_number(&text, pointer),
-        BodyProof::MetricGrew(sample) => metric(whole_lines(&text, *is_cut), sample),
+        BodyProof::MetricGrew(sample) => metric(whole_lines(&text, end), sample),
         BodyProof::Any | BodyProof::Matches(_) => None,
     };
-    let beyond =
-        if *is_cut { format!(" in its first {} KiB", PROOF_BODY / 1024) } else { String::new() };
-    let missing =
-        || Reason::new(format!("{}: {} is not there{beyond}", seen.what, place(&request.body)));
+    let missing = || {
+        let why = match end {
+            BodyEnd::Whole => String::new(),
+            BodyEnd::Cut => format!(" in its first {} KiB", PROOF_BODY / 1024),
+            BodyEnd::BrokeOff(how) => format!(" in the answer, which {how}"),
+        };
+        Reason::new(format!("{}: {} is not there{why}", seen.what, place(&request.body)))
+    };
     number.ok_or_else(missing)
 }
 
-/// The text without the line that the limit may have cut, and a number in it with it.
-fn whole_lines(text: &str, is_cut: bool) -> &str {
-    match text.rsplit_once('\n') {
-        Some((whole, _)) if is_cut => whole,
-        _ => text,
+/// The text without the line at which the body ended early, and which may hold half a number.
+fn whole_lines<'a>(text: &'a str, end: &BodyEnd) -> &'a str {
+    match end {
+        BodyEnd::Whole => text,
+        BodyEnd::Cut | BodyEnd::BrokeOff(_) => {
+            text.rsplit_once('\n').map_or("", |(whole, _)| whole)
+        }
     }
 }
 

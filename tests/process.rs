@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use podnudge::config::SignalAction;
-use podnudge::process::signal::{SendError, send};
+use podnudge::process::signal::{SendError, prepare};
 use podnudge::process::{Chosen, Identity};
 use tempfile::TempDir;
 
@@ -135,12 +135,15 @@ fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
         let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
         let pid = target.pid();
         // Chosen in an earlier life of the same pid.
-        let chosen =
-            Chosen { identity: Identity { pid, start_ticks: 1 }, name: format!("{pid} (app)") };
+        let chosen = Chosen {
+            identity: Identity { pid, start_ticks: 1 },
+            name: format!("{pid} (app)"),
+            is_root: true,
+        };
         let action = SignalAction { signal: Signal::SIGHUP, allow_unhandled: true };
-        assert!(matches!(send(&chosen, action), Err(SendError::Gone(_))));
+        assert!(matches!(prepare(&chosen, action), Err(SendError::Gone(_))));
         target.kill();
-        assert!(matches!(send(&chosen, action), Err(SendError::Gone(_))));
+        assert!(matches!(prepare(&chosen, action), Err(SendError::Gone(_))));
         assert_eq!(target.signals(), 0);
     });
 }
@@ -172,6 +175,27 @@ fn of_a_master_and_its_workers_only_the_master_is_signalled() {
 }
 
 #[test]
+fn all_matches_are_signalled_and_only_their_roots_must_survive() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
+        let config = format!(
+            "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\
+             [rule.target]\nprocess = \"app\"\nall = true\n[rule.signal]\nname = \"HUP\"\n",
+            kubelet.volume.display()
+        );
+        let file = folder.path().join("podnudge.toml");
+        fs::write(&file, config).unwrap();
+        let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
+        for n in 1..4 {
+            kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
+            agent.wait_for("applied", n);
+            assert_eq!((target.signals(), agent.count("tripped")), (n, 0));
+        }
+    });
+}
+
+#[test]
 fn several_unrelated_matches_are_refused_with_their_list() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
@@ -188,28 +212,62 @@ fn several_unrelated_matches_are_refused_with_their_list() {
     });
 }
 
+/// As a container's securityContext sets it: a user id, and what root may.
+const USER_65532: &[&str] = &["--reuid=65532", "--regid=65532", "--clear-groups"];
+const ROOT_WITHOUT_CAPABILITIES: &[&str] = &["--bounding-set=-all", "--inh-caps=-all"];
+const ROOT_WITH_KILL: &[&str] = &["--bounding-set=-all,+kill", "--inh-caps=-all"];
+
 #[test]
-fn another_uid_is_explained_with_what_to_set() {
+fn who_may_signal_whom_is_as_the_kernel_says_and_explained() {
+    // podnudge, the target, and what the refusal says (none: the signal arrives).
+    let table: [(&[&str], &[&str], &[&str]); 6] = [
+        (USER_65532, USER_65532, &[]),
+        (USER_65532, &[], &["as uid 65532", "as uid 0", "runAsUser: 0", "add: [KILL]"]),
+        (ROOT_WITHOUT_CAPABILITIES, &[], &[]),
+        (
+            ROOT_WITHOUT_CAPABILITIES,
+            USER_65532,
+            &["as uid 0", "as uid 65532", "runAsUser: 65532", "drop: [ALL], add: [KILL]"],
+        ),
+        (ROOT_WITH_KILL, USER_65532, &[]),
+        (
+            &["--reuid=2000", "--regid=2000", "--clear-groups"],
+            USER_65532,
+            &["as uid 2000", "as uid 65532", "runAsUser: 65532"],
+        ),
+    ];
     in_namespace(|| {
-        let (folder, mut kubelet) = scene();
-        let target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let volume = folder.path().join("volume");
-        let mut command = Command::new("setpriv");
-        command
-            .args(["--reuid", "65532", "--regid", "65532", "--clear-groups"])
-            .arg(env!("CARGO_BIN_EXE_podnudge"))
-            .args(["--log", "json", "--listen", "off", "--on-start", "never", "--watch"])
-            .arg(&volume)
-            .args(["--process", "app", "--signal", "HUP", "--settle", "0s"]);
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 1);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("refused", 1);
-        let said = agent.last("refused", "reason") + &agent.last("refused", "hint");
-        for part in ["uid 65532", "uid 0", "runAsUser: 0", "securityContext", "KILL"] {
-            assert!(said.contains(part), "`{part}` is not in: {said}");
+        for (podnudge, target, refusal) in table {
+            let (folder, mut kubelet) = scene();
+            let target = Target::start_by(folder.path(), "app", Behaviour::Handles, |program| {
+                let mut command = Command::new("setpriv");
+                command.args(target).arg("--").arg(program);
+                command
+            });
+            let mut command = Command::new("setpriv");
+            command
+                .args(podnudge)
+                .arg("--")
+                .arg(env!("CARGO_BIN_EXE_podnudge"))
+                .args(["--log", "json", "--listen", "off", "--on-start", "never", "--watch"])
+                .arg(&kubelet.volume)
+                .args(["--process", "app", "--signal", "HUP", "--settle", "0s"])
+                .args(["--alive-for", "100ms"]);
+            let agent = Agent::spawn(folder.path(), command);
+            agent.wait_for("baseline", 1);
+            kubelet.write(&payload(&[("a.conf", "2")]));
+            if refusal.is_empty() {
+                agent.wait_for("applied", 1);
+                assert_eq!(target.signals(), 1, "{podnudge:?}");
+                continue;
+            }
+            agent.wait_for("refused", 1);
+            let said = agent.last("refused", "reason") + &agent.last("refused", "hint");
+            for part in refusal {
+                assert!(said.contains(part), "`{part}` is not in: {said}");
+            }
+            assert_eq!(target.signals(), 0, "{podnudge:?}");
         }
-        assert_eq!(target.signals(), 0);
     });
 }
 

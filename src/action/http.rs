@@ -25,10 +25,21 @@ const SHOWN: usize = 200;
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// The body, as far as it was asked for.
+    /// The body, as far as it was asked for and came.
     pub body: Vec<u8>,
-    /// Whether the body goes on.
-    pub is_cut: bool,
+    /// How the body ends.
+    pub end: BodyEnd,
+}
+
+/// How the body of an answer ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyEnd {
+    /// As the server meant it to.
+    Whole,
+    /// It goes on beyond what was asked for.
+    Cut,
+    /// It broke off, or did not end in time: how.
+    BrokeOff(String),
 }
 
 /// Why there is no answer.
@@ -50,7 +61,8 @@ impl ExchangeError {
     }
 }
 
-/// Sends the request of an action once.
+/// Sends the request of an action once. The status decides: it is what the application has to say
+/// of the reload, and a body that breaks off behind it does not take it back.
 pub async fn send(action: &HttpAction) -> Acted {
     let what = name(&action.method, &action.endpoint);
     match exchange(&action.endpoint, action.method.clone(), &action.body, ACTION_BODY).await {
@@ -113,18 +125,23 @@ pub async fn exchange(
     let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
     let status = response.status();
     let mut read = Vec::new();
-    // One byte more than is wanted tells whether the body goes on.
-    while read.len() <= most {
+    let end = loop {
         match response.chunk().await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
-            Ok(None) => break,
-            // Half an answer is none: the application may have ended in the middle of it.
-            Err(error) => return Err(broken_off(&what, status, endpoint, &error)),
+            Ok(None) => break BodyEnd::Whole,
+            Err(error) if error.is_timeout() => {
+                let limit = humantime::format_duration(endpoint.timeout);
+                break BodyEnd::BrokeOff(format!("did not end within {limit}"));
+            }
+            Err(error) => break BodyEnd::BrokeOff(format!("broke off: {}", chain(&error))),
         }
-    }
-    let is_cut = read.len() > most;
+        // One byte more than is wanted tells whether the body goes on.
+        if read.len() > most {
+            break BodyEnd::Cut;
+        }
+    };
     read.truncate(most);
-    Ok(Answer { status, body: read, is_cut })
+    Ok(Answer { status, body: read, end })
 }
 
 fn request(endpoint: &Endpoint, method: Method, body: &Body) -> Result<RequestBuilder, Reason> {
@@ -238,20 +255,6 @@ fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeE
         }
         _ => ExchangeError::Failed(reason),
     }
-}
-
-fn broken_off(
-    what: &str,
-    status: StatusCode,
-    endpoint: &Endpoint,
-    error: &reqwest::Error,
-) -> ExchangeError {
-    let how = if error.is_timeout() {
-        format!("did not end within {}", humantime::format_duration(endpoint.timeout))
-    } else {
-        format!("broke off: {}", chain(error))
-    };
-    ExchangeError::Failed(Reason::new(format!("{what} answered {status}, but the answer {how}")))
 }
 
 /// The system's error at the bottom of a chain.

@@ -1,8 +1,8 @@
 //! The admin listener: `/metrics`, `/livez`, `/readyz`, `/status`, and `POST /reload` where it is
 //! switched on. Read-only otherwise, and without secrets.
 //!
-//! Bounded in every direction: few connections, small headers, bodies never read, and an end to
-//! each connection. Nothing is rendered unless somebody asks: a request becomes an [`Ask`] to the
+//! Bounded in every direction: small headers, bodies never read, one request a connection, and an
+//! end to each of them. Nothing is rendered unless somebody asks: a request becomes an [`Ask`] to the
 //! loop, and a loop that does not answer is not alive.
 
 use std::convert::Infallible;
@@ -28,8 +28,6 @@ use crate::core::event::Reason;
 use crate::core::status::Status;
 use crate::files::{self, LARGEST};
 
-/// How many connections are served at a time; more wait in the kernel's backlog.
-pub const MOST_CONNECTIONS: usize = 32;
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
 /// How long the loop may take to answer before it counts as stuck.
@@ -109,6 +107,7 @@ pub async fn connection(
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
+        .keep_alive(false)
         .header_read_timeout(HEADER_LIMIT)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);

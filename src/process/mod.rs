@@ -45,6 +45,8 @@ pub struct Chosen {
     pub identity: Identity,
     /// For people: `41 (nginx)`, control characters escaped.
     pub name: String,
+    /// Whether none of the others that were chosen is above it in the process tree.
+    pub is_root: bool,
 }
 
 /// The processes that the rule is about: the root of the matching tree, or all matches.
@@ -62,23 +64,38 @@ pub fn find(own: &Own, target: &Target, volumes: &[PathBuf]) -> Result<Vec<Chose
         seen = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &seen)?;
-    let describe =
-        |process: &Process| Chosen { identity: process.identity, name: process.for_people() };
-    Ok(chosen.into_iter().map(describe).collect())
+    let roots = select::roots(&chosen, &seen);
+    let describe = |process: &&Process| Chosen {
+        identity: process.identity,
+        name: process.for_people(),
+        is_root: roots.contains(process),
+    };
+    Ok(chosen.iter().map(describe).collect())
 }
 
-/// Whether the process is still the one that was chosen.
-///
-/// # Errors
-/// If it ended, or another one has its pid, with the reason.
-pub fn alive(identity: Identity) -> Result<(), Reason> {
+/// What became of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Life {
+    /// It is still the one that was chosen.
+    Goes,
+    /// It ended, and perhaps another one has its pid.
+    Ended(Reason),
+    /// It cannot be told now.
+    Unknown(Reason),
+}
+
+/// What became of the process that was chosen.
+#[must_use]
+pub fn life(identity: Identity) -> Life {
     let pid = identity.pid;
+    let ended = || Life::Ended(Reason::new(format!("process {pid} ended")));
     match proc::stat(pid) {
-        None => Err(Reason::new(format!("process {pid} ended"))),
-        Some(stat) if stat.start_ticks != identity.start_ticks => {
-            Err(Reason::new(format!("process {pid} ended, and another one has its pid")))
+        Err(reason) => Life::Unknown(reason),
+        Ok(None) => ended(),
+        Ok(Some(stat)) if stat.start_ticks != identity.start_ticks => {
+            Life::Ended(Reason::new(format!("process {pid} ended, and another one has its pid")))
         }
-        Some(stat) if stat.is_dead => Err(Reason::new(format!("process {pid} ended"))),
-        Some(_) => Ok(()),
+        Ok(Some(stat)) if stat.is_dead => ended(),
+        Ok(Some(_)) => Life::Goes,
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
@@ -14,6 +15,21 @@ use crate::config::{Target, TargetBy};
 use crate::core::event::{Moment, Reason};
 use crate::files::{self, FileError, LARGEST};
 use crate::volume::mount::{self, Mount};
+
+/// What a file of a process holds; `None` if there is no such process, or it hides from podnudge.
+///
+/// # Errors
+/// If the system has no means left to look: that tells nothing about the process.
+fn of_process(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
+    let path = format!("/proc/{pid}/{file}");
+    match contents(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
+            _ => Err(Reason::new(format!("cannot read `{path}`: {error}"))),
+        },
+    }
+}
 
 /// What a file of `/proc` holds. They say that they are empty, so that reading one by the usual
 /// means begins with 32 bytes and takes many system calls.
@@ -30,9 +46,9 @@ fn contents(path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// `/proc/PID/status`; `None` if there is no such process.
-pub(super) fn status(pid: i32) -> Option<String> {
-    let text = contents(&format!("/proc/{pid}/status")).ok()?;
-    Some(String::from_utf8_lossy(&text).into_owned())
+pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
+    let text = of_process(pid, "status")?;
+    Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
 /// How old a process is: start times count from the boot (proc(5)).
@@ -55,8 +71,8 @@ pub(super) struct ProcessStat {
 }
 
 /// `None` if there is no such process.
-pub(super) fn stat(pid: i32) -> Option<ProcessStat> {
-    parse_stat(&contents(&format!("/proc/{pid}/stat")).ok()?)
+pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
+    Ok(of_process(pid, "stat")?.and_then(|text| parse_stat(&text)))
 }
 
 /// Of `flags` (field 9): a thread of the kernel's own (`PF_KTHREAD` in linux/sched.h).
@@ -93,8 +109,8 @@ pub(super) enum Detail {
 #[must_use]
 pub fn own() -> Own {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    let container = container(pid);
-    Own { pid, pid_1_is_foreign: self::container(1) != container, container }
+    let container = |pid| container(pid).ok().flatten().unwrap_or_default();
+    Own { pid, pid_1_is_foreign: container(1) != container(pid), container: container(pid) }
 }
 
 /// The processes, less kernel threads and dead ones, with what `target` needs of each.
@@ -115,7 +131,7 @@ pub(super) fn read(
     };
     let mut seen = Seen { own: own.clone(), ..Seen::default() };
     for pid in pids {
-        let Some(stat) = stat(pid) else { continue };
+        let Some(stat) = stat(pid)? else { continue };
         seen.parents.insert(pid, stat.parent);
         let may_match = match &target.by {
             TargetBy::Process(name) => name.starts_with(&stat.comm),
@@ -124,25 +140,26 @@ pub(super) fn read(
         if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
             continue;
         }
-        seen.processes.push(process(pid, stat, target, &own_mounts, detail));
+        seen.processes.extend(process(pid, stat, target, &own_mounts, detail)?);
     }
     Ok(seen)
 }
 
 fn all_pids() -> Result<Vec<i32>, Refusal> {
     let entries = fs::read_dir("/proc")
-        .map_err(|error| Refusal::Wrong(Reason::new(format!("cannot list `/proc`: {error}"))))?;
+        .map_err(|error| Refusal::Blind(Reason::new(format!("cannot list `/proc`: {error}"))))?;
     let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     Ok(entries.filter_map(pid).collect())
 }
 
+/// `None` if it ended meanwhile.
 fn process(
     pid: i32,
     stat: ProcessStat,
     target: &Target,
     volumes: &[Mount],
     detail: Detail,
-) -> Process {
+) -> Result<Option<Process>, Reason> {
     let all = detail == Detail::All;
     // A name that may be longer than `comm` holds.
     let is_cut = stat.comm.len() >= COMM_LENGTH;
@@ -154,43 +171,47 @@ fn process(
     };
     // `/pause` is told from others of its name by its arguments.
     let by_arguments = by_arguments || stat.comm == "pause";
-    Process {
+    let Some(container) = container(pid)? else { return Ok(None) };
+    Ok(Some(Process {
         identity: Identity { pid, start_ticks: stat.start_ticks },
         parent: stat.parent,
-        arguments: if all || by_arguments { arguments(pid) } else { Vec::new() },
+        arguments: if all || by_arguments { arguments(pid)? } else { Vec::new() },
         exe: by_exe.then(|| fs::read_link(format!("/proc/{pid}/exe")).ok()).flatten(),
-        uid: if all || target.uid.is_some() { uid(pid) } else { None },
-        container: container(pid),
-        mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes) },
+        uid: if all || target.uid.is_some() { uid(pid)? } else { None },
+        container,
+        mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes)? },
         comm: stat.comm,
-    }
+    }))
 }
 
-fn arguments(pid: i32) -> Vec<String> {
-    let text = contents(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+fn arguments(pid: i32) -> Result<Vec<String>, Reason> {
+    let text = of_process(pid, "cmdline")?.unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     if text.is_empty() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    text.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    let words = text.split(|byte| *byte == 0);
+    Ok(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
 /// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` is not it, for a
 /// process that may not be dumped, such as an nginx worker.
-pub(super) fn uid(pid: i32) -> Option<u32> {
-    let status = status(pid)?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
+pub(super) fn uid(pid: i32) -> Result<Option<u32>, Reason> {
+    let Some(status) = status(pid)? else { return Ok(None) };
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    Ok(line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse().ok()))
 }
 
 /// What tells one container from another: the element of the process's cgroup that holds the
 /// container's id, 64 hexadecimal digits, whatever the runtime puts around them. Empty for
 /// podnudge's own container where that has a cgroup namespace, and where there are no containers.
-fn container(pid: i32) -> String {
-    let text = contents(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
+/// `None` if the process ended.
+fn container(pid: i32) -> Result<Option<String>, Reason> {
+    let Some(text) = of_process(pid, "cgroup")? else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
     let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());
-    elements.rfind(|element| holds_container_id(element)).unwrap_or_default().to_owned()
+    let element = elements.rfind(|element| holds_container_id(element));
+    Ok(Some(element.unwrap_or_default().to_owned()))
 }
 
 fn holds_container_id(element: &str) -> bool {
@@ -200,7 +221,7 @@ fn holds_container_id(element: &str) -> bool {
 /// The mounts that show the watched paths to podnudge itself.
 fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
     let text = contents("/proc/self/mountinfo").map_err(|error| {
-        Refusal::Wrong(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
+        Refusal::Blind(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
     })?;
     let all = mount::parse(&text);
     let mut found = Vec::new();
@@ -223,8 +244,8 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
 }
 
 /// How a process mounts these volumes; the whole volume counts before a part of it.
-fn mounts(pid: i32, volumes: &[Mount]) -> Mounts {
-    let text = contents(&format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
+    let text = of_process(pid, "mountinfo")?.unwrap_or_default();
     let all = mount::parse(&text);
     let same = |mount: &&Mount| {
         volumes.iter().any(|own| own.device == mount.device && own.root == mount.root)
@@ -235,13 +256,13 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Mounts {
                 .iter()
                 .any(|own| own.device == mount.device && mount.root.starts_with(&own.root))
     };
-    if let Some(mount) = all.iter().find(same) {
+    Ok(if let Some(mount) = all.iter().find(same) {
         Mounts::Volume(mount.mount_point.clone())
     } else if let Some(mount) = all.iter().find(part) {
         Mounts::SubPath(mount.mount_point.clone())
     } else {
         Mounts::No
-    }
+    })
 }
 
 /// The pid in a file, as podnudge sees the file; white space around it is nothing.
@@ -280,9 +301,9 @@ mod tests {
     #[test]
     fn this_process_is_seen_as_it_is() {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let stat = stat(pid).expect("it runs");
+        let stat = stat(pid).expect("it can be read").expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };
         assert!(age(identity) < Duration::from_hours(1));
-        assert_eq!(super::super::alive(identity), Ok(()));
+        assert_eq!(super::super::life(identity), super::super::Life::Goes);
     }
 }

@@ -80,15 +80,17 @@ pub enum Refusal {
     Ambiguous(Reason),
     /// It cannot be told, or it would be wrong.
     Wrong(Reason),
+    /// The system has no means left to look, such as descriptors.
+    Blind(Reason),
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        Self::Blind(reason)
+    }
 }
 
 impl Refusal {
-    /// Whether the target may simply not be there yet.
-    #[must_use]
-    pub fn absent(&self) -> bool {
-        matches!(self, Self::NotFound(_))
-    }
-
     /// What to tell people.
     #[must_use]
     pub fn reason(&self) -> Reason {
@@ -97,9 +99,10 @@ impl Refusal {
                 Reason::new("podnudge sees no process outside its own container")
                     .hint("set shareProcessNamespace: true in the pod's spec")
             }
-            Self::NotFound(reason) | Self::Ambiguous(reason) | Self::Wrong(reason) => {
-                reason.clone()
-            }
+            Self::NotFound(reason)
+            | Self::Ambiguous(reason)
+            | Self::Wrong(reason)
+            | Self::Blind(reason) => reason.clone(),
         }
     }
 }
@@ -202,7 +205,7 @@ fn is_named(process: &Process, name: &str) -> bool {
 }
 
 /// Those of the matching processes that no other of them is an ancestor of.
-fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Process> {
+pub(super) fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Process> {
     let is_root = |process: &&&Process| {
         !matching.iter().any(|other| {
             other.identity != process.identity && descends_from(process, other.identity.pid, seen)

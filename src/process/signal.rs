@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use super::proc;
-use super::{Chosen, Identity, alive};
+use super::{Chosen, Life, life};
 use crate::config::SignalAction;
 use crate::core::event::Reason;
 
@@ -48,80 +48,112 @@ impl SendError {
     }
 }
 
-/// Sends the signal to the process that was chosen, if it is still that one and handles it.
+/// A signal that may be sent: the process is the one that was chosen and handles it.
+#[derive(Debug)]
+pub struct Ready<'a> {
+    chosen: &'a Chosen,
+    signal: Signal,
+    handle: Handle,
+}
+
+/// How the process is addressed.
+#[derive(Debug)]
+enum Handle {
+    Pidfd(OwnedFd),
+    /// Where pidfds are not to be had (before Linux 5.3, or refused by seccomp): by number, right
+    /// after the look at its start time.
+    Number,
+}
+
+/// Makes sure that the signal may be sent to the process that was chosen: it is still that one
+/// and handles the signal.
 ///
 /// What this does not know: the Go runtime and the JVM handle HUP themselves and then end, if the
 /// program did not ask for it. That shows only afterwards, in the verification.
 ///
 /// # Errors
-/// If nothing was sent, with the reason.
-pub fn send(chosen: &Chosen, action: SignalAction) -> Result<(), SendError> {
-    let handle = Handle::open(chosen)?;
-    alive(chosen.identity).map_err(SendError::Gone)?;
+/// If it must not be sent, with the reason.
+pub fn prepare(chosen: &Chosen, action: SignalAction) -> Result<Ready<'_>, SendError> {
+    let pid = Pid::from_raw(chosen.identity.pid).ok_or_else(|| gone(chosen))?;
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(fd) => Handle::Pidfd(fd),
+        Err(Errno::SRCH) => return Err(gone(chosen)),
+        Err(Errno::NOSYS | Errno::PERM) => Handle::Number,
+        Err(error) => {
+            let reason = format!("cannot open process {}: {error}", chosen.name);
+            return Err(SendError::Failed(Reason::new(reason)));
+        }
+    };
+    match life(chosen.identity) {
+        Life::Goes => {}
+        Life::Ended(reason) => return Err(SendError::Gone(reason)),
+        Life::Unknown(reason) => return Err(SendError::Failed(reason)),
+    }
     if !action.allow_unhandled {
         is_handled(chosen, action.signal)?;
     }
-    handle.send(chosen, action.signal)
+    Ok(Ready { chosen, signal: action.signal, handle })
+}
+
+impl Ready<'_> {
+    /// Whether the system would let the signal through.
+    ///
+    /// # Errors
+    /// If not, with the reason.
+    pub fn is_permitted(&self) -> Result<(), SendError> {
+        let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
+        // Signal 0 only asks (kill(2)).
+        let asked = nix::sys::signal::kill(pid, None);
+        self.outcome(asked.map_err(|error| Errno::from_raw_os_error(error as i32)))
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// If it was not sent, with the reason.
+    pub fn send(&self) -> Result<(), SendError> {
+        let sent = match &self.handle {
+            Handle::Pidfd(fd) => {
+                let number = rustix::process::Signal::from_named_raw(self.signal as i32);
+                number.ok_or(Errno::INVAL).and_then(|signal| pidfd_send_signal(fd, signal))
+            }
+            Handle::Number => {
+                let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
+                nix::sys::signal::kill(pid, self.signal)
+                    .map_err(|error| Errno::from_raw_os_error(error as i32))
+            }
+        };
+        self.outcome(sent)
+    }
+
+    fn outcome(&self, sent: Result<(), Errno>) -> Result<(), SendError> {
+        let chosen = self.chosen;
+        match sent {
+            Ok(()) => Ok(()),
+            Err(Errno::SRCH) => Err(gone(chosen)),
+            Err(Errno::PERM) => match proc::uid(chosen.identity.pid) {
+                Ok(Some(uid)) => Err(SendError::Refused(not_permitted(chosen, uid))),
+                Ok(None) => Err(gone(chosen)),
+                Err(reason) => Err(SendError::Failed(reason)),
+            },
+            Err(error) => Err(SendError::Failed(Reason::new(format!(
+                "cannot send {} to process {}: {error}",
+                self.signal, chosen.name
+            )))),
+        }
+    }
 }
 
 fn gone(chosen: &Chosen) -> SendError {
     SendError::Gone(Reason::new(format!("process {} ended", chosen.name)))
 }
 
-/// How the process is addressed.
-enum Handle {
-    Pidfd(OwnedFd),
-    /// Where pidfds are not to be had (before Linux 5.3, or refused by seccomp): by number, right
-    /// after the look at its start time.
-    Number(Identity),
-}
-
-impl Handle {
-    fn open(chosen: &Chosen) -> Result<Self, SendError> {
-        let pid = Pid::from_raw(chosen.identity.pid);
-        match pidfd_open(pid.ok_or_else(|| gone(chosen))?, PidfdFlags::empty()) {
-            Ok(fd) => Ok(Self::Pidfd(fd)),
-            Err(Errno::SRCH) => Err(gone(chosen)),
-            Err(Errno::NOSYS | Errno::PERM) => Ok(Self::Number(chosen.identity)),
-            Err(error) => Err(SendError::Failed(Reason::new(format!(
-                "cannot open process {}: {error}",
-                chosen.name
-            )))),
-        }
-    }
-
-    fn send(self, chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
-        let sent = match self {
-            Self::Pidfd(fd) => {
-                let number = rustix::process::Signal::from_named_raw(signal as i32);
-                number.ok_or(Errno::INVAL).and_then(|signal| pidfd_send_signal(fd, signal))
-            }
-            Self::Number(identity) => {
-                let pid = nix::unistd::Pid::from_raw(identity.pid);
-                nix::sys::signal::kill(pid, signal)
-                    .map_err(|error| Errno::from_raw_os_error(error as i32))
-            }
-        };
-        match sent {
-            Ok(()) => Ok(()),
-            Err(Errno::SRCH) => Err(gone(chosen)),
-            Err(Errno::PERM) => Err(proc::uid(chosen.identity.pid).map_or_else(
-                || gone(chosen),
-                |uid| SendError::Refused(not_permitted(chosen, uid)),
-            )),
-            Err(error) => Err(SendError::Failed(Reason::new(format!(
-                "cannot send {signal} to process {}: {error}",
-                chosen.name
-            )))),
-        }
-    }
-}
-
 /// Looks into `/proc/PID/status` for what the process does on the signal: without a handler it
 /// would die, and if it ignores the signal nothing would happen.
 fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
-    let status = proc::status(chosen.identity.pid).ok_or_else(|| gone(chosen))?;
+    let status = proc::status(chosen.identity.pid).map_err(SendError::Failed)?;
+    let status = status.ok_or_else(|| gone(chosen))?;
     let has =
         |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
     let what = if has("SigCgt:") {

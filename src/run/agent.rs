@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::clock;
+use super::connections::{Connections, accept};
 use crate::admin::server::{self, Ask};
 use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
@@ -26,6 +27,9 @@ use crate::volume::mount;
 use crate::volume::read::{self, ReadError, Reading};
 use crate::volume::snapshot::Generation;
 use crate::watching::Watching;
+
+/// How many questions of connections may wait.
+const ASKS: usize = 8;
 
 /// What a task found.
 enum Done {
@@ -52,7 +56,7 @@ pub(super) struct Agent {
     /// What people are to be told when everything else is done.
     untold: Vec<(RuleId, Fact)>,
     tasks: JoinSet<Done>,
-    connections: JoinSet<()>,
+    connections: Connections,
 }
 
 impl Agent {
@@ -82,14 +86,14 @@ impl Agent {
             in_flight: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
-            connections: JoinSet::new(),
+            connections: Connections::default(),
         }
     }
 
     pub(super) async fn run(&mut self, mut signals: OsSignals, listener: Option<TcpListener>) {
         self.greet(listener.as_ref());
         let hints = self.watching.hints();
-        let (asking, mut asks) = mpsc::channel(server::MOST_CONNECTIONS);
+        let (asking, mut asks) = mpsc::channel(ASKS);
         let mut end_at: Option<Moment> = None;
         loop {
             self.obey_all();
@@ -126,11 +130,11 @@ impl Agent {
                     }
                 }
                 Some(ask) = asks.recv() => self.answer(ask),
-                (stream, peer) = accept(listener.as_ref(), self.connections.len()) => {
+                (stream, peer) = accept(listener.as_ref()) => {
                     let reload = self.config.agent.reload.clone();
-                    self.connections.spawn(server::connection(stream, peer, asking.clone(), reload));
+                    self.connections.serve(server::connection(stream, peer, asking.clone(), reload));
                 }
-                Some(_) = self.connections.join_next() => {}
+                () = self.connections.ended() => {}
                 () = clock::sleep_until(wakeup) => {
                     if end_at.is_some_and(|end| clock::now().mono >= end) {
                         warn!(event = "grace-over", "a running action was left behind");
@@ -375,22 +379,5 @@ impl Agent {
 
     fn path_for_people(&self, volume: VolumeId) -> String {
         self.volumes.get(volume.0).map(|(_, path)| Policy::shown(path)).unwrap_or_default()
-    }
-}
-
-/// The next connection; never, where there is no listener or there are enough connections.
-async fn accept(
-    listener: Option<&TcpListener>,
-    connections: usize,
-) -> (tokio::net::TcpStream, std::net::SocketAddr) {
-    let Some(listener) = listener.filter(|_| connections < server::MOST_CONNECTIONS) else {
-        return std::future::pending().await;
-    };
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            // The peer is gone, or there is no descriptor left: the next one may do better.
-            Err(_) => tokio::task::yield_now().await,
-        }
     }
 }

@@ -20,11 +20,16 @@ pub(super) fn now() -> Now {
     Now { mono, wall: UnixTime(wall) }
 }
 
-/// Waits until `moment`; for ever, if there is none.
+/// Waits for a time that no decision depends on.
 #[expect(clippy::disallowed_methods, reason = "the one place that waits for a time")]
+pub(super) async fn sleep(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Waits until `moment`; for ever, if there is none.
 pub(super) async fn sleep_until(moment: Option<Moment>) {
     match moment {
-        Some(moment) => tokio::time::sleep(moment.since(now().mono).min(FAR)).await,
+        Some(moment) => sleep(moment.since(now().mono).min(FAR)).await,
         None => std::future::pending().await,
     }
 }

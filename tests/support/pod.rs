@@ -35,6 +35,8 @@ pub(crate) enum Behaviour {
     ExecsItself,
     /// Handles it, as does its child, a worker of the same name.
     MasterWithWorker,
+    /// The same, and replaces the worker on HUP.
+    MasterReplacingWorker,
 }
 
 /// A process to act on. Ends with its test.
@@ -73,7 +75,9 @@ impl Target {
             .spawn()
             .unwrap();
         let target = Self { child, report };
-        let wanted = already + 1 + usize::from(behaviour == Behaviour::MasterWithWorker);
+        let has_worker =
+            matches!(behaviour, Behaviour::MasterWithWorker | Behaviour::MasterReplacingWorker);
+        let wanted = already + 1 + usize::from(has_worker);
         wait_until("the target is set up", || lines(&target.report, "ready") >= wanted);
         target
     }
@@ -137,15 +141,18 @@ fn target_main() {
         _ => SIGHUP,
     };
     let mut signals = Signals::new([handled]).unwrap();
-    if behaviour == "MasterWithWorker" {
-        let mut worker = again().env(BEHAVIOUR, "Worker").spawn().unwrap();
-        std::thread::spawn(move || worker.wait());
-    }
+    let work = || again().env(BEHAVIOUR, "Worker").spawn().unwrap();
+    let mut worker = behaviour.starts_with("Master").then(work);
     report(&format!("ready {role}"));
     for _ in signals.forever() {
         report(&format!("hup {role}"));
         match behaviour.as_str() {
             "Dies" => return,
+            "MasterReplacingWorker" => {
+                let mut old = worker.replace(work()).unwrap();
+                old.kill().unwrap();
+                old.wait().unwrap();
+            }
             "ExecsItself" => panic!("cannot execute itself: {}", again().exec()),
             _ => {}
         }
