@@ -119,7 +119,9 @@ impl Rule {
         self.applied = Some((digest, now.wall));
         self.delivery = Delivery::Applied;
         self.phase = Phase::Idle;
-        self.remember(now, self.running, out);
+        // What could not be read is no memory to rely on.
+        let certain = self.running.filter(|_| self.look.unreadable().is_none());
+        self.remember(now, certain, out);
         if self.look.on_disk().is_some_and(|disk| disk.digest == digest) {
             self.look.settle_doubts();
         }
