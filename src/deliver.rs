@@ -34,6 +34,7 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
             }
         }
         Err(Refusal::NotFound(_)) if needs_process => Inspection::Absent,
+        Err(Refusal::Blind(_)) => Inspection::Blind,
         Err(_) => Inspection::Unknown,
     }
 }
@@ -60,12 +61,15 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
         Some(proof) => verify::before(proof).await.map_err(Acted::Absent)?,
         None => None,
     };
-    let acted = match &rule.action {
-        Action::Signal(action) => send_signal(*action, &targets)?,
-        Action::Http(action) => send_request(action).await?,
+    let (acted, reached) = match &rule.action {
+        Action::Signal(action) => {
+            let sent = send_signal(*action, &targets)?;
+            (Acted::Sent(names(sent.iter().copied())), sent)
+        }
+        Action::Http(action) => (send_request(action).await?, targets.iter().collect()),
     };
     // Those below may be replaced by the reload, as workers are.
-    let roots = targets.iter().filter(|target| target.is_root);
+    let roots = reached.iter().filter(|target| target.is_root);
     let processes = roots.map(|target| target.identity).collect();
     Ok((acted, InFlight { processes, before }))
 }
@@ -74,8 +78,9 @@ fn is_fresh(targets: &[Chosen], moment: Moment) -> bool {
     !targets.is_empty() && targets.iter().all(|target| target.identity.started() > moment)
 }
 
-/// Sends the signal to all targets, or to none where one of them must not get it.
-fn send_signal(action: SignalAction, targets: &[Chosen]) -> Result<Acted, Acted> {
+/// Sends the signal to all targets, or to none where one of them must not get it. Gives those that
+/// it reached.
+fn send_signal(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chosen>, Acted> {
     let mut ready = Vec::new();
     let mut ended = None;
     for target in targets {
@@ -105,7 +110,7 @@ fn send_signal(action: SignalAction, targets: &[Chosen]) -> Result<Acted, Acted>
     }
     match ended {
         Some(error) if sent.is_empty() => Err(not_sent(&error)),
-        _ => Ok(Acted::Sent(names(sent))),
+        _ => Ok(sent),
     }
 }
 

@@ -76,6 +76,27 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 "the content is what the application runs"
             );
         }
+        Fact::Passed(digest) => {
+            debug!(event = "passed", rule, digest = short(digest), "the checks let it pass");
+        }
+        Fact::Rejected(_, reason) => {
+            failure(
+                rule,
+                "rejected",
+                "the checks refuse the new content; the application keeps what it has",
+                reason,
+            );
+        }
+        Fact::CheckFailed(reason, wait) => {
+            warn!(
+                event = "check-failed",
+                rule,
+                wait = time(*wait),
+                reason = reason.message,
+                hint = reason.hint,
+                "the checks could not be done; the application keeps what it has"
+            );
+        }
         Fact::Scheduled(digest, wait) => {
             info!(
                 event = "scheduled",

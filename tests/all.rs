@@ -13,6 +13,7 @@
 mod admin;
 mod agent;
 mod applications;
+mod checks;
 mod fleet;
 mod http;
 mod invariants;

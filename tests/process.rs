@@ -148,6 +148,40 @@ fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
     });
 }
 
+/// The target started after all of it was written; that it has read what a link shows now, it has
+/// not.
+#[test]
+fn a_link_that_is_turned_to_older_content_is_acted_on() {
+    in_namespace(|| {
+        let (folder, kubelet) = scene();
+        let mut other = Kubelet::new(folder.path().join("other"));
+        other.write(&payload(&[("a.conf", "2")]));
+        let plain = folder.path().join("plain");
+        fs::create_dir(&plain).unwrap();
+        fs::write(plain.join("a.conf"), "3").unwrap();
+        let link = folder.path().join("current");
+        std::os::unix::fs::symlink("volume", &link).unwrap();
+        let_the_commit_age(&kubelet);
+        let target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = Agent::start(
+            folder.path(),
+            &[
+                &["--watch", link.to_str().unwrap(), "--process", "app", "--signal", "HUP"][..],
+                &["--settle", "0s", "--alive-for", "100ms"],
+            ]
+            .concat(),
+        );
+        assert_eq!(agent.last("baseline", "because"), "the target started after the last change");
+        for (n, release) in ["other", "plain", "volume", "plain"].iter().enumerate() {
+            let new = folder.path().join("new");
+            std::os::unix::fs::symlink(release, &new).unwrap();
+            fs::rename(&new, &link).unwrap();
+            agent.wait_for("applied", n + 1);
+            assert_eq!((target.signals(), agent.count("fresh")), (n + 1, 0));
+        }
+    });
+}
+
 #[test]
 fn a_name_longer_than_the_kernel_keeps_is_found() {
     in_namespace(|| {

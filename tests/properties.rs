@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::world::{self, World};
 use podnudge::config::{Jitter, JitterBy};
-use podnudge::core::event::{Acted, Alive, Command, Event, Proof, Reason, VolumeId};
+use podnudge::core::event::{Acted, Alive, Checked, Command, Event, Proof, Reason, VolumeId};
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, PolicyVolume};
@@ -34,6 +34,10 @@ enum Step {
         volume: usize,
     },
     Application(Behaviour),
+    /// From now on the checks refuse new content, or let it pass.
+    Checks {
+        refuse: bool,
+    },
     /// The application starts anew and reads what is on disk.
     ApplicationRestarts,
     Force,
@@ -76,14 +80,15 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2usize).prop_map(|volume| Step::Readable { volume }),
         3 => behaviour().prop_map(Step::Application),
         2 => Just(Step::ApplicationRestarts),
+        2 => any::<bool>().prop_map(|refuse| Step::Checks { refuse }),
         1 => Just(Step::Force),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ]
 }
 
 fn policy_strategy() -> impl Strategy<Value = Policy> {
-    (0..500u64, 0..2u64, 0..10u64, 0..5u64, any::<bool>(), 1..5u32).prop_map(
-        |(settle, jitter, interval, alive, proof, attempts)| {
+    (0..500u64, 0..2u64, 0..10u64, 0..5u64, any::<bool>(), 1..5u32, any::<bool>()).prop_map(
+        |(settle, jitter, interval, alive, proof, attempts, has_checks)| {
             let mut policy = world::policy();
             let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
             policy.volumes = (0..2).map(volume).collect();
@@ -95,6 +100,7 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
             policy.alive_for = Duration::from_secs(alive);
             policy.proof = proof;
             policy.retry.attempts = attempts;
+            policy.has_checks = has_checks;
             policy
         },
     )
@@ -124,6 +130,12 @@ fn behave(world: &mut World, behaviour: Behaviour) {
     world.application.verifies.proof = proof;
 }
 
+fn checks(world: &mut World, refuse: bool) {
+    let refused = || Checked::Refused(Reason::new("as told"));
+    world.check_takes = Duration::from_millis(1);
+    world.application.checks = if refuse { refused() } else { Checked::Passed };
+}
+
 fn sent() -> Acted {
     Acted::Sent("41 (app)".to_owned())
 }
@@ -148,6 +160,7 @@ fn apply(world: &mut World, step: &Step) {
         Step::Readable { volume } => world.disks[*volume].unreadable = None,
         Step::Application(behaviour) => behave(world, *behaviour),
         Step::ApplicationRestarts => world.application_restarts(),
+        Step::Checks { refuse } => checks(world, *refuse),
         Step::Force => world.tell(Event::Force(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
     }
@@ -167,6 +180,7 @@ fn play(policy: Policy, steps: &[Step]) -> World {
 /// the slowest retry.
 fn calm_down(world: &mut World) {
     behave(world, Behaviour::Takes);
+    checks(world, false);
     for volume in 0..world.disks.len() {
         world.disks[volume].unreadable = None;
         if world.disks[volume].content.is_none() {
@@ -175,6 +189,11 @@ fn calm_down(world: &mut World) {
         }
     }
     world.run_for(Duration::from_mins(3));
+    // What was refused stays refused until a person asks again.
+    if world.status().rules[0].state == State::Rejected {
+        world.tell(Event::Force(None));
+        world.run_for(Duration::from_mins(3));
+    }
 }
 
 proptest! {
@@ -207,6 +226,17 @@ proptest! {
             }
             state => prop_assert!(false, "{:?} is no place to rest", state),
         }
+    }
+
+    /// Nothing that the checks have not let pass, when they were asked last, is acted on.
+    #[test]
+    fn never_an_action_on_what_did_not_pass(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let mut world = play(Policy { has_checks: true, ..policy }, &steps);
+        calm_down(&mut world);
+        prop_assert!(!world.acted_unchecked);
     }
 
     /// The next action begins only after the answers to the one before.

@@ -20,7 +20,9 @@ use std::time::Duration;
 use crate::support::world::{self, EPOCH, World};
 use podnudge::config::{JitterBy, OnStart};
 use podnudge::core::Policy;
-use podnudge::core::event::{Acted, Alive, Command, Event, Memory, Proof, Reason, VolumeId, Watch};
+use podnudge::core::event::{
+    Acted, Alive, Checked, Command, Event, Memory, Proof, Reason, VolumeId, Watch,
+};
 use podnudge::core::jitter::Replica;
 
 #[test]
@@ -95,6 +97,7 @@ fn start(policy: Policy) -> World {
 fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
+        "checks" => policy.has_checks = value == "yes",
         "settle" => policy.settle = time(),
         "settle-max" => policy.settle_max = time(),
         "jitter" => policy.jitter.window = time(),
@@ -163,10 +166,12 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "inotify" => world.tell(Event::Watched(VolumeId(volume), Watch::Inotify)),
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
         "application-restarts" => world.application_restarts(),
+        "application-touches-its-volume" => world.application.touches = true,
         "audits-hang" => world.audits_hang = true,
         "audits-answer" => world.audits_hang = false,
         "force" => world.tell(Event::Force(None)),
         "stop" => world.tell(Event::Stop),
+        "check-takes" => world.check_takes = duration(rest, place),
         "act-takes" => world.act_takes = duration(rest, place),
         "scan-takes" => world.scan_takes = duration(rest, place),
         "target" => {
@@ -174,6 +179,15 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "unknown" => None,
                 time => Some(world::moment(duration(time, place))),
             }
+        }
+        "check" => {
+            let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+            world.application.checks = match how {
+                "passes" => Checked::Passed,
+                "refuses" => Checked::Refused(Reason::new(why)),
+                "fails" => Checked::Failed(Reason::new(why)),
+                _ => panic!("{place}: what do the checks say?"),
+            };
         }
         "act" => {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -237,6 +251,8 @@ fn expect(world: &World, rest: &str, place: &str) {
             "failed" => rule.counters.actions_failed.to_string(),
             "refused" => rule.counters.actions_refused.to_string(),
             "tripped" => rule.counters.actions_tripped.to_string(),
+            "passed" => rule.counters.checks_passed.to_string(),
+            "rejected" => rule.counters.checks_refused.to_string(),
             "applied" => rule.counters.actions_applied.to_string(),
             "stopped" => yes(world.core.is_stopped()),
             "backend" => rule.volumes[0].backend.to_owned(),

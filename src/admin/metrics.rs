@@ -10,12 +10,14 @@ use crate::core::event::UnixTime;
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
 /// All states, for one series each: exactly one of them is 1.
-const STATES: [(State, &str); 13] = [
+const STATES: [(State, &str); 15] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
     (State::Idle, "idle"),
     (State::Settling, "settling"),
     (State::Scanning, "scanning"),
+    (State::Checking, "checking"),
+    (State::Rejected, "rejected"),
     (State::Waiting, "waiting"),
     (State::WaitingForTarget, "waiting-for-target"),
     (State::Acting, "acting"),
@@ -109,6 +111,9 @@ impl Collector for Snapshot {
             let counts = rules.iter().map(|r| counter(rule(r), count(&r.counters)));
             family(name, help, None, Kind::Counter, &counts.collect::<Vec<_>>())?;
         }
+        let checks = rules.iter().flat_map(checks);
+        let help = "Checks of new content by their outcome: passed, refused, failed";
+        family("checks", help, None, Kind::Counter, &checks.collect::<Vec<_>>())?;
         let actions = rules.iter().flat_map(actions);
         let help =
             "Actions by how they went; one that is delivered is later applied, failed or tripped";
@@ -140,6 +145,20 @@ impl Collector for Snapshot {
         let took: Vec<_> = took.collect();
         family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)
     }
+}
+
+fn checks(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
+    let counters = &rule.counters;
+    let name = rule.name.clone();
+    [
+        ("passed", counters.checks_passed),
+        ("refused", counters.checks_refused),
+        ("failed", counters.checks_failed),
+    ]
+    .into_iter()
+    .map(move |(outcome, count)| {
+        counter(vec![("rule", name.clone()), ("outcome", outcome.to_owned())], count)
+    })
 }
 
 fn actions(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use toml::Value;
 
+use super::check::SYNTAXES;
 use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
 use super::{
-    Action, Agent, Auth, Body, BodyProof, Config, Endpoint, Listen, ReloadEndpoint, Rule, Target,
-    TargetBy, Verify,
+    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen,
+    ReloadEndpoint, Rule, Target, TargetBy, Verify,
 };
 
 /// The configuration as TOML. No secret is in it: those are in files of their own.
@@ -71,9 +72,25 @@ impl File {
         self.duration("first", rule.retry.first);
         self.duration("max", rule.retry.max);
         self.value("attempts", &Value::from(rule.retry.attempts));
+        rule.checks.iter().for_each(|check| self.check(check));
         self.target(&rule.target);
         self.action(&rule.action);
         self.verify(&rule.verify, &rule.action);
+    }
+
+    fn check(&mut self, check: &Check) {
+        self.0.push_str("\n[[rule.check]]\n");
+        if !check.keys.is_empty() {
+            self.list("keys", check.keys.iter().map(|glob| glob.as_str().to_owned()));
+        }
+        match &check.condition {
+            Condition::NotEmpty => self.value("not-empty", &Value::from(true)),
+            Condition::RequiredKeys(keys) => self.list("required-keys", keys.iter().cloned()),
+            Condition::MaxBytes(most) => {
+                self.value("max-bytes", &Value::from(i64::try_from(*most).unwrap_or(i64::MAX)));
+            }
+            Condition::Syntax(syntax) => self.text("syntax", word(&SYNTAXES, *syntax)),
+        }
     }
 
     fn target(&mut self, target: &Target) {

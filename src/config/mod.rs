@@ -6,6 +6,7 @@
 //! rest of the program sees only these types. `effective.rs` writes them as a file again. All of
 //! this is pure; `load.rs` does the reading.
 
+mod check;
 mod effective;
 mod load;
 mod problem;
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use check::{Check, Condition, Syntax};
 pub use effective::effective;
 pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
@@ -140,6 +142,8 @@ pub struct Rule {
     pub watch: Vec<PathBuf>,
     /// Which keys count.
     pub keys: KeyFilter,
+    /// What the content must be like before it is used, in their order.
+    pub checks: Vec<Check>,
     /// How long a volume must be quiet before it is read.
     pub settle: Duration,
     /// The longest wait for quiet.

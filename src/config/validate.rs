@@ -12,7 +12,7 @@ use super::types::{
 };
 use super::{
     Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
-    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, request,
+    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, request,
 };
 use crate::core::event::Reason;
 
@@ -122,6 +122,7 @@ fn rule(
         list.into_iter().map(|given| given.value).collect()
     };
     let keys = KeyFilter { only: globs(&mut table, "only"), ignore: globs(&mut table, "ignore") };
+    let checks = check::checks(&mut table);
     let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
     let settle_max = table.parsed("settle-max", duration(Duration::ZERO, 10 * MINUTE));
     let (settle, settle_max) =
@@ -141,6 +142,7 @@ fn rule(
         name: name?,
         watch: watch?,
         keys,
+        checks: checks?,
         settle,
         settle_max,
         jitter,

@@ -80,8 +80,10 @@ pub enum Event {
     Touched(VolumeId),
     /// A hint for all volumes: the watch lost track.
     TouchedAll,
-    /// The audit or the poll looked at a volume.
-    Audited(VolumeId, Option<Generation>),
+    /// Something may have happened to this volume that nobody told of.
+    Untold(VolumeId),
+    /// The audit or the poll looked at a volume; it began at this moment.
+    Audited(VolumeId, Moment, Option<Generation>),
     /// The audit or the poll could not look at a volume.
     AuditFailed(VolumeId),
     /// How the volume is watched from now on.
@@ -90,6 +92,8 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to [`Command::Inspect`].
     Inspected(RuleId, Inspection),
+    /// The answer to [`Command::Check`].
+    Checked(RuleId, Checked),
     /// The answer to [`Command::Act`].
     Acted(RuleId, Acted),
     /// The answer to [`Command::Verify`].
@@ -103,8 +107,10 @@ pub enum Event {
 /// Since when the rule's target runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inspection {
-    /// It cannot be told: no process is named or visible, or several that are not wanted.
+    /// It can never be told: no process is named or visible, or several that are not wanted.
     Unknown,
+    /// It cannot be told now: the system has no means left to look.
+    Blind,
     /// It does not run.
     Absent,
     /// It runs. Of several processes, when the first and when the last one started.
@@ -134,6 +140,19 @@ pub enum Watch {
     Inotify,
     /// podnudge looks every `agent.poll`, for this reason.
     Polling(Reason),
+}
+
+/// What the rule's checks say of what is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Checked {
+    /// It may be used.
+    Passed,
+    /// It must not be used.
+    Refused(Reason),
+    /// Something else was on disk than was asked about.
+    Moved,
+    /// They could not be done, and may be later.
+    Failed(Reason),
 }
 
 /// What became of an action.
@@ -227,6 +246,8 @@ pub enum Command {
     Audit(Vec<VolumeId>),
     /// Find out since when the rule's target runs. Answer: [`Event::Inspected`].
     Inspect(RuleId),
+    /// Check whether this digest, which was on disk, may be used. Answer: [`Event::Checked`].
+    Check(RuleId, Digest),
     /// Do the rule's action. Answer: [`Event::Acted`].
     Act(Act),
     /// Look once whether the application took it. Answer: [`Event::Verified`].

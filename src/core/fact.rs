@@ -27,6 +27,12 @@ pub enum Fact {
     KeysChanged(VolumeId, Changes),
     /// A look found what the application runs already.
     Unchanged(Digest),
+    /// The checks let new content pass.
+    Passed(Digest),
+    /// The checks refuse it: it is not used, and not checked again until it changes.
+    Rejected(Digest, Reason),
+    /// The checks could not be done; they are asked again after this wait.
+    CheckFailed(Reason, Duration),
     /// New content: the action is due after this wait.
     Scheduled(Digest, Duration),
     /// The content went back to what the application runs before the action was due.

@@ -43,7 +43,7 @@ pub(super) struct Look {
 pub(super) enum Phase {
     Quiet,
     Settling(Settle),
-    Scanning { failures: u32 },
+    Scanning { begun: Moment, failures: u32 },
     Backoff { at: Moment, failures: u32 },
 }
 
@@ -65,6 +65,12 @@ impl Look {
         self.settle(now);
     }
 
+    /// Something may have happened that nobody told of.
+    pub(super) fn untold(&mut self, now: Moment, id: VolumeId) {
+        self.each(id, Volume::lost);
+        self.settle(now);
+    }
+
     pub(super) fn touched_all(&mut self, now: Moment) {
         self.volumes.iter_mut().for_each(Volume::lost);
         self.settle(now);
@@ -79,12 +85,18 @@ impl Look {
     }
 
     /// Takes what the audit or the poll saw.
-    pub(super) fn audited(&mut self, now: Moment, id: VolumeId, seen: Option<&Generation>) {
+    pub(super) fn audited(
+        &mut self,
+        now: Moment,
+        id: VolumeId,
+        begun: Moment,
+        seen: Option<&Generation>,
+    ) {
         if matches!(self.phase, Phase::Scanning { .. }) {
             return; // the look that is going on knows better
         }
         let mut is_news = false;
-        self.each(id, |volume| is_news |= volume.audited(now, seen));
+        self.each(id, |volume| is_news |= volume.audited(begun, seen));
         if is_news {
             self.settle(now);
         }
@@ -111,7 +123,7 @@ impl Look {
             volume.dirty = false;
             volumes.push(volume.id);
         }
-        self.phase = Phase::Scanning { failures };
+        self.phase = Phase::Scanning { begun: now, failures };
         out.push_back(Command::Scan(self.rule, volumes));
     }
 
@@ -124,7 +136,7 @@ impl Look {
         counters: &mut Counters,
         out: &mut VecDeque<Command>,
     ) -> Option<OnDisk> {
-        let Phase::Scanning { failures } = self.phase else { return None };
+        let Phase::Scanning { begun, failures } = self.phase else { return None };
         let (mut seen, mut unreadable) = (false, false);
         let rule = self.rule;
         let mut say = |fact| out.push_back(Command::Report(rule, fact));
@@ -134,7 +146,7 @@ impl Look {
             let Some(volume) = self.volumes.iter_mut().find(|volume| volume.id == id) else {
                 continue;
             };
-            volume.scanned(now, scan, counters, &mut say);
+            volume.scanned(begun, now, scan, counters, &mut say);
         }
         self.phase = if unreadable {
             let wait = backoff::doubled(FIRST_RETRY, failures, LONGEST_RETRY);

@@ -18,6 +18,7 @@ mod rule;
 mod seen;
 pub mod settle;
 pub mod status;
+mod verdict;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -92,19 +93,21 @@ impl Core {
     pub fn handle(&mut self, now: Now, event: Event) {
         match event {
             Event::Touched(volume) => self.on_volume(volume, |rule, _| rule.touched(now, volume)),
+            Event::Untold(volume) => self.on_volume(volume, |rule, _| rule.untold(now, volume)),
             Event::TouchedAll => {
                 for rule in &mut self.rules {
                     rule.touched_all(now);
                 }
             }
-            Event::Audited(volume, generation) => {
+            Event::Audited(volume, begun, generation) => {
                 self.audit_overdue = None;
-                self.on_volume(volume, |rule, _| rule.audited(now, volume, generation.as_ref()));
+                let seen = generation.as_ref();
+                self.on_volume(volume, |rule, _| rule.audited(now, volume, begun, seen));
             }
             Event::AuditFailed(volume) => {
                 self.audit_overdue = None;
                 // The look that follows says what is wrong.
-                self.on_volume(volume, |rule, _| rule.touched(now, volume));
+                self.on_volume(volume, |rule, _| rule.untold(now, volume));
             }
             Event::Watched(volume, watch) => {
                 self.on_volume(volume, |rule, out| rule.watched(volume, &watch, out));
@@ -114,6 +117,9 @@ impl Core {
             }
             Event::Inspected(rule, started) => {
                 self.on_rule(rule, |rule, out| rule.inspected(now, started, out));
+            }
+            Event::Checked(rule, checked) => {
+                self.on_rule(rule, |rule, out| rule.checked(now, checked, out));
             }
             Event::Acted(rule, acted) => {
                 self.on_rule(rule, |rule, out| rule.acted(now, acted, out));

@@ -97,6 +97,7 @@ impl Rule {
         self.insists = false;
         self.delivery = delivery;
         self.last_action = Some(now);
+        self.read_until = now.after(self.policy.alive_for);
         self.counters.actions_delivered += 1;
         let first_look = if self.policy.proof { now } else { now.after(self.policy.alive_for) };
         self.phase = Phase::Verifying(Verification {
@@ -112,8 +113,8 @@ impl Rule {
     /// missing.
     fn runs(&mut self, now: Now, digest: Digest, out: &mut VecDeque<Command>) {
         // While a volume cannot be read, acting again would not tell more.
-        let is_open =
-            self.look.unreadable().is_none() && self.may_have_read_between(Moment::default());
+        self.read_until = now.mono;
+        let is_open = self.look.unreadable().is_none() && self.may_have_reread_unseen();
         let is_known = !self.look.is_missing_a_volume() && !is_open;
         self.running = Some(digest).filter(|_| is_known);
         self.applied = Some((digest, now.wall));

@@ -20,6 +20,8 @@ pub struct Policy {
     pub settle: Duration,
     /// The longest wait for quiet.
     pub settle_max: Duration,
+    /// Whether there are checks to pass before content is used.
+    pub has_checks: bool,
     /// How replicas are spread.
     pub jitter: Jitter,
     /// The shortest time between two actions.
@@ -68,6 +70,7 @@ impl Policy {
             volumes: rule.watch.iter().enumerate().map(volume).collect(),
             settle: rule.settle,
             settle_max: rule.settle_max,
+            has_checks: !rule.checks.is_empty(),
             jitter: rule.jitter,
             min_interval: rule.min_interval,
             retry: rule.retry,

@@ -16,6 +16,9 @@ use crate::volume::snapshot::Digest;
 /// 10 ms early. Only what is further apart than both together is certain.
 pub(super) const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 
+/// How long an application may take from its start until it has read its volumes.
+const LONGEST_START: Duration = Duration::from_secs(10);
+
 impl Rule {
     /// The first complete look: what does the application run?
     pub(super) fn first_look(&mut self, now: Now, disk: OnDisk, out: &mut VecDeque<Command>) {
@@ -30,9 +33,9 @@ impl Rule {
             (_, OnStart::Never) => self.take_as_baseline(now, disk.digest, Basis::Never, out),
             (None, OnStart::Always) => {
                 self.insists = true;
-                self.schedule(now.mono, disk, out);
+                self.want(now.mono, disk, out);
             }
-            (Some(_), _) => self.schedule(now.mono, disk, out),
+            (Some(_), _) => self.want(now.mono, disk, out),
             (None, OnStart::IfNewer) => self.ask(Question::FirstLook, out),
         }
     }
@@ -61,26 +64,28 @@ impl Rule {
         match (question, target) {
             (Question::FirstLook, Inspection::Running { first, .. }) => {
                 if disk.committed_at.after(CLOCK_MARGIN) >= first {
-                    self.schedule(now.mono, disk, out);
+                    self.want(now.mono, disk, out);
                 } else {
                     self.take_as_baseline(now, digest, Basis::TargetIsYounger, out);
                 }
             }
+            (Question::FirstLook, Inspection::Blind) => self.want(now.mono, disk, out),
             (Question::FirstLook, _) => self.take_as_baseline(now, digest, Basis::Unknown, out),
             (Question::Remembered, Inspection::Running { first, last })
                 if self.remembered.is_some_and(|memory| last >= now.moment_of(memory.at))
                     && disk.committed_at.after(CLOCK_MARGIN) >= first =>
             {
-                self.schedule(now.mono, disk, out);
+                self.want(now.mono, disk, out);
             }
             (Question::Remembered, _) => {
                 self.take_as_baseline(now, digest, Basis::Remembered, out);
             }
             // The content went on meanwhile, or a person asked: what follows takes care of it.
             _ if self.running != Some(digest) || self.forced => {}
-            (_, Inspection::Running { last, .. }) if self.may_have_read_between(last) => {
+            (_, Inspection::Running { last, .. }) if self.may_have_read_unseen(last) => {
                 self.running = None;
             }
+            (_, Inspection::Blind) => self.running = None,
             (Question::Unchanged, _) => self.unchanged(digest, out),
             (Question::GoneBack, _) => {
                 self.counters.cancelled += 1;
@@ -93,9 +98,18 @@ impl Rule {
     }
 
     /// Whether the application, started at `start`, may have read something that no look saw.
-    pub(super) fn may_have_read_between(&self, start: Moment) -> bool {
-        let read = start.max(self.last_action.unwrap_or_default()).after(CLOCK_MARGIN);
-        self.look.leaves_open(read)
+    fn may_have_read_unseen(&mut self, start: Moment) -> bool {
+        self.look.leaves_open(start.after(LONGEST_START)) || self.may_have_reread_unseen()
+    }
+
+    /// The same for what it read when it was made to reload. Once for each content.
+    pub(super) fn may_have_reread_unseen(&mut self) -> bool {
+        let disk = self.look.on_disk().map(|disk| disk.digest);
+        let is_open = disk != self.repeated && self.look.leaves_open(self.read_until);
+        if is_open {
+            self.repeated = disk;
+        }
+        is_open
     }
 
     pub(super) fn ask(&mut self, question: Question, out: &mut VecDeque<Command>) {

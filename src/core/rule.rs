@@ -15,6 +15,7 @@ use super::look::{self, Look, OnDisk};
 use super::policy::Policy;
 use super::reading::CLOCK_MARGIN;
 use super::status::{Counters, Delivery, RuleStatus, State};
+use super::verdict::Verdict;
 use crate::volume::snapshot::{Digest, Generation};
 
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct Rule {
     pub(super) replica: Replica,
     pub(super) look: Look,
     pub(super) phase: Phase,
+    pub(super) verdict: Verdict,
     /// What the state directory held at start.
     pub(super) remembered: Option<Memory>,
     /// What the application is known, or at the start assumed, to run. `None` while that is open:
@@ -33,6 +35,11 @@ pub(super) struct Rule {
     pub(super) applied: Option<(Digest, UnixTime)>,
     pub(super) delivery: Delivery,
     pub(super) last_action: Option<Moment>,
+    /// Until when the application may have been reading after the last action.
+    pub(super) read_until: Moment,
+    /// The content that was acted on once more because it may have changed during an action. An
+    /// application that touches its own volume as it reloads must not make that a circle.
+    pub(super) repeated: Option<Digest>,
     /// A person asked for the action, and it has not begun.
     pub(super) forced: bool,
     /// The first look is to be acted on, even if the target has read the content by itself.
@@ -57,11 +64,14 @@ impl Rule {
             policy,
             replica,
             phase: Phase::Starting,
+            verdict: Verdict::Open,
             remembered,
             running: None,
             applied: None,
             delivery: Delivery::None,
             last_action: None,
+            read_until: Moment::default(),
+            repeated: None,
             forced: false,
             insists: false,
             stopping: false,
@@ -78,8 +88,18 @@ impl Rule {
         self.look.touched_all(now.mono);
     }
 
-    pub(super) fn audited(&mut self, now: Now, volume: VolumeId, seen: Option<&Generation>) {
-        self.look.audited(now.mono, volume, seen);
+    pub(super) fn untold(&mut self, now: Now, volume: VolumeId) {
+        self.look.untold(now.mono, volume);
+    }
+
+    pub(super) fn audited(
+        &mut self,
+        now: Now,
+        volume: VolumeId,
+        begun: Moment,
+        seen: Option<&Generation>,
+    ) {
+        self.look.audited(now.mono, volume, begun, seen);
     }
 
     pub(super) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
@@ -93,6 +113,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         let Some(disk) = self.look.scanned(now, scans, &mut self.counters, out) else { return };
+        self.repeated = self.repeated.filter(|digest| *digest == disk.digest);
         match self.phase {
             Phase::Starting => self.first_look(now, disk, out),
             Phase::Idle if self.running == Some(disk.digest) => {
@@ -124,6 +145,7 @@ impl Rule {
     pub(super) fn force(&mut self, now: Now, out: &mut VecDeque<Command>) {
         self.say(Fact::Forced, out);
         self.forced = true;
+        self.check_again();
         self.look.look_now(now.mono);
     }
 
@@ -141,6 +163,7 @@ impl Rule {
             return;
         }
         self.look.advance(now.mono, out);
+        self.check_if_due(now.mono, out);
         if !self.look.is_busy() {
             self.fire_if_due(now, out);
         }
@@ -153,15 +176,18 @@ impl Rule {
     }
 
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        if self.is_stopped() {
+            return None;
+        }
         let delivery = match &self.phase {
             Phase::Verifying(verification) => verification.next_look,
-            // An action that falls due during a look begins when the look ends, and one that falls
-            // due while a volume is missing when that is back.
-            phase => {
-                phase.due().filter(|_| !self.look.is_busy() && !self.look.is_missing_a_volume())
-            }
+            // An action that falls due during a look begins when the look ends, one that falls due
+            // while a volume is missing when that is back, and so on.
+            phase => phase.due().filter(|_| {
+                !self.look.is_busy() && !self.look.is_missing_a_volume() && self.is_usable()
+            }),
         };
-        delivery.into_iter().chain(self.look.next_wakeup()).min()
+        delivery.into_iter().chain(self.look.next_wakeup()).chain(self.verdict.due()).min()
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -184,7 +210,11 @@ impl Rule {
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(),
-            reason: self.phase.reason().or_else(|| self.look.unreadable()).cloned(),
+            reason: disk
+                .and_then(|disk| self.verdict.objection(disk.digest))
+                .or_else(|| self.phase.reason())
+                .or_else(|| self.look.unreadable())
+                .cloned(),
             in_sync: running
                 && !self.look.is_missing_a_volume()
                 && self.look.unreadable().is_none(),
@@ -201,7 +231,17 @@ impl Rule {
     }
 
     fn state(&self) -> State {
+        let is_at_rest = !matches!(
+            self.phase,
+            Phase::Starting | Phase::Acting(_) | Phase::Verifying(_) | Phase::Stopped
+        );
         match (self.phase.state(), self.look.phase()) {
+            _ if is_at_rest && self.is_rejected() => State::Rejected,
+            (State::Idle | State::Waiting, look::Phase::Quiet)
+                if matches!(self.verdict, Verdict::Asked { .. }) =>
+            {
+                State::Checking
+            }
             (
                 State::Starting
                 | State::Idle
@@ -229,16 +269,27 @@ impl Rule {
             Phase::Waiting { .. } => runs,
             phase => phase.stuck_on().is_some_and(|digest| digest != disk.digest),
         };
-        if !open || self.forced {
-        } else if runs {
+        if self.forced {
+        } else if open && runs {
             self.ask(Question::GoneBack, out);
-        } else {
+        } else if open {
+            self.want(now, disk, out);
+        } else if !runs && matches!(self.phase, Phase::Waiting { .. }) {
+            self.check(disk, out);
+        }
+    }
+
+    /// Content is to be delivered: it is checked, and then has its turn.
+    pub(super) fn want(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+        if self.check(disk, out) {
             self.schedule(now, disk, out);
+        } else if matches!(self.phase, Phase::Starting) {
+            self.phase = Phase::Idle;
         }
     }
 
     /// Begins the wait for the content's turn.
-    pub(super) fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+    fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
         self.draws += 1;
         let jitter = jitter::wait(self.policy.jitter, &self.replica, &disk.digest, self.draws);
         let fire_at = self.spaced(now.after(jitter));
@@ -271,6 +322,9 @@ impl Rule {
             }
             _ => return,
         };
+        if !self.check(disk, out) {
+            return;
+        }
         self.forced = false;
         attempt.doubts = self.look.settle_doubts();
         out.push_back(Command::Act(Act {

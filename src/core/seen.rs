@@ -70,7 +70,7 @@ impl Volume {
         self.doubt_since(now);
     }
 
-    /// Hints were lost: something may have happened at any time since all was seen to be well.
+    /// Nobody told of it: something may have happened at any time since all was seen to be well.
     pub(super) fn lost(&mut self) {
         self.doubt_since(self.steady);
     }
@@ -81,14 +81,14 @@ impl Volume {
         self.doubt.get_or_insert(Doubt { since: moment, moved: false });
     }
 
-    /// Takes what the audit or the poll saw; says whether that is news.
-    pub(super) fn audited(&mut self, now: Moment, seen: Option<&Generation>) -> bool {
+    /// Takes what the audit or the poll saw that began at `begun`; says whether that is news.
+    pub(super) fn audited(&mut self, begun: Moment, seen: Option<&Generation>) -> bool {
         if self.dirty {
             return false;
         }
         let known = self.snapshot.as_ref().map(|snapshot| &snapshot.generation);
         if known.filter(|_| self.present == Some(true)) == seen {
-            self.steady = now;
+            self.steady = begun;
             return false;
         }
         self.lost();
@@ -108,16 +108,17 @@ impl Volume {
         self.watch = Some(watch.clone());
     }
 
-    /// Takes what a look saw.
+    /// Takes what a look saw that began at `begun`.
     pub(super) fn scanned(
         &mut self,
+        begun: Moment,
         now: Now,
         scan: Scan,
         counters: &mut Counters,
         say: &mut impl FnMut(Fact),
     ) {
         match scan {
-            Scan::Present(snapshot) => self.saw(now, snapshot, counters, say),
+            Scan::Present(snapshot) => self.saw(begun, now, snapshot, counters, say),
             Scan::Absent => {
                 if self.present != Some(false) {
                     say(Fact::VolumeMissing(self.id));
@@ -140,6 +141,7 @@ impl Volume {
 
     fn saw(
         &mut self,
+        begun: Moment,
         now: Now,
         snapshot: Snapshot,
         counters: &mut Counters,
@@ -151,15 +153,19 @@ impl Volume {
         let is_link = snapshot.generation.is_link();
         let known = self.snapshot.as_ref();
         let moved = known.is_some_and(|known| known.generation != snapshot.generation);
-        if moved && !is_link {
-            // Files may be older than the moment they came here: `mv`, `cp -p`, a link that was
-            // turned. That they were not here at the last look is certain.
+        if self.present == Some(false) || (moved && !is_link) {
+            // Files may be older than the moment they came here: `mv`, `cp -p`. That they were not
+            // here at the last look is certain.
             self.committed_at = now.mono;
         } else if moved || known.is_none() {
             self.committed_at = now.moment_of(snapshot.committed);
         }
+        // What the watch told nothing of, and what left the content alone, was no swap but a
+        // change of modes or owners.
+        let mut swapped = moved;
         if let Some(known) = known {
             let changes = known.changes(&snapshot);
+            swapped &= is_link || !self.suspect || !changes.is_empty();
             // A fingerprint also moves with modes and owners, which are no commit.
             if moved && (is_link || !changes.is_empty()) {
                 counters.commits += 1;
@@ -178,9 +184,9 @@ impl Volume {
         self.unreadable = None;
         self.digest = Some(snapshot.digest());
         self.snapshot = Some(snapshot);
-        self.steady = now.mono;
+        self.steady = begun;
         if let Some(doubt) = &mut self.doubt {
-            doubt.moved |= moved;
+            doubt.moved |= swapped;
         }
     }
 

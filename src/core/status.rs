@@ -69,6 +69,10 @@ pub enum State {
     Settling,
     /// Reading.
     Scanning,
+    /// Checking whether what is on disk may be used.
+    Checking,
+    /// The checks refuse what is on disk.
+    Rejected,
     /// Waiting for the jitter or the minimum interval to pass.
     Waiting,
     /// The target is not there yet.
@@ -130,6 +134,12 @@ pub struct Counters {
     pub read_errors: u64,
     /// Changes whose wait was cancelled because the content went back to what is applied.
     pub cancelled: u64,
+    /// Checks that let new content pass.
+    pub checks_passed: u64,
+    /// Checks that refused it.
+    pub checks_refused: u64,
+    /// Checks that could not be done.
+    pub checks_failed: u64,
     /// Actions that were sent or accepted.
     pub actions_delivered: u64,
     /// Actions that failed.

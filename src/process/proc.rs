@@ -25,7 +25,10 @@ fn of_process(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     match contents(&path) {
         Ok(text) => Ok(Some(text)),
         Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => Ok(None),
+            // EINVAL: it is ending, and has no mounts any more.
+            Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM | Errno::INVAL) => {
+                Ok(None)
+            }
             _ => Err(Reason::new(format!("cannot read `{path}`: {error}"))),
         },
     }

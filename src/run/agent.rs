@@ -23,6 +23,7 @@ use crate::os_signals::{OsSignal, OsSignals};
 use crate::process::{self, Own};
 use crate::report;
 use crate::state::StateDir;
+use crate::volume::check;
 use crate::volume::mount;
 use crate::volume::read::{self, ReadError, Reading};
 use crate::volume::snapshot::Generation;
@@ -34,7 +35,7 @@ const ASKS: usize = 8;
 /// What a task found.
 enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
-    Audited(Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
+    Audited(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     Acted(RuleId, Acted, InFlight),
     Told(Event),
     Nothing,
@@ -186,6 +187,14 @@ impl Agent {
                 let Some(config) = self.rule(rule) else { return };
                 self.done(Done::Told(Event::Inspected(rule, deliver::inspect(&self.own, &config))));
             }
+            Command::Check(rule, digest) => {
+                let Some(config) = self.rule(rule) else { return };
+                self.tasks.spawn_blocking(move || {
+                    let volumes = config.watch.iter().map(PathBuf::as_path);
+                    let checked = check::check(volumes, &config.keys, digest, &config.checks);
+                    Done::Told(Event::Checked(rule, checked))
+                });
+            }
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
                 let own = Arc::clone(&self.own);
@@ -237,7 +246,7 @@ impl Agent {
         for volume in &volumes {
             if let Some(watch) = self.watching.try_again(*volume) {
                 self.tell(Event::Watched(*volume, watch));
-                self.tell(Event::Touched(*volume));
+                self.tell(Event::Untold(*volume));
             }
         }
         let looks: Vec<_> = volumes
@@ -247,11 +256,12 @@ impl Agent {
                 Some((volume, path.clone(), self.rule(*rule)?))
             })
             .collect();
+        let begun = clock::now().mono;
         self.tasks.spawn_blocking(move || {
             let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
                 (volume, read::generation(&path, &rule.keys))
             };
-            Done::Audited(looks.into_iter().map(look).collect())
+            Done::Audited(begun, looks.into_iter().map(look).collect())
         });
     }
 
@@ -259,10 +269,10 @@ impl Agent {
     fn done(&mut self, done: Done) {
         match done {
             Done::Scanned(rule, readings) => self.scanned(rule, readings),
-            Done::Audited(seen) => {
+            Done::Audited(begun, seen) => {
                 for (volume, generation) in seen {
                     match generation {
-                        Ok(generation) => self.tell(Event::Audited(volume, generation)),
+                        Ok(generation) => self.tell(Event::Audited(volume, begun, generation)),
                         Err(_) => self.tell(Event::AuditFailed(volume)),
                     }
                 }
@@ -311,7 +321,7 @@ impl Agent {
             let config = Arc::clone(&config);
             self.tasks.spawn_blocking(move || match read::generation(&path, &config.keys) {
                 Ok(now) if now == read => Done::Nothing,
-                _ => Done::Told(Event::Touched(volume)),
+                _ => Done::Told(Event::Untold(volume)),
             });
         }
     }

@@ -11,21 +11,24 @@ const OPTIONS: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// Whether a key counts. A pattern with a `/` is matched against the key's whole path below the
-/// content root, one without against the file name at any depth. Bytes that are not UTF-8 match
-/// `?` and `*`.
+/// Whether a key counts.
 pub(super) fn counts(filter: &KeyFilter, key: &[u8]) -> bool {
     if filter.only.is_empty() && filter.ignore.is_empty() {
         return true;
     }
-    let path = String::from_utf8_lossy(key);
-    let name = path.rsplit_once('/').map_or(path.as_ref(), |(_, name)| name);
-    let matches = |pattern: &glob::Pattern| {
-        let text = if pattern.as_str().contains('/') { path.as_ref() } else { name };
-        pattern.matches_with(text, OPTIONS)
-    };
+    let matches = |pattern: &glob::Pattern| matches(pattern, key);
     (filter.only.is_empty() || filter.only.iter().any(matches))
         && !filter.ignore.iter().any(matches)
+}
+
+/// Whether a pattern matches a key. One with a `/` is matched against the key's whole path below
+/// the content root, one without against the file name at any depth. Bytes that are not UTF-8
+/// match `?` and `*`.
+pub(super) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
+    let path = String::from_utf8_lossy(key);
+    let name = path.rsplit_once('/').map_or(path.as_ref(), |(_, name)| name);
+    let text = if pattern.as_str().contains('/') { path.as_ref() } else { name };
+    pattern.matches_with(text, OPTIONS)
 }
 
 /// Whether a file that lies beside `ca.crt` and `namespace` is the service account token, from

@@ -1,6 +1,8 @@
 //! The watched volumes: reading them, watching them, and knowing how they are mounted.
 
+pub mod check;
 mod filter;
+mod link;
 pub mod mount;
 pub mod read;
 pub mod snapshot;

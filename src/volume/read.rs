@@ -10,18 +10,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
-use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, stat, statat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
+use super::link::Links;
 use super::mount;
 use super::snapshot::{Digest, Generation, Key, Snapshot};
 use super::tree::{DEEPEST, Entry, Level, MOST_KEYS};
@@ -30,6 +28,8 @@ use crate::core::event::{Reason, UnixTime};
 
 /// The kubelet's link to the generation that counts.
 const DATA: &CStr = c"..data";
+/// How many bytes are kept at most, for checks: a ConfigMap or Secret holds at most 1 MiB.
+pub(super) const MOST_KEPT: usize = 16 * 1024 * 1024;
 /// How often a volume may move under the reader before it is left for later.
 const ATTEMPTS: usize = 20;
 
@@ -63,8 +63,14 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// There is more than a configuration.
-    #[error("`{}` has more than {MOST_KEYS} files or {DEEPEST} levels", path.display())]
+    #[error("`{}` has more than {MOST_KEYS} files and folders or {DEEPEST} levels", path.display())]
     TooLarge {
+        /// The watched path.
+        path: PathBuf,
+    },
+    /// There is more than can be kept.
+    #[error("`{}` holds more than {} MiB", path.display(), MOST_KEPT / 1024 / 1024)]
+    TooMuch {
         /// The watched path.
         path: PathBuf,
     },
@@ -90,7 +96,7 @@ impl ReadError {
                     "podnudge runs as uid {uid}; set the volume's defaultMode to 0444, or fsGroup in the pod's securityContext"
                 ))
             }
-            Self::TooLarge { .. } => reason
+            Self::TooLarge { .. } | Self::TooMuch { .. } => reason
                 .hint("watch the directory with the configuration alone, or narrow it by `only`"),
             Self::Moving { .. } | Self::System { .. } => reason,
         }
@@ -102,9 +108,23 @@ impl ReadError {
 /// # Errors
 /// If it cannot be read, or not as one generation. Nothing being there is no error.
 pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
-    let mut reading = Reader::new(path, keys, Purpose::Hash).look()?;
-    reading.directories.extend(links(path));
-    Ok(reading)
+    Reader::new(path, keys, Purpose::Hash).look()
+}
+
+/// The contents of a volume's keys. They never leave `volume`.
+pub(super) type Contents = BTreeMap<Key, Vec<u8>>;
+
+/// Reads what is at `path`, and keeps the contents.
+///
+/// # Errors
+/// If it cannot be read, not as one generation, or if it is too much.
+pub(super) fn contents(
+    path: &Path,
+    keys: &KeyFilter,
+) -> Result<Option<(Snapshot, Contents)>, ReadError> {
+    let mut reader = Reader::new(path, keys, Purpose::Keep);
+    let snapshot = reader.look()?.snapshot;
+    Ok(snapshot.map(|snapshot| (snapshot, reader.contents)))
 }
 
 /// Which generation is at `path`, or `None` if there is nothing. Cheaper than reading: one
@@ -117,33 +137,11 @@ pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, R
     Ok(reading.snapshot.map(|snapshot| snapshot.generation))
 }
 
-/// What must be watched to hear that a path leads elsewhere: the directory of each link in it, and
-/// the directory of the file that it leads to.
-fn links(path: &Path) -> Vec<Directory> {
-    let mut found = Vec::new();
-    let watched = |path: &Path| {
-        let (parent, name) = (path.parent()?, path.file_name()?);
-        let stat = stat(parent).ok()?;
-        let entry = Some(name.as_bytes().to_vec());
-        Some(Directory { path: parent.to_owned(), id: identity(&stat), entry })
-    };
-    for part in path.ancestors() {
-        if readlinkat(rustix::fs::CWD, part, Vec::new()).is_ok() {
-            found.extend(watched(part));
-        }
-    }
-    if !found.is_empty()
-        && let Ok(real) = fs::canonicalize(path)
-        && real.is_file()
-    {
-        found.extend(watched(&real));
-    }
-    found
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Hash,
+    /// The same, and the contents are kept.
+    Keep,
     Fingerprint,
 }
 
@@ -154,11 +152,15 @@ pub(super) struct Reader<'a> {
     pub(super) purpose: Purpose,
     /// The keys read so far.
     pub(super) keys: BTreeMap<Key, Digest>,
+    /// What they hold, if that is to be kept.
+    pub(super) contents: Contents,
     /// Whether the fingerprint is needed: a volume of the kubelet tells its generation itself.
     pub(super) is_marked: bool,
     /// Over names, sizes, inodes and times.
     pub(super) fingerprint: Sha256,
     pub(super) newest: Duration,
+    /// How many names were seen, counted or not.
+    pub(super) visited: usize,
     pub(super) directories: Vec<Directory>,
     pub(super) buffer: Vec<u8>,
 }
@@ -170,15 +172,30 @@ impl<'a> Reader<'a> {
             filter,
             purpose,
             keys: BTreeMap::new(),
+            contents: Contents::new(),
             is_marked: true,
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,
+            visited: 0,
             directories: Vec::new(),
             buffer: Vec::new(),
         }
     }
 
     fn look(&mut self) -> Result<Reading, ReadError> {
+        // Before the reading: a link that is turned meanwhile gives another generation next time.
+        let links = Links::of(self.path);
+        let mut reading = self.at_path()?;
+        if let Some(snapshot) = &mut reading.snapshot {
+            links.mark(snapshot);
+        }
+        if self.purpose != Purpose::Fingerprint {
+            reading.directories.extend(links.directories(self.path));
+        }
+        Ok(reading)
+    }
+
+    fn at_path(&mut self) -> Result<Reading, ReadError> {
         match openat(rustix::fs::CWD, self.path, DIRECTORY, Mode::empty()) {
             Ok(root) => {
                 let id = self.stat_fd(root.as_fd())?;
@@ -210,6 +227,8 @@ impl<'a> Reader<'a> {
         self.is_marked = false;
         for _ in 0..ATTEMPTS {
             self.keys.clear();
+            self.visited = 0;
+            self.contents.clear();
             let whole = self.one_generation(root, &target, key)?;
             let again = match readlinkat(root, DATA, Vec::new()) {
                 Ok(again) => again,

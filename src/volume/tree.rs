@@ -11,12 +11,12 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::filter;
-use super::read::{DIRECTORY, Directory, Purpose, ReadError, Reader, changed, identity};
+use super::read::{DIRECTORY, Directory, MOST_KEPT, Purpose, ReadError, Reader, changed, identity};
 use super::snapshot::{Digest, Key};
 
 /// How deep directories may be nested.
 pub(super) const DEEPEST: usize = 32;
-/// How many keys a volume may have.
+/// How many keys and folders a volume may have, counted or not.
 pub(super) const MOST_KEYS: usize = 20_000;
 const BUFFER: usize = 16 * 1024;
 
@@ -148,20 +148,29 @@ impl Reader<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(Some(()));
         }
-        let hash = self.hash(&fd, beside_token).map_err(|e| self.error_at(level, entry, e))?;
+        let mut kept = Vec::new();
+        let hash = self.hash(&fd, beside_token, &mut kept);
         self.mark(&key, &stat);
-        if let Some(digest) = hash {
+        if let Some(digest) = hash.map_err(|error| self.error_at(level, entry, error))? {
+            if self.purpose == Purpose::Keep {
+                self.contents.insert(key.clone(), kept);
+            }
             self.keys.insert(key, digest);
         }
-        if self.keys.len() > MOST_KEYS {
-            return Err(ReadError::TooLarge { path: self.path.to_owned() });
+        if self.contents.values().map(Vec::len).sum::<usize>() > MOST_KEPT {
+            return Err(ReadError::TooMuch { path: self.path.to_owned() });
         }
         Ok(Some(()))
     }
 
     /// The digest of a file; `None` for a service account token, which the kubelet rotates on its
     /// own and nobody needs a reload for.
-    fn hash(&mut self, fd: &OwnedFd, beside_token: bool) -> Result<Option<Digest>, Errno> {
+    fn hash(
+        &mut self,
+        fd: &OwnedFd,
+        beside_token: bool,
+        kept: &mut Vec<u8>,
+    ) -> Result<Option<Digest>, Errno> {
         self.buffer.resize(BUFFER, 0);
         let mut hash = Sha256::new();
         let mut first = true;
@@ -176,6 +185,10 @@ impl Reader<'_> {
             }
             first = false;
             hash.update(piece);
+            // One piece more than can be kept tells that it is too much.
+            if self.purpose == Purpose::Keep && kept.len() <= MOST_KEPT {
+                kept.extend_from_slice(piece);
+            }
         }
     }
 
@@ -201,7 +214,7 @@ impl Reader<'_> {
     }
 
     /// The entries of a directory by name, without the kubelet's own (`..data`, `..2006_…`).
-    fn entries(&self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
+    fn entries(&mut self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(level.fd).map_err(|error| self.error(error))? {
             let entry = entry.map_err(|error| self.error(error))?;
@@ -209,7 +222,8 @@ impl Reader<'_> {
             if name.to_bytes().starts_with(b"..") || name == c"." {
                 continue;
             }
-            if entries.len() >= MOST_KEYS {
+            self.visited += 1;
+            if self.visited > MOST_KEYS {
                 return Err(ReadError::TooLarge { path: self.path.to_owned() });
             }
             entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });

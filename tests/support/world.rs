@@ -1,13 +1,13 @@
 //! A world for one core without threads, files or clocks: a virtual clock, volumes that are maps,
 //! and an application that answers as it is told. Scenarios, properties and the fleet run in it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podnudge::config::{Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::event::{
-    Act, Acted, Alive, Command, Event, Inspection, Memory, Moment, Now, Proof, Reason, RuleId,
-    Scan, UnixTime, Verified, VolumeId, Watch,
+    Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Moment, Now, Proof, Reason,
+    RuleId, Scan, UnixTime, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
@@ -40,6 +40,8 @@ pub(crate) struct Disk {
 pub(crate) struct Application {
     pub(crate) acts: Acted,
     pub(crate) verifies: Verified,
+    /// What the checks say of new content; by what is on disk, it may have moved.
+    pub(crate) checks: Checked,
     /// Since when it runs; `None` if that cannot be told.
     pub(crate) started: Option<Moment>,
     /// What it read when it started or reloaded last.
@@ -47,9 +49,12 @@ pub(crate) struct Application {
     /// Whether a signal to it is fresh, or makes it read, by what is on the world's disk, and not
     /// as it is told.
     pub(crate) is_honest: bool,
+    /// Whether it writes its own volume anew, with equal content, each time it reloads.
+    pub(crate) touches: bool,
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that a test asks")]
 pub(crate) struct World {
     pub(crate) core: Core,
     pub(crate) now: Now,
@@ -58,6 +63,8 @@ pub(crate) struct World {
     /// How long the answer to a scan or an act takes.
     pub(crate) scan_takes: Duration,
     pub(crate) act_takes: Duration,
+    /// How long a check takes.
+    pub(crate) check_takes: Duration,
     /// Whether no audit comes back.
     pub(crate) audits_hang: bool,
     /// Everything the core asked for, with its time in the story.
@@ -68,6 +75,10 @@ pub(crate) struct World {
     pub(crate) persisted: Option<Memory>,
     /// Whether an action was ever asked for before the answer to the one before.
     pub(crate) actions_overlapped: bool,
+    /// Whether an action was ever asked for although its checks had not let it pass last.
+    pub(crate) acted_unchecked: bool,
+    /// What the checks let pass, when they were asked last.
+    passed: BTreeSet<Digest>,
     acting: bool,
     policy: Policy,
     replica: Replica,
@@ -83,6 +94,7 @@ pub(crate) fn policy() -> Policy {
         volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
         settle: Duration::ZERO,
         settle_max: Duration::from_secs(5),
+        has_checks: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
         min_interval: Duration::ZERO,
         retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
@@ -120,17 +132,22 @@ impl World {
             application: Application {
                 acts: Acted::Sent("41 (app)".to_owned()),
                 verifies: Verified { alive: Alive::Yes, proof: Proof::NotAsked },
+                checks: Checked::Passed,
                 started: Some(Moment(UPTIME - Duration::from_mins(1))),
                 runs: None,
                 is_honest: false,
+                touches: false,
             },
             scan_takes: Duration::ZERO,
             act_takes: Duration::ZERO,
+            check_takes: Duration::ZERO,
             audits_hang: false,
             log: Vec::new(),
             swaps: Vec::new(),
             persisted: None,
             actions_overlapped: false,
+            acted_unchecked: false,
+            passed: BTreeSet::new(),
             acting: false,
             answers: BTreeMap::new(),
             sequence: 0,
@@ -175,7 +192,10 @@ impl World {
     }
 
     fn run_to(&mut self, end: Moment) {
+        let mut steps = 0;
         loop {
+            steps += 1;
+            assert!(steps < 100_000, "the core never rests");
             self.obey();
             let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
             let Some(next) = answer.into_iter().chain(self.core.next_wakeup()).min() else { break };
@@ -232,6 +252,7 @@ impl World {
         while let Some(command) = self.core.next_command() {
             commands.push_back(command);
         }
+        assert!(self.log.len() < 20_000, "the core never rests");
         for command in commands {
             self.log.push((self.now.mono.0 - UPTIME, command.clone()));
             match command {
@@ -244,7 +265,8 @@ impl World {
                 Command::Audit(volumes) => {
                     for volume in volumes {
                         let seen = self.disks[volume.0].snapshot().map(|s| s.generation);
-                        self.answer(Duration::ZERO, Event::Audited(volume, seen));
+                        let begun = self.now.mono;
+                        self.answer(Duration::ZERO, Event::Audited(volume, begun, seen));
                     }
                 }
                 Command::Inspect(rule) => {
@@ -257,8 +279,23 @@ impl World {
                     };
                     self.answer(Duration::ZERO, Event::Inspected(rule, target));
                 }
+                Command::Check(rule, digest) => {
+                    let checked = if self.digest_on_disk() == Some(digest) {
+                        self.application.checks.clone()
+                    } else {
+                        Checked::Moved
+                    };
+                    if checked == Checked::Passed {
+                        self.passed.insert(digest);
+                    } else {
+                        self.passed.remove(&digest);
+                    }
+                    self.answer(self.check_takes, Event::Checked(rule, checked));
+                }
                 Command::Act(act) => {
                     self.actions_overlapped |= self.acting;
+                    self.acted_unchecked |=
+                        self.policy.has_checks && !self.passed.contains(&act.digest);
                     self.acting = true;
                     let acted = self.act(act);
                     self.answer(self.act_takes, Event::Acted(act.rule, acted));
@@ -278,6 +315,10 @@ impl World {
     /// What the application does when it is acted on.
     fn act(&mut self, act: Act) -> Acted {
         let acted = self.application.acts.clone();
+        if self.application.touches {
+            self.put(0, self.disks[0].content.clone());
+            self.answer(Duration::ZERO, Event::Touched(VolumeId(0)));
+        }
         if !self.application.is_honest || !matches!(acted, Acted::Sent(_)) {
             return acted;
         }

@@ -1,0 +1,158 @@
+//! Whether what is on disk may be used: the rule's checks say so, before anything is done with it.
+//!
+//! A digest is asked about once. What was refused is not asked about again until the content
+//! changes or a person forces it, and the application keeps what it has.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::backoff;
+use super::delivery::Phase;
+use super::event::{Checked, Command, Moment, Now, Reason};
+use super::fact::Fact;
+use super::look::OnDisk;
+use super::rule::Rule;
+use crate::volume::snapshot::Digest;
+
+/// What the checks say of a digest.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    /// They were not asked.
+    Open,
+    /// They are at work, after so many times in a row in which they could not be done.
+    Asked {
+        digest: Digest,
+        failures: u32,
+    },
+    Passed(Digest),
+    Refused(Digest, Reason),
+    /// They could not be done, and are asked again at `at`.
+    Later {
+        digest: Digest,
+        at: Moment,
+        failures: u32,
+        reason: Reason,
+    },
+}
+
+impl Verdict {
+    fn digest(&self) -> Option<Digest> {
+        match self {
+            Self::Open => None,
+            Self::Asked { digest, .. }
+            | Self::Passed(digest)
+            | Self::Refused(digest, _)
+            | Self::Later { digest, .. } => Some(*digest),
+        }
+    }
+
+    /// Why this digest may not be used, if that was found.
+    pub(super) fn objection(&self, to: Digest) -> Option<&Reason> {
+        match self {
+            Self::Refused(digest, reason) | Self::Later { digest, reason, .. } if *digest == to => {
+                Some(reason)
+            }
+            _ => None,
+        }
+    }
+
+    /// When the checks want to be asked again.
+    pub(super) fn due(&self) -> Option<Moment> {
+        match self {
+            Self::Later { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+}
+
+impl Rule {
+    /// Whether what is on disk has passed the checks, where there are any.
+    pub(super) fn is_usable(&self) -> bool {
+        let disk = self.look.on_disk().map(|disk| disk.digest);
+        !self.policy.has_checks
+            || disk.is_some_and(|digest| self.verdict == Verdict::Passed(digest))
+    }
+
+    /// Whether the checks refuse what is on disk.
+    pub(super) fn is_rejected(&self) -> bool {
+        let disk = self.look.on_disk().map(|disk| disk.digest);
+        matches!(&self.verdict, Verdict::Refused(digest, _) if Some(*digest) == disk)
+    }
+
+    /// Asks the checks, unless they know this content. Says whether it has passed.
+    pub(super) fn check(&mut self, disk: OnDisk, out: &mut VecDeque<Command>) -> bool {
+        // One look at a time; the answer to an older question comes first.
+        let is_busy =
+            matches!(self.verdict, Verdict::Asked { .. }) || self.look.is_missing_a_volume();
+        if self.policy.has_checks && !is_busy && self.verdict.digest() != Some(disk.digest) {
+            self.ask_checks(disk.digest, 0, out);
+        }
+        self.is_usable()
+    }
+
+    fn ask_checks(&mut self, digest: Digest, failures: u32, out: &mut VecDeque<Command>) {
+        self.verdict = Verdict::Asked { digest, failures };
+        out.push_back(Command::Check(self.id, digest));
+    }
+
+    /// A person wants to have it checked once more.
+    pub(super) fn check_again(&mut self) {
+        if !matches!(self.verdict, Verdict::Asked { .. }) {
+            self.verdict = Verdict::Open;
+        }
+    }
+
+    /// Asks again where the checks could not be done, when the time has come.
+    pub(super) fn check_if_due(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+        if let Verdict::Later { digest, at, failures, .. } = self.verdict
+            && now >= at
+        {
+            self.ask_checks(digest, failures, out);
+        }
+    }
+
+    pub(super) fn checked(&mut self, now: Now, checked: Checked, out: &mut VecDeque<Command>) {
+        let Verdict::Asked { digest, failures } = self.verdict else { return };
+        match checked {
+            Checked::Passed => {
+                self.counters.checks_passed += 1;
+                self.say(Fact::Passed(digest), out);
+                self.verdict = Verdict::Passed(digest);
+            }
+            Checked::Refused(reason) => {
+                self.counters.checks_refused += 1;
+                self.say(Fact::Rejected(digest, reason.clone()), out);
+                self.verdict = Verdict::Refused(digest, reason);
+                self.forced = false;
+                if matches!(self.phase, Phase::Waiting { .. }) {
+                    self.phase = Phase::Idle;
+                }
+            }
+            Checked::Moved => {
+                // A look tells what is there now; should it be the same, it is asked about later.
+                self.look.touched_all(now.mono);
+                let reason = Reason::new("the volume changed while it was being checked");
+                self.check_later(now.mono, digest, failures, reason);
+            }
+            Checked::Failed(reason) => {
+                self.counters.checks_failed += 1;
+                let wait = self.check_later(now.mono, digest, failures, reason.clone());
+                self.say(Fact::CheckFailed(reason, wait), out);
+            }
+        }
+        self.reconcile(now.mono, out);
+    }
+
+    fn check_later(
+        &mut self,
+        now: Moment,
+        digest: Digest,
+        failures: u32,
+        reason: Reason,
+    ) -> Duration {
+        let failures = failures.saturating_add(1);
+        let wait = backoff::wait_after(failures, self.policy.retry);
+        self.verdict = Verdict::Later { digest, at: now.after(wait), failures, reason };
+        wait
+    }
+}

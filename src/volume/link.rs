@@ -1,0 +1,60 @@
+//! The symbolic links in a watched path: turning one brings other content without any change in a
+//! directory that is watched.
+//!
+//! Reads the links and the directories that hold them; changes nothing.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat, lstat, stat};
+
+use super::read::{Directory, changed, identity};
+use super::snapshot::Snapshot;
+use crate::core::event::UnixTime;
+
+/// The links in a path, as they are now.
+pub(super) struct Links(Vec<(PathBuf, Stat)>);
+
+impl Links {
+    pub(super) fn of(path: &Path) -> Self {
+        let link = |part: &Path| {
+            let stat = lstat(part).ok()?;
+            let is_link = FileType::from_raw_mode(stat.st_mode).is_symlink();
+            is_link.then(|| (part.to_owned(), stat))
+        };
+        Self(path.ancestors().filter_map(link).collect())
+    }
+
+    /// What is read by way of other links is another generation, and as new as the newest of
+    /// them.
+    pub(super) fn mark(&self, snapshot: &mut Snapshot) {
+        for (_, stat) in &self.0 {
+            snapshot.committed = snapshot.committed.max(UnixTime(changed(stat)));
+            let (device, inode) = identity(stat);
+            let time = changed(stat).as_nanos();
+            // Writing to a `String` cannot fail.
+            _ = write!(snapshot.generation.0, " by {device}:{inode}:{time}");
+        }
+    }
+
+    /// What must be watched to hear of a link that is turned: the directory of each link, and that
+    /// of the file which the last one leads to.
+    pub(super) fn directories(&self, path: &Path) -> Vec<Directory> {
+        let mut found: Vec<Directory> = self.0.iter().filter_map(|(link, _)| entry(link)).collect();
+        if !self.0.is_empty()
+            && let Ok(real) = fs::canonicalize(path)
+            && real.is_file()
+        {
+            found.extend(entry(&real));
+        }
+        found
+    }
+}
+
+fn entry(path: &Path) -> Option<Directory> {
+    let (parent, name) = (path.parent()?, path.file_name()?);
+    let id = identity(&stat(parent).ok()?);
+    Some(Directory { path: parent.to_owned(), id, entry: Some(name.as_bytes().to_vec()) })
+}

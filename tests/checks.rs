@@ -1,0 +1,157 @@
+//! Checks of real contents: what passes, what is refused, and that a refusal tells where and never
+//! what.
+
+use std::fs;
+use std::path::Path;
+
+use podnudge::config::{Check, Condition, KeyFilter, Syntax};
+use podnudge::core::event::Checked;
+use podnudge::volume::check::check;
+use podnudge::volume::read::read;
+use podnudge::volume::snapshot::{Digest, digest};
+
+use crate::agent::Application;
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, Payload, payload};
+
+fn condition(condition: Condition) -> Check {
+    Check { keys: Vec::new(), condition }
+}
+
+fn syntax(syntax: Syntax, keys: &str) -> Check {
+    Check { keys: vec![glob::Pattern::new(keys).unwrap()], condition: Condition::Syntax(syntax) }
+}
+
+fn on_disk(path: &Path) -> Digest {
+    digest([read(path, &KeyFilter::default()).unwrap().snapshot.unwrap().digest()])
+}
+
+/// What the checks say of a volume with this content.
+fn judge(content: &Payload, checks: &[Check]) -> Checked {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path());
+    kubelet.write(content);
+    check([folder.path()], &KeyFilter::default(), on_disk(folder.path()), checks)
+}
+
+fn refusal(content: &Payload, one: Check) -> String {
+    match judge(content, &[one]) {
+        Checked::Refused(reason) => reason.message,
+        other => panic!("this is no refusal: {other:?}"),
+    }
+}
+
+#[test]
+fn broken_syntax_is_refused_with_its_place_and_without_its_content() {
+    for (kind, key, good, broken, place) in [
+        (
+            Syntax::Json,
+            "a.json",
+            "{\"a\": [1, null]}",
+            "{\n  \"a\": hunter2\n}",
+            "line 2, column 8",
+        ),
+        (Syntax::Json, "a.json", "\"\"", "{\"a\": 1", "line 1, column 7"),
+        (Syntax::Json, "a.json", "1", "", "line 1, column 0"),
+        (Syntax::Yaml, "a.yaml", "a: 1\n---\nb: [2]\n", "a: 1\nb: [hunter2\n", "line 3, column 1"),
+        (Syntax::Yaml, "a.yaml", "", "a: 1\n\tb: hunter2\n", "line 1, column 4"),
+        (Syntax::Toml, "a.toml", "a = 1\n", "a = 1\nb = hunter2\n", "line 2, column 5"),
+        (Syntax::Toml, "a.toml", "", "a = 1\na = 2\n", "line 2, column 1"),
+    ] {
+        assert_eq!(judge(&payload(&[(key, good)]), &[syntax(kind, "a.*")]), Checked::Passed);
+        let said = refusal(&payload(&[(key, broken)]), syntax(kind, "a.*"));
+        assert!(said.starts_with(&format!("`{key}` is not")), "{said}");
+        assert!(said.ends_with(place), "{broken:?}: {said}");
+        assert!(!said.contains("hunter2"), "{said}");
+        // Other keys are none of its business.
+        assert_eq!(judge(&payload(&[(key, broken)]), &[syntax(kind, "b.*")]), Checked::Passed);
+    }
+    let mut binary = Payload::new();
+    binary.insert("a.json".to_owned(), b"{\n\"\xff\"}".to_vec());
+    let said = refusal(&binary, syntax(Syntax::Json, "*.json"));
+    assert_eq!(said, "`a.json` is not UTF-8 text: see line 2, column 2");
+}
+
+#[test]
+fn a_document_that_is_nested_without_end_is_refused_and_does_no_harm() {
+    let deep = "[".repeat(1_000_000);
+    for (kind, key) in
+        [(Syntax::Json, "a.json"), (Syntax::Yaml, "a.yaml"), (Syntax::Toml, "a.toml")]
+    {
+        let text = if kind == Syntax::Toml { format!("a = {deep}") } else { deep.clone() };
+        assert!(!refusal(&payload(&[(key, &text)]), syntax(kind, "*")).is_empty());
+    }
+}
+
+#[test]
+fn missing_empty_and_large_keys_are_named() {
+    let content = payload(&[("a.conf", "1"), ("sites/b.conf", " \n"), ("c.conf", "")]);
+    let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let required = |names: &[&str]| condition(Condition::RequiredKeys(keys(names)));
+    assert_eq!(judge(&content, &[required(&["a.conf", "sites/b.conf"])]), Checked::Passed);
+    assert_eq!(
+        refusal(&content, required(&["a.conf", "b.conf", "d.conf"])),
+        "`b.conf`, `d.conf` are missing"
+    );
+    assert_eq!(
+        refusal(&content, condition(Condition::NotEmpty)),
+        "`c.conf`, `sites/b.conf` are empty"
+    );
+    assert_eq!(judge(&content, &[condition(Condition::MaxBytes(3))]), Checked::Passed);
+    assert_eq!(
+        refusal(&content, condition(Condition::MaxBytes(2))),
+        "the keys hold 3 bytes, more than the 2 allowed"
+    );
+    let many: Payload = (0..9).map(|n| (format!("{n}"), Vec::new())).collect();
+    assert_eq!(
+        refusal(&many, condition(Condition::NotEmpty)),
+        "`0`, `1`, `2`, `3`, `4` and 4 more are empty"
+    );
+}
+
+#[test]
+fn only_what_was_asked_about_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path());
+    kubelet.write(&payload(&[("a.json", "{}")]));
+    let asked = on_disk(folder.path());
+    kubelet.write(&payload(&[("a.json", "{")]));
+    let checks = [syntax(Syntax::Json, "*")];
+    let volumes = || [folder.path()];
+    assert_eq!(check(volumes(), &KeyFilter::default(), asked, &checks), Checked::Moved);
+    kubelet.remove();
+    assert_eq!(check(volumes(), &KeyFilter::default(), asked, &checks), Checked::Moved);
+}
+
+/// The whole way: the application keeps what works, and a fix is applied at once.
+#[test]
+fn a_broken_configuration_never_reaches_the_application() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.json", "1")]));
+    let application = Application::start(&kubelet.volume, "a.json");
+    let config = format!(
+        "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\
+         [rule.http]\nurl = \"{}\"\n\
+         [[rule.check]]\nrequired-keys = [\"a.json\"]\n\
+         [[rule.check]]\nsyntax = \"json\"\nkeys = [\"*.json\"]\n",
+        kubelet.volume.display(),
+        application.url()
+    );
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
+    for (n, broken) in ["{\"password\": \"hunter2\"", "]", ""].iter().enumerate() {
+        kubelet.write(&payload(&[("a.json", broken)]));
+        agent.wait_for("rejected", n + 1);
+        assert!(agent.last("rejected", "reason").starts_with("`a.json` is not JSON: see line 1"));
+        let fixed = (n + 2).to_string();
+        kubelet.write(&payload(&[("a.json", &fixed)]));
+        agent.wait_for("applied", n + 1);
+    }
+    kubelet.write(&payload(&[("b.json", "5")]));
+    agent.wait_for("rejected", 4);
+    assert_eq!(agent.last("rejected", "reason"), "`a.json` is missing");
+    assert_eq!(application.reloads(), ["2", "3", "4"]);
+    assert!(!agent.log().contains("hunter2"));
+}
