@@ -30,6 +30,8 @@ pub enum Command {
     Check(Run),
     /// Ask a running podnudge.
     Status(Status),
+    /// Copy podnudge into this directory.
+    Install(PathBuf),
 }
 
 /// Where the configuration comes from.
@@ -85,6 +87,9 @@ pub fn parse(
     let environment = podnudge_variables(environment);
     match matches.subcommand() {
         Some(("status", matches)) => status(matches).map(Command::Status),
+        Some(("install", matches)) => Ok(Command::Install(
+            matches.get_one::<OsString>("folder").map(PathBuf::from).unwrap_or_default(),
+        )),
         Some(("check", matches)) => run(matches, &environment).map(Command::Check),
         Some((_, matches)) => run(matches, &environment).map(Command::Run),
         None => run(&matches, &environment).map(Command::Run),

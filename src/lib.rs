@@ -16,12 +16,14 @@
 
 pub mod action;
 pub mod admin;
+mod checking;
 pub mod cli;
 pub mod config;
 pub mod core;
 mod deliver;
 pub mod exit;
 mod files;
+pub mod install;
 pub mod logs;
 pub mod os_signals;
 pub mod process;

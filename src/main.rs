@@ -1,11 +1,12 @@
 //! The thin edge: arguments in, exit code out. Alone prints and exits.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
-use podnudge::{action, admin, config, logs, run};
+use podnudge::{action, admin, config, install, logs, run};
 
 fn main() -> ExitCode {
     action::install_crypto();
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
         }),
         Ok(Command::Run(arguments)) => with_config(&arguments, start),
         Ok(Command::Status(arguments)) => show_status(&arguments),
+        Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
     }
 }
@@ -37,6 +39,16 @@ fn start(config: config::Config) -> ExitCode {
     match run::block_on(run::run(config, replica)).and_then(|ended| ended) {
         Ok(()) => Exit::Ok.into(),
         Err(error) => fail(&error),
+    }
+}
+
+fn install_into(folder: &Path) -> ExitCode {
+    match install::install(folder) {
+        Ok(path) => print(Stream::Stdout, &format!("{}\n", path.display()), Exit::Ok),
+        Err(reason) => {
+            let text = exit::sentence(&reason.message, reason.hint.as_deref());
+            print(Stream::Stderr, &text, Exit::Io)
+        }
     }
 }
 

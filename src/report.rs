@@ -4,16 +4,46 @@
 //! person, `error` for what does; `debug` has the rest. Key names are escaped by their type,
 //! contents never get here.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
+use crate::config::Config;
+use crate::core::Policy;
 use crate::core::event::{Reason, VolumeId};
 use crate::core::fact::{Basis, Fact};
+use crate::volume::mount;
 use crate::volume::snapshot::{Changes, Digest, Key};
 
 /// How many key names a log line holds at most.
 const KEYS_SHOWN: usize = 20;
+
+/// Says at start what is watched, and warns of what cannot work.
+pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
+    info!(
+        event = "started",
+        version = env!("CARGO_PKG_VERSION"),
+        rules = config.rules.len(),
+        volumes = config.rules.iter().map(|rule| rule.watch.len()).sum::<usize>(),
+        listen = listen.map(|address| address.to_string()),
+        "podnudge watches"
+    );
+    for rule in &config.rules {
+        for (path, reason) in
+            rule.watch.iter().filter_map(|path| Some((path, mount::subpath(path)?)))
+        {
+            warn!(
+                event = "subpath",
+                rule = rule.name,
+                path = Policy::shown(path),
+                hint = reason.hint,
+                "{}",
+                reason.message
+            );
+        }
+    }
+}
 
 /// Logs a fact about `rule`. `path` gives the path of a volume, for people.
 #[expect(clippy::too_many_lines, reason = "a table: one arm a fact")]

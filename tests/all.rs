@@ -18,6 +18,7 @@ mod fleet;
 mod http;
 mod invariants;
 mod process;
+mod programs;
 mod promises;
 mod properties;
 mod scenarios;

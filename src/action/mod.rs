@@ -1,5 +1,6 @@
-//! What podnudge does to the application besides signalling it: HTTP requests.
+//! What podnudge does besides signalling: HTTP requests, and programs to run.
 
+pub mod exec;
 pub mod http;
 
 /// Makes ring the provider of cryptography for TLS. Must be called once before the first request:

@@ -178,6 +178,15 @@ pub(super) fn command() -> Command {
                 .conflicts_with("config")
                 .help("The configuration file"),
         );
+    let install = Command::new("install")
+        .about("Copy podnudge into a directory, to run it in the application's own image")
+        .arg(
+            Arg::new("folder")
+                .value_name("DIR")
+                .required(true)
+                .value_parser(ValueParser::os_string())
+                .help("A directory that both containers mount, such as an emptyDir"),
+        );
     let run =
         settings(Command::new("run")).about("Watch and act; what podnudge does without a command");
     settings(Command::new("podnudge"))
@@ -188,13 +197,14 @@ pub(super) fn command() -> Command {
                          podnudge --watch PATH --url URL [OPTIONS]\n       \
                          podnudge --config FILE\n       \
                          podnudge check FILE\n       \
-                         podnudge status",
+                         podnudge status\n       \
+                         podnudge install DIR",
         )
         .after_help(AFTER_SHORT)
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .subcommands([run, check, status])
+        .subcommands([run, check, status, install])
 }
 
 fn settings(command: Command) -> Command {

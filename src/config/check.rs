@@ -1,9 +1,11 @@
 //! `[[rule.check]]`: what content must be like before it is used. Pure.
 
+use std::time::Duration;
+
 use super::problem::{Given, literal};
 use super::table::Table;
-use super::types::{choice, glob};
-use super::validate::at_most_one;
+use super::types::{choice, duration, glob};
+use super::validate::{MINUTE, MS, SECOND, at_most_one};
 use crate::core::event::Reason;
 
 /// One condition that the content of a rule's volumes must meet.
@@ -26,6 +28,18 @@ pub enum Condition {
     MaxBytes(u64),
     /// Every key can be parsed.
     Syntax(Syntax),
+    /// A program says so, by ending with 0.
+    Exec(ExecCheck),
+}
+
+/// A program that checks a private copy of the volumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecCheck {
+    /// The program and its arguments. `{dir}` stands for the copy of the first volume, `{root}` for
+    /// the directory below which each volume's copy is at the volume's own path.
+    pub arguments: Vec<String>,
+    /// How long it may take.
+    pub timeout: Duration,
 }
 
 /// What podnudge can parse.
@@ -43,7 +57,7 @@ pub enum Syntax {
 pub(super) const SYNTAXES: [(&str, Syntax); 3] =
     [("json", Syntax::Json), ("yaml", Syntax::Yaml), ("toml", Syntax::Toml)];
 
-const CONDITIONS: [&str; 4] = ["syntax", "required-keys", "max-bytes", "not-empty"];
+const CONDITIONS: [&str; 5] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec"];
 
 /// All checks of a rule, in their order; `None` only after a problem was reported.
 pub(super) fn checks(rule: &mut Table<'_>) -> Option<Vec<Check>> {
@@ -68,17 +82,19 @@ fn check(mut table: Table<'_>) -> Option<Check> {
         let reason = Reason::new("`not-empty` can only be `true`");
         report.problem(&at, reason.hint("leave the check out"));
     }
+    let exec = exec(&mut table);
     if none {
         let conditions = CONDITIONS.join("`, `");
         let reason = Reason::new("the check asks for nothing");
         report.problem(&at, reason.hint(format!("add one of `{conditions}`")));
     }
-    if let (Some(at), Some(Condition::RequiredKeys(_))) = (keys_at, &required) {
-        let reason = Reason::new("`keys` has no use beside `required-keys`");
+    let without_keys = [("required-keys", required.is_some()), ("exec", exec.is_some())];
+    if let (Some(at), Some((name, _))) = (keys_at, without_keys.iter().find(|(_, is)| *is)) {
+        let reason = Reason::new(format!("`keys` has no use beside `{name}`"));
         report.problem(&at, reason.hint("leave it out"));
     }
     table.finish();
-    let condition = syntax.or(required).or(most).or(not_empty);
+    let condition = syntax.or(required).or(most).or(not_empty).or(exec);
     let keys = keys.into_iter().map(|given| given.value).collect();
     one.then_some(Check { keys, condition: condition? })
 }
@@ -97,4 +113,38 @@ fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
         table.report.problem(&at, Reason::new("`required-keys` names no key"));
     }
     Some(Condition::RequiredKeys(value.into_iter().map(|given| given.value).collect()))
+}
+
+fn exec(table: &mut Table<'_>) -> Option<Condition> {
+    let report = table.report;
+    let timeout = table.parsed("timeout", duration(10 * MS, 10 * MINUTE));
+    let argument = |text: &str| {
+        if text.contains('\0') {
+            return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
+        }
+        Ok(text.to_owned())
+    };
+    let Some(Given { at, value }) = table.list("exec", argument) else {
+        if let Some(given) = timeout {
+            let reason = Reason::new("`timeout` has a use only beside `exec`");
+            report.problem(&given.at, reason.hint("leave it out"));
+        }
+        return None;
+    };
+    let arguments: Vec<String> = value.into_iter().map(|given| given.value).collect();
+    match arguments.first() {
+        None => report.problem(&at, Reason::new("`exec` names no program")),
+        Some(program) if program.trim().is_empty() => {
+            report.problem(&at, Reason::new("the program's name is empty"));
+        }
+        Some(program) if program.contains(' ') && arguments.len() == 1 => {
+            let words: Vec<String> = program.split(' ').map(|word| format!("{word:?}")).collect();
+            let reason =
+                Reason::new(format!("there is no shell that would split {}", literal(program)));
+            report.problem(&at, reason.hint(format!("write `exec = [{}]`", words.join(", "))));
+        }
+        Some(_) => {}
+    }
+    let timeout = timeout.map_or(10 * SECOND, |given| given.value);
+    Some(Condition::Exec(ExecCheck { arguments, timeout }))
 }

@@ -46,6 +46,7 @@ impl File {
         }
         self.text("log", word(&LOG_FORMATS, agent.log));
         self.text("log-level", word(&LOG_LEVELS, agent.log_level));
+        self.path("work-dir", &agent.work_dir);
         if let Some(state_dir) = &agent.state_dir {
             self.path("state-dir", state_dir);
         }
@@ -90,6 +91,10 @@ impl File {
                 self.value("max-bytes", &Value::from(i64::try_from(*most).unwrap_or(i64::MAX)));
             }
             Condition::Syntax(syntax) => self.text("syntax", word(&SYNTAXES, *syntax)),
+            Condition::Exec(exec) => {
+                self.list("exec", exec.arguments.iter().cloned());
+                self.duration("timeout", exec.timeout);
+            }
         }
     }
 

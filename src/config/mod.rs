@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use check::{Check, Condition, Syntax};
+pub use check::{Check, Condition, ExecCheck, Syntax};
 pub use effective::effective;
 pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
@@ -68,6 +68,8 @@ pub struct Agent {
     pub log: LogFormat,
     /// How much is logged.
     pub log_level: LogLevel,
+    /// Where private copies for checks are made.
+    pub work_dir: PathBuf,
     /// Where the applied digests survive a restart of podnudge.
     pub state_dir: Option<PathBuf>,
     /// Whether inotify is used at all.

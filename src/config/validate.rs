@@ -97,6 +97,7 @@ fn agent(mut table: Table<'_>) -> Agent {
         },
         log: value_or(table.parsed("log", choice(&LOG_FORMATS)), LogFormat::Text),
         log_level: value_or(table.parsed("log-level", choice(&LOG_LEVELS)), LogLevel::Info),
+        work_dir: value_or(table.parsed("work-dir", path), PathBuf::from("/tmp")),
         state_dir: table.parsed("state-dir", path).map(|given| given.value),
         watch: value_or(table.parsed("watch", choice(&WATCH_MODES)), WatchMode::Inotify),
         audit: value_or(table.parsed("audit", duration(SECOND, HOUR)), 30 * SECOND),

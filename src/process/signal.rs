@@ -148,6 +148,26 @@ fn gone(chosen: &Chosen) -> SendError {
     SendError::Gone(Reason::new(format!("process {} ended", chosen.name)))
 }
 
+/// What podnudge says to a program that it started itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupSignal {
+    /// Please end.
+    Term,
+    /// End.
+    Kill,
+}
+
+/// Signals the process group of a program that podnudge has started as a group of its own and has
+/// not reaped yet: until then nobody else can have its number. That there may be nobody left is no
+/// error.
+pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
+    let signal = match signal {
+        GroupSignal::Term => rustix::process::Signal::TERM,
+        GroupSignal::Kill => rustix::process::Signal::KILL,
+    };
+    _ = rustix::process::kill_process_group(leader, signal);
+}
+
 /// Looks into `/proc/PID/status` for what the process does on the signal: without a handler it
 /// would die, and if it ignores the signal nothing would happen.
 fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::clock;
 use super::connections::{Connections, accept};
 use crate::admin::server::{self, Ask};
+use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
 use crate::core::fact::Fact;
@@ -23,10 +24,8 @@ use crate::os_signals::{OsSignal, OsSignals};
 use crate::process::{self, Own};
 use crate::report;
 use crate::state::StateDir;
-use crate::volume::check;
-use crate::volume::mount;
 use crate::volume::read::{self, ReadError, Reading};
-use crate::volume::snapshot::Generation;
+use crate::volume::snapshot::{Digest, Generation};
 use crate::watching::Watching;
 
 /// How many questions of connections may wait.
@@ -36,6 +35,7 @@ const ASKS: usize = 8;
 enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Audited(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
+    CheckBegun(RuleId, Digest, Begun),
     Acted(RuleId, Acted, InFlight),
     Told(Event),
     Nothing,
@@ -92,7 +92,8 @@ impl Agent {
     }
 
     pub(super) async fn run(&mut self, mut signals: OsSignals, listener: Option<TcpListener>) {
-        self.greet(listener.as_ref());
+        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        report::started(&self.config, address);
         let hints = self.watching.hints();
         let (asking, mut asks) = mpsc::channel(ASKS);
         let mut end_at: Option<Moment> = None;
@@ -189,10 +190,9 @@ impl Agent {
             }
             Command::Check(rule, digest) => {
                 let Some(config) = self.rule(rule) else { return };
+                let work_dir = self.config.agent.work_dir.clone();
                 self.tasks.spawn_blocking(move || {
-                    let volumes = config.watch.iter().map(PathBuf::as_path);
-                    let checked = check::check(volumes, &config.keys, digest, &config.checks);
-                    Done::Told(Event::Checked(rule, checked))
+                    Done::CheckBegun(rule, digest, checking::begin(&config, digest, &work_dir))
                 });
             }
             Command::Act(act) => {
@@ -277,6 +277,16 @@ impl Agent {
                     }
                 }
             }
+            Done::CheckBegun(rule, _, Begun::Judged(checked)) => {
+                self.tell(Event::Checked(rule, checked));
+            }
+            Done::CheckBegun(rule, digest, Begun::Copied(copy)) => {
+                let Some(config) = self.rule(rule) else { return };
+                self.begin(async move {
+                    let checked = checking::ask_programs(&config, digest, copy).await;
+                    Done::Told(Event::Checked(rule, checked))
+                });
+            }
             Done::Acted(rule, acted, in_flight) => {
                 self.in_flight.insert(rule, in_flight);
                 self.tell(Event::Acted(rule, acted));
@@ -340,32 +350,6 @@ impl Agent {
                     self.tell(Event::Force(rule));
                 }
                 _ = reply.send(known.is_some());
-            }
-        }
-    }
-
-    /// Says at start what is watched, and warns of what cannot work.
-    fn greet(&self, listener: Option<&TcpListener>) {
-        let address = listener.and_then(|listener| listener.local_addr().ok());
-        info!(
-            event = "started",
-            version = env!("CARGO_PKG_VERSION"),
-            rules = self.rules.len(),
-            volumes = self.volumes.len(),
-            listen = address.map(|address| address.to_string()),
-            "podnudge watches"
-        );
-        for (n, (rule, path)) in self.volumes.iter().enumerate() {
-            if let (Some(rule), Some(reason)) = (self.rule(*rule), mount::subpath(path)) {
-                let path = self.path_for_people(VolumeId(n));
-                warn!(
-                    event = "subpath",
-                    rule = rule.name,
-                    path,
-                    hint = reason.hint,
-                    "{}",
-                    reason.message
-                );
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The watched volumes: reading them, watching them, and knowing how they are mounted.
 
 pub mod check;
+pub mod copy;
 mod filter;
 mod link;
 pub mod mount;

@@ -1,0 +1,220 @@
+//! Running a program: with a time limit, with bounded output, and without leaving anything behind.
+//!
+//! The program gets a process group of its own. Its end is seen by a pidfd while it is still
+//! there as a zombie, so that its pid cannot be another process's yet when the rest of its group
+//! is ended; then it is reaped. What has left the group goes on: that was somebody's intention.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tokio::io::AsyncReadExt as _;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::timeout;
+
+use crate::core::event::Reason;
+use crate::process::signal::{self, GroupSignal};
+
+/// How much of the output is kept: its end, where programs say what is wrong.
+const KEPT: usize = 4 * 1024;
+/// How long a program that was asked to end may take, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the rest of the output may take to arrive when the program has ended.
+const REST: Duration = Duration::from_millis(200);
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Whether it ended by itself with 0.
+    pub is_success: bool,
+    /// `ended with 1`, `was ended by SIGSEGV`, `did not end within 10s`.
+    pub how: String,
+    /// The end of what it wrote to standard output and standard error, as text.
+    pub output: String,
+}
+
+/// Runs a program to its end, or ends it when `limit` has passed. `arguments` begins with the
+/// program, which is looked for in `PATH` if it has no slash.
+///
+/// # Errors
+/// If it cannot be started.
+pub async fn run<A: AsRef<OsStr>>(
+    arguments: &[A],
+    environment: &[(&str, &str)],
+    folder: Option<&Path>,
+    limit: Duration,
+) -> Result<Ended, Reason> {
+    let [program, arguments @ ..] = arguments else {
+        return Err(Reason::new("there is no program to run"));
+    };
+    let shown = program.as_ref().to_string_lossy().into_owned();
+    let failed = |error: io::Error| cannot_start(&shown, &error);
+    let (reader, writer) = io::pipe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().map_err(failed)?)
+        .stderr(writer)
+        .process_group(0);
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
+    let child = command.spawn().map_err(failed)?;
+    // The command holds the pipe's other end, which must close for the output to end.
+    drop(command);
+    let mut running = Running::new(child).map_err(failed)?;
+    let mut output = Output::new(OwnedFd::from(reader)).map_err(failed)?;
+
+    let is_in_time = timeout(limit, output.until(running.ends())).await.is_ok();
+    if !is_in_time {
+        running.signal(GroupSignal::Term);
+        if timeout(GRACE, output.until(running.ends())).await.is_err() {
+            running.signal(GroupSignal::Kill);
+            output.until(running.ends()).await;
+        }
+    }
+    let status = running.reap().map_err(failed)?;
+    // A process that is not of the group may hold the pipe open for ever.
+    drop(timeout(REST, output.read_all()).await);
+    let how = if is_in_time {
+        describe(status)
+    } else {
+        format!("did not end within {}", humantime::format_duration(limit))
+    };
+    Ok(Ended { is_success: is_in_time && status.success(), how, output: output.text() })
+}
+
+/// A program that was started. Dropped before it was reaped, it is killed with its group.
+struct Running {
+    child: Option<Child>,
+    pid: Pid,
+    handle: AsyncFd<OwnedFd>,
+}
+
+impl Running {
+    #[expect(
+        deprecated,
+        reason = "what replaces it is unsafe, for types that change their descriptor; this one does not"
+    )]
+    fn new(mut child: Child) -> io::Result<Self> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("it has no pid"))?;
+        let handle =
+            pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(AsyncFd::new);
+        match handle {
+            Ok(handle) => Ok(Self { child: Some(child), pid, handle }),
+            Err(error) => {
+                drop(child.kill());
+                drop(child.wait());
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until it has ended; it is not reaped by that.
+    async fn ends(&self) {
+        // An error would mean that it cannot be waited for: then it is over, too.
+        drop(self.handle.readable().await);
+    }
+
+    fn signal(&self, what: GroupSignal) {
+        signal::send_to_own_group(self.pid, what);
+    }
+
+    /// Ends what is left of its group, and takes its status.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        self.signal(GroupSignal::Kill);
+        match self.child.take() {
+            Some(mut child) => child.wait(),
+            None => Err(io::Error::other("it was reaped already")),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            drop(self.reap());
+        }
+    }
+}
+
+/// What a program writes: all is read, so that it never blocks, and the end is kept.
+struct Output {
+    pipe: Option<Receiver>,
+    kept: Vec<u8>,
+}
+
+impl Output {
+    fn new(reader: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(reader.as_fd(), true)?;
+        Ok(Self { pipe: Some(Receiver::from_owned_fd(reader)?), kept: Vec::new() })
+    }
+
+    /// Reads until something else is over.
+    async fn until(&mut self, over: impl Future<Output = ()>) {
+        let mut over = std::pin::pin!(over);
+        let mut reading = std::pin::pin!(self.read_all());
+        let mut is_read = false;
+        std::future::poll_fn(|context| {
+            if !is_read && reading.as_mut().poll(context).is_ready() {
+                is_read = true;
+            }
+            over.as_mut().poll(context)
+        })
+        .await;
+    }
+
+    async fn read_all(&mut self) {
+        let mut piece = [0; 4096];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut piece).await {
+                Ok(length @ 1..) => self.keep(piece.get(..length).unwrap_or_default()),
+                Ok(0) | Err(_) => self.pipe = None,
+            }
+        }
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        self.kept.extend_from_slice(piece);
+        let surplus = self.kept.len().saturating_sub(KEPT);
+        self.kept.drain(..surplus);
+    }
+
+    /// Lines, without control characters.
+    fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.kept);
+        let printable = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
+        text.trim().chars().map(printable).collect()
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with {code}"),
+        (None, Some(number)) => match nix::sys::signal::Signal::try_from(number) {
+            Ok(signal) => format!("was ended by {signal}"),
+            Err(_) => format!("was ended by signal {number}"),
+        },
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn cannot_start(program: &str, error: &io::Error) -> Reason {
+    let reason = Reason::new(format!("cannot run `{}`: {error}", program.escape_debug()));
+    match error.kind() {
+        io::ErrorKind::NotFound => reason.hint(
+            "podnudge's own image holds no other program; run podnudge in the application's image",
+        ),
+        io::ErrorKind::PermissionDenied => reason.hint("it must be executable for podnudge's uid"),
+        _ => reason,
+    }
+}

@@ -1,0 +1,82 @@
+//! Checking content before it is used: first what podnudge can tell by itself, then what programs
+//! say of a private copy.
+//!
+//! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs
+//! that the rule names.
+
+use std::path::{Path, PathBuf};
+
+use crate::action::exec;
+use crate::config::{Condition, ExecCheck, Rule};
+use crate::core::event::{Checked, Reason};
+use crate::volume::check;
+use crate::volume::copy::PrivateCopy;
+use crate::volume::snapshot::Digest;
+
+/// What the first part comes to.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// There is no need for a second part.
+    Judged(Checked),
+    /// The programs are still to be asked about this copy.
+    Copied(PrivateCopy),
+}
+
+/// What podnudge can tell by itself, and a copy for the programs, if there are any. Takes a while
+/// where the volumes are on a slow file system.
+pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path) -> Begun {
+    let volumes = rule.watch.iter().map(PathBuf::as_path);
+    match check::check(volumes, &rule.keys, asked, &rule.checks) {
+        Checked::Passed if programs(rule).next().is_some() => {
+            let root = work_dir.join(format!("podnudge-check-{}", rule.name));
+            match PrivateCopy::make(&rule.watch, &rule.keys, asked, root) {
+                Ok(copy) => Begun::Copied(copy),
+                Err(checked) => Begun::Judged(checked),
+            }
+        }
+        checked => Begun::Judged(checked),
+    }
+}
+
+/// What the programs say; the first that refuses decides.
+pub(crate) async fn ask_programs(rule: &Rule, asked: Digest, copy: PrivateCopy) -> Checked {
+    for program in programs(rule) {
+        match ask(rule, program, asked, &copy).await {
+            Checked::Passed => {}
+            other => return other,
+        }
+    }
+    Checked::Passed
+}
+
+fn programs(rule: &Rule) -> impl Iterator<Item = &ExecCheck> {
+    rule.checks.iter().filter_map(|check| match &check.condition {
+        Condition::Exec(exec) => Some(exec),
+        _ => None,
+    })
+}
+
+async fn ask(rule: &Rule, program: &ExecCheck, asked: Digest, copy: &PrivateCopy) -> Checked {
+    let (dir, root) = (copy.first().to_string_lossy(), copy.root().to_string_lossy());
+    let fill = |argument: &String| argument.replace("{dir}", &dir).replace("{root}", &root);
+    let arguments: Vec<String> = program.arguments.iter().map(fill).collect();
+    let digest = asked.to_string();
+    let environment = [
+        ("PODNUDGE_RULE", rule.name.as_str()),
+        ("PODNUDGE_DIGEST", digest.as_str()),
+        ("PODNUDGE_DIR", &dir),
+    ];
+    let ended = exec::run(&arguments, &environment, Some(copy.first()), program.timeout).await;
+    match ended {
+        Ok(ended) if ended.is_success => Checked::Passed,
+        Ok(ended) => {
+            // As the configuration has it: the place of the copy tells nobody anything.
+            let shown = program.arguments.join(" ");
+            let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
+            let colon = if said.is_empty() { "" } else { ": " };
+            let shown = shown.escape_debug();
+            Checked::Refused(Reason::new(format!("`{shown}` {}{colon}{said}", ended.how)))
+        }
+        Err(reason) => Checked::Failed(reason),
+    }
+}

@@ -1,0 +1,45 @@
+//! `podnudge install DIR`: podnudge puts itself into a directory that another container mounts, so
+//! that it can run there, in the application's own image and with its programs.
+//!
+//! Reads its own executable; writes `DIR/podnudge`, by a rename, so that one that runs from there is
+//! not disturbed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::core::event::Reason;
+
+/// The kernel's link to the running executable (proc(5)).
+const OWN: &str = "/proc/self/exe";
+
+/// Puts the running executable into `folder`, and gives its path there.
+///
+/// # Errors
+/// If it cannot be read or written; what was there is still there then.
+pub fn install(folder: &Path) -> Result<PathBuf, Reason> {
+    let target = folder.join("podnudge");
+    let new = folder.join(format!(".podnudge.{}", std::process::id()));
+    let copied = copy(&new).and_then(|()| fs::rename(&new, &target));
+    copied.map(|()| target).map_err(|error| {
+        drop(fs::remove_file(&new));
+        let reason = Reason::new(format!("cannot install into `{}`: {error}", folder.display()));
+        let uid = rustix::process::geteuid().as_raw();
+        match error.kind() {
+            io::ErrorKind::NotFound => reason.hint("mount an emptyDir there, in both containers"),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                reason.hint(format!("uid {uid} must be able to write there"))
+            }
+            _ => reason,
+        }
+    })
+}
+
+fn copy(to: &Path) -> io::Result<()> {
+    let mut own = File::open(OWN)?;
+    let mut new = OpenOptions::new().write(true).create_new(true).mode(0o755).open(to)?;
+    io::copy(&mut own, &mut new)?;
+    // A program that is open for writing cannot be run (ETXTBSY): it is closed by the end of this.
+    new.sync_all()
+}

@@ -1,0 +1,111 @@
+//! A private copy of a rule's volumes, for programs that check them.
+//!
+//! Reads the volumes; makes and removes one directory, which only podnudge's own uid may enter.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::filter;
+use super::read::{self, ReadError};
+use super::snapshot::{self, Digest};
+use crate::config::KeyFilter;
+use crate::core::event::{Checked, Reason};
+
+/// A copy of what the volumes hold, each at its own path below a root. Removed when it is dropped.
+#[derive(Debug)]
+pub struct PrivateCopy {
+    root: PathBuf,
+    first: PathBuf,
+}
+
+impl PrivateCopy {
+    /// Copies the volumes into `root`, all keys of them, if what counts of them still has the
+    /// digest that was asked about. What a copy before left there is removed.
+    ///
+    /// # Errors
+    /// What the check comes to without a copy.
+    pub fn make(
+        volumes: &[PathBuf],
+        keys: &KeyFilter,
+        asked: Digest,
+        root: PathBuf,
+    ) -> Result<Self, Checked> {
+        let failed = |error: io::Error| {
+            let reason = Reason::new(format!("cannot copy to `{}`: {error}", root.display()));
+            Checked::Failed(reason.hint(
+                "checks by programs need a directory that podnudge may write to: mount an emptyDir and set agent.work-dir",
+            ))
+        };
+        let mut copy = Self { first: root.clone(), root: root.clone() };
+        copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
+        let (mut digests, mut folders) = (Vec::new(), Vec::new());
+        for path in volumes {
+            let (mut snapshot, contents) = match read::contents(path, &KeyFilter::default()) {
+                Ok(Some(read)) => read,
+                Ok(None) | Err(ReadError::Moving { .. }) => return Err(Checked::Moved),
+                Err(error @ ReadError::TooMuch { .. }) => {
+                    return Err(Checked::Refused(error.reason()));
+                }
+                Err(error) => return Err(Checked::Failed(error.reason())),
+            };
+            // A watched file is a key of its directory.
+            let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+            let folder = root.join(folder.strip_prefix("/").unwrap_or(folder));
+            for (key, content) in &contents {
+                let file = folder.join(std::ffi::OsStr::from_bytes(&key.0));
+                write(&file, content).map_err(failed)?;
+            }
+            private().recursive(true).create(&folder).map_err(failed)?;
+            folders.push(folder);
+            snapshot.keys.retain(|key, _| filter::counts(keys, &key.0));
+            digests.push(snapshot.digest());
+        }
+        if snapshot::digest(digests) != asked {
+            return Err(Checked::Moved);
+        }
+        copy.first = folders.into_iter().next().unwrap_or(root);
+        Ok(copy)
+    }
+
+    /// The copy of the first volume.
+    #[must_use]
+    pub fn first(&self) -> &Path {
+        &self.first
+    }
+
+    /// Where the copies of all volumes are, each at its own path.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.root) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for PrivateCopy {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed before the next copy.
+        drop(self.remove());
+    }
+}
+
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn write(file: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        private().recursive(true).create(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(content)
+}

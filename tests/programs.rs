@@ -1,0 +1,181 @@
+//! Programs that behave and programs that do not: none is waited for beyond its time, and nothing
+//! is left behind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+use podnudge::action::exec::{Ended, run};
+use podnudge::core::event::Reason;
+
+use crate::agent::Application;
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::in_namespace;
+use crate::support::wait::wait_until;
+
+const LONG: Duration = Duration::from_mins(1);
+
+fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
+    podnudge::run::runtime().unwrap().block_on(run(arguments, &[("NAME", "value")], None, limit))
+}
+
+fn shell(script: &str, limit: Duration) -> Ended {
+    execute(&["sh", "-c", script], limit).unwrap()
+}
+
+#[test]
+fn what_a_program_says_and_how_it_ends_is_told() {
+    let good = shell("echo out; echo err >&2; echo $NAME", LONG);
+    assert!(good.is_success);
+    assert_eq!((good.how.as_str(), good.output.as_str()), ("ended with 0", "out\nerr\nvalue"));
+    let bad = shell("printf 'line 3: \\033[31mno\\n' >&2; exit 3", LONG);
+    assert!(!bad.is_success);
+    assert_eq!((bad.how.as_str(), bad.output.as_str()), ("ended with 3", "line 3:  [31mno"));
+    assert_eq!(shell("kill -SEGV $$", LONG).how, "was ended by SIGSEGV");
+}
+
+#[test]
+fn a_program_that_cannot_be_run_is_explained() {
+    let missing = execute(&["/nowhere/checker"], LONG).unwrap_err();
+    assert!(missing.message.contains("cannot run `/nowhere/checker`"), "{missing}");
+    assert!(missing.hint.is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("checker");
+    fs::write(&file, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = execute(&[file.to_str().unwrap()], LONG).unwrap_err();
+    assert!(refused.message.contains("ermission denied"), "{refused}");
+}
+
+#[test]
+fn a_program_that_ignores_term_is_killed_with_all_that_it_started() {
+    in_namespace(|| {
+        let ended = shell("trap '' TERM; sleep 1000 & while :; do sleep 1; done", LONG / 200);
+        assert!(!ended.is_success);
+        assert_eq!(ended.how, "did not end within 300ms");
+        no_other_process();
+    });
+}
+
+#[test]
+fn what_a_program_leaves_in_its_group_is_ended_and_what_left_the_group_is_not_waited_for() {
+    in_namespace(|| {
+        assert!(shell("sleep 1000 & exit 0", LONG).is_success);
+        no_other_process();
+        // It has a session of its own, and holds on to the output.
+        let away = shell("setsid sleep 1000 & echo $!; exit 0", LONG);
+        assert!(away.is_success, "{away:?}");
+        let pid = Pid::from_raw(away.output.trim().parse().unwrap());
+        assert_eq!(kill(pid, None), Ok(()));
+        kill(pid, Signal::SIGKILL).unwrap();
+    });
+}
+
+#[test]
+fn of_a_gigabyte_of_output_the_end_is_kept() {
+    let loud = shell("head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1", LONG);
+    assert_eq!(loud.how, "ended with 1");
+    assert!(loud.output.ends_with("x\nthe end"));
+    assert!(loud.output.len() <= 4096);
+}
+
+#[test]
+fn ten_thousand_runs_leave_nothing_behind() {
+    in_namespace(|| {
+        let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+        let resident = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
+        };
+        podnudge::run::runtime().unwrap().block_on(async {
+            let once = || run(&["true"], &[], None, LONG);
+            for _ in 0..100 {
+                assert!(once().await.unwrap().is_success);
+            }
+            let (before, memory) = (descriptors(), resident());
+            for _ in 0..10_000 {
+                assert!(once().await.unwrap().is_success);
+            }
+            assert_eq!(descriptors(), before);
+            assert!(resident() < memory + 1024, "{memory} KiB before, {} KiB after", resident());
+        });
+        no_other_process();
+    });
+}
+
+/// No child is left, not even as a zombie, and nobody else is in this namespace.
+fn no_other_process() {
+    wait_until("this process is alone", || {
+        // As pid 1 it inherits what its children leave.
+        let left = waitpid(None, Some(WaitPidFlag::WNOHANG));
+        left == Err(Errno::ECHILD)
+    });
+}
+
+#[test]
+fn it_installs_itself_where_another_container_can_run_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let podnudge = |program: &str, arguments: &[&str]| {
+        let output = std::process::Command::new(program).args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let path = folder.path().to_str().unwrap();
+    let installed = folder.path().join("podnudge").to_str().unwrap().to_owned();
+    let done = (Some(0), format!("{installed}\n"));
+    assert_eq!(podnudge(env!("CARGO_BIN_EXE_podnudge"), &["install", path]), done);
+    // Over the one that runs, and by it.
+    assert_eq!(podnudge(&installed, &["install", path]), done);
+    let version = format!("podnudge {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(podnudge(&installed, &["--version"]), (Some(0), version));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    let (code, said) = podnudge(&installed, &["install", "/nowhere"]);
+    assert_eq!(code, Some(74));
+    assert!(said.contains("cannot install into `/nowhere`") && said.contains("emptyDir"), "{said}");
+}
+
+/// nginx itself says what is wrong, of a private copy that is gone afterwards.
+#[test]
+fn a_program_checks_a_private_copy_before_the_application_reloads() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    let site = |text: &str| {
+        let main = "events {}\nhttp { include sites/*.conf; }\n";
+        payload(&[("nginx.conf", main), ("sites/a.conf", text), ("README.md", "ignored")])
+    };
+    kubelet.write(&site("server { listen 127.0.0.1:18081; }\n"));
+    let application = Application::start(&kubelet.volume, "sites/a.conf");
+    let work = folder.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let config = format!(
+        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
+         on-start = \"never\"\nignore = \"*.md\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
+         exec = [\"nginx\", \"-q\", \"-t\", \"-g\", \"pid {}/pid; error_log stderr;\", \"-c\", \
+         \"{{dir}}/nginx.conf\"]\n",
+        work.display(),
+        kubelet.volume.display(),
+        application.url(),
+        folder.path().display(),
+    );
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    kubelet.write(&site("server { listen 127.0.0.1:18081; lisen 1; }\n"));
+    agent.wait_for("rejected", 1);
+    let said = agent.last("rejected", "reason");
+    assert!(said.contains("ended with 1"), "{said}");
+    assert!(said.contains("unknown directive \"lisen\" in {dir}/sites/a.conf:1"), "{said}");
+    kubelet.write(&site("server { listen 127.0.0.1:18082; }\n"));
+    agent.wait_for("applied", 1);
+    assert_eq!(application.reloads(), ["server { listen 127.0.0.1:18082; }\n"]);
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
+}
