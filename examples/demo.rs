@@ -6,7 +6,8 @@
 //!
 //! A volume is made and swapped as the kubelet does it, a small HTTP application serves a version
 //! from it, and the real podnudge binary makes the application take each change: first by a URL,
-//! then by a signal. At the end there is one case that podnudge refuses.
+//! then by a signal. At the end there are two cases that podnudge refuses: broken content, and a
+//! process that would die of the signal.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,9 +18,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use signal_hook::consts::{SIGHUP, SIGUSR1};
@@ -30,13 +32,15 @@ use signal_hook::iterator::Signals;
 mod kubelet;
 use kubelet::{Kubelet, payload};
 
-fn main() {
+fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
         (Some("application"), Some(volume)) => application(Path::new(&volume)),
         (Some("bystander"), _) => bystander(),
+        (Some("checker"), Some(file)) => return checker(Path::new(&file)),
         _ => demo(),
     }
+    ExitCode::SUCCESS
 }
 
 fn demo() {
@@ -66,11 +70,32 @@ fn demo() {
     show_swaps(&mut agent, &mut kubelet, &mut application, ["6", "7", "8"]);
     drop(agent);
 
-    println!("\n3. Refused. A process without a handler for HUP would be killed by it.");
+    println!("\n3. Broken content. The application's own checker says what it would not take.");
+    let config = folder.path().join("podnudge.toml");
+    let checker = std::env::current_exe().unwrap();
+    let rule = format!(
+        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"app\"\n[rule.http]\nurl = {reload:?}\n\
+         [[rule.check]]\nexec = [\"{}\", \"checker\", \"{{dir}}/version\"]\n",
+        folder.path().display(),
+        checker.display(),
+    );
+    fs::write(&config, rule).unwrap();
+    let mut agent = Agent::start(&podnudge, &volume, &["--config", config.to_str().unwrap()]);
+    kubelet.write(&payload(&[("version", "nine")]));
+    println!("   ..data now shows version nine, and podnudge says:");
+    println!("   {}", agent.next("rejected"));
+    println!("   The application still answers, and runs version {}.", application.version());
+    assert_eq!(application.version(), "8");
+    println!("   Somebody mends it.");
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["9"]);
+    assert_eq!(application.version(), "9");
+    drop(agent);
+
+    println!("\n4. Refused. A process without a handler for HUP would be killed by it.");
     let mut bystander = again("bystander", &[]).spawn().unwrap();
     fs::write(&pidfile, format!("{}\n", bystander.id())).unwrap();
     let mut agent = Agent::start(&podnudge, &volume, &by_signal);
-    kubelet.write(&payload(&[("version", "9")]));
+    kubelet.write(&payload(&[("version", "10")]));
     println!("   podnudge waits for 10 s, in case the process is only starting …");
     for event in ["waiting-for-target", "refused"] {
         println!("   {}", agent.next(event));
@@ -186,6 +211,15 @@ impl Application {
         Self { process, said, port: port.trim().parse().unwrap(), reloads: 0 }
     }
 
+    /// The version that it answers with.
+    fn version(&self) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: app\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.rsplit("\r\n").next().unwrap_or_default().to_owned()
+    }
+
     /// The version that it runs after the next reload, and when it read it.
     fn next_reload(&mut self) -> (String, SystemTime) {
         let mut line = String::new();
@@ -207,8 +241,12 @@ impl Drop for Application {
 /// The application: reloads on `POST /-/reload` and on HUP, and says so.
 fn application(volume: &Path) {
     let file = volume.join("version");
+    let read = move || fs::read_to_string(&file).unwrap_or_default();
+    let running = Arc::new(Mutex::new(read()));
+    let runs = Arc::clone(&running);
     let reload = move || {
-        let version = fs::read_to_string(&file).unwrap_or_default();
+        let version = read();
+        runs.lock().unwrap().clone_from(&version);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         println!("{version} {}", now.as_nanos());
     };
@@ -224,9 +262,23 @@ fn application(volume: &Path) {
         if request.iter().take(length).take(15).eq(b"POST /-/reload ") {
             reload();
         }
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        drop(stream.write_all(answer));
+        let version = running.lock().unwrap().clone();
+        let length = version.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{version}"
+        );
+        drop(stream.write_all(answer.as_bytes()));
     }
+}
+
+/// The application's checker: a version is a number.
+fn checker(file: &Path) -> ExitCode {
+    let version = fs::read_to_string(file).unwrap();
+    if version.parse::<u32>().is_ok() {
+        return ExitCode::SUCCESS;
+    }
+    println!("{}: a version is a number", file.display());
+    ExitCode::FAILURE
 }
 
 /// A process that does not handle HUP.

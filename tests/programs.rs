@@ -76,6 +76,48 @@ fn what_a_program_leaves_in_its_group_is_ended_and_what_left_the_group_is_not_wa
     });
 }
 
+/// As pid 1 podnudge inherits what its programs leave behind.
+#[test]
+fn as_pid_1_it_reaps_what_programs_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let pids = folder.path().join("pids");
+    let config = format!(
+        "[agent]\nwork-dir = \"{}\"\naudit = \"1s\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\n\
+         settle = \"0s\"\non-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
+         exec = [\"sh\", \"-c\", \"setsid sleep 0.1 >&- 2>&- & echo $! >> {}\"]\n",
+        folder.path().display(),
+        kubelet.volume.display(),
+        application.url(),
+        pids.display(),
+    );
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        .arg(env!("CARGO_BIN_EXE_podnudge"))
+        .args(["--log", "json", "--listen", "off", "--config"])
+        .arg(&file);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    for n in 1..4 {
+        kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
+        agent.wait_for("applied", n);
+    }
+    let children = |pid: i32| {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>()
+    };
+    // unshare's only child is podnudge.
+    let podnudge = children(agent.pid())[0];
+    assert_eq!(fs::read_to_string(&pids).unwrap().lines().count(), 3);
+    wait_until("nobody is left", || children(podnudge).is_empty());
+}
+
 #[test]
 fn of_a_gigabyte_of_output_the_end_is_kept() {
     let loud = shell("head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1", LONG);

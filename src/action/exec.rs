@@ -4,14 +4,17 @@
 //! there as a zombie, so that its pid cannot be another process's yet when the rest of its group
 //! is ended; then it is reaped. What has left the group goes on: that was somebody's intention.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::AsyncReadExt as _;
 use tokio::io::unix::AsyncFd;
@@ -27,6 +30,32 @@ const KEPT: usize = 4 * 1024;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the rest of the output may take to arrive when the program has ended.
 const REST: Duration = Duration::from_millis(200);
+
+/// The pids of the programs that run and are still to be reaped by whoever started them.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// Takes the status of processes that programs have left behind. They become children of pid 1,
+/// which podnudge is in a container of its own namespace; elsewhere there are none, and this does
+/// nothing. Must be called on the thread that runs the programs.
+pub fn reap_orphans() {
+    if !rustix::process::getpid().is_init() {
+        return;
+    }
+    let only_look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) =
+        waitid(Id::All, only_look)
+    {
+        // It has somebody who waits for it; what is behind it has its turn after that.
+        if running().contains(&pid.as_raw()) || waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err() {
+            return;
+        }
+    }
+}
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    // A panic while holding the lock leaves nothing half done.
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +139,10 @@ impl Running {
         let handle =
             pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(AsyncFd::new);
         match handle {
-            Ok(handle) => Ok(Self { child: Some(child), pid, handle }),
+            Ok(handle) => {
+                running().insert(pid.as_raw_nonzero().get());
+                Ok(Self { child: Some(child), pid, handle })
+            }
             Err(error) => {
                 drop(child.kill());
                 drop(child.wait());
@@ -133,7 +165,12 @@ impl Running {
     fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(GroupSignal::Kill);
         match self.child.take() {
-            Some(mut child) => child.wait(),
+            Some(mut child) => {
+                let status = child.wait();
+                running().remove(&self.pid.as_raw_nonzero().get());
+                reap_orphans();
+                status
+            }
             None => Err(io::Error::other("it was reaped already")),
         }
     }

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::clock;
 use super::connections::{Connections, accept};
+use crate::action::exec;
 use crate::admin::server::{self, Ask};
 use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
@@ -243,6 +244,7 @@ impl Agent {
 
     /// Compares the volumes with what was read last, and tries inotify again where it failed.
     fn audit(&mut self, volumes: Vec<VolumeId>) {
+        exec::reap_orphans();
         for volume in &volumes {
             if let Some(watch) = self.watching.try_again(*volume) {
                 self.tell(Event::Watched(*volume, watch));
