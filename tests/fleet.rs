@@ -25,10 +25,10 @@ enum Kubelet {
 }
 
 /// A small generator (`SplitMix64`), so that a seed gives the same fleet everywhere.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the seed is this test's only input")]
         let seed = std::env::var("PODNUDGE_FLEET_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_121);
@@ -36,7 +36,7 @@ impl Random {
         Self(seed)
     }
 
-    fn below(&mut self, limit: Duration) -> Duration {
+    pub(crate) fn below(&mut self, limit: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -22,6 +22,8 @@ pub(crate) struct Agent {
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
     command.args(["--log", "json", "--listen", "off"]).args(arguments).env_clear();
+    // As images set it: checks run programs.
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     command
 }
 
