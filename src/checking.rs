@@ -4,7 +4,10 @@
 //! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs
 //! that the rule names.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use tracing::warn;
 
 use crate::action::exec;
 use crate::config::{Condition, ExecCheck, Rule};
@@ -28,7 +31,7 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path) -> Begun {
     let volumes = rule.watch.iter().map(PathBuf::as_path);
     match check::check(volumes, &rule.keys, asked, &rule.checks) {
         Checked::Passed if programs(rule).next().is_some() => {
-            let root = work_dir.join(format!("podnudge-check-{}", rule.name));
+            let root = root(rule, work_dir);
             match PrivateCopy::make(&rule.watch, &rule.keys, asked, root) {
                 Ok(copy) => Begun::Copied(copy),
                 Err(checked) => Begun::Judged(checked),
@@ -36,6 +39,22 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path) -> Begun {
         }
         checked => Begun::Judged(checked),
     }
+}
+
+/// Removes what a podnudge that was killed during a check has left: the copy may hold secrets.
+pub(crate) fn clean(rule: &Rule, work_dir: &Path) {
+    let root = root(rule, work_dir);
+    if programs(rule).next().is_none() || !root.exists() {
+        return;
+    }
+    if let Err(error) = fs::remove_dir_all(&root) {
+        let path = root.display().to_string();
+        warn!(event = "left-over", rule = rule.name, path, %error, "a copy cannot be removed");
+    }
+}
+
+fn root(rule: &Rule, work_dir: &Path) -> PathBuf {
+    work_dir.join(format!("podnudge-check-{}", rule.name))
 }
 
 /// What the programs say; the first that refuses decides.

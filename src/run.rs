@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use crate::admin::server::{self, BindError};
+use crate::checking;
 use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
 use crate::exit::Exit;
@@ -90,6 +91,7 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
     let listener = listen(&config)?;
+    config.rules.iter().for_each(|rule| checking::clean(rule, &config.agent.work_dir));
     let mut agent = Agent::new(config, state, &replica);
     agent.run(signals, listener).await;
     info!(event = "stopped", "podnudge has ended");

@@ -193,8 +193,9 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     };
     kubelet.write(&site("server { listen 127.0.0.1:18081; }\n"));
     let application = Application::start(&kubelet.volume, "sites/a.conf");
+    // One that was killed during a check has left its copy.
     let work = folder.path().join("work");
-    fs::create_dir(&work).unwrap();
+    fs::create_dir_all(work.join("podnudge-check-web/etc")).unwrap();
     let config = format!(
         "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
          on-start = \"never\"\nignore = \"*.md\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
@@ -211,6 +212,7 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
     let agent = Agent::spawn(folder.path(), command);
     agent.wait_for("baseline", 1);
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
     kubelet.write(&site("server { listen 127.0.0.1:18081; lisen 1; }\n"));
     agent.wait_for("rejected", 1);
     let said = agent.last("rejected", "reason");
