@@ -123,9 +123,12 @@ impl Rule {
                 self.counters.checks_refused += 1;
                 self.say(Fact::Rejected(digest, reason.clone()), out);
                 self.verdict = Verdict::Refused(digest, reason);
-                self.forced = false;
-                if matches!(self.phase, Phase::Waiting { .. }) {
-                    self.phase = Phase::Idle;
+                // Of content that is no longer on disk, that is all there is to say.
+                if self.is_rejected() {
+                    self.forced = false;
+                    if matches!(self.phase, Phase::Waiting { .. }) {
+                        self.phase = Phase::Idle;
+                    }
                 }
             }
             Checked::Moved => {
