@@ -94,7 +94,9 @@ async fn ask(rule: &Rule, program: &ExecCheck, asked: Digest, copy: &PrivateCopy
             let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
             let colon = if said.is_empty() { "" } else { ": " };
             let shown = shown.escape_debug();
-            Checked::Refused(Reason::new(format!("`{shown}` {}{colon}{said}", ended.how)))
+            let reason = Reason::new(format!("`{shown}` {}{colon}{said}", ended.how));
+            // A program that was stopped, by its time or by the node, has said nothing of the content.
+            if ended.is_exit { Checked::Refused(reason) } else { Checked::Failed(reason) }
         }
         Err(reason) => Checked::Failed(reason),
     }

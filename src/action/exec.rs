@@ -62,6 +62,8 @@ fn running() -> MutexGuard<'static, BTreeSet<i32>> {
 pub struct Ended {
     /// Whether it ended by itself with 0.
     pub is_success: bool,
+    /// Whether it ended by itself at all, and not by a signal or because its time was over.
+    pub is_exit: bool,
     /// `ended with 1`, `was ended by SIGSEGV`, `did not end within 10s`.
     pub how: String,
     /// The end of what it wrote to standard output and standard error, as text.
@@ -118,7 +120,9 @@ pub async fn run<A: AsRef<OsStr>>(
     } else {
         format!("did not end within {}", humantime::format_duration(limit))
     };
-    Ok(Ended { is_success: is_in_time && status.success(), how, output: output.text() })
+    let is_exit = is_in_time && status.code().is_some();
+    let is_success = is_in_time && status.success();
+    Ok(Ended { is_success, is_exit, how, output: output.text() })
 }
 
 /// A program that was started. Dropped before it was reaped, it is killed with its group.

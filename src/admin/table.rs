@@ -54,7 +54,8 @@ pub fn render(json: &str) -> Result<(String, bool), Reason> {
         _ = writeln!(table, "{}", line.trim_end());
         let why = n.checked_sub(1).and_then(|n| view.rules.get(n)?.reason.as_ref());
         if let Some(why) = why {
-            _ = writeln!(table, "  reason: {}", why.message);
+            // A checker may have written several lines.
+            _ = writeln!(table, "  reason: {}", why.message.replace('\n', "\n    "));
             if let Some(hint) = &why.hint {
                 _ = writeln!(table, "  hint: {hint}");
             }

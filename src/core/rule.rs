@@ -274,7 +274,7 @@ impl Rule {
             self.ask(Question::GoneBack, out);
         } else if open {
             self.want(now, disk, out);
-        } else if !runs && matches!(self.phase, Phase::Waiting { .. }) {
+        } else if !runs && self.phase.due().is_some() {
             self.check(disk, out);
         }
     }

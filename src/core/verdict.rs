@@ -104,10 +104,18 @@ impl Rule {
 
     /// Asks again where the checks could not be done, when the time has come.
     pub(super) fn check_if_due(&mut self, now: Moment, out: &mut VecDeque<Command>) {
-        if let Verdict::Later { digest, at, failures, .. } = self.verdict
-            && now >= at
-        {
+        let Verdict::Later { digest, at, failures, .. } = self.verdict else { return };
+        if now < at {
+            return;
+        }
+        let disk = self.look.on_disk().map(|disk| disk.digest);
+        let is_wanted = disk == Some(digest) && (self.forced || self.running != disk);
+        if is_wanted && !self.look.is_missing_a_volume() {
             self.ask_checks(digest, failures, out);
+        } else {
+            // Whoever wants it asks anew.
+            self.verdict = Verdict::Open;
+            self.reconcile(now, out);
         }
     }
 

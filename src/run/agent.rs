@@ -282,6 +282,8 @@ impl Agent {
             Done::CheckBegun(rule, _, Begun::Judged(checked)) => {
                 self.tell(Event::Checked(rule, checked));
             }
+            // Nobody waits for the answer any more, and the copy goes.
+            Done::CheckBegun(_, _, Begun::Copied(_)) if self.core.is_stopped() => {}
             Done::CheckBegun(rule, digest, Begun::Copied(copy)) => {
                 let Some(config) = self.rule(rule) else { return };
                 self.begin(async move {

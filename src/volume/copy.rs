@@ -46,9 +46,8 @@ impl PrivateCopy {
             let (mut snapshot, contents) = match read::contents(path, &KeyFilter::default()) {
                 Ok(Some(read)) => read,
                 Ok(None) | Err(ReadError::Moving { .. }) => return Err(Checked::Moved),
-                Err(error @ ReadError::TooMuch { .. }) => {
-                    return Err(Checked::Refused(error.reason()));
-                }
+                // Keys that do not count are copied, too: that there are too many says nothing of
+                // those that do.
                 Err(error) => return Err(Checked::Failed(error.reason())),
             };
             // A watched file is a key of its directory.
@@ -107,5 +106,8 @@ fn write(file: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         private().recursive(true).create(folder)?;
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(content)
+    // One of several volumes may lie within another: then its keys come twice.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(file)?.write_all(content)
 }
