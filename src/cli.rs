@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
 use help::{QUICK_START, SETTINGS, Setting, command};
 
-use crate::config::{At, Override, Overrides, Problem, escaped, nearest};
+use crate::config::{self, At, Override, Overrides, Problem, escaped, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::Exit;
 
@@ -28,6 +29,8 @@ pub enum Command {
     Run(Run),
     /// Print the effective configuration, or what is wrong with it.
     Check(Run),
+    /// Publish, and end.
+    Once(Run, Duration),
     /// Ask a running podnudge.
     Status(Status),
     /// Copy podnudge into this directory.
@@ -90,6 +93,16 @@ pub fn parse(
         Some(("install", matches)) => Ok(Command::Install(
             matches.get_one::<OsString>("folder").map(PathBuf::from).unwrap_or_default(),
         )),
+        Some(("once", matches)) => {
+            let wait = matches.get_one::<OsString>("wait").map(|text| text.to_string_lossy());
+            let wait = config::duration(Duration::ZERO, Duration::from_hours(24))(
+                &wait.unwrap_or_default(),
+            )
+            .map_err(|reason| {
+                usage(&format!("--wait: {}", reason.message), reason.hint.as_deref())
+            })?;
+            Ok(Command::Once(run(matches, &environment)?, wait))
+        }
         Some(("check", matches)) => run(matches, &environment).map(Command::Check),
         Some((_, matches)) => run(matches, &environment).map(Command::Run),
         None => run(&matches, &environment).map(Command::Run),

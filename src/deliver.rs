@@ -10,6 +10,7 @@ use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Verified};
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
+use crate::publishing::read_by_application;
 use crate::verify;
 
 /// What is remembered from an action until its verification.
@@ -25,7 +26,7 @@ pub(crate) struct InFlight {
 pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
     let needs_process =
         !matches!((&rule.action, &rule.target.by), (Action::Http(_), TargetBy::Mount));
-    match process::find(own, &rule.target, &rule.watch) {
+    match process::find(own, &rule.target, read_by_application(rule)) {
         Ok(chosen) => {
             let starts = || chosen.iter().map(|target| target.identity.started());
             match (starts().min(), starts().max()) {
@@ -52,10 +53,14 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
     let targets = match (&rule.action, &rule.target.by) {
         // A request needs no process; one that is named is waited for and watched.
         (Action::Http(_), TargetBy::Mount) => Vec::new(),
-        _ => process::find(own, &rule.target, &rule.watch).map_err(|error| refusal(&error))?,
+        _ => process::find(own, &rule.target, read_by_application(rule))
+            .map_err(|error| refusal(&error))?,
     };
     if act.fresh_after.is_some_and(|moment| is_fresh(&targets, moment)) {
-        return Err(Acted::Fresh(names(&targets)));
+        // What a new process counts has nothing to do with what the one before it counted.
+        let before = Some(f64::NEG_INFINITY);
+        let in_flight = InFlight { processes: roots(&targets), before };
+        return Ok((Acted::Fresh(names(&targets)), in_flight));
     }
     let before = match &rule.verify.proof {
         Some(proof) => verify::before(proof).await.map_err(Acted::Absent)?,
@@ -68,10 +73,13 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
         }
         Action::Http(action) => (send_request(action).await?, targets.iter().collect()),
     };
-    // Those below may be replaced by the reload, as workers are.
-    let roots = reached.iter().filter(|target| target.is_root);
-    let processes = roots.map(|target| target.identity).collect();
-    Ok((acted, InFlight { processes, before }))
+    Ok((acted, InFlight { processes: roots(reached), before }))
+}
+
+/// Those that must go on; the ones below may be replaced by the reload, as workers are.
+fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
+    let roots = targets.into_iter().filter(|target| target.is_root);
+    roots.map(|target| target.identity).collect()
 }
 
 fn is_fresh(targets: &[Chosen], moment: Moment) -> bool {

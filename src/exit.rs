@@ -13,6 +13,8 @@ pub enum Exit {
     NotInSync = 1,
     /// 64 (`EX_USAGE`): the command line is wrong.
     Usage = 64,
+    /// 65 (`EX_DATAERR`): `podnudge once`, and the content must not be used.
+    Data = 65,
     /// 66 (`EX_NOINPUT`): the configuration file is missing or cannot be read.
     NoInput = 66,
     /// 69 (`EX_UNAVAILABLE`): something podnudge cannot do without is not to be had, such as the

@@ -27,6 +27,7 @@ pub mod install;
 pub mod logs;
 pub mod os_signals;
 pub mod process;
+mod publishing;
 mod report;
 pub mod run;
 pub mod state;

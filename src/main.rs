@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
             print(Stream::Stdout, &config::effective(&config), Exit::Ok)
         }),
         Ok(Command::Run(arguments)) => with_config(&arguments, start),
+        Ok(Command::Once(arguments, wait)) => with_config(&arguments, |config| once(&config, wait)),
         Ok(Command::Status(arguments)) => show_status(&arguments),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
@@ -38,6 +40,18 @@ fn start(config: config::Config) -> ExitCode {
     let replica = cli::replica(std::env::vars_os());
     match run::block_on(run::run(config, replica)).and_then(|ended| ended) {
         Ok(()) => Exit::Ok.into(),
+        Err(error) => fail(&error),
+    }
+}
+
+fn once(config: &config::Config, wait: Duration) -> ExitCode {
+    logs::start(&config.agent, std::io::stderr().is_terminal());
+    match run::block_on(run::once(config, wait)) {
+        Ok(Ok(())) => Exit::Ok.into(),
+        Ok(Err(error)) => {
+            let text = exit::sentence(&error.to_string(), error.hint().as_deref());
+            print(Stream::Stderr, &text, error.exit())
+        }
         Err(error) => fail(&error),
     }
 }

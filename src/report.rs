@@ -145,6 +145,33 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
             );
         }
         Fact::Forced => info!(event = "forced", rule, "a reload was asked for"),
+        Fact::Published(digest) => {
+            info!(
+                event = "published",
+                rule,
+                digest = short(digest),
+                "the application reads the new content from now on"
+            );
+        }
+        Fact::RollingBack(bad, good, reason) => {
+            error!(
+                event = "rolling-back",
+                rule,
+                digest = short(bad),
+                back_to = short(good),
+                reason = reason.message,
+                hint = reason.hint,
+                "the new content does not work; the application gets the last good one again"
+            );
+        }
+        Fact::RolledBack(digest) => {
+            warn!(
+                event = "rolled-back",
+                rule,
+                digest = short(digest),
+                "the application runs the last good content again; what is on disk is not tried again until it changes"
+            );
+        }
         Fact::Sent(digest, to) => {
             info!(event = "sent", rule, digest = short(digest), target = to, "the signal was sent");
         }
@@ -218,9 +245,14 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
     }
 }
 
+/// What podnudge remembers over a restart could not be written.
+pub(crate) fn unwritable(rule: &str, reason: &Reason) {
+    warn!(event = "state-unwritable", rule, hint = reason.hint, "{}", reason.message);
+}
+
 fn baseline(rule: &str, digest: &Digest, basis: Basis) {
     let because = match basis {
-        Basis::Remembered => "the state directory says that it was applied",
+        Basis::Remembered => "what podnudge has kept says that it was applied",
         Basis::TargetIsYounger => "the target started after the last change",
         Basis::Never => "on-start is `never`",
         Basis::Unknown => {

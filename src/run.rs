@@ -4,8 +4,10 @@
 //! read on one blocking thread, requests are tasks; what they find comes back as a `Done`.
 
 mod agent;
+mod answers;
 mod clock;
 mod connections;
+mod once;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -17,8 +19,10 @@ use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
 use crate::exit::Exit;
 use crate::os_signals::OsSignals;
+use crate::publishing::{self, PublishError};
 use crate::state::{StateDir, StateDirError};
 use agent::Agent;
+pub use once::{OnceError, once};
 
 /// Why podnudge ends other than by being told to.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,9 @@ pub enum RunError {
     /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateDirError),
+    /// A publish directory cannot be used.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
     /// The handlers of podnudge's own signals cannot be installed.
     #[error("cannot install signal handlers")]
     Signals(#[source] std::io::Error),
@@ -42,7 +49,7 @@ impl RunError {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Self::State(_) => Exit::Config,
+            Self::State(_) | Self::Publish(_) => Exit::Config,
             Self::Bind(_) | Self::Signals(_) | Self::Runtime(_) => Exit::Unavailable,
         }
     }
@@ -53,6 +60,7 @@ impl RunError {
         match self {
             Self::Bind(error) => error.reason().hint,
             Self::State(error) => Some(error.hint()),
+            Self::Publish(error) => error.hint(),
             Self::Signals(_) | Self::Runtime(_) => None,
         }
     }
@@ -92,7 +100,8 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
     let listener = listen(&config)?;
     config.rules.iter().for_each(|rule| checking::clean(rule, &config.agent.work_dir));
-    let mut agent = Agent::new(config, state, &replica);
+    let published = publishing::open(&config.rules, clock::now())?;
+    let mut agent = Agent::new(config, state, &published, &replica);
     agent.run(signals, listener).await;
     info!(event = "stopped", "podnudge has ended");
     Ok(())

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::config::{Jitter, JitterBy};
 use podnudge::core::event::{Acted, Alive, Checked, Command, Event, Proof, Reason, VolumeId};
@@ -38,7 +39,9 @@ enum Step {
     Checks {
         refuse: bool,
     },
-    /// The application starts anew and reads what is on disk.
+    /// How the publish directory behaves from now on.
+    Publishing(Shelving),
+    /// The application starts anew and reads what it can.
     ApplicationRestarts,
     Force,
     Wait {
@@ -52,6 +55,7 @@ enum Behaviour {
     Takes,
     AnswersLate,
     Fails,
+    Declines,
     Refuses,
     IsAbsent,
     Dies,
@@ -63,6 +67,7 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
         3 => Just(Behaviour::Takes),
         1 => Just(Behaviour::AnswersLate),
         1 => Just(Behaviour::Fails),
+        1 => Just(Behaviour::Declines),
         1 => Just(Behaviour::Refuses),
         1 => Just(Behaviour::IsAbsent),
         1 => Just(Behaviour::Dies),
@@ -81,14 +86,20 @@ fn step() -> impl Strategy<Value = Step> {
         3 => behaviour().prop_map(Step::Application),
         2 => Just(Step::ApplicationRestarts),
         2 => any::<bool>().prop_map(|refuse| Step::Checks { refuse }),
+        1 => shelving().prop_map(Step::Publishing),
         1 => Just(Step::Force),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ]
 }
 
+fn shelving() -> impl Strategy<Value = Shelving> {
+    prop_oneof![Just(Shelving::Works), Just(Shelving::FailsBefore), Just(Shelving::FailsAfter)]
+}
+
 fn policy_strategy() -> impl Strategy<Value = Policy> {
-    (0..500u64, 0..2u64, 0..10u64, 0..5u64, any::<bool>(), 1..5u32, any::<bool>()).prop_map(
-        |(settle, jitter, interval, alive, proof, attempts, has_checks)| {
+    let publishes = (any::<bool>(), any::<bool>());
+    (0..500u64, 0..2u64, 0..10u64, 0..5u64, any::<bool>(), 1..5u32, any::<bool>(), publishes)
+        .prop_map(|(settle, jitter, interval, alive, proof, attempts, has_checks, publishes)| {
             let mut policy = world::policy();
             let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
             policy.volumes = (0..2).map(volume).collect();
@@ -101,9 +112,9 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
             policy.proof = proof;
             policy.retry.attempts = attempts;
             policy.has_checks = has_checks;
+            (policy.publishes, policy.rolls_back) = publishes;
             policy
-        },
-    )
+        })
 }
 
 fn behave(world: &mut World, behaviour: Behaviour) {
@@ -120,6 +131,7 @@ fn behave(world: &mut World, behaviour: Behaviour) {
             (sent(), Alive::Yes, Proof::Given)
         }
         Behaviour::Fails => (Acted::Failed(reason), Alive::Yes, Proof::Given),
+        Behaviour::Declines => (Acted::Declined(reason), Alive::Yes, Proof::Given),
         Behaviour::Refuses => (Acted::Refused(reason), Alive::Yes, Proof::Given),
         Behaviour::IsAbsent => (Acted::Absent(reason), Alive::Yes, Proof::Given),
         Behaviour::Dies => (sent(), Alive::Gone(reason), Proof::Given),
@@ -160,6 +172,10 @@ fn apply(world: &mut World, step: &Step) {
         Step::Readable { volume } => world.disks[*volume].unreadable = None,
         Step::Application(behaviour) => behave(world, *behaviour),
         Step::ApplicationRestarts => world.application_restarts(),
+        Step::Publishing(behaves) => {
+            world.shelf.behaves = *behaves;
+            world.publish_takes = Duration::from_millis(5);
+        }
         Step::Checks { refuse } => checks(world, *refuse),
         Step::Force => world.tell(Event::Force(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
@@ -181,6 +197,7 @@ fn play(policy: Policy, steps: &[Step]) -> World {
 fn calm_down(world: &mut World) {
     behave(world, Behaviour::Takes);
     checks(world, false);
+    world.shelf.behaves = Shelving::Works;
     for volume in 0..world.disks.len() {
         world.disks[volume].unreadable = None;
         if world.disks[volume].content.is_none() {
@@ -189,8 +206,8 @@ fn calm_down(world: &mut World) {
         }
     }
     world.run_for(Duration::from_mins(3));
-    // What was refused stays refused until a person asks again.
-    if world.status().rules[0].state == State::Rejected {
+    // What was refused or taken back stays so until a person asks again.
+    if matches!(world.status().rules[0].state, State::Rejected | State::RolledBack) {
         world.tell(Event::Force(None));
         world.run_for(Duration::from_mins(3));
     }
@@ -213,7 +230,7 @@ proptest! {
         let rule = &status.rules[0];
         prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
         let all_told = !steps.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
-        if rule.in_sync && all_told {
+        if rule.in_sync && (all_told || rule.digest_published.is_some()) {
             prop_assert_eq!(world.application.runs, world.digest_on_disk());
         }
         match rule.state {
@@ -237,6 +254,25 @@ proptest! {
         let mut world = play(Policy { has_checks: true, ..policy }, &steps);
         calm_down(&mut world);
         prop_assert!(!world.acted_unchecked);
+    }
+
+    /// What was taken back is neither published nor acted on again without a force, not even by a
+    /// podnudge that was started anew; and only what was verified is gone back to.
+    #[test]
+    fn what_was_taken_back_is_never_tried_again(
+        policy in policy_strategy(),
+        before in prop::collection::vec(step(), 0..40),
+        after in prop::collection::vec(step(), 0..20),
+    ) {
+        let mut world = play(Policy { publishes: true, rolls_back: true, ..policy }, &before);
+        world.restart(None);
+        for step in &after {
+            apply(&mut world, step);
+        }
+        calm_down(&mut world);
+        prop_assert!(world.shelf.violations.is_empty(), "{:?}", world.shelf.violations);
+        let rule = &world.status().rules[0];
+        prop_assert!(rule.digest_published.is_some());
     }
 
     /// The next action begins only after the answers to the one before.
@@ -270,6 +306,7 @@ proptest! {
                 Command::Persist(_, memory) if memory.running.is_some() => {
                     applied = memory.running;
                 }
+                Command::Approve(_, digest) => applied = Some(*digest),
                 Command::Act(act) => {
                     let is_forced = act.fresh_after.is_none();
                     let swapped = world.swaps.iter().any(|swap| *swap >= last_act);
@@ -340,11 +377,14 @@ proptest! {
     ) {
         let mut world = play(policy, &steps);
         let before = world.acts().count();
+        let state = world.status().rules[0].state;
+        let is_publishing = matches!(state, State::Publishing | State::RollingBack);
         world.tell(Event::Stop);
         calm_down(&mut world);
         prop_assert!(world.core.is_stopped());
         prop_assert_eq!(world.core.next_wakeup(), None);
-        prop_assert_eq!(world.acts().count(), before);
+        // What was about to be published then is brought to its end.
+        prop_assert!(world.acts().count() <= before + usize::from(is_publishing));
     }
 
     /// Killed at any time and started again, with and without a memory of what was applied: the

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! rule settle=200ms jitter=30s          what differs from a rule without waits
+//! before act absent not there           how things are when podnudge starts
 //! 10s  commit a=2                       new content in volume 0, with a hint
 //! 10s  silently v1 a=2 b=3              new content in volume 1, without one
 //! 12s  expect state=idle acts=1 in-sync=yes
@@ -17,11 +18,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::shelf::Shelving;
 use crate::support::world::{self, EPOCH, World};
 use podnudge::config::{JitterBy, OnStart};
 use podnudge::core::Policy;
 use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Memory, Proof, Reason, VolumeId, Watch,
+    Acted, Alive, Checked, Command, Event, Memory, Moment, Proof, Reason, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 
@@ -48,7 +50,12 @@ fn every_scenario_plays_as_written() {
 /// Plays one file and gives its trace.
 fn play(file: &Path) -> String {
     let text = fs::read_to_string(file).expect("the scenario can be read");
-    let mut stage = Stage { trace: Trace::default(), world: None, policy: world::policy() };
+    let mut stage = Stage {
+        trace: Trace::default(),
+        world: None,
+        policy: world::policy(),
+        published: Some(Standing::Good),
+    };
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
         if !line.is_empty() {
@@ -62,6 +69,8 @@ fn play(file: &Path) -> String {
 struct Stage {
     world: Option<World>,
     policy: Policy,
+    /// What lies in the publish directory when the story begins.
+    published: Option<Standing>,
     trace: Trace,
 }
 
@@ -70,14 +79,28 @@ impl Stage {
         let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if first == "rule" {
             for (key, value) in pairs(rest) {
+                if key == "published" {
+                    self.published = standing(&value, place);
+                    continue;
+                }
                 configure(&mut self.policy, &key, &value, place);
             }
+            return;
+        }
+        if first == "before" {
+            let (verb, rest) = rest.trim().split_once(' ').expect(place);
+            happen(
+                self.world.get_or_insert_with(|| start(self.policy.clone(), self.published)),
+                verb,
+                rest,
+                place,
+            );
             return;
         }
         let at = duration(first, place);
         let rest = rest.trim();
         let (verb, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let world = self.world.get_or_insert_with(|| start(self.policy.clone()));
+        let world = self.world.get_or_insert_with(|| start(self.policy.clone(), self.published));
         world.run_until(at);
         self.trace.add(world);
         if verb != "expect" {
@@ -88,9 +111,18 @@ impl Stage {
     }
 }
 
-fn start(policy: Policy) -> World {
+fn start(policy: Policy, published: Option<Standing>) -> World {
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
-    World::new(policy, &replica, None)
+    World::publishing(policy, &replica, None, published)
+}
+
+fn standing(text: &str, place: &str) -> Option<Standing> {
+    match text {
+        "nothing" => None,
+        "for-start" => Some(Standing::ForStart),
+        "on-trial" => Some(Standing::Trying),
+        _ => panic!("{place}: what is published?"),
+    }
 }
 
 /// What differs from [`world::policy`].
@@ -98,6 +130,10 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
         "checks" => policy.has_checks = value == "yes",
+        "publish" => {
+            policy.publishes = true;
+            policy.rolls_back = value == "with-rollback";
+        }
         "settle" => policy.settle = time(),
         "settle-max" => policy.settle_max = time(),
         "jitter" => policy.jitter.window = time(),
@@ -171,12 +207,22 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "audits-answer" => world.audits_hang = false,
         "force" => world.tell(Event::Force(None)),
         "stop" => world.tell(Event::Stop),
+        "publish-takes" => world.publish_takes = duration(rest, place),
+        "publish" => {
+            world.shelf.behaves = match rest {
+                "works" => Shelving::Works,
+                "fails-before" => Shelving::FailsBefore,
+                "fails-after" => Shelving::FailsAfter,
+                _ => panic!("{place}: how does it publish?"),
+            };
+        }
         "check-takes" => world.check_takes = duration(rest, place),
         "act-takes" => world.act_takes = duration(rest, place),
         "scan-takes" => world.scan_takes = duration(rest, place),
         "target" => {
             world.application.started = match rest {
                 "unknown" => None,
+                "2h-ago" => Some(Moment(world::UPTIME - Duration::from_hours(2))),
                 time => Some(world::moment(duration(time, place))),
             }
         }
@@ -197,6 +243,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "fresh" => Acted::Fresh("41 (app)".to_owned()),
                 "absent" => Acted::Absent(Reason::new(why)),
                 "fails" => Acted::Failed(Reason::new(why)),
+                "declined" => Acted::Declined(Reason::new(why)),
                 "refused" => Acted::Refused(Reason::new(why)),
                 _ => panic!("{place}: how does it act?"),
             };
@@ -253,6 +300,10 @@ fn expect(world: &World, rest: &str, place: &str) {
             "tripped" => rule.counters.actions_tripped.to_string(),
             "passed" => rule.counters.checks_passed.to_string(),
             "rejected" => rule.counters.checks_refused.to_string(),
+            "rollbacks" => rule.counters.rollbacks.to_string(),
+            "published" => {
+                yes(rule.digest_published.is_some() && rule.digest_published == rule.digest_on_disk)
+            }
             "applied" => rule.counters.actions_applied.to_string(),
             "stopped" => yes(world.core.is_stopped()),
             "backend" => rule.volumes[0].backend.to_owned(),
@@ -260,6 +311,7 @@ fn expect(world: &World, rest: &str, place: &str) {
         };
         assert_eq!(seen, wanted, "{place}: {key}");
     }
+    assert!(world.shelf.violations.is_empty(), "{place}: {:?}", world.shelf.violations);
 }
 
 fn scans(world: &World) -> usize {

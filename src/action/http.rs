@@ -69,7 +69,7 @@ pub async fn send(action: &HttpAction) -> Acted {
         Ok(answer) if is_expected(answer.status, &action.expect) => {
             Acted::Accepted(format!("{what} answered {}", answer.status))
         }
-        Ok(answer) => Acted::Failed(unexpected(&what, &answer)),
+        Ok(answer) => Acted::Declined(unexpected(&what, &answer)),
         Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
         Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
     }

@@ -41,7 +41,7 @@ impl Setting {
 /// be a `port`, `service-…` or `port-…`: a Service named `podnudge` makes the kubelet set
 /// `PODNUDGE_PORT` and `PODNUDGE_SERVICE_HOST` in every pod of its namespace.
 #[rustfmt::skip] // a table
-pub(super) const SETTINGS: [(&str, &[Setting]); 6] = [
+pub(super) const SETTINGS: [(&str, &[Setting]); 7] = [
     ("What is watched", &[
         one("watch", "PATH", &["rule", "watch"],
             "A mounted volume (or a directory or file) to watch; repeatable").many().common(),
@@ -64,6 +64,11 @@ pub(super) const SETTINGS: [(&str, &[Setting]); 6] = [
         one("ca-file", "FILE", &["rule", "ca-file"],
             "The CA certificates (PEM) to trust for https [default: the system's bundle, \
              where there is one]"),
+    ]),
+    ("Where the application reads, if not from the volumes", &[
+        one("publish", "DIR", &["rule", "publish", "dir"],
+            "Publish what passes into this directory, just before the action; what does not work \
+             is taken back"),
     ]),
     ("Who is signalled (at most one; without: the process that mounts the watched volume)", &[
         one("process", "NAME", &["rule", "target", "process"],
@@ -142,8 +147,8 @@ PODNUDGE_WATCH=/etc/a:/etc/b. An empty variable counts as none. Options go befor
 environment, and the environment before the file; for a rule of the file only if it is the
 only one.
 
-Exit codes: 0 done, 64 wrong command line, 66 no configuration file, 69 port in use, 70 bug,
-78 wrong configuration.";
+Exit codes: 0 done, 64 wrong command line, 65 content refused (once), 66 no configuration file,
+69 port in use, 70 bug, 78 wrong configuration.";
 
 const AFTER_SHORT: &str = "\
 Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
@@ -152,6 +157,10 @@ All options, with their units, defaults and environment variables: podnudge --he
 const AFTER_STATUS: &str = "\
 Exit codes: 0 everything is in sync, 1 something is not, 69 podnudge does not answer.
 As an exec probe: [\"/podnudge\", \"status\"]";
+
+const AFTER_ONCE: &str = "\
+Exit codes: 0 the application can start, 65 the checks refuse the content and there is none from
+before, 69 a volume is not there, 78 wrong configuration.";
 
 pub(super) fn command() -> Command {
     let status = Command::new("status")
@@ -187,6 +196,15 @@ pub(super) fn command() -> Command {
                 .value_parser(ValueParser::os_string())
                 .help("A directory that both containers mount, such as an emptyDir"),
         );
+    let once = settings(Command::new("once"))
+        .about("Publish what passes the checks, and end: an init container before the application")
+        .override_usage("podnudge once [OPTIONS]")
+        .arg(
+            text("wait", "TIME")
+                .default_value("5m")
+                .help("How long to wait for volumes that are not there"),
+        )
+        .after_help(AFTER_ONCE);
     let run =
         settings(Command::new("run")).about("Watch and act; what podnudge does without a command");
     settings(Command::new("podnudge"))
@@ -196,6 +214,7 @@ pub(super) fn command() -> Command {
             "podnudge --watch PATH --signal NAME [OPTIONS]\n       \
                          podnudge --watch PATH --url URL [OPTIONS]\n       \
                          podnudge --config FILE\n       \
+                         podnudge once --config FILE\n       \
                          podnudge check FILE\n       \
                          podnudge status\n       \
                          podnudge install DIR",
@@ -204,7 +223,7 @@ pub(super) fn command() -> Command {
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .subcommands([run, check, status, install])
+        .subcommands([run, once, check, status, install])
 }
 
 fn settings(command: Command) -> Command {

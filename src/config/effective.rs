@@ -10,7 +10,7 @@ use toml::Value;
 use super::check::SYNTAXES;
 use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
 use super::{
-    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen,
+    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen, Publish,
     ReloadEndpoint, Rule, Target, TargetBy, Verify,
 };
 
@@ -65,7 +65,10 @@ impl File {
         self.duration("settle", rule.settle);
         self.duration("settle-max", rule.settle_max);
         self.duration("min-interval", rule.min_interval);
-        self.text("on-start", word(&ON_STARTS, rule.on_start));
+        // Where podnudge publishes, it knows what the application can have read.
+        if rule.publish.is_none() {
+            self.text("on-start", word(&ON_STARTS, rule.on_start));
+        }
         self.0.push_str("\n[rule.jitter]\n");
         self.duration("window", rule.jitter.window);
         self.text("by", word(&JITTER_BYS, rule.jitter.by));
@@ -74,6 +77,9 @@ impl File {
         self.duration("max", rule.retry.max);
         self.value("attempts", &Value::from(rule.retry.attempts));
         rule.checks.iter().for_each(|check| self.check(check));
+        if let Some(publish) = &rule.publish {
+            self.publish(publish);
+        }
         self.target(&rule.target);
         self.action(&rule.action);
         self.verify(&rule.verify, &rule.action);
@@ -96,6 +102,22 @@ impl File {
                 self.duration("timeout", exec.timeout);
             }
         }
+    }
+
+    fn publish(&mut self, publish: &Publish) {
+        self.0.push_str("\n[rule.publish]\n");
+        self.path("dir", &publish.dir);
+        self.value("keep", &Value::from(publish.keep));
+        match publish.mode {
+            Some(mode) => self.text("mode", &format!("{mode:04o}")),
+            None => self.line(format_args!("# mode: as in the volume")),
+        }
+        for (key, id) in [("uid", publish.uid), ("gid", publish.gid)] {
+            if let Some(id) = id {
+                self.value(key, &Value::from(id));
+            }
+        }
+        self.value("rollback", &Value::from(publish.rollback));
     }
 
     fn target(&mut self, target: &Target) {

@@ -10,6 +10,7 @@ mod check;
 mod effective;
 mod load;
 mod problem;
+mod publish;
 mod raw;
 mod request;
 mod table;
@@ -25,8 +26,9 @@ pub use effective::effective;
 pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
 pub(crate) use problem::{escaped, nearest};
+pub use publish::Publish;
 pub use raw::{Override, Overrides};
-pub(crate) use types::url;
+pub(crate) use types::{duration, url};
 
 /// Makes the configuration from the file's text (empty without one) and from what goes before
 /// it. `bundle` is the system's CA bundle, for https without `ca-file`. Pure.
@@ -146,6 +148,8 @@ pub struct Rule {
     pub keys: KeyFilter,
     /// What the content must be like before it is used, in their order.
     pub checks: Vec<Check>,
+    /// Where the application reads instead of from the volumes.
+    pub publish: Option<Publish>,
     /// How long a volume must be quiet before it is read.
     pub settle: Duration,
     /// The longest wait for quiet.

@@ -161,12 +161,17 @@ impl<'a> Table<'a> {
 
     /// Whether `key` is there and true.
     pub(super) fn truth(&mut self, key: &'static str) -> bool {
-        let Some(Entry { node, .. }) = self.take(key) else { return false };
+        self.truth_or(key, false)
+    }
+
+    /// What `key` says, or the default where it is not there.
+    pub(super) fn truth_or(&mut self, key: &'static str, default: bool) -> bool {
+        let Some(Entry { node, .. }) = self.take(key) else { return default };
         if let Value::Truth(truth) = node.value {
             return truth;
         }
         self.wrong_type(key, &node.at, "`true` or `false`, without quotes", &node.value);
-        false
+        default
     }
 
     /// The table under `key`, which the file writes as `header`. A text in its place is taken as

@@ -17,7 +17,7 @@ pub(super) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 9533);
 
 /// A duration from `least` to `most`, with a unit.
-pub(super) fn duration(
+pub(crate) fn duration(
     least: Duration,
     most: Duration,
 ) -> impl Fn(&str) -> Result<Duration, Reason> {

@@ -12,7 +12,8 @@ use super::types::{
 };
 use super::{
     Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
-    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, request,
+    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, publish,
+    request,
 };
 use crate::core::event::Reason;
 
@@ -55,8 +56,9 @@ pub(super) fn config(mut root: Table<'_>, bundle: Option<&Path>) -> Option<Confi
         );
     }
     let alone = tables.len() == 1;
-    let mut names = Vec::new();
-    let rules = tables.into_iter().map(|table| rule(table, alone, &mut names, &agent, bundle));
+    let (mut names, mut dirs) = (Vec::new(), Vec::new());
+    let rules =
+        tables.into_iter().map(|table| rule(table, alone, (&mut names, &mut dirs), &agent, bundle));
     let rules: Vec<Option<Rule>> = rules.collect();
     root.finish();
     Some(Config { agent, rules: rules.into_iter().collect::<Option<_>>()? })
@@ -111,7 +113,7 @@ fn agent(mut table: Table<'_>) -> Agent {
 fn rule(
     mut table: Table<'_>,
     alone: bool,
-    names: &mut Vec<Given<String>>,
+    (names, dirs): (&mut Vec<Given<String>>, &mut Vec<Given<PathBuf>>),
     agent: &Agent,
     bundle: Option<&Path>,
 ) -> Option<Rule> {
@@ -124,6 +126,7 @@ fn rule(
     };
     let keys = KeyFilter { only: globs(&mut table, "only"), ignore: globs(&mut table, "ignore") };
     let checks = check::checks(&mut table);
+    let publish = publish::publish(&mut table, watch.as_deref().unwrap_or_default(), agent, dirs);
     let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
     let settle_max = table.parsed("settle-max", duration(Duration::ZERO, 10 * MINUTE));
     let (settle, settle_max) =
@@ -133,7 +136,12 @@ fn rule(
     let jitter = jitter(&mut table);
     let min_interval = table.parsed("min-interval", duration(Duration::ZERO, DAY));
     let retry = retry(&mut table);
-    let on_start = value_or(table.parsed("on-start", choice(&ON_STARTS)), OnStart::IfNewer);
+    let on_start = table.parsed("on-start", choice(&ON_STARTS));
+    if let (Some(given), Some(Some(_))) = (&on_start, &publish) {
+        let reason = Reason::new("`on-start` has no use beside `[rule.publish]`");
+        let hint = "leave it out: what is published tells what the application can have read";
+        report.problem(&given.at, reason.hint(hint));
+    }
     let target = target(&mut table);
     let http = table.place_of("http").is_some();
     let action = action(&mut table, bundle);
@@ -144,12 +152,13 @@ fn rule(
         watch: watch?,
         keys,
         checks: checks?,
+        publish: publish?,
         settle,
         settle_max,
         jitter,
         min_interval: value_or(min_interval, Duration::ZERO),
         retry,
-        on_start,
+        on_start: value_or(on_start, OnStart::IfNewer),
         target: target?,
         action: action?,
         verify: verify?,

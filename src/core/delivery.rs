@@ -17,6 +17,8 @@ pub(super) enum Phase {
     Waiting {
         fire_at: Moment,
     },
+    /// What is to be delivered is being put where the application reads.
+    Publishing(Attempt),
     Acting(Attempt),
     /// The target is not there: neither done nor failed.
     TargetAbsent {
@@ -63,7 +65,10 @@ pub(super) enum Question {
 /// One try to bring a digest to the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attempt {
+    /// What was on disk.
     pub(super) disk: OnDisk,
+    /// What is delivered instead, because what was on disk does not work.
+    pub(super) back_to: Option<Digest>,
     /// 1 for the first; looks for a target that is not there do not count.
     pub(super) number: u32,
     pub(super) forced: bool,
@@ -75,11 +80,39 @@ pub(super) struct Attempt {
     pub(super) said: Option<(State, Reason)>,
 }
 
+impl Attempt {
+    /// The first for what is on disk.
+    pub(super) fn first(disk: OnDisk, forced: bool) -> Self {
+        Self {
+            disk,
+            back_to: None,
+            number: 1,
+            forced,
+            doubts: Vec::new(),
+            absent: None,
+            said: None,
+        }
+    }
+
+    /// The same once more, for what is on disk now. What does not work stays what it was.
+    pub(super) fn again(&self, disk: OnDisk) -> Self {
+        let disk = if self.back_to.is_some() { self.disk } else { disk };
+        Self { disk, ..self.clone() }
+    }
+
+    /// What is delivered.
+    pub(super) fn digest(&self) -> Digest {
+        self.back_to.unwrap_or(self.disk.digest)
+    }
+}
+
 /// Waiting for the proof that the application took a digest.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verification {
     pub(super) attempt: Attempt,
     pub(super) acted_at: Moment,
+    /// Whether the target read it when it started: nothing was sent to it.
+    pub(super) is_fresh: bool,
     /// How often the proof was looked for in vain.
     pub(super) looks: u32,
     /// When to look next; `None` while a look is under way.
@@ -98,6 +131,29 @@ impl Phase {
             Self::Failed { at, .. } => *at,
             _ => None,
         }
+    }
+
+    /// The try that goes on.
+    pub(super) fn attempt(&self) -> Option<&Attempt> {
+        match self {
+            Self::Publishing(attempt)
+            | Self::Acting(attempt)
+            | Self::TargetAbsent { attempt, .. }
+            | Self::Backoff { attempt, .. }
+            | Self::Failed { attempt, .. } => Some(attempt),
+            Self::Verifying(verification) => Some(&verification.attempt),
+            _ => None,
+        }
+    }
+
+    /// Whether what does not work is being taken back.
+    pub(super) fn is_rolling_back(&self) -> bool {
+        self.attempt().is_some_and(|attempt| attempt.back_to.is_some())
+    }
+
+    /// Whether something is being done that is not broken off.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Publishing(_) | Self::Acting(_) | Self::Verifying(_))
     }
 
     /// The digest that was, or was to be, delivered and has come to rest short of the
@@ -130,6 +186,16 @@ impl Phase {
             }
             Self::Idle | Self::Inspecting(_) => State::Idle,
             Self::Waiting { .. } => State::Waiting,
+            Self::Publishing(_)
+            | Self::Acting(_)
+            | Self::Verifying(_)
+            | Self::TargetAbsent { .. }
+            | Self::Backoff { .. }
+                if self.is_rolling_back() =>
+            {
+                State::RollingBack
+            }
+            Self::Publishing(_) => State::Publishing,
             Self::Acting(_) => State::Acting,
             Self::TargetAbsent { .. } => State::WaitingForTarget,
             Self::Verifying(_) => State::Verifying,

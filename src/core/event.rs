@@ -94,6 +94,8 @@ pub enum Event {
     Inspected(RuleId, Inspection),
     /// The answer to [`Command::Check`].
     Checked(RuleId, Checked),
+    /// The answer to [`Command::Publish`] and [`Command::RollBack`].
+    Published(RuleId, Publication),
     /// The answer to [`Command::Act`].
     Acted(RuleId, Acted),
     /// The answer to [`Command::Verify`].
@@ -155,6 +157,50 @@ pub enum Checked {
     Failed(Reason),
 }
 
+/// What became of a publication, or of taking one back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Publication {
+    /// The application reads it from now on.
+    Done,
+    /// Something else was on disk than was asked for; nothing was changed.
+    Moved,
+    /// It could not be done, or not to the end. The application reads one whole generation.
+    Failed(Reason),
+}
+
+/// What lies in a publish directory, as far as podnudge knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Published {
+    /// What the application reads. `None`: nothing, or that is not certain.
+    pub current: Option<Current>,
+    /// What was verified last, and can be gone back to.
+    pub good: Option<Digest>,
+    /// What was taken back and must not be used again, and why; the oldest first.
+    pub bad: Vec<(Digest, Reason)>,
+}
+
+/// What the application reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current {
+    /// Its digest.
+    pub digest: Digest,
+    /// When it was put there; rather too late than too early.
+    pub at: Moment,
+    /// How far it is proven.
+    pub standing: Standing,
+}
+
+/// How far what is published is proven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It was put there for the application's start.
+    ForStart,
+    /// Its action, or the proof of it, is open.
+    Trying,
+    /// It was verified.
+    Good,
+}
+
 /// What became of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
@@ -168,6 +214,8 @@ pub enum Acted {
     Absent(Reason),
     /// It failed and may work later.
     Failed(Reason),
+    /// The application answered that it does not accept.
+    Declined(Reason),
     /// Nothing was done, because it would be wrong or cannot work as things are.
     Refused(Reason),
 }
@@ -237,7 +285,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What the core asks for. Each is answered by exactly one event, except `Persist` and `Report`.
+/// What the core asks for. Each is answered by exactly one event, except `Approve`, `Persist` and
+/// `Report`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Read these volumes of the rule. Answer: [`Event::Scanned`].
@@ -248,6 +297,12 @@ pub enum Command {
     Inspect(RuleId),
     /// Check whether this digest, which was on disk, may be used. Answer: [`Event::Checked`].
     Check(RuleId, Digest),
+    /// Publish what is on disk, if it has this digest. Answer: [`Event::Published`].
+    Publish(RuleId, Digest),
+    /// Take back what is published. Answer: [`Event::Published`].
+    RollBack(RuleId, RollBack),
+    /// Remember that what is published was verified.
+    Approve(RuleId, Digest),
     /// Do the rule's action. Answer: [`Event::Acted`].
     Act(Act),
     /// Look once whether the application took it. Answer: [`Event::Verified`].
@@ -258,12 +313,23 @@ pub enum Command {
     Report(RuleId, Fact),
 }
 
+/// Taking back a publication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RollBack {
+    /// The older publication to turn to.
+    pub to: Digest,
+    /// What must not be used again.
+    pub bad: Digest,
+    /// Why.
+    pub reason: Reason,
+}
+
 /// One action for one digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Act {
     /// The rule.
     pub rule: RuleId,
-    /// What is on disk.
+    /// What is to be delivered: what is on disk, or what was gone back to.
     pub digest: Digest,
     /// A target that started after this has read the content by itself. `None` if a person asked
     /// for the action, or `on-start` did: then it is done all the same.

@@ -39,6 +39,12 @@ pub enum Fact {
     Cancelled(Digest),
     /// A person asked for the action.
     Forced,
+    /// The application reads it from now on, when it starts or reloads.
+    Published(Digest),
+    /// This does not work, and is taken back: the application gets the other one again.
+    RollingBack(Digest, Digest, Reason),
+    /// The application runs again what it ran before.
+    RolledBack(Digest),
     /// The signal was delivered to this process.
     Sent(Digest, String),
     /// The application answered that it accepts.
@@ -64,7 +70,7 @@ pub enum Fact {
 /// Why the first look became the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// The state directory says that it was applied.
+    /// The state directory, or the publish directory, says that it was applied.
     Remembered,
     /// The target started after the newest commit.
     TargetIsYounger,

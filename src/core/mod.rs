@@ -13,6 +13,7 @@ pub mod jitter;
 mod look;
 mod outcome;
 mod policy;
+mod publishing;
 mod reading;
 mod rule;
 mod seen;
@@ -23,7 +24,9 @@ mod verdict;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use event::{Command, Event, Memory, Moment, Now, Reason, RuleId, UnixTime, VolumeId, Watch};
+use event::{
+    Command, Event, Memory, Moment, Now, Published, Reason, RuleId, UnixTime, VolumeId, Watch,
+};
 use jitter::Replica;
 pub use policy::{Policy, PolicyVolume};
 use rule::Rule;
@@ -56,16 +59,18 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts at `now`: every rule looks at its volumes at once. `remembered` gives
-    /// what the state directory holds for each rule; missing ones are unknown.
+    /// Starts at `now`: every rule looks at its volumes at once. `known` gives what the state
+    /// directory holds for each rule, where missing ones are unknown, and what lies in its publish
+    /// directory, if it has one.
     #[must_use]
     pub fn new(
         policies: Vec<Policy>,
-        remembered: &BTreeMap<RuleId, Memory>,
+        known: (&BTreeMap<RuleId, Memory>, &BTreeMap<RuleId, Published>),
         replica: &Replica,
         rounds: Rounds,
         now: Now,
     ) -> Self {
+        let (remembered, published) = known;
         let rule_of_volume = policies
             .iter()
             .enumerate()
@@ -73,7 +78,9 @@ impl Core {
             .collect();
         let rules = policies.into_iter().enumerate().map(|(n, policy)| {
             let id = RuleId(n);
-            Rule::new(id, policy, remembered.get(&id).copied(), replica.clone(), now.mono)
+            let published = published.get(&id).cloned().unwrap_or_default();
+            let known = (remembered.get(&id).copied(), published);
+            Rule::new(id, policy, known, replica.clone(), now.mono)
         });
         let mut core = Self {
             rules: rules.collect(),
@@ -120,6 +127,9 @@ impl Core {
             }
             Event::Checked(rule, checked) => {
                 self.on_rule(rule, |rule, out| rule.checked(now, checked, out));
+            }
+            Event::Published(rule, publication) => {
+                self.on_rule(rule, |rule, out| rule.was_published(now, publication, out));
             }
             Event::Acted(rule, acted) => {
                 self.on_rule(rule, |rule, out| rule.acted(now, acted, out));

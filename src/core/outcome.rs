@@ -21,7 +21,7 @@ impl Rule {
     pub(super) fn acted(&mut self, now: Now, acted: Acted, out: &mut VecDeque<Command>) {
         let Phase::Acting(attempt) = &self.phase else { return };
         let attempt = attempt.clone();
-        let digest = attempt.disk.digest;
+        let digest = attempt.digest();
         match acted {
             Acted::Sent(to) => {
                 self.say(Fact::Sent(digest, to), out);
@@ -34,7 +34,12 @@ impl Rule {
             Acted::Fresh(target) => {
                 self.say(Fact::Fresh(digest, target), out);
                 self.counters.fresh += 1;
-                self.runs(now, digest, out);
+                if self.reads_volumes() {
+                    self.runs(now, digest, out);
+                } else {
+                    // Only what is verified can be gone back to.
+                    self.begin_verification(now.mono, attempt, true);
+                }
             }
             Acted::Absent(reason) => {
                 self.look.doubt_again(&attempt.doubts);
@@ -42,7 +47,13 @@ impl Rule {
             }
             Acted::Failed(reason) => {
                 self.last_action = Some(now.mono);
-                self.failed(now.mono, attempt, reason, out);
+                self.failed(now, attempt, reason, out);
+            }
+            Acted::Declined(reason) => {
+                self.last_action = Some(now.mono);
+                if !self.roll_back(now, &attempt, &reason, out) {
+                    self.failed(now, attempt, reason, out);
+                }
             }
             Acted::Refused(reason) => {
                 self.counters.actions_refused += 1;
@@ -55,31 +66,44 @@ impl Rule {
 
     pub(super) fn verified(&mut self, now: Now, verified: Verified, out: &mut VecDeque<Command>) {
         let Phase::Verifying(verification) = &mut self.phase else { return };
-        let disk = verification.attempt.disk;
+        let attempt = verification.attempt.clone();
+        let (disk, digest) = (attempt.disk, attempt.digest());
+        let is_fresh = verification.is_fresh;
         let survived = verification.acted_at.after(self.policy.alive_for);
         let deadline = verification.acted_at.after(self.policy.verify_timeout).max(survived);
         let newer = self.look.on_disk().is_some_and(|now| now.digest != disk.digest);
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => {
-                self.counters.actions_tripped += 1;
-                self.say(Fact::Tripped(disk.digest, reason.clone()), out);
-                self.phase = Phase::Tripped { digest: disk.digest, reason };
+                self.counters.actions_tripped += u64::from(!is_fresh);
+                if self.roll_back(now, &attempt, &reason, out) {
+                } else if is_fresh {
+                    // It was not podnudge's doing, and it may come back.
+                    self.target_absent(now.mono, attempt, reason, out);
+                } else {
+                    self.say(Fact::Tripped(digest, reason.clone()), out);
+                    self.phase = Phase::Tripped { digest: disk.digest, reason };
+                }
             }
             (_, Proof::Given | Proof::NotAsked) if now.mono >= survived => {
-                let took = now.wall.since(disk.committed);
-                self.counters.actions_applied += 1;
-                self.counters.commit_to_applied.observe(took.as_secs_f64());
-                self.say(Fact::Applied(disk.digest, took), out);
-                self.runs(now, disk.digest, out);
+                if attempt.back_to.is_some() {
+                    self.say(Fact::RolledBack(digest), out);
+                } else {
+                    let took = now.wall.since(disk.committed);
+                    self.counters.actions_applied += 1;
+                    self.counters.commit_to_applied.observe(took.as_secs_f64());
+                    self.say(Fact::Applied(digest, took), out);
+                }
+                self.runs(now, digest, out);
             }
             (_, Proof::Given | Proof::NotAsked) => verification.next_look = Some(survived),
             (_, Proof::Pending(_)) if now.mono >= survived && newer => {
-                self.say(Fact::Superseded(disk.digest), out);
+                self.say(Fact::Superseded(digest), out);
                 self.phase = Phase::Idle;
             }
             (_, Proof::Pending(reason)) if now.mono >= deadline => {
-                let attempt = verification.attempt.clone();
-                self.failed(now.mono, attempt, reason, out);
+                if !self.roll_back(now, &attempt, &reason, out) {
+                    self.failed(now, attempt, reason, out);
+                }
             }
             (_, Proof::Pending(reason)) => {
                 let wait = backoff::doubled(PROOF_POLL.0, verification.looks, PROOF_POLL.1);
@@ -93,16 +117,21 @@ impl Rule {
 
     /// Something was delivered: from now on only a proof tells what the application runs.
     fn verify(&mut self, now: Moment, attempt: Attempt, delivery: Delivery) {
-        self.running = None;
-        self.insists = false;
         self.delivery = delivery;
         self.last_action = Some(now);
-        self.read_until = now.after(self.policy.alive_for);
         self.counters.actions_delivered += 1;
+        self.begin_verification(now, attempt, false);
+    }
+
+    fn begin_verification(&mut self, now: Moment, attempt: Attempt, is_fresh: bool) {
+        self.running = None;
+        self.insists = false;
+        self.read_until = now.after(self.policy.alive_for);
         let first_look = if self.policy.proof { now } else { now.after(self.policy.alive_for) };
         self.phase = Phase::Verifying(Verification {
             attempt,
             acted_at: now,
+            is_fresh,
             looks: 0,
             next_look: Some(first_look),
             pending: None,
@@ -115,7 +144,7 @@ impl Rule {
         // While a volume cannot be read, acting again would not tell more.
         self.read_until = now.mono;
         let is_open = self.look.unreadable().is_none() && self.may_have_reread_unseen();
-        let is_known = !self.look.is_missing_a_volume() && !is_open;
+        let is_known = !self.reads_volumes() || (!self.look.is_missing_a_volume() && !is_open);
         self.running = Some(digest).filter(|_| is_known);
         self.applied = Some((digest, now.wall));
         self.delivery = Delivery::Applied;
@@ -123,6 +152,7 @@ impl Rule {
         // What could not be read is no memory to rely on.
         let certain = self.running.filter(|_| self.look.unreadable().is_none());
         self.remember(now, certain, out);
+        self.approve(digest, out);
         if self.look.on_disk().is_some_and(|disk| disk.digest == digest) {
             self.look.settle_doubts();
         }
@@ -156,7 +186,7 @@ impl Rule {
     /// An action failed, or its proof did not come.
     fn failed(
         &mut self,
-        now: Moment,
+        now: Now,
         mut attempt: Attempt,
         reason: Reason,
         out: &mut VecDeque<Command>,
@@ -165,19 +195,23 @@ impl Rule {
         attempt.absent = None;
         self.counters.actions_failed += 1;
         if attempt.number >= self.policy.retry.attempts {
+            if self.roll_back(now, &attempt, &reason, out) {
+                return;
+            }
             self.say(Fact::GaveUp(reason.clone(), attempt.number), out);
             self.phase = Phase::Failed { attempt, at: None, reason };
             return;
         }
-        let at = self.spaced(now.after(backoff::wait_after(attempt.number, self.policy.retry)));
-        self.say(Fact::Retrying(reason.clone(), attempt.number, at.since(now)), out);
+        let wait = backoff::wait_after(attempt.number, self.policy.retry);
+        let at = self.spaced(now.mono.after(wait));
+        self.say(Fact::Retrying(reason.clone(), attempt.number, at.since(now.mono)), out);
         self.phase = Phase::Backoff { attempt, at, reason };
     }
 
     /// Nothing was sent, because it would be wrong or cannot work as things are. Things may
     /// change without a new digest (a target that is only starting, another pod container), so
     /// the rule looks again at the pace of the slowest retry; each refusal is said once.
-    fn refused(
+    pub(super) fn refused(
         &mut self,
         now: Moment,
         mut attempt: Attempt,

@@ -9,6 +9,7 @@ use crate::config::{self, Action, Jitter, OnStart, Retry, TargetBy};
 
 /// A rule, as far as decisions go.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of the configuration")]
 pub struct Policy {
     /// The rule's name.
     pub name: String,
@@ -22,6 +23,10 @@ pub struct Policy {
     pub settle_max: Duration,
     /// Whether there are checks to pass before content is used.
     pub has_checks: bool,
+    /// Whether the application reads what podnudge publishes, and not the volumes.
+    pub publishes: bool,
+    /// Whether a publication that does not work is taken back.
+    pub rolls_back: bool,
     /// How replicas are spread.
     pub jitter: Jitter,
     /// The shortest time between two actions.
@@ -71,6 +76,8 @@ impl Policy {
             settle: rule.settle,
             settle_max: rule.settle_max,
             has_checks: !rule.checks.is_empty(),
+            publishes: rule.publish.is_some(),
+            rolls_back: rule.publish.as_ref().is_some_and(|publish| publish.rollback),
             jitter: rule.jitter,
             min_interval: rule.min_interval,
             retry: rule.retry,

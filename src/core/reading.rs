@@ -22,6 +22,9 @@ const LONGEST_START: Duration = Duration::from_secs(10);
 impl Rule {
     /// The first complete look: what does the application run?
     pub(super) fn first_look(&mut self, now: Now, disk: OnDisk, out: &mut VecDeque<Command>) {
+        if self.policy.publishes {
+            return self.first_publication(now, disk, out);
+        }
         match (self.remembered, self.policy.on_start) {
             (Some(memory), _) if memory.running == Some(disk.digest) => {
                 if disk.committed_at <= now.moment_of(memory.at) {
@@ -40,7 +43,7 @@ impl Rule {
         }
     }
 
-    fn take_as_baseline(
+    pub(super) fn take_as_baseline(
         &mut self,
         now: Now,
         digest: Digest,
@@ -52,6 +55,7 @@ impl Rule {
         self.phase = Phase::Idle;
         self.look.settle_doubts();
         self.remember(now, Some(digest), out);
+        self.approve(digest, out);
     }
 
     /// The answer to the question since when the target runs.
@@ -63,7 +67,7 @@ impl Rule {
         self.phase = Phase::Idle;
         match (question, target) {
             (Question::FirstLook, Inspection::Running { first, .. }) => {
-                if disk.committed_at.after(CLOCK_MARGIN) >= first {
+                if self.readable_since(disk).after(CLOCK_MARGIN) >= first {
                     self.want(now.mono, disk, out);
                 } else {
                     self.take_as_baseline(now, digest, Basis::TargetIsYounger, out);
@@ -88,10 +92,8 @@ impl Rule {
             (_, Inspection::Blind) => self.running = None,
             (Question::Unchanged, _) => self.unchanged(digest, out),
             (Question::GoneBack, _) => {
-                self.counters.cancelled += 1;
-                self.say(Fact::Cancelled(digest), out);
+                self.cancelled(digest, out);
                 self.remember(now, Some(digest), out);
-                self.look.settle_doubts();
             }
         }
         self.reconcile(now.mono, out);
@@ -110,6 +112,13 @@ impl Rule {
             self.repeated = disk;
         }
         is_open
+    }
+
+    /// The content is again what the application runs.
+    pub(super) fn cancelled(&mut self, digest: Digest, out: &mut VecDeque<Command>) {
+        self.counters.cancelled += 1;
+        self.say(Fact::Cancelled(digest), out);
+        self.look.settle_doubts();
     }
 
     pub(super) fn ask(&mut self, question: Question, out: &mut VecDeque<Command>) {

@@ -8,7 +8,9 @@
 use std::collections::VecDeque;
 
 use super::delivery::{Attempt, Phase, Question};
-use super::event::{Act, Command, Memory, Moment, Now, RuleId, Scan, UnixTime, VolumeId, Watch};
+use super::event::{
+    Act, Command, Memory, Moment, Now, Published, RuleId, Scan, UnixTime, VolumeId, Watch,
+};
 use super::fact::Fact;
 use super::jitter::{self, Replica};
 use super::look::{self, Look, OnDisk};
@@ -26,6 +28,8 @@ pub(super) struct Rule {
     pub(super) look: Look,
     pub(super) phase: Phase,
     pub(super) verdict: Verdict,
+    /// What the application reads, where podnudge publishes.
+    pub(super) published: Published,
     /// What the state directory held at start.
     pub(super) remembered: Option<Memory>,
     /// What the application is known, or at the start assumed, to run. `None` while that is open:
@@ -54,7 +58,7 @@ impl Rule {
     pub(super) fn new(
         id: RuleId,
         policy: Policy,
-        remembered: Option<Memory>,
+        (remembered, published): (Option<Memory>, Published),
         replica: Replica,
         now: Moment,
     ) -> Self {
@@ -65,6 +69,7 @@ impl Rule {
             replica,
             phase: Phase::Starting,
             verdict: Verdict::Open,
+            published,
             remembered,
             running: None,
             applied: None,
@@ -118,7 +123,7 @@ impl Rule {
             Phase::Starting => self.first_look(now, disk, out),
             Phase::Idle if self.running == Some(disk.digest) => {
                 // Only where something was swapped there is anything to ask.
-                if self.look.leaves_open(now.mono) {
+                if self.reads_volumes() && self.look.leaves_open(now.mono) {
                     self.ask(Question::Unchanged, out);
                 } else {
                     self.unchanged(disk.digest, out);
@@ -136,8 +141,16 @@ impl Rule {
         running: Option<Digest>,
         out: &mut VecDeque<Command>,
     ) {
-        let memory = Memory { running, at: now.wall };
-        out.push_back(Command::Persist(self.id, memory));
+        // What is published is a better memory.
+        if self.reads_volumes() {
+            let memory = Memory { running, at: now.wall };
+            out.push_back(Command::Persist(self.id, memory));
+        }
+    }
+
+    /// Whether the application reads the volumes themselves.
+    pub(super) fn reads_volumes(&self) -> bool {
+        !self.policy.publishes
     }
 
     /// A person wants the action now: without settling, jitter or minimum interval, and even if
@@ -145,6 +158,7 @@ impl Rule {
     pub(super) fn force(&mut self, now: Now, out: &mut VecDeque<Command>) {
         self.say(Fact::Forced, out);
         self.forced = true;
+        self.published.bad.clear();
         self.check_again();
         self.look.look_now(now.mono);
     }
@@ -156,7 +170,7 @@ impl Rule {
 
     /// Does what is due at `now`.
     pub(super) fn advance(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if self.stopping && !matches!(self.phase, Phase::Acting(_) | Phase::Verifying(_)) {
+        if self.stopping && !self.phase.is_busy() {
             self.phase = Phase::Stopped;
         }
         if self.is_stopped() {
@@ -183,9 +197,7 @@ impl Rule {
             Phase::Verifying(verification) => verification.next_look,
             // An action that falls due during a look begins when the look ends, one that falls due
             // while a volume is missing when that is back, and so on.
-            phase => phase.due().filter(|_| {
-                !self.look.is_busy() && !self.look.is_missing_a_volume() && self.is_usable()
-            }),
+            phase => phase.due().filter(|_| !self.look.is_busy() && self.may_fire()),
         };
         delivery.into_iter().chain(self.look.next_wakeup()).chain(self.verdict.due()).min()
     }
@@ -196,7 +208,7 @@ impl Rule {
 
     /// Whether every volume was seen at least once.
     pub(super) fn is_complete(&self) -> bool {
-        self.look.on_disk().is_some()
+        self.look.on_disk().is_some() && (self.reads_volumes() || self.published.current.is_some())
     }
 
     pub(super) fn look(&self) -> &Look {
@@ -211,7 +223,7 @@ impl Rule {
             name: self.policy.name.clone(),
             state: self.state(),
             reason: disk
-                .and_then(|disk| self.verdict.objection(disk.digest))
+                .and_then(|disk| self.objection(disk.digest))
                 .or_else(|| self.phase.reason())
                 .or_else(|| self.look.unreadable())
                 .cloned(),
@@ -221,6 +233,7 @@ impl Rule {
             delivery: self.delivery,
             digest_on_disk: disk.map(|disk| disk.digest),
             digest_applied: self.applied.map(|(digest, _)| digest),
+            digest_published: self.published.current.map(|current| current.digest),
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
             next_action_at: self.phase.due().map(wall),
@@ -231,11 +244,12 @@ impl Rule {
     }
 
     fn state(&self) -> State {
-        let is_at_rest = !matches!(
-            self.phase,
-            Phase::Starting | Phase::Acting(_) | Phase::Verifying(_) | Phase::Stopped
-        );
+        let is_at_rest = !self.phase.is_busy()
+            && !self.phase.is_rolling_back()
+            && !matches!(self.phase, Phase::Starting | Phase::Stopped);
         match (self.phase.state(), self.look.phase()) {
+            // Where taking it back has failed, too, that is what people must know.
+            _ if is_at_rest && self.is_taken_back() && !self.is_stuck() => State::RolledBack,
             _ if is_at_rest && self.is_rejected() => State::Rejected,
             (State::Idle | State::Waiting, look::Phase::Quiet)
                 if matches!(self.verdict, Verdict::Asked { .. }) =>
@@ -258,6 +272,12 @@ impl Rule {
         }
     }
 
+    /// Whether the delivery has come to rest with what is on disk.
+    fn is_stuck(&self) -> bool {
+        let disk = self.look.on_disk().map(|disk| disk.digest);
+        self.phase.stuck_on().is_some_and(|digest| Some(digest) == disk)
+    }
+
     /// Compares what is on disk with what the delivery is busy with: new content goes before
     /// whatever is planned for an older one, and content that the application runs needs nothing.
     pub(super) fn reconcile(&mut self, now: Moment, out: &mut VecDeque<Command>) {
@@ -270,8 +290,11 @@ impl Rule {
             phase => phase.stuck_on().is_some_and(|digest| digest != disk.digest),
         };
         if self.forced {
-        } else if open && runs {
+        } else if open && runs && self.reads_volumes() {
             self.ask(Question::GoneBack, out);
+        } else if open && runs {
+            self.phase = Phase::Idle;
+            self.cancelled(disk.digest, out);
         } else if open {
             self.want(now, disk, out);
         } else if !runs && self.phase.due().is_some() {
@@ -300,43 +323,54 @@ impl Rule {
     /// Begins an action if its time has come, or if a person asked for it.
     fn fire_if_due(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(disk) = self.look.on_disk() else { return };
-        if self.look.is_missing_a_volume() && !self.forced {
+        if self.phase.is_busy() || matches!(self.phase, Phase::Inspecting(_) | Phase::Stopped) {
             return;
         }
         let due = self.phase.due().is_some_and(|at| now.mono >= at);
-        let forced = self.forced;
-        let first =
-            Attempt { disk, number: 1, forced, doubts: Vec::new(), absent: None, said: None };
-        let mut attempt = match &self.phase {
-            Phase::Acting(_) | Phase::Verifying(_) | Phase::Inspecting(_) | Phase::Stopped => {
-                return;
-            }
-            _ if self.forced => first,
-            Phase::Waiting { .. } if due => first,
+        let is_usable =
+            (self.forced || (due && !self.look.is_missing_a_volume())) && self.check(disk, out);
+        let attempt = match &self.phase {
+            _ if self.forced && is_usable => Attempt::first(disk, true),
+            Phase::Waiting { .. } if due => Attempt::first(disk, false),
             Phase::Backoff { attempt, .. } if due => {
                 let number = attempt.number.saturating_add(1);
-                Attempt { disk, number, ..attempt.clone() }
+                Attempt { number, ..attempt.again(disk) }
             }
             Phase::TargetAbsent { attempt, .. } | Phase::Failed { attempt, .. } if due => {
-                Attempt { disk, ..attempt.clone() }
+                attempt.again(disk)
             }
             _ => return,
         };
-        if !self.check(disk, out) {
-            return;
+        // What was good may always be gone back to.
+        if is_usable || attempt.back_to.is_some() {
+            self.forced &= !attempt.forced;
+            self.begin(now, attempt, out);
         }
-        self.forced = false;
+    }
+
+    /// Whether what is due may begin.
+    fn may_fire(&self) -> bool {
+        self.phase.is_rolling_back() || (!self.look.is_missing_a_volume() && self.is_usable())
+    }
+
+    /// Asks for the action.
+    pub(super) fn act(&mut self, now: Now, mut attempt: Attempt, out: &mut VecDeque<Command>) {
         attempt.doubts = self.look.settle_doubts();
         out.push_back(Command::Act(Act {
             rule: self.id,
-            digest: disk.digest,
+            digest: attempt.digest(),
             fresh_after: (!attempt.forced && !self.insists)
-                .then(|| disk.committed_at.after(CLOCK_MARGIN)),
+                .then(|| self.readable_since(attempt.disk).after(CLOCK_MARGIN)),
             attempt: attempt.number,
         }));
         // Whatever becomes of it, and if podnudge is killed now: what runs is open.
         self.remember(now, None, out);
         self.phase = Phase::Acting(attempt);
+    }
+
+    /// Since when the application reads what is to be delivered, when it starts.
+    pub(super) fn readable_since(&self, disk: OnDisk) -> Moment {
+        self.published.current.map_or(disk.committed_at, |current| current.at)
     }
 
     /// The first moment from `at` on that keeps the minimum interval.

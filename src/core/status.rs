@@ -15,7 +15,8 @@ pub struct Status {
     pub now: UnixTime,
     /// When podnudge started.
     pub started: UnixTime,
-    /// Whether every rule has read its volumes at least once.
+    /// Whether every rule has read its volumes at least once, and where podnudge publishes, the
+    /// application has something to read.
     pub ready: bool,
     /// Why podnudge should be restarted, if it should.
     pub unhealthy: Option<Reason>,
@@ -41,6 +42,9 @@ pub struct RuleStatus {
     pub digest_on_disk: Option<Digest>,
     /// The digest that was verified last.
     pub digest_applied: Option<Digest>,
+    /// The digest that the application reads, where podnudge publishes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest_published: Option<Digest>,
     /// When the newest volume on disk was committed.
     pub committed_at: Option<UnixTime>,
     /// When the last digest was applied.
@@ -73,10 +77,16 @@ pub enum State {
     Checking,
     /// The checks refuse what is on disk.
     Rejected,
+    /// Taking back what does not work.
+    RollingBack,
+    /// What is on disk did not work, and the application runs what it ran before.
+    RolledBack,
     /// Waiting for the jitter or the minimum interval to pass.
     Waiting,
     /// The target is not there yet.
     WaitingForTarget,
+    /// Putting new content where the application reads.
+    Publishing,
     /// Acting.
     Acting,
     /// Waiting for the proof.
@@ -150,6 +160,8 @@ pub struct Counters {
     pub actions_tripped: u64,
     /// Actions that were verified.
     pub actions_applied: u64,
+    /// Publications that were taken back.
+    pub rollbacks: u64,
     /// The time from the commit to the verified application.
     pub commit_to_applied: Histogram,
 }

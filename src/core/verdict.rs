@@ -47,7 +47,7 @@ impl Verdict {
     }
 
     /// Why this digest may not be used, if that was found.
-    pub(super) fn objection(&self, to: Digest) -> Option<&Reason> {
+    fn objection(&self, to: Digest) -> Option<&Reason> {
         match self {
             Self::Refused(digest, reason) | Self::Later { digest, reason, .. } if *digest == to => {
                 Some(reason)
@@ -69,8 +69,18 @@ impl Rule {
     /// Whether what is on disk has passed the checks, where there are any.
     pub(super) fn is_usable(&self) -> bool {
         let disk = self.look.on_disk().map(|disk| disk.digest);
-        !self.policy.has_checks
-            || disk.is_some_and(|digest| self.verdict == Verdict::Passed(digest))
+        let has_passed = disk.is_some_and(|digest| self.verdict == Verdict::Passed(digest));
+        (has_passed || !self.policy.has_checks) && !self.is_taken_back()
+    }
+
+    /// Whether what is on disk was taken back.
+    pub(super) fn is_taken_back(&self) -> bool {
+        self.look.on_disk().is_some_and(|disk| self.why_bad(disk.digest).is_some())
+    }
+
+    /// Why this digest may not be used, if that was found.
+    pub(super) fn objection(&self, digest: Digest) -> Option<&Reason> {
+        self.why_bad(digest).or_else(|| self.verdict.objection(digest))
     }
 
     /// Whether the checks refuse what is on disk.
@@ -84,7 +94,8 @@ impl Rule {
         // One look at a time; the answer to an older question comes first.
         let is_busy =
             matches!(self.verdict, Verdict::Asked { .. }) || self.look.is_missing_a_volume();
-        if self.policy.has_checks && !is_busy && self.verdict.digest() != Some(disk.digest) {
+        let is_open = self.policy.has_checks && self.why_bad(disk.digest).is_none();
+        if is_open && !is_busy && self.verdict.digest() != Some(disk.digest) {
             self.ask_checks(disk.digest, 0, out);
         }
         self.is_usable()

@@ -13,16 +13,19 @@ use tracing::{info, warn};
 use super::clock;
 use super::connections::{Connections, accept};
 use crate::action::exec;
-use crate::admin::server::{self, Ask};
+use crate::admin::server;
 use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
-use crate::core::event::{Acted, Command, Event, Moment, RuleId, Scan, VolumeId};
+use crate::core::event::{
+    Acted, Command, Event, Moment, Published, Reason, RuleId, Scan, VolumeId,
+};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
 use crate::deliver::{self, InFlight};
 use crate::os_signals::{OsSignal, OsSignals};
 use crate::process::{self, Own};
+use crate::publishing;
 use crate::report;
 use crate::state::StateDir;
 use crate::volume::read::{self, ReadError, Reading};
@@ -39,15 +42,16 @@ enum Done {
     CheckBegun(RuleId, Digest, Begun),
     Acted(RuleId, Acted, InFlight),
     Told(Event),
+    Written(Result<(), (RuleId, Reason)>),
     Nothing,
 }
 
 pub(super) struct Agent {
-    config: Config,
+    pub(super) config: Config,
     rules: Vec<Arc<Rule>>,
     /// The rule and the path of each volume.
     volumes: Vec<(RuleId, PathBuf)>,
-    core: Core,
+    pub(super) core: Core,
     watching: Watching,
     own: Arc<Own>,
     state: Option<StateDir>,
@@ -62,7 +66,12 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    pub(super) fn new(config: Config, state: Option<StateDir>, replica: &Replica) -> Self {
+    pub(super) fn new(
+        config: Config,
+        state: Option<StateDir>,
+        published: &BTreeMap<RuleId, Published>,
+        replica: &Replica,
+    ) -> Self {
         let mut volumes = Vec::new();
         let mut policies = Vec::new();
         for (n, rule) in config.rules.iter().enumerate() {
@@ -78,7 +87,7 @@ impl Agent {
         let rounds = Rounds { audit: config.agent.audit, poll: config.agent.poll };
         Self {
             rules: config.rules.iter().cloned().map(Arc::new).collect(),
-            core: Core::new(policies, &remembered, replica, rounds, clock::now()),
+            core: Core::new(policies, (&remembered, published), replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             own: Arc::new(process::own()),
             config,
@@ -149,7 +158,7 @@ impl Agent {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    pub(super) fn tell(&mut self, event: Event) {
         self.core.handle(clock::now(), event);
     }
 
@@ -190,12 +199,24 @@ impl Agent {
                 self.done(Done::Told(Event::Inspected(rule, deliver::inspect(&self.own, &config))));
             }
             Command::Check(rule, digest) => {
-                let Some(config) = self.rule(rule) else { return };
                 let work_dir = self.config.agent.work_dir.clone();
-                self.tasks.spawn_blocking(move || {
-                    Done::CheckBegun(rule, digest, checking::begin(&config, digest, &work_dir))
+                self.begin_blocking(rule, move |config| {
+                    Done::CheckBegun(rule, digest, checking::begin(config, digest, &work_dir))
                 });
             }
+            Command::Publish(rule, digest) => {
+                let now = clock::now().wall;
+                self.begin_blocking(rule, move |config| {
+                    let publication = publishing::publish(config, digest, now);
+                    Done::Told(Event::Published(rule, publication))
+                });
+            }
+            Command::RollBack(rule, back) => self.begin_blocking(rule, move |config| {
+                Done::Told(Event::Published(rule, publishing::roll_back(config, back)))
+            }),
+            Command::Approve(rule, digest) => self.begin_blocking(rule, move |config| {
+                Done::Written(publishing::approve(config, digest).map_err(|reason| (rule, reason)))
+            }),
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
                 let own = Arc::clone(&self.own);
@@ -212,20 +233,10 @@ impl Agent {
                 });
             }
             Command::Persist(rule, memory) => {
-                let (Some(config), Some(state)) = (self.rule(rule), self.state.clone()) else {
-                    return;
-                };
-                self.tasks.spawn_blocking(move || {
-                    if let Err(reason) = state.save(&config.name, &memory) {
-                        warn!(
-                            event = "state-unwritable",
-                            rule = config.name,
-                            hint = reason.hint,
-                            "{}",
-                            reason.message
-                        );
-                    }
-                    Done::Nothing
+                let Some(state) = self.state.clone() else { return };
+                self.begin_blocking(rule, move |config| {
+                    let written = state.save(&config.name, &memory);
+                    Done::Written(written.map_err(|reason| (rule, reason)))
                 });
             }
             Command::Report(rule, fact) => self.untold.push((rule, fact)),
@@ -239,6 +250,13 @@ impl Agent {
         match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => self.done(done),
             Poll::Pending => drop(self.tasks.spawn(task)),
+        }
+    }
+
+    /// Begins something that waits for a file system, on the thread for that.
+    fn begin_blocking(&mut self, rule: RuleId, task: impl FnOnce(&Rule) -> Done + Send + 'static) {
+        if let Some(config) = self.rule(rule) {
+            self.tasks.spawn_blocking(move || task(&config));
         }
     }
 
@@ -296,7 +314,12 @@ impl Agent {
                 self.tell(Event::Acted(rule, acted));
             }
             Done::Told(event) => self.tell(event),
-            Done::Nothing => {}
+            Done::Written(Err((rule, reason))) => {
+                if let Some(config) = self.rule(rule) {
+                    report::unwritable(&config.name, &reason);
+                }
+            }
+            Done::Written(Ok(())) | Done::Nothing => {}
         }
     }
 
@@ -337,32 +360,6 @@ impl Agent {
                 Ok(now) if now == read => Done::Nothing,
                 _ => Done::Told(Event::Untold(volume)),
             });
-        }
-    }
-
-    fn answer(&mut self, ask: Ask) {
-        // Whoever asked may be gone; that is no concern of the loop.
-        match ask {
-            Ask::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
-            Ask::Reload { rule, reply } => {
-                let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
-                let known = match &rule {
-                    None => Some(None),
-                    Some(name) => named(name).map(|n| Some(RuleId(n))),
-                };
-                if let Some(rule) = known {
-                    self.tell(Event::Force(rule));
-                }
-                _ = reply.send(known.is_some());
-            }
-        }
-    }
-
-    fn dump_status(&self) {
-        let status = self.core.status(clock::now());
-        match serde_json::to_string(&status) {
-            Ok(status) => info!(event = "status", status, "asked for by USR1"),
-            Err(error) => warn!(event = "status", %error, "the status cannot be shown"),
         }
     }
 

@@ -2,15 +2,15 @@
 //!
 //! Reads the volumes; makes and removes one directory, which only podnudge's own uid may enter.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::filter;
-use super::read::{self, ReadError};
-use super::snapshot::{self, Digest};
+use super::snapshot::Digest;
+use super::whole::{self, Unread};
 use crate::config::KeyFilter;
 use crate::core::event::{Checked, Reason};
 
@@ -41,29 +41,21 @@ impl PrivateCopy {
         };
         let mut copy = Self { first: root.clone(), root: root.clone() };
         copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
-        let (mut digests, mut folders) = (Vec::new(), Vec::new());
-        for path in volumes {
-            let (mut snapshot, contents) = match read::contents(path, &KeyFilter::default()) {
-                Ok(Some(read)) => read,
-                Ok(None) | Err(ReadError::Moving { .. }) => return Err(Checked::Moved),
-                // Keys that do not count are copied, too: that there are too many says nothing of
-                // those that do.
-                Err(error) => return Err(Checked::Failed(error.reason())),
-            };
+        let contents = whole::read(volumes, keys, asked).map_err(|unread| match unread {
+            Unread::Moved => Checked::Moved,
+            Unread::Failed(reason) => Checked::Failed(reason),
+        })?;
+        let mut folders = Vec::new();
+        for (path, contents) in volumes.iter().zip(contents) {
             // A watched file is a key of its directory.
             let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
             let folder = root.join(folder.strip_prefix("/").unwrap_or(folder));
             for (key, content) in &contents {
-                let file = folder.join(std::ffi::OsStr::from_bytes(&key.0));
+                let file = folder.join(OsStr::from_bytes(&key.0));
                 write(&file, content).map_err(failed)?;
             }
             private().recursive(true).create(&folder).map_err(failed)?;
             folders.push(folder);
-            snapshot.keys.retain(|key, _| filter::counts(keys, &key.0));
-            digests.push(snapshot.digest());
-        }
-        if snapshot::digest(digests) != asked {
-            return Err(Checked::Moved);
         }
         copy.first = folders.into_iter().next().unwrap_or(root);
         Ok(copy)

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
+use std::ops::Deref;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -112,9 +113,24 @@ pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
 }
 
 /// The contents of a volume's keys. They never leave `volume`.
-pub(super) type Contents = BTreeMap<Key, Vec<u8>>;
+pub(super) type Contents = BTreeMap<Key, Content>;
 
-/// Reads what is at `path`, and keeps the contents.
+/// What a key holds, and the mode of its file.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) bytes: Vec<u8>,
+    pub(super) mode: u32,
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads what is at `path`, and keeps the contents of the keys that count.
 ///
 /// # Errors
 /// If it cannot be read, not as one generation, or if it is too much.
@@ -122,7 +138,27 @@ pub(super) fn contents(
     path: &Path,
     keys: &KeyFilter,
 ) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    let mut reader = Reader::new(path, keys, Purpose::Keep);
+    kept(path, keys, Purpose::Keep)
+}
+
+/// The same, with the contents of all keys, those that do not count as far as they can be read.
+/// The snapshot is of those that count.
+///
+/// # Errors
+/// As for [`contents`].
+pub(super) fn all_contents(
+    path: &Path,
+    keys: &KeyFilter,
+) -> Result<Option<(Snapshot, Contents)>, ReadError> {
+    kept(path, keys, Purpose::KeepAll)
+}
+
+fn kept(
+    path: &Path,
+    keys: &KeyFilter,
+    purpose: Purpose,
+) -> Result<Option<(Snapshot, Contents)>, ReadError> {
+    let mut reader = Reader::new(path, keys, purpose);
     let snapshot = reader.look()?.snapshot;
     Ok(snapshot.map(|snapshot| (snapshot, reader.contents)))
 }
@@ -142,7 +178,15 @@ pub(super) enum Purpose {
     Hash,
     /// The same, and the contents are kept.
     Keep,
+    /// The same, and the contents of keys that do not count are kept, too.
+    KeepAll,
     Fingerprint,
+}
+
+impl Purpose {
+    pub(super) fn keeps(self) -> bool {
+        matches!(self, Self::Keep | Self::KeepAll)
+    }
 }
 
 /// One reading in progress.

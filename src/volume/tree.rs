@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::filter;
-use super::read::{DIRECTORY, Directory, MOST_KEPT, Purpose, ReadError, Reader, changed, identity};
+use super::read::{
+    Content, DIRECTORY, Directory, MOST_KEPT, Purpose, ReadError, Reader, changed, identity,
+};
 use super::snapshot::{Digest, Key};
 
 /// How deep directories may be nested.
@@ -123,7 +125,8 @@ impl Reader<'_> {
         beside_token: bool,
     ) -> Result<Option<()>, ReadError> {
         let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
-        if !filter::counts(self.filter, &key.0) {
+        let counts = filter::counts(self.filter, &key.0);
+        if !counts && self.purpose != Purpose::KeepAll {
             return Ok(Some(()));
         }
         if self.purpose == Purpose::Fingerprint {
@@ -142,6 +145,7 @@ impl Reader<'_> {
             Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
             // A socket, or a device without its driver.
             Err(Errno::NXIO | Errno::NODEV) => return Ok(Some(())),
+            Err(_) if !counts => return Ok(Some(())),
             Err(error) => return Err(self.error_at(level, entry, error)),
         };
         let stat = self.stat_fd(fd.as_fd())?;
@@ -152,12 +156,15 @@ impl Reader<'_> {
         let hash = self.hash(&fd, beside_token, &mut kept);
         self.mark(&key, &stat);
         if let Some(digest) = hash.map_err(|error| self.error_at(level, entry, error))? {
-            if self.purpose == Purpose::Keep {
-                self.contents.insert(key.clone(), kept);
+            if self.purpose.keeps() {
+                let mode = stat.st_mode & 0o777;
+                self.contents.insert(key.clone(), Content { bytes: kept, mode });
             }
-            self.keys.insert(key, digest);
+            if counts {
+                self.keys.insert(key, digest);
+            }
         }
-        if self.contents.values().map(Vec::len).sum::<usize>() > MOST_KEPT {
+        if self.contents.values().map(|content| content.len()).sum::<usize>() > MOST_KEPT {
             return Err(ReadError::TooMuch { path: self.path.to_owned() });
         }
         Ok(Some(()))
@@ -186,7 +193,7 @@ impl Reader<'_> {
             first = false;
             hash.update(piece);
             // One piece more than can be kept tells that it is too much.
-            if self.purpose == Purpose::Keep && kept.len() <= MOST_KEPT {
+            if self.purpose.keeps() && kept.len() <= MOST_KEPT {
                 kept.extend_from_slice(piece);
             }
         }

@@ -3,5 +3,6 @@
 pub(crate) mod agent;
 pub(crate) mod kubelet;
 pub(crate) mod pod;
+pub(crate) mod shelf;
 pub(crate) mod wait;
 pub(crate) mod world;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use podnudge::config::{Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::event::{
-    Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Moment, Now, Proof, Reason,
-    RuleId, Scan, UnixTime, Verified, VolumeId, Watch,
+    Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Moment, Now, Proof,
+    Publication, Reason, RuleId, Scan, Standing, UnixTime, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
@@ -15,10 +15,12 @@ use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
 use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
 
+use super::shelf::Shelf;
+
 /// The wall clock when a story begins.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// How long the machine is up when a story begins.
-const UPTIME: Duration = Duration::from_hours(24);
+pub(crate) const UPTIME: Duration = Duration::from_hours(24);
 
 /// The moment of a time in a story.
 pub(crate) fn moment(time: Duration) -> Moment {
@@ -65,6 +67,10 @@ pub(crate) struct World {
     pub(crate) act_takes: Duration,
     /// How long a check takes.
     pub(crate) check_takes: Duration,
+    /// How long it takes to publish.
+    pub(crate) publish_takes: Duration,
+    /// The publish directory.
+    pub(crate) shelf: Shelf,
     /// Whether no audit comes back.
     pub(crate) audits_hang: bool,
     /// Everything the core asked for, with its time in the story.
@@ -95,6 +101,8 @@ pub(crate) fn policy() -> Policy {
         settle: Duration::ZERO,
         settle_max: Duration::from_secs(5),
         has_checks: false,
+        publishes: false,
+        rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
         min_interval: Duration::ZERO,
         retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
@@ -112,8 +120,19 @@ pub(crate) fn policy_settling() -> Policy {
 }
 
 impl World {
-    /// A world whose volumes hold `a=1` since before the application started.
+    /// A world whose volumes hold `a=1` since before the application started. Where podnudge
+    /// publishes, that was verified.
     pub(crate) fn new(policy: Policy, replica: &Replica, remembered: Option<Memory>) -> Self {
+        Self::publishing(policy, replica, remembered, Some(Standing::Good))
+    }
+
+    /// The same with something else in the publish directory.
+    pub(crate) fn publishing(
+        policy: Policy,
+        replica: &Replica,
+        remembered: Option<Memory>,
+        published: Option<Standing>,
+    ) -> Self {
         let now = Now { mono: moment(Duration::ZERO), wall: UnixTime(EPOCH) };
         let content = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
         let disk = Disk {
@@ -123,8 +142,14 @@ impl World {
             unreadable: None,
         };
         let disks = vec![disk; policy.volumes.len()];
+        let all: Option<Vec<Snapshot>> = disks.iter().map(Disk::snapshot).collect();
+        let digest = snapshot::digest(all.into_iter().flatten().map(|one| one.digest()));
+        let long_ago = Moment(UPTIME - Duration::from_hours(1));
+        let shelf = published.map(|standing| Shelf::holding(digest, long_ago, standing));
+        let shelf = shelf.unwrap_or_default();
         let mut world = Self {
-            core: core(&policy, replica, remembered, now),
+            core: core(&policy, replica, remembered, &shelf, now),
+            shelf,
             policy,
             replica: replica.clone(),
             now,
@@ -141,6 +166,7 @@ impl World {
             scan_takes: Duration::ZERO,
             act_takes: Duration::ZERO,
             check_takes: Duration::ZERO,
+            publish_takes: Duration::ZERO,
             audits_hang: false,
             log: Vec::new(),
             swaps: Vec::new(),
@@ -152,21 +178,30 @@ impl World {
             answers: BTreeMap::new(),
             sequence: 0,
         };
-        world.application.runs = world.digest_on_disk();
+        world.application.runs = world.readable();
         world
+    }
+
+    /// What the application reads when it starts or reloads.
+    fn readable(&self) -> Option<Digest> {
+        if self.policy.publishes {
+            self.shelf.current.map(|(digest, _)| digest)
+        } else {
+            self.digest_on_disk()
+        }
     }
 
     /// The application was started anew and has read what is on disk.
     pub(crate) fn application_restarts(&mut self) {
         self.application.started = Some(self.now.mono);
-        self.application.runs = self.digest_on_disk();
+        self.application.runs = self.readable();
     }
 
     /// podnudge was killed and starts anew; disk and application stay as they are.
     pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
         self.acting = false;
-        self.core = core(&self.policy, &self.replica, remembered, self.now);
+        self.core = core(&self.policy, &self.replica, remembered, &self.shelf, self.now);
         self.run_to(self.now.mono);
     }
 
@@ -182,6 +217,9 @@ impl World {
 
     /// Tells the core something, and lets everything happen that needs no time.
     pub(crate) fn tell(&mut self, event: Event) {
+        if matches!(event, Event::Force(_)) {
+            self.shelf.taken_back.clear();
+        }
         self.core.handle(self.now, event);
         self.run_to(self.now.mono);
     }
@@ -292,10 +330,29 @@ impl World {
                     }
                     self.answer(self.check_takes, Event::Checked(rule, checked));
                 }
+                Command::Publish(rule, digest) => {
+                    self.acted_unchecked |=
+                        self.policy.has_checks && !self.passed.contains(&digest);
+                    let published = if self.digest_on_disk() == Some(digest) {
+                        self.shelf.publish(digest, self.now.mono)
+                    } else {
+                        Publication::Moved
+                    };
+                    self.answer(self.publish_takes, Event::Published(rule, published));
+                }
+                Command::RollBack(rule, back) => {
+                    let published = self.shelf.roll_back(&back, self.now.mono);
+                    self.answer(self.publish_takes, Event::Published(rule, published));
+                }
+                Command::Approve(_, digest) => self.shelf.approve(digest),
                 Command::Act(act) => {
                     self.actions_overlapped |= self.acting;
-                    self.acted_unchecked |=
-                        self.policy.has_checks && !self.passed.contains(&act.digest);
+                    // What was published may be acted on, also when it was gone back to.
+                    if self.policy.publishes {
+                        self.shelf.acted_on(act.digest);
+                    } else if self.policy.has_checks {
+                        self.acted_unchecked |= !self.passed.contains(&act.digest);
+                    }
                     self.acting = true;
                     let acted = self.act(act);
                     self.answer(self.act_takes, Event::Acted(act.rule, acted));
@@ -326,7 +383,7 @@ impl World {
         if act.fresh_after.is_some_and(|moment| started > moment) {
             return Acted::Fresh("41 (app)".to_owned());
         }
-        self.application.runs = self.digest_on_disk();
+        self.application.runs = self.readable();
         if matches!(self.application.verifies.alive, Alive::Gone(_)) {
             self.application.started = Some(self.now.mono);
         }
@@ -334,10 +391,18 @@ impl World {
     }
 }
 
-fn core(policy: &Policy, replica: &Replica, remembered: Option<Memory>, now: Now) -> Core {
+fn core(
+    policy: &Policy,
+    replica: &Replica,
+    remembered: Option<Memory>,
+    shelf: &Shelf,
+    now: Now,
+) -> Core {
     let remembered = remembered.map(|memory| (RuleId(0), memory)).into_iter().collect();
+    let published = BTreeMap::from([(RuleId(0), shelf.found())]);
+    let published = if policy.publishes { published } else { BTreeMap::new() };
     let rounds = Rounds { audit: Duration::from_secs(30), poll: Duration::from_secs(5) };
-    Core::new(vec![policy.clone()], &remembered, replica, rounds, now)
+    Core::new(vec![policy.clone()], (&remembered, &published), replica, rounds, now)
 }
 
 impl Disk {

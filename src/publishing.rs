@@ -1,0 +1,91 @@
+//! The publish directories of the rules: opening them at start, and what the core asks for.
+//!
+//! Reads the volumes; writes only below `publish.dir` (`volume/publish.rs`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::config::Rule;
+use crate::core::event::{
+    Current, Now, Publication, Published, Reason, RollBack, RuleId, Standing, UnixTime,
+};
+use crate::volume::publish::{Found, Place};
+use crate::volume::snapshot::Digest;
+
+/// Why a publish directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", reason.message)]
+pub struct PublishError {
+    reason: Reason,
+}
+
+impl PublishError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        self.reason.hint.clone()
+    }
+}
+
+/// Where a rule publishes, if it does.
+pub(crate) fn place(rule: &Rule) -> Option<Place<'_>> {
+    let publish = rule.publish.as_ref()?;
+    Some(Place { publish, volumes: &rule.watch, keys: &rule.keys })
+}
+
+/// Opens the publish directories of all rules, and tells what is in them.
+///
+/// # Errors
+/// If one cannot be written to.
+pub(crate) fn open(rules: &[Rule], now: Now) -> Result<BTreeMap<RuleId, Published>, PublishError> {
+    let mut published = BTreeMap::new();
+    for (n, rule) in rules.iter().enumerate() {
+        if let Some(place) = place(rule) {
+            let found = place.open().map_err(|reason| PublishError { reason })?;
+            published.insert(RuleId(n), known(found, now));
+        }
+    }
+    Ok(published)
+}
+
+fn known(found: Found, now: Now) -> Published {
+    let standing = |digest| match digest {
+        _ if found.good == Some(digest) => Standing::Good,
+        _ if found.for_start == Some(digest) => Standing::ForStart,
+        _ => Standing::Trying,
+    };
+    let current = found.current.map(|(digest, since)| Current {
+        digest,
+        at: now.moment_of(since),
+        standing: standing(digest),
+    });
+    // What the application was started with is better than what does not work.
+    Published { current, good: found.good.or(found.for_start), bad: found.bad }
+}
+
+/// Publishes what is on disk, if it has this digest.
+pub(crate) fn publish(rule: &Rule, digest: Digest, now: UnixTime) -> Publication {
+    place(rule).map_or(Publication::Done, |place| place.publish(digest, now))
+}
+
+/// Takes back what is published.
+pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
+    let RollBack { to, bad, reason } = back;
+    place(rule).map_or(Publication::Done, |place| place.roll_back(to, &(bad, reason)))
+}
+
+/// Remembers that what is published was verified.
+///
+/// # Errors
+/// If that cannot be written.
+pub(crate) fn approve(rule: &Rule, digest: Digest) -> Result<(), Reason> {
+    place(rule).map_or(Ok(()), |place| place.approve(digest))
+}
+
+/// What the application mounts and reads.
+pub(crate) fn read_by_application(rule: &Rule) -> &[PathBuf] {
+    match &rule.publish {
+        Some(publish) => std::slice::from_ref(&publish.dir),
+        None => &rule.watch,
+    }
+}

@@ -1,0 +1,36 @@
+//! Answers to people: over the admin port, and by the log.
+
+use tracing::{info, warn};
+
+use super::agent::Agent;
+use super::clock;
+use crate::admin::server::Ask;
+use crate::core::event::{Event, RuleId};
+
+impl Agent {
+    pub(super) fn answer(&mut self, ask: Ask) {
+        // Whoever asked may be gone; that is no concern of the loop.
+        match ask {
+            Ask::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
+            Ask::Reload { rule, reply } => {
+                let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
+                let known = match &rule {
+                    None => Some(None),
+                    Some(name) => named(name).map(|n| Some(RuleId(n))),
+                };
+                if let Some(rule) = known {
+                    self.tell(Event::Force(rule));
+                }
+                _ = reply.send(known.is_some());
+            }
+        }
+    }
+
+    pub(super) fn dump_status(&self) {
+        let status = self.core.status(clock::now());
+        match serde_json::to_string(&status) {
+            Ok(status) => info!(event = "status", status, "asked for by USR1"),
+            Err(error) => warn!(event = "status", %error, "the status cannot be shown"),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `podnudge once`: fills the publish directories and ends, as an init container does before the
+//! application starts.
+//!
+//! What the checks refuse is not published. Where an earlier start has left something that passed,
+//! the application gets that; where there is nothing, the pod waits for a content that passes.
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::clock;
+use crate::checking::{self, Begun};
+use crate::config::{Config, Rule};
+use crate::core::Policy;
+use crate::core::event::{Checked, Moment, Publication, Reason};
+use crate::exit::Exit;
+use crate::publishing;
+use crate::volume::publish::{Found, Place};
+use crate::volume::read;
+use crate::volume::snapshot::{self, Digest};
+
+/// Between two looks at what is not there yet.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Why a publish directory was not filled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", reason.message)]
+pub struct OnceError {
+    reason: Reason,
+    exit: Exit,
+}
+
+impl OnceError {
+    /// How the process ends.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What can be done about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        self.reason.hint.clone()
+    }
+}
+
+/// Why a rule is not done.
+enum Not {
+    /// It may be later.
+    Yet(Reason),
+    /// Not with what is in the volumes.
+    WithThis(Reason),
+}
+
+/// Publishes once for every rule that publishes, waiting up to `wait` for volumes that are not
+/// there and for what cannot be done.
+///
+/// # Errors
+/// If a directory was not filled, and holds nothing from before.
+pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
+    let deadline = clock::now().mono.after(wait);
+    let mut publishing = config.rules.iter().filter(|rule| rule.publish.is_some()).peekable();
+    if publishing.peek().is_none() {
+        let reason = Reason::new("no rule publishes, so there is nothing to do once");
+        let hint = "add `[rule.publish]` with `dir = \"/config\"`, or `--publish /config`";
+        return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
+    }
+    for rule in publishing {
+        checking::clean(rule, &config.agent.work_dir);
+        fill(rule, config, deadline).await?;
+    }
+    Ok(())
+}
+
+async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), OnceError> {
+    let Some(place) = publishing::place(rule) else { return Ok(()) };
+    let open = || place.open().map_err(|reason| OnceError { reason, exit: Exit::Config });
+    let found = open()?;
+    let mut said = None;
+    let error = loop {
+        match publish(rule, place, config, &found).await {
+            Ok(digest) => {
+                let path = Policy::shown(&place.publish.dir);
+                let digest = format!("{digest:.12}");
+                info!(
+                    event = "published",
+                    rule = rule.name,
+                    digest,
+                    path,
+                    "the application can start"
+                );
+                return Ok(());
+            }
+            Err(Not::WithThis(reason)) => break OnceError { reason, exit: Exit::Data },
+            Err(Not::Yet(reason)) if clock::now().mono >= deadline => {
+                break OnceError { reason, exit: Exit::Unavailable };
+            }
+            Err(Not::Yet(reason)) => {
+                if said.as_ref() != Some(&reason) {
+                    info!(
+                        event = "waiting",
+                        rule = rule.name,
+                        reason = reason.message,
+                        hint = reason.hint,
+                        "not yet"
+                    );
+                }
+                said = Some(reason);
+            }
+        }
+        clock::sleep(POLL).await;
+    };
+    let found = open()?;
+    let is_bad = |digest| found.bad.iter().find(|(bad, _)| *bad == digest);
+    if let (Some((current, _)), Some(good)) = (found.current, found.good)
+        && let Some(bad) = is_bad(current)
+        && let Publication::Failed(reason) = place.roll_back(good, bad)
+    {
+        return Err(OnceError { reason, exit: Exit::Unavailable });
+    }
+    match open()?.current {
+        Some((digest, _)) => {
+            warn!(
+                event = "kept",
+                rule = rule.name,
+                digest = format!("{digest:.12}"),
+                reason = error.reason.message,
+                hint = error.reason.hint,
+                "the application starts with what was published before"
+            );
+            Ok(())
+        }
+        None => Err(error),
+    }
+}
+
+async fn publish(
+    rule: &Rule,
+    place: Place<'_>,
+    config: &Config,
+    found: &Found,
+) -> Result<Digest, Not> {
+    let digest = settled(rule).await?;
+    if let Some((_, reason)) = found.bad.iter().find(|(bad, _)| *bad == digest) {
+        let message = format!("what is in the volumes was taken back before: {}", reason.message);
+        return Err(Not::WithThis(Reason { message, ..reason.clone() }));
+    }
+    let checked = match checking::begin(rule, digest, &config.agent.work_dir) {
+        Begun::Judged(checked) => checked,
+        Begun::Copied(copy) => checking::ask_programs(rule, digest, copy).await,
+    };
+    match checked {
+        Checked::Passed => {}
+        Checked::Refused(reason) => return Err(Not::WithThis(reason)),
+        Checked::Moved => return Err(Not::Yet(moved())),
+        Checked::Failed(reason) => return Err(Not::Yet(reason)),
+    }
+    let is_there = found.current.is_some_and(|(current, _)| current == digest);
+    if !is_there {
+        // First: killed between the two, nothing is said of what is there.
+        place.start_with(digest).map_err(Not::Yet)?;
+    }
+    match place.publish(digest, clock::now().wall) {
+        Publication::Done => Ok(digest),
+        Publication::Moved => Err(Not::Yet(moved())),
+        Publication::Failed(reason) => Err(Not::Yet(reason)),
+    }
+}
+
+fn moved() -> Reason {
+    Reason::new("the volumes changed while they were being read")
+}
+
+/// The digest of the volumes, when nobody is writing to them.
+async fn settled(rule: &Rule) -> Result<Digest, Not> {
+    let (digest, is_atomic) = look(rule)?;
+    if !is_atomic {
+        clock::sleep(rule.settle).await;
+        if look(rule)?.0 != digest {
+            return Err(Not::Yet(moved()));
+        }
+    }
+    Ok(digest)
+}
+
+/// The digest of the volumes, and whether each is written by whole generations.
+fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
+    let (mut digests, mut is_atomic) = (Vec::new(), true);
+    for path in &rule.watch {
+        let reading = read::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
+        let Some(snapshot) = reading.snapshot else {
+            let reason = Reason::new(format!("nothing is at `{}`", Policy::shown(path)));
+            return Err(Not::Yet(reason.hint("is the volume mounted in this container, too?")));
+        };
+        is_atomic &= snapshot.generation.is_link();
+        digests.push(snapshot.digest());
+    }
+    Ok((snapshot::digest(digests), is_atomic))
+}

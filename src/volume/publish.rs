@@ -1,0 +1,193 @@
+//! The publish directory: where the application reads what has passed, instead of the volumes.
+//!
+//! Reads the volumes; writes only below `publish.dir`, in the kubelet's shape. There, `..data`
+//! names a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads through
+//! it. A generation gets that name when it is whole and on disk, and only then `..data` is turned,
+//! by one rename: killed at any step, or out of space, podnudge leaves the old generation or the
+//! new one. `record.rs` is what outlives it besides: which digest was verified last, and which
+//! ones must not be used again.
+
+mod dir;
+mod record;
+mod write;
+
+use std::path::PathBuf;
+
+use super::read;
+use super::snapshot::{self, Digest};
+use super::whole::{self, Unread};
+use crate::config::{KeyFilter, Publish};
+use crate::core::event::{Publication, Reason, UnixTime};
+use dir::{Dir, Name};
+use record::{Bad, Record};
+
+/// How many digests that must not be used again are remembered.
+const MOST_BAD: usize = 16;
+
+/// What podnudge finds in a publish directory when it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What the application reads, and when it was put there.
+    pub current: Option<(Digest, UnixTime)>,
+    /// What was put there for the application's start, by `podnudge once`.
+    pub for_start: Option<Digest>,
+    /// What was verified last.
+    pub good: Option<Digest>,
+    /// What must not be used again, and why.
+    pub bad: Vec<(Digest, Reason)>,
+}
+
+/// Where a rule publishes, and what.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The directory, and how it is written.
+    pub publish: &'a Publish,
+    /// The rule's volumes.
+    pub volumes: &'a [PathBuf],
+    /// Which keys count.
+    pub keys: &'a KeyFilter,
+}
+
+impl Place<'_> {
+    /// Opens the directory: removes what a podnudge that was killed has left, mends the links, and
+    /// tells what is there. A generation that somebody changed counts as none.
+    ///
+    /// # Errors
+    /// If it cannot be written to.
+    pub fn open(self) -> Result<Found, Reason> {
+        let dir = Dir::open(&self.publish.dir)?;
+        dir.try_to_write()?;
+        dir.clean()?;
+        let record = Record::load(&dir);
+        let current = dir.current()?;
+        if current.is_some() {
+            dir.link()?;
+        }
+        let current = current
+            .filter(|(name, _)| self.digest_of(name) == Some(name.digest))
+            .map(|(name, since)| (name.digest, since));
+        let bad = record.bad.into_iter().map(Bad::into_pair).collect();
+        Ok(Found { current, for_start: record.for_start, good: record.good, bad })
+    }
+
+    /// Publishes what the volumes hold, if it still has this digest. What is published already
+    /// stays as it is.
+    #[must_use]
+    pub fn publish(self, asked: Digest, now: UnixTime) -> Publication {
+        self.try_to_publish(asked, now).unwrap_or_else(|unread| match unread {
+            Unread::Moved => Publication::Moved,
+            Unread::Failed(reason) => Publication::Failed(reason),
+        })
+    }
+
+    fn try_to_publish(self, asked: Digest, now: UnixTime) -> Result<Publication, Unread> {
+        let dir = Dir::open(&self.publish.dir).map_err(Unread::Failed)?;
+        let mut record = Record::load(&dir);
+        let is_there = dir
+            .current()
+            .map_err(Unread::Failed)?
+            .is_some_and(|(name, _)| name.digest == asked && self.digest_of(&name) == Some(asked));
+        let name = if is_there {
+            None
+        } else {
+            let contents = whole::read(self.volumes, self.keys, asked)?;
+            Some(self.write(&dir, &contents, asked, now, record.good).map_err(Unread::Failed)?)
+        };
+        let mut finish = || {
+            if record.bad.iter().any(|bad| bad.digest == asked) {
+                record.bad.retain(|bad| bad.digest != asked);
+                record.save(&dir)?;
+            }
+            if let Some(name) = &name {
+                dir.turn(name)?;
+            }
+            dir.link()?;
+            dir.prune(self.publish.keep, record.good);
+            Ok(Publication::Done)
+        };
+        finish().map_err(Unread::Failed)
+    }
+
+    /// Writes a generation. Where there is no room, the older ones make some.
+    fn write(
+        self,
+        dir: &Dir,
+        contents: &[read::Contents],
+        asked: Digest,
+        now: UnixTime,
+        good: Option<Digest>,
+    ) -> Result<Name, Reason> {
+        let parts: Vec<_> = self.publish.folders.iter().zip(contents).collect();
+        dir.refuse_strangers(&parts)?;
+        let name = Name { at: now, digest: asked };
+        dir.write(&name, &parts, self.publish).or_else(|_| {
+            dir.prune(0, good);
+            dir.write(&name, &parts, self.publish)
+        })
+    }
+
+    /// Marks a digest as not to be used again, and turns back to an older generation.
+    #[must_use]
+    pub fn roll_back(self, to: Digest, bad: &(Digest, Reason)) -> Publication {
+        let turn = || {
+            let dir = Dir::open(&self.publish.dir)?;
+            let mut record = Record::load(&dir);
+            record.bad.retain(|known| known.digest != bad.0);
+            record.bad.push(Bad::new(bad));
+            let surplus = record.bad.len().saturating_sub(MOST_BAD);
+            record.bad.drain(..surplus);
+            // First: killed between the two, podnudge goes on here when it starts.
+            record.save(&dir)?;
+            let generations = dir.generations()?;
+            let is_whole = |name: &&Name| name.digest == to && self.digest_of(name) == Some(to);
+            let Some(name) = generations.iter().rev().find(is_whole) else {
+                return Err(Reason::new(format!(
+                    "the generation to go back to, {to:.12}, is no longer in `{}`",
+                    self.publish.dir.display()
+                )));
+            };
+            dir.turn(name)?;
+            dir.link()
+        };
+        turn().map_or_else(Publication::Failed, |()| Publication::Done)
+    }
+
+    /// Remembers that a published digest was verified.
+    ///
+    /// # Errors
+    /// If that cannot be written: after a restart podnudge may repeat the action.
+    pub fn approve(self, digest: Digest) -> Result<(), Reason> {
+        self.record(|record| record.good = Some(digest))
+    }
+
+    /// Remembers that a digest was published for the application's start.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn start_with(self, digest: Digest) -> Result<(), Reason> {
+        self.record(|record| record.for_start = Some(digest))
+    }
+
+    fn record(self, change: impl FnOnce(&mut Record)) -> Result<(), Reason> {
+        let dir = Dir::open(&self.publish.dir)?;
+        let mut record = Record::load(&dir);
+        let before = record.clone();
+        change(&mut record);
+        if record != before {
+            record.save(&dir)?;
+        }
+        dir.prune(self.publish.keep, record.good);
+        Ok(())
+    }
+
+    /// The digest of what a generation holds, if it can be read.
+    fn digest_of(self, name: &Name) -> Option<Digest> {
+        let root = self.publish.dir.join(name.to_string());
+        let digest = |folder: &PathBuf| {
+            let read = read::read(&root.join(folder), self.keys).ok()?;
+            Some(read.snapshot?.digest())
+        };
+        let digests: Option<Vec<Digest>> = self.publish.folders.iter().map(digest).collect();
+        Some(snapshot::digest(digests?))
+    }
+}

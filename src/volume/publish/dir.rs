@@ -1,0 +1,318 @@
+//! A directory in the kubelet's shape, written step by step.
+//!
+//! Everything goes through the directory's descriptor and follows no links, since the application
+//! may be able to write there, too.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, fsync, openat, readlinkat, renameat, statat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::write::{self, NEW_FILE, Writer};
+use crate::config::Publish;
+use crate::core::event::{Reason, UnixTime};
+use crate::volume::read::{Contents, changed};
+use crate::volume::snapshot::Digest;
+
+const DATA: &str = "..data";
+/// A link on its way to `..data`, as the kubelet calls it.
+const NEXT_DATA: &str = "..data_tmp";
+/// A generation that is being written.
+const STAGING: &str = "..new";
+/// A key's link on its way to its name.
+const NEXT_LINK: &str = "..link_tmp";
+/// A small file on its way to its name.
+const NEXT_FILE: &str = "..file_tmp";
+
+/// The volumes' contents, each with its folder in the generation.
+pub(super) type Parts<'a> = [(&'a PathBuf, &'a Contents)];
+
+/// A generation's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    pub(super) at: UnixTime,
+    pub(super) digest: Digest,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + self.at.0).to_string();
+        let time = time.trim_end_matches('Z').replace(['-', 'T', ':'], "_");
+        write!(f, "..{time}.{}", self.digest)
+    }
+}
+
+impl Name {
+    fn parse(text: &str) -> Option<Self> {
+        let (time, digest) = text.strip_prefix("..")?.rsplit_once('.')?;
+        let digest = digest.parse().ok()?;
+        let (day, nanos) = time.split_once('.')?;
+        let parts: Vec<&str> = day.split('_').collect();
+        let [year, month, day, hour, minute, second] = parts.as_slice() else { return None };
+        let time = format!("{year}-{month}-{day}T{hour}:{minute}:{second}.{nanos}Z");
+        let time = humantime::parse_rfc3339(&time).ok()?;
+        let at = UnixTime(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
+        Some(Self { at, digest })
+    }
+}
+
+/// The publish directory.
+pub(super) struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Dir {
+    /// Opens it, and makes it if it is missing below something that is mounted.
+    pub(super) fn open(path: &Path) -> Result<Self, Reason> {
+        let above = path.ancestors().find(|path| path.exists());
+        if above.is_some_and(|above| above != Path::new("/")) {
+            fs::create_dir_all(path).map_err(|error| trouble(path, &error))?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(rustix::fs::CWD, path, flags, Mode::empty());
+        let fd = opened.map_err(|error| trouble(path, &error.into()))?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes sure that it can be written to.
+    pub(super) fn try_to_write(&self) -> Result<(), Reason> {
+        let write = || {
+            self.remove(NEXT_LINK)?;
+            symlinkat("nowhere", &self.fd, NEXT_LINK)?;
+            self.remove(NEXT_LINK)
+        };
+        write().map_err(|error| self.trouble(error))
+    }
+
+    /// Removes what was left half done.
+    pub(super) fn clean(&self) -> Result<(), Reason> {
+        for left in [NEXT_DATA, STAGING, NEXT_LINK, NEXT_FILE] {
+            self.remove(left).map_err(|error| self.trouble(error))?;
+        }
+        Ok(())
+    }
+
+    /// The generation that the application reads, and since when.
+    pub(super) fn current(&self) -> Result<Option<(Name, UnixTime)>, Reason> {
+        let target = match readlinkat(&self.fd, DATA, Vec::new()) {
+            Ok(target) => target,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::INVAL) => return Err(self.stranger(DATA)),
+            Err(error) => return Err(self.trouble(error)),
+        };
+        let Some(name) = target.to_str().ok().and_then(Name::parse) else { return Ok(None) };
+        let link = statat(&self.fd, DATA, AtFlags::SYMLINK_NOFOLLOW);
+        let since = link.map_err(|error| self.trouble(error))?;
+        Ok(Some((name, UnixTime(changed(&since)))))
+    }
+
+    /// All whole generations, the oldest first.
+    pub(super) fn generations(&self) -> Result<Vec<Name>, Reason> {
+        let names = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
+        let generations = names.iter().filter_map(|name| Name::parse(name.to_str()?));
+        Ok(generations.collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    /// Refuses names in the directory that podnudge did not make and that would be in the way.
+    pub(super) fn refuse_strangers(&self, parts: &Parts<'_>) -> Result<(), Reason> {
+        let there = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
+        for (folder, contents) in parts {
+            for key in contents.keys() {
+                let path = folder.join(OsStr::from_bytes(&key.0));
+                let Some(top) = path.iter().next() else { continue };
+                if there.contains(top) && !self.is_ours(top) {
+                    return Err(self.stranger(&top.to_string_lossy()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a name is a key's link.
+    fn is_ours(&self, name: &OsStr) -> bool {
+        let target = readlinkat(&self.fd, name, Vec::new());
+        target.is_ok_and(|target| target.to_bytes() == link_target(name).as_bytes())
+    }
+
+    /// Writes a generation, whole and on disk, under its name.
+    pub(super) fn write(
+        &self,
+        name: &Name,
+        parts: &Parts<'_>,
+        publish: &Publish,
+    ) -> Result<Name, Reason> {
+        let write = || {
+            self.remove(STAGING)?;
+            Writer { publish }.write(self.fd.as_fd(), STAGING, parts)?;
+            renameat(&self.fd, STAGING, &self.fd, name.to_string())?;
+            fsync(&self.fd)
+        };
+        write().map(|()| name.clone()).map_err(|error| {
+            // What cannot be removed now is removed before the next writing.
+            _ = self.remove(STAGING);
+            self.trouble(error)
+        })
+    }
+
+    /// Makes a generation the one that the application reads: the commit.
+    pub(super) fn turn(&self, to: &Name) -> Result<(), Reason> {
+        let turn = || {
+            self.replace_link(DATA, NEXT_DATA, to.to_string())?;
+            fsync(&self.fd)
+        };
+        turn().map_err(|error| self.trouble(error))
+    }
+
+    /// Gives each name of the current generation its link, and takes away those of other names.
+    pub(super) fn link(&self) -> Result<(), Reason> {
+        let link = || {
+            let data = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let data = openat(&self.fd, DATA, data, Mode::empty())?;
+            let wanted = names(data.as_fd())?;
+            let there = names(self.fd.as_fd())?;
+            for name in wanted.iter().filter(|name| !self.is_ours(name)) {
+                self.replace_link(name, NEXT_LINK, link_target(name))?;
+            }
+            for name in there.difference(&wanted).filter(|name| self.is_ours(name)) {
+                unlinkat(&self.fd, name, AtFlags::empty())?;
+            }
+            fsync(&self.fd)
+        };
+        link().map_err(|error| self.trouble(error))
+    }
+
+    /// Removes all generations but the current one, the last that is good, and the `keep` newest
+    /// of the others. What cannot be removed now is removed the next time.
+    pub(super) fn prune(&self, keep: u32, good: Option<Digest>) {
+        let (Ok(current), Ok(generations)) = (self.current(), self.generations()) else { return };
+        let current = current.map(|(name, _)| name);
+        let good = generations.iter().rev().find(|name| Some(name.digest) == good).cloned();
+        let others = generations
+            .into_iter()
+            .filter(|name| Some(name) != current.as_ref() && Some(name) != good.as_ref());
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        for name in others.rev().skip(keep) {
+            _ = self.remove(&name.to_string());
+        }
+    }
+
+    /// Replaces a small file.
+    pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Reason> {
+        let replace = || {
+            self.remove(NEXT_FILE)?;
+            let fd = openat(&self.fd, NEXT_FILE, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
+            write::all(fd, content)?;
+            renameat(&self.fd, NEXT_FILE, &self.fd, name)?;
+            fsync(&self.fd)
+        };
+        replace().map_err(|error| self.trouble(error))
+    }
+
+    fn replace_link(
+        &self,
+        name: impl AsRef<OsStr>,
+        by_way_of: &str,
+        target: impl AsRef<OsStr>,
+    ) -> Result<(), Errno> {
+        self.remove(by_way_of)?;
+        symlinkat(target.as_ref(), &self.fd, by_way_of)?;
+        renameat(&self.fd, by_way_of, &self.fd, name.as_ref())
+    }
+
+    /// Removes a name and what is below it, if it is there.
+    fn remove(&self, name: &str) -> Result<(), Errno> {
+        match unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::ISDIR | Errno::PERM) => {
+                fs::remove_dir_all(self.path.join(name)).map_err(|error| write::errno(&error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stranger(&self, name: &str) -> Reason {
+        let message = format!(
+            "`{}` has an entry `{}` that podnudge did not make",
+            self.path.display(),
+            name.escape_debug()
+        );
+        Reason::new(message).hint("give podnudge an empty directory of its own: an emptyDir")
+    }
+
+    fn trouble(&self, error: Errno) -> Reason {
+        trouble(&self.path, &error.into())
+    }
+}
+
+/// The names in a directory, without those that begin as the kubelet's do, except for whole
+/// generations of this one.
+fn names(fd: BorrowedFd<'_>) -> Result<BTreeSet<OsString>, Errno> {
+    let mut names = BTreeSet::new();
+    for entry in rustix::fs::Dir::read_from(fd)? {
+        let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+        let is_hidden = name == "." || name.as_bytes().starts_with(b"..");
+        if !is_hidden || name.to_str().is_some_and(|name| Name::parse(name).is_some()) {
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Where a key's link leads.
+fn link_target(name: &OsStr) -> OsString {
+    Path::new(DATA).join(name).into_os_string()
+}
+
+fn trouble(path: &Path, error: &std::io::Error) -> Reason {
+    use std::io::ErrorKind;
+    let reason = Reason::new(format!("cannot publish to `{}`: {error}", path.display()));
+    let uid = rustix::process::geteuid().as_raw();
+    match error.kind() {
+        ErrorKind::NotFound => {
+            reason.hint("mount an emptyDir there, in podnudge's container and in the application's")
+        }
+        ErrorKind::PermissionDenied => reason.hint(format!(
+            "uid {uid} must be able to write there: set fsGroup in the pod's securityContext; to give files away (`uid`) it needs CAP_CHOWN"
+        )),
+        ErrorKind::ReadOnlyFilesystem => {
+            reason.hint("leave out `readOnly` where podnudge mounts it; the application may keep it")
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => reason.hint(
+            "the emptyDir is full: raise its sizeLimit, lower `keep`, or make room on the node; what is published stays as it is",
+        ),
+        _ => reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_generation_can_be_read_back() {
+        let name = Name {
+            at: UnixTime(Duration::new(1_795_255_580, 120_000_000)),
+            digest: Digest([7; 32]),
+        };
+        let text = name.to_string();
+        assert!(text.starts_with("..2026_11_21_10_06_20.120000000.0707"), "{text}");
+        assert!(crate::volume::mount::is_generation_name(text.as_bytes()));
+        assert_eq!(Name::parse(&text), Some(name));
+        assert_eq!(Name::parse("..2026_11_21_10_06_20.123"), None);
+        assert_eq!(Name::parse("..data"), None);
+    }
+}

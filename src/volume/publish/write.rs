@@ -1,0 +1,135 @@
+//! Writing a generation: files and folders with their modes and owners, each brought to disk.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::{Dir, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, fsync, mkdirat, openat};
+use rustix::io::Errno;
+
+use super::dir::Parts;
+use crate::config::Publish;
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+pub(super) const NEW_FILE: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
+/// Writes files and folders of a generation.
+pub(super) struct Writer<'a> {
+    pub(super) publish: &'a Publish,
+}
+
+impl Writer<'_> {
+    /// Writes all into a new folder.
+    pub(super) fn write(
+        &self,
+        at: BorrowedFd<'_>,
+        name: &str,
+        parts: &Parts<'_>,
+    ) -> Result<(), Errno> {
+        let root = folder(at, OsStr::new(name))?;
+        for (part, contents) in parts {
+            below(root.as_fd(), part)?;
+            for (key, content) in *contents {
+                let path = part.join(OsStr::from_bytes(&key.0));
+                let at = below(root.as_fd(), path.parent().unwrap_or(Path::new("")))?;
+                self.file(at.as_fd(), path.file_name().unwrap_or_default(), content, content.mode)?;
+            }
+        }
+        self.finish(root.as_fd())
+    }
+
+    fn file(
+        &self,
+        at: BorrowedFd<'_>,
+        name: &OsStr,
+        content: &[u8],
+        mode: u32,
+    ) -> Result<(), Errno> {
+        let fd = openat(at, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
+        self.own(fd.as_fd())?;
+        fchmod(&fd, Mode::from_raw_mode(self.publish.mode.unwrap_or(mode)))?;
+        all(fd, content)
+    }
+
+    /// Gives folders their modes and owners, from the innermost outwards, and brings them to disk.
+    fn finish(&self, folder: BorrowedFd<'_>) -> Result<(), Errno> {
+        for entry in Dir::read_from(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            match openat(folder, name, DIRECTORY, Mode::empty()) {
+                Ok(inner) => self.finish(inner.as_fd())?,
+                Err(Errno::NOTDIR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.own(folder)?;
+        // The group that an emptyDir hands down stays.
+        let handed_down = fstat(folder)?.st_mode & 0o2000;
+        let mode = self.publish.mode.map_or(0o755, searchable) | handed_down;
+        fchmod(folder, Mode::from_raw_mode(mode))?;
+        fsync(folder)
+    }
+
+    fn own(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let (uid, gid) = (self.publish.uid, self.publish.gid);
+        if uid.is_none() && gid.is_none() {
+            return Ok(());
+        }
+        fchown(fd, uid.map(Uid::from_raw), gid.map(Gid::from_raw))
+    }
+}
+
+/// Makes a folder if it is missing; only podnudge may enter it until it is finished.
+fn folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    match mkdirat(at, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => openat(at, name, DIRECTORY, Mode::empty()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The folder at this path below, made with those above it.
+fn below(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    let mut fd = root.try_clone_to_owned().map_err(|error| errno(&error))?;
+    for name in path {
+        fd = folder(fd.as_fd(), name)?;
+    }
+    Ok(fd)
+}
+
+/// Who may read a file may search the folders above it.
+fn searchable(mode: u32) -> u32 {
+    mode | (mode & 0o444) >> 2
+}
+
+/// Writes all, and waits until it is on disk.
+pub(super) fn all(fd: OwnedFd, content: &[u8]) -> Result<(), Errno> {
+    let mut file = File::from(fd);
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    written.map_err(|error| errno(&error))
+}
+
+pub(super) fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_can_be_searched_by_those_who_may_read_the_files() {
+        assert_eq!(searchable(0o640), 0o750);
+        assert_eq!(searchable(0o444), 0o555);
+    }
+}

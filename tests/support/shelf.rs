@@ -1,0 +1,102 @@
+//! The world's publish directory: what a whole one does, and what one does that fails.
+
+use std::collections::BTreeSet;
+
+use podnudge::core::event::{Current, Moment, Publication, Published, Reason, RollBack, Standing};
+use podnudge::volume::snapshot::Digest;
+
+/// How the publish directory behaves from now on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Shelving {
+    #[default]
+    Works,
+    FailsBefore,
+    FailsAfter,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shelf {
+    pub(crate) current: Option<(Digest, Moment)>,
+    pub(crate) behaves: Shelving,
+    for_start: Option<Digest>,
+    good: Option<Digest>,
+    bad: Vec<(Digest, Reason)>,
+    generations: BTreeSet<Digest>,
+    /// What was taken back, and nobody has asked for again.
+    pub(crate) taken_back: BTreeSet<Digest>,
+    /// What must never be.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Shelf {
+    /// A directory that holds this digest since `at`, as `podnudge once` or an agent left it.
+    pub(crate) fn holding(digest: Digest, at: Moment, standing: Standing) -> Self {
+        Self {
+            current: Some((digest, at)),
+            for_start: (standing == Standing::ForStart).then_some(digest),
+            good: (standing == Standing::Good).then_some(digest),
+            generations: BTreeSet::from([digest]),
+            ..Self::default()
+        }
+    }
+
+    /// What podnudge finds when it starts.
+    pub(crate) fn found(&self) -> Published {
+        let standing = |digest| match digest {
+            _ if self.good == Some(digest) => Standing::Good,
+            _ if self.for_start == Some(digest) => Standing::ForStart,
+            _ => Standing::Trying,
+        };
+        let current = self.current;
+        let current =
+            current.map(|(digest, at)| Current { digest, at, standing: standing(digest) });
+        Published { current, good: self.good.or(self.for_start), bad: self.bad.clone() }
+    }
+
+    pub(crate) fn publish(&mut self, digest: Digest, now: Moment) -> Publication {
+        if self.taken_back.contains(&digest) {
+            self.violations.push(format!("{digest} is published again"));
+        }
+        self.turn(digest, now, |shelf| {
+            shelf.bad.retain(|(bad, _)| *bad != digest);
+            shelf.generations.insert(digest);
+        })
+    }
+
+    pub(crate) fn roll_back(&mut self, back: &RollBack, now: Moment) -> Publication {
+        if !self.generations.contains(&back.to) || self.good.or(self.for_start) != Some(back.to) {
+            self.violations.push(format!("{} was never good", back.to));
+        }
+        self.taken_back.insert(back.bad);
+        self.turn(back.to, now, |shelf| shelf.bad.push((back.bad, back.reason.clone())))
+    }
+
+    fn turn(&mut self, to: Digest, now: Moment, prepare: impl FnOnce(&mut Self)) -> Publication {
+        if self.behaves == Shelving::FailsBefore {
+            return Publication::Failed(Reason::new("no room"));
+        }
+        prepare(self);
+        self.current = self.current.filter(|(digest, _)| *digest == to).or(Some((to, now)));
+        match self.behaves {
+            Shelving::FailsAfter => Publication::Failed(Reason::new("no more room")),
+            _ => Publication::Done,
+        }
+    }
+
+    pub(crate) fn approve(&mut self, digest: Digest) {
+        if self.current.is_none_or(|(current, _)| current != digest) {
+            self.violations.push(format!("{digest} is approved and not published"));
+        }
+        self.good = Some(digest);
+    }
+
+    /// Something is done to the application for a digest.
+    pub(crate) fn acted_on(&mut self, digest: Digest) {
+        if self.taken_back.contains(&digest) {
+            self.violations.push(format!("{digest} is acted on again"));
+        }
+        if self.current.is_none_or(|(current, _)| current != digest) {
+            self.violations.push(format!("{digest} is acted on and not published"));
+        }
+    }
+}
