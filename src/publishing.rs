@@ -50,6 +50,7 @@ pub(crate) fn open(rules: &[Rule], now: Now) -> Result<BTreeMap<RuleId, Publishe
 
 fn known(found: Found, now: Now) -> Published {
     let standing = |digest| match digest {
+        _ if found.is_open => Standing::Trying,
         _ if found.good == Some(digest) => Standing::Good,
         _ if found.for_start == Some(digest) => Standing::ForStart,
         _ => Standing::Trying,

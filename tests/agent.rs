@@ -28,7 +28,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    /// Answers 200 after reading `key` of the volume.
+    /// Answers 200 after reading `key` of the volume, or 400 if what it reads there is broken.
     pub(crate) fn start(volume: &Path, key: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -37,8 +37,9 @@ impl Application {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let content = fs::read_to_string(&file).unwrap_or_default();
+                let status = if content.contains("broken") { "400 Broken" } else { "200 OK" };
                 seen.lock().unwrap().push(content);
-                answer(stream.unwrap());
+                answer(stream.unwrap(), status);
             }
         });
         Self { port, reloads }
@@ -53,10 +54,11 @@ impl Application {
     }
 }
 
-fn answer(mut stream: TcpStream) {
+fn answer(mut stream: TcpStream, status: &str) {
     let mut request = [0; 4096];
     drop(stream.read(&mut request));
-    drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+    let rest = "content-length: 0\r\nconnection: close\r\n\r\n";
+    drop(stream.write_all(format!("HTTP/1.1 {status}\r\n{rest}").as_bytes()));
 }
 
 /// podnudge for this volume and application, without waits.

@@ -21,6 +21,7 @@ mod process;
 mod programs;
 mod promises;
 mod properties;
+mod publish;
 mod scenarios;
 mod support;
 mod volume;

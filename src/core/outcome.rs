@@ -85,7 +85,7 @@ impl Rule {
                 }
             }
             (_, Proof::Given | Proof::NotAsked) if now.mono >= survived => {
-                if attempt.back_to.is_some() {
+                if attempt.back_to.is_some() || self.is_taken_back() {
                     self.say(Fact::RolledBack(digest), out);
                 } else {
                     let took = now.wall.since(disk.committed);

@@ -28,26 +28,32 @@ impl Rule {
         let Some(current) = self.published.current else {
             return self.want(now.mono, disk, out);
         };
-        if let (Some(good), Some(_)) = (self.published.good, self.why_bad(current.digest))
-            && self.policy.rolls_back
-        {
+        let published = OnDisk { digest: current.digest, ..disk };
+        let trial = Attempt::first(published, false);
+        let is_bad = self.why_bad(current.digest).is_some();
+        match (current.standing, self.published.good) {
             // podnudge was killed as it was about to take it back.
-            let published = OnDisk { digest: current.digest, ..disk };
-            let attempt = Attempt { back_to: Some(good), ..Attempt::first(published, false) };
-            return self.begin(now, attempt, out);
-        }
-        match current.standing {
-            Standing::Good if current.digest == disk.digest => {
+            (_, Some(good)) if is_bad && self.policy.rolls_back => {
+                self.begin(now, Attempt { back_to: Some(good), ..trial }, out);
+            }
+            (Standing::Good, _) if current.digest == disk.digest => {
                 self.take_as_baseline(now, disk.digest, Basis::Remembered, out);
             }
-            Standing::ForStart if current.digest == disk.digest => {
+            (Standing::ForStart, _) if current.digest == disk.digest => {
                 self.ask(Question::FirstLook, out);
             }
-            Standing::Good => {
+            // Or before the application was told, or the proof was seen.
+            (Standing::Trying, _) if current.digest != disk.digest && !is_bad => {
+                self.begin(now, trial, out);
+            }
+            (Standing::Good, _) => {
                 self.running = Some(current.digest);
+                if self.is_taken_back() {
+                    self.say(Fact::RolledBack(current.digest), out);
+                }
                 self.want(now.mono, disk, out);
             }
-            Standing::ForStart | Standing::Trying => self.want(now.mono, disk, out),
+            (Standing::ForStart | Standing::Trying, _) => self.want(now.mono, disk, out),
         }
     }
 

@@ -155,13 +155,9 @@ async fn publish(
         Checked::Moved => return Err(Not::Yet(moved())),
         Checked::Failed(reason) => return Err(Not::Yet(reason)),
     }
-    let is_there = found.current.is_some_and(|(current, _)| current == digest);
-    if !is_there {
-        // First: killed between the two, nothing is said of what is there.
-        place.start_with(digest).map_err(Not::Yet)?;
-    }
     match place.publish(digest, clock::now().wall) {
-        Publication::Done => Ok(digest),
+        // The application that starts now need not be told.
+        Publication::Done => place.start_with(digest).map(|()| digest).map_err(Not::Yet),
         Publication::Moved => Err(Not::Yet(moved())),
         Publication::Failed(reason) => Err(Not::Yet(reason)),
     }
@@ -192,6 +188,10 @@ fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
             let reason = Reason::new(format!("nothing is at `{}`", Policy::shown(path)));
             return Err(Not::Yet(reason.hint("is the volume mounted in this container, too?")));
         };
+        if snapshot.keys.is_empty() && !snapshot.generation.is_link() {
+            // Whoever fills it has not begun; an optional volume of the kubelet's has a generation.
+            return Err(Not::Yet(Reason::new(format!("`{}` is empty", Policy::shown(path)))));
+        }
         is_atomic &= snapshot.generation.is_link();
         digests.push(snapshot.digest());
     }

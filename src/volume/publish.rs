@@ -33,6 +33,8 @@ pub struct Found {
     pub for_start: Option<Digest>,
     /// What was verified last.
     pub good: Option<Digest>,
+    /// Whether the application may not have been told of what is published.
+    pub is_open: bool,
     /// What must not be used again, and why.
     pub bad: Vec<(Digest, Reason)>,
 }
@@ -67,7 +69,8 @@ impl Place<'_> {
             .filter(|(name, _)| self.digest_of(name) == Some(name.digest))
             .map(|(name, since)| (name.digest, since));
         let bad = record.bad.into_iter().map(Bad::into_pair).collect();
-        Ok(Found { current, for_start: record.for_start, good: record.good, bad })
+        let Record { for_start, good, is_open, .. } = record;
+        Ok(Found { current, for_start, good, is_open, bad })
     }
 
     /// Publishes what the volumes hold, if it still has this digest. What is published already
@@ -94,11 +97,13 @@ impl Place<'_> {
             Some(self.write(&dir, &contents, asked, now, record.good).map_err(Unread::Failed)?)
         };
         let mut finish = || {
-            if record.bad.iter().any(|bad| bad.digest == asked) {
-                record.bad.retain(|bad| bad.digest != asked);
-                record.save(&dir)?;
-            }
             if let Some(name) = &name {
+                let before = record.clone();
+                record.bad.retain(|bad| bad.digest != asked);
+                record.is_open = true;
+                if record != before {
+                    record.save(&dir)?;
+                }
                 dir.turn(name)?;
             }
             dir.link()?;
@@ -134,6 +139,7 @@ impl Place<'_> {
             let mut record = Record::load(&dir);
             record.bad.retain(|known| known.digest != bad.0);
             record.bad.push(Bad::new(bad));
+            record.is_open = true;
             let surplus = record.bad.len().saturating_sub(MOST_BAD);
             record.bad.drain(..surplus);
             // First: killed between the two, podnudge goes on here when it starts.
@@ -157,7 +163,10 @@ impl Place<'_> {
     /// # Errors
     /// If that cannot be written: after a restart podnudge may repeat the action.
     pub fn approve(self, digest: Digest) -> Result<(), Reason> {
-        self.record(|record| record.good = Some(digest))
+        self.record(|record| {
+            record.good = Some(digest);
+            record.is_open = false;
+        })
     }
 
     /// Remembers that a digest was published for the application's start.
@@ -165,7 +174,10 @@ impl Place<'_> {
     /// # Errors
     /// If that cannot be written.
     pub fn start_with(self, digest: Digest) -> Result<(), Reason> {
-        self.record(|record| record.for_start = Some(digest))
+        self.record(|record| {
+            record.for_start = Some(digest);
+            record.is_open = false;
+        })
     }
 
     fn record(self, change: impl FnOnce(&mut Record)) -> Result<(), Reason> {

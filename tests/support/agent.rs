@@ -32,7 +32,8 @@ impl Agent {
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let agent = Self::spawn(folder, command(arguments));
         wait_until("the first look is taken", || {
-            agent.count("baseline") + agent.count("scheduled") + agent.count("volume-missing") > 0
+            let first = ["baseline", "scheduled", "volume-missing", "rejected", "rolled-back"];
+            first.iter().any(|event| agent.count(event) > 0)
         });
         agent
     }
@@ -86,6 +87,11 @@ impl Agent {
     pub(crate) fn stop(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.child.wait().unwrap()
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Ends it as a crash would.

@@ -20,6 +20,8 @@ pub(crate) struct Shelf {
     pub(crate) behaves: Shelving,
     for_start: Option<Digest>,
     good: Option<Digest>,
+    /// Whether the application may not have been told of what is published.
+    is_open: bool,
     bad: Vec<(Digest, Reason)>,
     generations: BTreeSet<Digest>,
     /// What was taken back, and nobody has asked for again.
@@ -43,6 +45,7 @@ impl Shelf {
     /// What podnudge finds when it starts.
     pub(crate) fn found(&self) -> Published {
         let standing = |digest| match digest {
+            _ if self.is_open => Standing::Trying,
             _ if self.good == Some(digest) => Standing::Good,
             _ if self.for_start == Some(digest) => Standing::ForStart,
             _ => Standing::Trying,
@@ -51,6 +54,12 @@ impl Shelf {
         let current =
             current.map(|(digest, at)| Current { digest, at, standing: standing(digest) });
         Published { current, good: self.good.or(self.for_start), bad: self.bad.clone() }
+    }
+
+    /// podnudge is gone: what it could not write down is forgotten.
+    pub(crate) fn forget(&mut self) {
+        let bad: BTreeSet<Digest> = self.bad.iter().map(|(digest, _)| *digest).collect();
+        self.taken_back.retain(|digest| bad.contains(digest));
     }
 
     pub(crate) fn publish(&mut self, digest: Digest, now: Moment) -> Publication {
@@ -76,6 +85,7 @@ impl Shelf {
             return Publication::Failed(Reason::new("no room"));
         }
         prepare(self);
+        self.is_open |= self.current.is_none_or(|(digest, _)| digest != to);
         self.current = self.current.filter(|(digest, _)| *digest == to).or(Some((to, now)));
         match self.behaves {
             Shelving::FailsAfter => Publication::Failed(Reason::new("no more room")),
@@ -88,6 +98,7 @@ impl Shelf {
             self.violations.push(format!("{digest} is approved and not published"));
         }
         self.good = Some(digest);
+        self.is_open = false;
     }
 
     /// Something is done to the application for a digest.

@@ -201,6 +201,7 @@ impl World {
     pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
         self.acting = false;
+        self.shelf.forget();
         self.core = core(&self.policy, &self.replica, remembered, &self.shelf, self.now);
         self.run_to(self.now.mono);
     }

@@ -75,7 +75,7 @@ impl Dir {
     /// Opens it, and makes it if it is missing below something that is mounted.
     pub(super) fn open(path: &Path) -> Result<Self, Reason> {
         let above = path.ancestors().find(|path| path.exists());
-        if above.is_some_and(|above| above != Path::new("/")) {
+        if above.is_some_and(|above| above != path && above != Path::new("/")) {
             fs::create_dir_all(path).map_err(|error| trouble(path, &error))?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -20,6 +20,8 @@ pub(super) struct Record {
     /// Verified last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) good: Option<Digest>,
+    /// Whether the application may not have been told of what is published.
+    pub(super) is_open: bool,
     /// Not to be used again, the oldest first.
     pub(super) bad: Vec<Bad>,
 }

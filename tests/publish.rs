@@ -1,0 +1,396 @@
+//! The publish directory: its shape, and that whoever reads it sees one whole generation that has
+//! passed, wherever podnudge is killed and whatever the file system says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::agent::Application;
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, Payload, payload};
+use crate::support::wait::wait_until;
+
+/// Every system call that changes a directory, a link or a file.
+const CHANGING: &str = "mkdirat,mkdir,openat,write,fchmod,fchown,fsync,renameat,renameat2,rename,\
+                        symlinkat,symlink,unlinkat,unlink,rmdir";
+
+/// A pod with a volume and a publish directory.
+struct Pod {
+    folder: tempfile::TempDir,
+    kubelet: Kubelet,
+}
+
+impl Pod {
+    fn new(content: &Payload) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(content);
+        fs::create_dir(folder.path().join("config")).unwrap();
+        Self { folder, kubelet }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.folder.path().join("config")
+    }
+
+    /// Writes the configuration: a rule that publishes, and what is added to it.
+    fn configure(&self, publish: &str, more: &str, url: &str) -> String {
+        let (volume, dir) = (self.kubelet.volume.display(), self.dir());
+        let config = format!(
+            "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"app\"\nwatch = [\"{volume}\"]\n\
+             settle = \"0s\"\n{more}\n[rule.retry]\nfirst = \"50ms\"\nmax = \"100ms\"\n\
+             [rule.publish]\ndir = \"{}\"\n{publish}\n[rule.http]\nurl = \"{url}\"\n",
+            self.folder.path().display(),
+            dir.display()
+        );
+        let file = self.folder.path().join("podnudge.toml");
+        fs::write(&file, config).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// What the application finds by the names that it knows.
+    fn seen(&self) -> BTreeMap<String, String> {
+        contents(&self.dir(), true)
+    }
+
+    /// What the current generation holds.
+    fn current(&self) -> BTreeMap<String, String> {
+        contents(&self.dir().join("..data"), false)
+    }
+
+    /// What lies in the directory besides keys' links, as far as its name tells what it is.
+    fn hidden(&self) -> BTreeSet<String> {
+        let kind = |name: String| match name.as_str() {
+            generation if generation.len() > 64 => "generation".to_owned(),
+            _ => name,
+        };
+        names(&self.dir()).filter(|name| name.starts_with("..")).map(kind).collect()
+    }
+
+    fn generations(&self) -> usize {
+        names(&self.dir()).filter(|name| name.len() > 64).count()
+    }
+}
+
+fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
+}
+
+/// Every file below, by its path; without the hidden part, if that is wanted.
+fn contents(dir: &Path, by_links: bool) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for name in names(&folder) {
+            let path = folder.join(&name);
+            if by_links && name.starts_with("..") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let key = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+                found.insert(key, fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn texts(payload: &Payload) -> BTreeMap<String, String> {
+    let text = |(key, value): (&String, &Vec<u8>)| {
+        (key.clone(), String::from_utf8(value.clone()).unwrap())
+    };
+    payload.iter().map(text).collect()
+}
+
+/// Runs `podnudge once`, by way of another program if one is given.
+fn once(config: &str, through: &[&str], arguments: &[&str]) -> Output {
+    let podnudge = env!("CARGO_BIN_EXE_podnudge");
+    let all = [through, &[podnudge, "once", "--config", config], arguments].concat();
+    let mut command = Command::new(all[0]);
+    command.args(&all[1..]).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command.output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const UNUSED: &str = "http://127.0.0.1:1/";
+
+#[test]
+fn the_directory_has_the_kubelets_shape() {
+    let first = payload(&[("app.conf", "1"), ("sites/a.conf", "a"), ("README.md", "r")]);
+    let mut pod = Pod::new(&first);
+    let config = pod.configure("keep = 1", "ignore = [\"*.md\"]", UNUSED);
+    let output = once(&config, &[], &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(pod.seen(), texts(&first), "keys that do not count are published, too");
+    for (name, target) in [("app.conf", "..data/app.conf"), ("sites", "..data/sites")] {
+        assert_eq!(fs::read_link(pod.dir().join(name)).unwrap(), Path::new(target));
+    }
+    let mode = |path: &str| fs::metadata(pod.dir().join(path)).unwrap().permissions().mode();
+    assert_eq!((mode("app.conf") & 0o777, mode("sites") & 0o777), (0o644, 0o755));
+    assert_eq!(mode("..data/") & 0o777, 0o755);
+    let second = payload(&[("app.conf", "2"), ("new.conf", "n")]);
+    pod.kubelet.write(&second);
+    assert!(once(&config, &[], &[]).status.success());
+    assert_eq!(pod.seen(), texts(&second), "the links of keys that are gone are gone");
+    for n in 3..9 {
+        pod.kubelet.write(&payload(&[("app.conf", &n.to_string())]));
+        assert!(once(&config, &[], &[]).status.success());
+    }
+    assert_eq!(pod.generations(), 2, "the current one and one more");
+    assert_eq!(
+        pod.hidden().into_iter().collect::<Vec<_>>(),
+        ["..data", "..podnudge.json", "generation"]
+    );
+}
+
+#[test]
+fn several_volumes_become_visible_together_each_in_its_folder() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let mut tls = Kubelet::new(pod.folder.path().join("tls"));
+    let config = pod.configure("mode = \"0640\"", "", UNUSED);
+    let text = fs::read_to_string(&config).unwrap();
+    let both = format!("volume\", \"{}\"]", tls.volume.display());
+    fs::write(&config, text.replace("volume\"]", &both)).unwrap();
+    let output = once(&config, &[], &["--wait", "0s"]);
+    assert_eq!(output.status.code(), Some(69), "nobody has filled it yet");
+    tls.write(&payload(&[("tls.crt", "c"), ("tls.key", "k")]));
+    let output = once(&config, &[], &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let keys: Vec<_> = pod.seen().into_keys().collect();
+    assert_eq!(keys, ["tls/tls.crt", "tls/tls.key", "volume/app.conf"]);
+    let mode =
+        |path: &str| fs::metadata(pod.dir().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("tls/tls.key"), mode("tls"), mode("..data/")), (0o640, 0o750, 0o750));
+}
+
+#[test]
+fn what_is_refused_is_not_published_and_what_was_there_stays() {
+    let mut pod = Pod::new(&payload(&[("app.json", "{")]));
+    let check = "[[rule.check]]\nsyntax = \"json\"";
+    let config = pod.configure("", check, UNUSED);
+    let output = once(&config, &[], &[]);
+    assert_eq!(output.status.code(), Some(65));
+    assert!(said(&output).contains("`app.json` is not JSON: see line 1"), "{}", said(&output));
+    assert_eq!(pod.seen(), BTreeMap::new());
+    let good = payload(&[("app.json", "1")]);
+    pod.kubelet.write(&good);
+    assert!(once(&config, &[], &[]).status.success());
+    pod.kubelet.write(&payload(&[("app.json", "]")]));
+    let output = once(&config, &[], &[]);
+    assert!(output.status.success(), "the application starts with the last good one");
+    assert!(said(&output).contains("event=\"kept\""), "{}", said(&output));
+    assert_eq!(pod.seen(), texts(&good));
+    // Nor is it a reason not to start that a volume is away.
+    pod.kubelet.remove();
+    assert!(once(&config, &[], &["--wait", "0s"]).status.success());
+    assert_eq!(pod.seen(), texts(&good));
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_said_with_what_to_do() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let config = pod.configure("", "", UNUSED);
+    let refusal = || {
+        let output = once(&config, &[], &["--wait", "0s"]);
+        assert!(!output.status.success());
+        said(&output)
+    };
+    fs::write(pod.dir().join("app.conf"), "somebody's").unwrap();
+    let said = refusal();
+    assert!(said.contains("has an entry `app.conf` that podnudge did not make"), "{said}");
+    assert_eq!(pod.seen()["app.conf"], "somebody's");
+    fs::remove_dir_all(pod.dir()).unwrap();
+    fs::write(pod.dir(), "a file").unwrap();
+    let said = refusal();
+    assert!(said.contains("Not a directory"), "{said}");
+    let text = fs::read_to_string(&config).unwrap();
+    let dir = pod.dir().display().to_string();
+    fs::write(&config, text.replace(&dir, "/nowhere/config")).unwrap();
+    let said = refusal();
+    assert!(said.contains("mount an emptyDir there"), "{said}");
+    fs::write(&config, text.replace(&dir, "/proc/self")).unwrap();
+    let said = refusal();
+    assert!(said.contains("cannot publish to `/proc/self`"), "{said}");
+}
+
+/// A tmpfs that is too small, as a memory-backed emptyDir with a sizeLimit is.
+#[test]
+fn a_full_directory_keeps_what_it_has_and_makes_room_of_what_is_old() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let config = pod.configure("keep = 9", "", UNUSED);
+    let script = "set -eu
+        mount -t tmpfs -o size=64k tmpfs \"$DIR\"
+        kilobytes() { head -c \"$1\"000 /dev/zero | tr '\\0' \"$2\" > \"$VOLUME/..data/app.conf\"; }
+        for n in 1 2 3 4 5; do kilobytes 15 $n; \"$@\"; done  # older ones make room
+        kilobytes 60 6; if \"$@\"; then :; fi                 # there is room for one of the two
+        head -c 1 \"$DIR/app.conf\"; wc -c < \"$DIR/app.conf\"
+        ls -a \"$DIR\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]);
+    command.args([env!("CARGO_BIN_EXE_podnudge"), "once", "--wait", "0s", "--config", &config]);
+    let output = command.env("DIR", pod.dir()).env("VOLUME", &pod.kubelet.volume).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = stdout.lines();
+    assert_eq!(lines.next(), Some("515000"), "{stdout}\n{}", said(&output));
+    assert!(!stdout.contains("..new"), "{stdout}");
+    assert!(said(&output).contains("the emptyDir is full"), "{}", said(&output));
+}
+
+/// Killed before any system call that changes something: the reader finds one of the two
+/// contents whole, and the next start brings the other and leaves nothing behind.
+#[test]
+fn killed_at_any_step_once_leaves_one_whole_generation() {
+    let (one, two) = two_contents();
+    let steps = at_each_step(|call, step| {
+        let mut pod = Pod::new(&one);
+        let config = pod.configure("", "", UNUSED);
+        assert!(once(&config, &[], &[]).status.success());
+        pod.kubelet.write(&two);
+        let kill = format!("inject={call}:signal=KILL:when={step}");
+        let output = once(&config, &strace(&kill), &[]);
+        let current = pod.current();
+        assert!(current == texts(&one) || current == texts(&two), "{call} {step}: {current:?}");
+        assert!(once(&config, &[], &[]).status.success(), "{call} {step}");
+        assert_eq!(pod.seen(), texts(&two), "{call} {step}");
+        let left: Vec<_> = pod.hidden().into_iter().collect();
+        assert_eq!(left, ["..data", "..podnudge.json", "generation"], "{call} {step}");
+        !output.status.success()
+    });
+    assert!(steps > 50, "only {steps} steps were seen");
+    println!("killed at each of {steps} steps");
+}
+
+/// The same where each of them, and all of its kind from then on, gives an error.
+#[test]
+fn an_error_at_any_step_leaves_one_whole_generation() {
+    let (one, two) = two_contents();
+    for error in ["ENOSPC", "EIO", "EROFS"] {
+        let mut kept = 0;
+        let steps = at_each_step(|call, step| {
+            // What cannot be opened cannot be loaded, and what cannot be removed is no matter.
+            if call == "openat" || (call.starts_with("unlink") && error != "EIO") {
+                return false;
+            }
+            let mut pod = Pod::new(&one);
+            let config = pod.configure("", "", UNUSED);
+            assert!(once(&config, &[], &[]).status.success());
+            pod.kubelet.write(&two);
+            let fail = format!("inject={call}:error={error}:when={step}+");
+            let output = once(&config, &strace(&fail), &["--wait", "0s"]);
+            let current = pod.current();
+            assert!(current == texts(&one) || current == texts(&two), "{call} {step}: {current:?}");
+            kept += usize::from(current == texts(&one));
+            assert!(once(&config, &[], &[]).status.success(), "{call} {step}");
+            assert_eq!(pod.seen(), texts(&two), "{call} {step}");
+            !output.status.success() || said(&output).contains("kept")
+        });
+        assert!(kept > 20, "only {kept} of {steps} steps failed before the commit");
+        println!("{error} at each of {steps} steps, {kept} before the commit");
+    }
+}
+
+/// Tries the first, second, … of each kind of call until there are no more of them; gives how many
+/// there were. `hit` says whether there was one.
+fn at_each_step(mut hit: impl FnMut(&str, usize) -> bool) -> usize {
+    let kinds = CHANGING.split(',');
+    kinds.map(|call| (1..1000).take_while(|step| hit(call, *step)).count()).sum()
+}
+
+fn two_contents() -> (Payload, Payload) {
+    let one = payload(&[("app.conf", "one"), ("old.conf", "o"), ("sites/a", "one")]);
+    let two = payload(&[("app.conf", "two"), ("new.conf", "n"), ("sites/a", "two")]);
+    (one, two)
+}
+
+fn strace(inject: &str) -> [&str; 7] {
+    ["strace", "-f", "-qqq", "-o", "/dev/null", "-e", Box::leak(inject.to_owned().into_boxed_str())]
+}
+
+/// The agent, killed at any step of publishing what the application declines and of taking that
+/// back: a reader finds one of the two whole, and the next podnudge ends on the good one.
+#[test]
+fn killed_at_any_step_of_taking_back_the_agent_ends_on_the_good_one() {
+    let (one, mut two) = two_contents();
+    two.insert("app.conf".to_owned(), b"broken".to_vec());
+    let steps = at_each_step(|call, step| {
+        let mut pod = Pod::new(&one);
+        let application = Application::start(&pod.dir(), "app.conf");
+        let config = pod.configure("", "", &application.url());
+        assert!(once(&config, &[], &[]).status.success());
+        pod.kubelet.write(&two);
+        let mut command = Command::new("strace");
+        let kill = format!("inject={call}:signal=KILL:when={step}");
+        command.args(&strace(&kill)[1..]);
+        command.args([env!("CARGO_BIN_EXE_podnudge"), "--listen", "off", "--log", "json"]);
+        command.args(["--config", &config]);
+        let mut agent = Agent::spawn(pod.folder.path(), command);
+        wait_until("it is killed or through", || {
+            let current = pod.current();
+            assert!(current == texts(&one) || current == texts(&two), "{call} {step}: {current:?}");
+            agent.has_ended() || agent.count("rolled-back") > 0
+        });
+        let is_killed = agent.has_ended();
+        drop(agent);
+        if is_killed {
+            let next = Agent::start(pod.folder.path(), &["--config", &config]);
+            wait_until("the good one is back", || {
+                next.count("rolled-back") + next.count("baseline") > 0
+                    && pod.seen() == texts(&one)
+                    && !pod.hidden().contains("..new")
+            });
+        }
+        assert_eq!(pod.seen(), texts(&one), "{call} {step}");
+        is_killed
+    });
+    assert!(steps > 70, "only {steps} steps were seen");
+    println!("killed at each of {steps} steps");
+}
+
+/// Whoever goes through `..data` once, as applications do that mean to read one generation, never
+/// finds half of one.
+#[test]
+fn a_reader_sees_whole_generations_only() {
+    let mut pod = Pod::new(&payload(&[("a", "0"), ("b", "0")]));
+    let config = pod.configure("", "", UNUSED);
+    assert!(once(&config, &[], &[]).status.success());
+    let (dir, end) = (pod.dir(), Arc::new(AtomicBool::new(false)));
+    let has_ended = Arc::clone(&end);
+    let reader = std::thread::spawn(move || {
+        let mut readings = 0;
+        while !has_ended.load(Ordering::Relaxed) {
+            let generation = fs::canonicalize(dir.join("..data")).unwrap();
+            let read = |key: &str| fs::read_to_string(generation.join(key)).unwrap();
+            assert_eq!(read("a"), read("b"));
+            readings += 1;
+        }
+        readings
+    });
+    for n in 1..100 {
+        let text = n.to_string();
+        pod.kubelet.write(&payload(&[("a", &text), ("b", &text)]));
+        assert!(once(&config, &[], &[]).status.success());
+    }
+    end.store(true, Ordering::Relaxed);
+    assert!(reader.join().unwrap() > 100);
+}
+
+#[test]
+fn files_can_be_given_to_the_application() {
+    let pod = Pod::new(&payload(&[("app.conf", "1"), ("sites/a", "1")]));
+    let config = pod.configure("uid = 101\ngid = 102\nmode = \"0400\"", "", UNUSED);
+    assert!(once(&config, &[], &[]).status.success());
+    for path in ["app.conf", "sites", "sites/a", "..data/"] {
+        let stat = fs::metadata(pod.dir().join(path)).unwrap();
+        assert_eq!((stat.uid(), stat.gid()), (101, 102), "{path}");
+    }
+}
