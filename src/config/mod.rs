@@ -26,6 +26,7 @@ pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
 pub(crate) use problem::{escaped, nearest};
 pub use raw::{Override, Overrides};
+pub use request::HttpCheck;
 pub(crate) use types::url;
 
 /// Makes the configuration from the file's text (empty without one) and from what goes before

@@ -5,6 +5,8 @@ pub mod copy;
 mod filter;
 mod link;
 pub mod mount;
+#[cfg(feature = "tls")]
+mod pem;
 pub mod read;
 pub mod snapshot;
 mod tree;
