@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
-use podnudge::core::event::Checked;
+use podnudge::core::event::{Checked, UnixTime};
 use podnudge::volume::check::check;
 use podnudge::volume::read::read;
 use podnudge::volume::snapshot::{Digest, digest};
@@ -26,12 +26,21 @@ fn on_disk(path: &Path) -> Digest {
     digest([read(path, &KeyFilter::default()).unwrap().snapshot.unwrap().digest()])
 }
 
+/// What the checks say that need no clock.
+fn at_any_time<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    asked: Digest,
+    checks: &[Check],
+) -> Checked {
+    check(volumes, &KeyFilter::default(), asked, checks, UnixTime::default()).checked
+}
+
 /// What the checks say of a volume with this content.
 fn judge(content: &Payload, checks: &[Check]) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
     kubelet.write(content);
-    check([folder.path()], &KeyFilter::default(), on_disk(folder.path()), checks)
+    at_any_time([folder.path()], on_disk(folder.path()), checks)
 }
 
 fn refusal(content: &Payload, one: Check) -> String {
@@ -118,9 +127,9 @@ fn only_what_was_asked_about_is_judged() {
     kubelet.write(&payload(&[("a.json", "{")]));
     let checks = [syntax(Syntax::Json, "*")];
     let volumes = || [folder.path()];
-    assert_eq!(check(volumes(), &KeyFilter::default(), asked, &checks), Checked::Moved);
+    assert_eq!(at_any_time(volumes(), asked, &checks), Checked::Moved);
     kubelet.remove();
-    assert_eq!(check(volumes(), &KeyFilter::default(), asked, &checks), Checked::Moved);
+    assert_eq!(at_any_time(volumes(), asked, &checks), Checked::Moved);
 }
 
 /// The whole way: the application keeps what works, and a fix is applied at once.

@@ -1,0 +1,1 @@
+//! Checks by a URL of the application.
