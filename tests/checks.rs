@@ -81,6 +81,23 @@ fn broken_syntax_is_refused_with_its_place_and_without_its_content() {
     assert_eq!(said, "`a.json` is not UTF-8 text: see line 2, column 2");
 }
 
+/// README says what the checks of syntax do not find.
+#[test]
+fn a_key_that_is_there_twice_is_an_error_of_toml_alone() {
+    for (kind, text) in [
+        (Syntax::Json, "{\"a\": 1, \"a\": 2}"),
+        (Syntax::Yaml, "a: 1\na: 2\n"),
+        (Syntax::Yaml, "a: yes\nb: 010\nc: !!int text\n"),
+    ] {
+        assert_eq!(judge(&payload(&[("a", text)]), &[syntax(kind, "a")]), Checked::Passed);
+    }
+    assert!(!refusal(&payload(&[("a", "a = 1\na = 2\n")]), syntax(Syntax::Toml, "a")).is_empty());
+    // What a YAML parser that builds no values cannot miss, either.
+    for text in ["a: *nobody\n", "a: b: c\n", "a: [1\n", "a: 'b\n", "a: @b\n", "- a\nb: 1\n"] {
+        assert!(!refusal(&payload(&[("a", text)]), syntax(Syntax::Yaml, "a")).is_empty(), "{text}");
+    }
+}
+
 #[test]
 fn a_document_that_is_nested_without_end_is_refused_and_does_no_harm() {
     let deep = "[".repeat(1_000_000);

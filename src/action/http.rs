@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
 use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
@@ -86,6 +86,10 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
     let what = name(&check.method, &check.endpoint);
     let mut endpoint = check.endpoint.clone();
     endpoint.headers.push((CONTENT_TYPE, check.content_type.clone()));
+    if content.is_empty() {
+        // Nobody else writes it down then, and there are servers that want to know (RFC 9110, 8.6).
+        endpoint.headers.push((CONTENT_LENGTH, HeaderValue::from_static("0")));
+    }
     match exchange_content(&endpoint, check.method.clone(), Some(content), ACTION_BODY).await {
         Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
         Ok(answer) => {

@@ -124,10 +124,13 @@ pub(super) fn check(
         return None;
     }
     let url = table.parsed("http", url);
-    let carrying = |text: &str| match method(text)? {
-        method @ (Method::POST | Method::PUT | Method::PATCH) => Ok(method),
-        other => Err(Reason::new(format!("a {other} carries no content that could be checked"))
-            .hint("one of `POST`, `PUT`, `PATCH`")),
+    let carrying = |text: &str| {
+        let refused = match method(text) {
+            Ok(method @ (Method::POST | Method::PUT | Method::PATCH)) => return Ok(method),
+            Ok(other) => Reason::new(format!("a {other} carries no content that could be checked")),
+            Err(reason) => reason,
+        };
+        Err(refused.hint("one of `POST`, `PUT`, `PATCH`"))
     };
     let method = table.parsed("method", carrying);
     let content_type = table.parsed("content-type", |text| match HeaderValue::from_str(text) {
