@@ -18,8 +18,9 @@ use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::wait::wait_until;
 
 /// 2030-01-01T00:00:00Z.
-const NOW: UnixTime = UnixTime(Duration::from_secs(1_893_456_000));
-const DAY: u64 = 24 * 60 * 60;
+const NOW: UnixTime = UnixTime(Duration::from_hours(525_960));
+/// 2031-01-01T00:00:00Z.
+const IN_A_YEAR: UnixTime = UnixTime(Duration::from_hours(525_960 + 365 * 24));
 
 // Made by OpenSSL: keys in its own forms, and certificates that are valid until 2100.
 const RSA_CRT: &str = include_str!("pem/rsa.crt");
@@ -127,7 +128,7 @@ fn a_certificate_and_its_key_pass_whatever_their_kind() {
         let key = KeyPair::generate_for(kind).unwrap();
         let own = issue("leaf", IsCa::NoCa, GOOD, Some(&hidden), key);
         let expires = passes(&[("tls.crt", &own.crt), ("tls.key", &own.key)]);
-        assert_eq!(expires, Some(UnixTime(NOW.0 + Duration::from_secs(365 * DAY))));
+        assert_eq!(expires, Some(IN_A_YEAR));
         let windows = own.key.replace('\n', "\r\n");
         passes(&[("tls.crt", &own.crt), ("tls.key", &windows)]);
     }
@@ -269,13 +270,12 @@ fn of_a_bundle_one_ca_must_be_in_force() {
     let bundle = |parts: &[&Party]| parts.iter().map(|part| part.crt.as_str()).collect::<String>();
     assert!(refused(&[("ca.crt", &old.crt)]).contains("expired at 2020-01-01T00:00:00Z"));
     assert!(refused(&[("ca.crt", &bundle(&[&old, &old]))]).contains("expired at 2020-"));
-    let in_2031 = UnixTime(NOW.0 + Duration::from_secs(365 * DAY));
-    assert_eq!(passes(&[("ca.crt", &bundle(&[&old, &good]))]), Some(in_2031));
+    assert_eq!(passes(&[("ca.crt", &bundle(&[&old, &good]))]), Some(IN_A_YEAR));
     // The bundle holds for longer than the leaf, which is what counts.
     let own = leaf(GOOD, &long);
     let files = [("ca.crt", &bundle(&[&good, &long])[..]), ("tls.crt", &own.crt)];
-    assert_eq!(passes(&files), Some(in_2031));
-    assert!(passes(&files[..1]) > Some(in_2031));
+    assert_eq!(passes(&files), Some(IN_A_YEAR));
+    assert!(passes(&files[..1]) > Some(IN_A_YEAR));
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn what_is_no_pem_is_refused_with_its_place() {
     let crt = own.crt.as_str();
     let lines = crt.lines().count();
     let without_end = crt.replace("-----END CERTIFICATE-----\n", "");
-    let indented: String = crt.lines().map(|line| format!("  {line}\n")).collect();
+    let indented: String = crt.lines().flat_map(|line| ["  ", line, "\n"]).collect();
     for (content, says) in [
         (String::new(), "`a.pem` is empty, and not PEM".to_owned()),
         ("\n \n".to_owned(), "`a.pem` is empty, and not PEM".to_owned()),
@@ -376,7 +376,7 @@ fn a_certificate_that_is_damaged_anywhere_does_no_harm() {
         damaged.replace_range(place..=place, other);
         for body in [&damaged, &body[..place]] {
             fs::write(&path, block(&format!("{body}\n"))).unwrap();
-            let checked = judge_at(&[path.clone()], pem(&[])).checked;
+            let checked = judge_at(std::slice::from_ref(&path), pem(&[])).checked;
             assert!(matches!(checked, Checked::Passed | Checked::Refused(_)), "{checked:?}");
         }
     }

@@ -28,7 +28,8 @@ const KEYS_NAMED: usize = 5;
 pub struct Judgement {
     /// Whether the content may be used, as far as podnudge can tell by itself.
     pub checked: Checked,
-    /// When the first of the certificates that were checked expires, if there are any.
+    /// When the first of the checked certificates expires, if there are any: of a chain its leaf
+    /// counts, of a bundle of CAs the one that lasts longest, as for the check itself.
     pub expires: Option<UnixTime>,
     /// What is to be asked about by HTTP: a list for each check, in their order, and empty unless
     /// the content may be used so far.

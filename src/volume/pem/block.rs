@@ -154,7 +154,8 @@ fn decode(body: &[u8]) -> Option<Vec<u8>> {
 /// Why there is no block at all.
 fn nothing(key: &Key, content: &[u8]) -> Reason {
     if content.trim_ascii().is_empty() {
-        return Reason::new(format!("`{key}` is empty, and not PEM"));
+        let reason = Reason::new(format!("`{key}` is empty, and not PEM"));
+        return reason.hint("if it always is, leave it out by `keys`");
     }
     if std::str::from_utf8(content).is_err() {
         let reason = Reason::new(format!("`{key}` is binary, and not PEM"));
