@@ -33,8 +33,8 @@ pub(super) enum Kind {
 
 const ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY";
 
-/// By their labels; the first are those of RFC 7468, the last two OpenSSL's.
-const KINDS: [(&str, Kind); 11] = [
+/// By their labels; the first are those of RFC 7468, the last OpenSSL's.
+const KINDS: [(&str, Kind); 12] = [
     ("CERTIFICATE", Kind::Certificate),
     ("PRIVATE KEY", Kind::Pkcs8),
     ("X509 CRL", Kind::Other),
@@ -45,6 +45,7 @@ const KINDS: [(&str, Kind); 11] = [
     ("RSA PUBLIC KEY", Kind::Other),
     ("ECHCONFIG", Kind::Other),
     ("DH PARAMETERS", Kind::Other),
+    ("X9.42 DH PARAMETERS", Kind::Other),
     ("EC PARAMETERS", Kind::Other),
 ];
 
