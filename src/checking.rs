@@ -1,18 +1,18 @@
 //! Checking content before it is used: first what podnudge can tell by itself, then what programs
-//! say of a private copy.
+//! say of a private copy and what URLs say of each key, in their order.
 //!
 //! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs
-//! that the rule names.
+//! and sends the requests that the rule names. What is sent is the content that the digest is of.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use crate::action::exec;
-use crate::config::{Condition, ExecCheck, Rule};
-use crate::core::event::{Checked, Reason};
-use crate::volume::check;
+use crate::action::{exec, http};
+use crate::config::{Check, Condition, ExecCheck, HttpCheck, Rule};
+use crate::core::event::{Checked, Reason, UnixTime};
+use crate::volume::check::{self, Post};
 use crate::volume::copy::PrivateCopy;
 use crate::volume::snapshot::Digest;
 
@@ -21,30 +21,52 @@ use crate::volume::snapshot::Digest;
 pub(crate) enum Begun {
     /// There is no need for a second part.
     Judged(Checked),
-    /// The programs are still to be asked about this copy.
-    Copied(PrivateCopy),
+    /// Others are still to be asked.
+    Open(Open),
 }
 
-/// What podnudge can tell by itself, and a copy for the programs, if there are any. Takes a while
-/// where the volumes are on a slow file system.
-pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path) -> Begun {
+/// What others are asked about.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// For the programs, if there are any.
+    copy: Option<PrivateCopy>,
+    /// For the URLs: a list for each check.
+    posts: Vec<Vec<Post>>,
+}
+
+/// What podnudge can tell by itself, and what the others need to know, if there are any. Takes a
+/// while where the volumes are on a slow file system.
+pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {
     let volumes = rule.watch.iter().map(PathBuf::as_path);
-    match check::check(volumes, &rule.keys, asked, &rule.checks) {
-        Checked::Passed if programs(rule).next().is_some() => {
-            let root = root(rule, work_dir);
-            match PrivateCopy::make(&rule.watch, &rule.keys, asked, root) {
-                Ok(copy) => Begun::Copied(copy),
-                Err(checked) => Begun::Judged(checked),
-            }
-        }
-        checked => Begun::Judged(checked),
+    let judgement = check::check(volumes, &rule.keys, asked, &rule.checks, now);
+    let posts = judgement.posts;
+    if judgement.checked != Checked::Passed
+        || (!has_programs(rule) && posts.iter().all(Vec::is_empty))
+    {
+        return Begun::Judged(judgement.checked);
     }
+    if !has_programs(rule) {
+        return Begun::Open(Open { copy: None, posts });
+    }
+    match PrivateCopy::make(&rule.watch, &rule.keys, asked, root(rule, work_dir)) {
+        Ok(copy) => Begun::Open(Open { copy: Some(copy), posts }),
+        Err(checked) => Begun::Judged(checked),
+    }
+}
+
+/// When the first of the certificates that the rule checks expires, if what counts of the volumes
+/// has this digest and the checks let it pass.
+pub(crate) fn expiry(rule: &Rule, asked: Digest, now: UnixTime) -> Option<UnixTime> {
+    let volumes = rule.watch.iter().map(PathBuf::as_path);
+    let of_certificates = |check: &&Check| check.is_of_certificates();
+    let checks: Vec<Check> = rule.checks.iter().filter(of_certificates).cloned().collect();
+    check::check(volumes, &rule.keys, asked, &checks, now).expires
 }
 
 /// Removes what a podnudge that was killed during a check has left: the copy may hold secrets.
 pub(crate) fn clean(rule: &Rule, work_dir: &Path) {
     let root = root(rule, work_dir);
-    if programs(rule).next().is_none() || !root.exists() {
+    if !has_programs(rule) || !root.exists() {
         return;
     }
     if let Err(error) = fs::remove_dir_all(&root) {
@@ -57,10 +79,29 @@ fn root(rule: &Rule, work_dir: &Path) -> PathBuf {
     work_dir.join(format!("podnudge-check-{}", rule.name))
 }
 
-/// What the programs say; the first that refuses decides.
-pub(crate) async fn ask_programs(rule: &Rule, asked: Digest, copy: PrivateCopy) -> Checked {
-    for program in programs(rule) {
-        match ask(rule, program, asked, &copy).await {
+fn has_programs(rule: &Rule) -> bool {
+    rule.checks.iter().any(|check| matches!(check.condition, Condition::Exec(_)))
+}
+
+/// What the others say; the first that refuses decides.
+pub(crate) async fn ask(rule: &Rule, asked: Digest, open: Open) -> Checked {
+    for (check, posts) in rule.checks.iter().zip(open.posts) {
+        let checked = match (&check.condition, &open.copy) {
+            (Condition::Exec(program), Some(copy)) => ask_program(rule, program, asked, copy).await,
+            (Condition::Http(http), _) => ask_url(http, posts).await,
+            _ => Checked::Passed,
+        };
+        if checked != Checked::Passed {
+            return checked;
+        }
+    }
+    Checked::Passed
+}
+
+/// One key after the other.
+async fn ask_url(check: &HttpCheck, posts: Vec<Post>) -> Checked {
+    for Post { key, content } in posts {
+        match http::ask(check, &key.to_string(), content).await {
             Checked::Passed => {}
             other => return other,
         }
@@ -68,14 +109,12 @@ pub(crate) async fn ask_programs(rule: &Rule, asked: Digest, copy: PrivateCopy) 
     Checked::Passed
 }
 
-fn programs(rule: &Rule) -> impl Iterator<Item = &ExecCheck> {
-    rule.checks.iter().filter_map(|check| match &check.condition {
-        Condition::Exec(exec) => Some(exec),
-        _ => None,
-    })
-}
-
-async fn ask(rule: &Rule, program: &ExecCheck, asked: Digest, copy: &PrivateCopy) -> Checked {
+async fn ask_program(
+    rule: &Rule,
+    program: &ExecCheck,
+    asked: Digest,
+    copy: &PrivateCopy,
+) -> Checked {
     let (dir, root) = (copy.first().to_string_lossy(), copy.root().to_string_lossy());
     let fill = |argument: &String| argument.replace("{dir}", &dir).replace("{root}", &root);
     let arguments: Vec<String> = program.arguments.iter().map(fill).collect();

@@ -9,7 +9,8 @@
 //!
 //! 1. The pure modules do no I/O and read no clock.
 //! 2. Only [`run`] spawns or selects; only `main.rs` prints or exits.
-//! 3. File contents never leave [`volume`]: digests and key names only.
+//! 3. File contents never leave [`volume`], but for the copies and requests of checks that ask
+//!    for them: digests and key names only.
 //! 4. A commit may be noticed late, never missed.
 //! 5. No action twice for one digest unless it failed or was forced.
 //! 6. What fails at run time degrades and shows; only a bad start ends podnudge.

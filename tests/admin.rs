@@ -242,6 +242,7 @@ fn sample() -> Status {
         digest_on_disk: Some(Digest([0xab; 32])),
         digest_applied: None,
         digest_published: None,
+        certificates_expire_at: None,
         committed_at: Some(at(1_700_000_090)),
         applied_at: None,
         next_action_at: Some(at(1_700_000_112)),

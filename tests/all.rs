@@ -14,6 +14,9 @@ mod admin;
 mod agent;
 mod applications;
 mod checks;
+mod checks_http;
+#[cfg(feature = "tls")]
+mod checks_pem;
 mod fleet;
 mod http;
 mod invariants;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
-use podnudge::core::event::Checked;
+use podnudge::core::event::{Checked, UnixTime};
 use podnudge::volume::check::check;
 use podnudge::volume::read::read;
 use podnudge::volume::snapshot::{Digest, digest};
@@ -26,12 +26,21 @@ fn on_disk(path: &Path) -> Digest {
     digest([read(path, &KeyFilter::default()).unwrap().snapshot.unwrap().digest()])
 }
 
+/// What the checks say that need no clock.
+fn at_any_time<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    asked: Digest,
+    checks: &[Check],
+) -> Checked {
+    check(volumes, &KeyFilter::default(), asked, checks, UnixTime::default()).checked
+}
+
 /// What the checks say of a volume with this content.
 fn judge(content: &Payload, checks: &[Check]) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
     kubelet.write(content);
-    check([folder.path()], &KeyFilter::default(), on_disk(folder.path()), checks)
+    at_any_time([folder.path()], on_disk(folder.path()), checks)
 }
 
 fn refusal(content: &Payload, one: Check) -> String {
@@ -70,6 +79,23 @@ fn broken_syntax_is_refused_with_its_place_and_without_its_content() {
     binary.insert("a.json".to_owned(), b"{\n\"\xff\"}".to_vec());
     let said = refusal(&binary, syntax(Syntax::Json, "*.json"));
     assert_eq!(said, "`a.json` is not UTF-8 text: see line 2, column 2");
+}
+
+/// README says what the checks of syntax do not find.
+#[test]
+fn a_key_that_is_there_twice_is_an_error_of_toml_alone() {
+    for (kind, text) in [
+        (Syntax::Json, "{\"a\": 1, \"a\": 2}"),
+        (Syntax::Yaml, "a: 1\na: 2\n"),
+        (Syntax::Yaml, "a: yes\nb: 010\nc: !!int text\n"),
+    ] {
+        assert_eq!(judge(&payload(&[("a", text)]), &[syntax(kind, "a")]), Checked::Passed);
+    }
+    assert!(!refusal(&payload(&[("a", "a = 1\na = 2\n")]), syntax(Syntax::Toml, "a")).is_empty());
+    // What a YAML parser that builds no values cannot miss, either.
+    for text in ["a: *nobody\n", "a: b: c\n", "a: [1\n", "a: 'b\n", "a: @b\n", "- a\nb: 1\n"] {
+        assert!(!refusal(&payload(&[("a", text)]), syntax(Syntax::Yaml, "a")).is_empty(), "{text}");
+    }
 }
 
 #[test]
@@ -118,9 +144,9 @@ fn only_what_was_asked_about_is_judged() {
     kubelet.write(&payload(&[("a.json", "{")]));
     let checks = [syntax(Syntax::Json, "*")];
     let volumes = || [folder.path()];
-    assert_eq!(check(volumes(), &KeyFilter::default(), asked, &checks), Checked::Moved);
+    assert_eq!(at_any_time(volumes(), asked, &checks), Checked::Moved);
     kubelet.remove();
-    assert_eq!(check(volumes(), &KeyFilter::default(), asked, &checks), Checked::Moved);
+    assert_eq!(at_any_time(volumes(), asked, &checks), Checked::Moved);
 }
 
 /// The whole way: the application keeps what works, and a fix is applied at once.

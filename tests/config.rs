@@ -217,6 +217,27 @@ fn a_port_that_changes_is_warned_of() {
 }
 
 #[test]
+fn contents_that_leave_the_pod_unencrypted_are_warned_of() {
+    let warnings = |check: &str| {
+        let file =
+            format!("[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n[[rule.check]]\n{check}\n");
+        let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        warnings("http = \"http://validator.other:8080/\""),
+        ["c.toml:5:8: what the keys hold goes over the network unencrypted\n  hint: use https"]
+    );
+    let once = warnings("http = \"http://validator.other/\"\nbearer-file = \"/token\"");
+    assert_eq!(
+        once,
+        ["c.toml:5:8: credentials go over the network unencrypted\n  hint: use https"]
+    );
+    assert!(warnings("http = \"http://localhost:2019/adapt\"").is_empty());
+    assert!(warnings("http = \"http://app/\"\nunix-socket = \"/run/app.sock\"").is_empty());
+}
+
+#[test]
 fn credentials_that_leave_the_pod_unencrypted_are_warned_of() {
     let file = "[[rule]]\nwatch = \"/a\"\n[rule.http]\nurl = \"http://example.org/reload\"\n\
                 bearer-file = \"/token\"\n";

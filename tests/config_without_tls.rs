@@ -1,4 +1,4 @@
-//! What a podnudge built without TLS says to an https URL.
+//! What a podnudge built without TLS says to what needs it.
 
 #![cfg(not(feature = "tls"))] // with: tests/config.rs
 
@@ -11,6 +11,21 @@ fn https_is_refused_with_the_reason() {
     assert_eq!(
         problems.to_string(),
         "c.toml:3:16: this podnudge was built without TLS, and the URL is https\n  \
+         hint: use the image with TLS, or an http URL within the pod"
+    );
+}
+
+#[test]
+fn checks_that_need_tls_are_refused_with_the_reason() {
+    let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n\
+                [[rule.check]]\nsyntax = \"pem\"\n\
+                [[rule.check]]\nhttp = \"https://localhost/\"\n";
+    let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "c.toml:5:10: this podnudge was built without TLS, and cannot read PEM\n  \
+         hint: use the image with TLS\n\
+         c.toml:7:8: this podnudge was built without TLS, and the URL is https\n  \
          hint: use the image with TLS, or an http URL within the pod"
     );
 }

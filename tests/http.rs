@@ -17,10 +17,10 @@ use podnudge::verify;
 use reqwest::Method;
 
 /// What a server saw of each request: everything up to the empty line, and the body.
-type Seen = Arc<Mutex<Vec<String>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
 
 /// Serves each connection with `serve`, one after the other, and gives the URL.
-fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
+pub(crate) fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/-/reload", listener.local_addr().unwrap());
     thread::spawn(move || listener.incoming().for_each(|stream| serve(stream.unwrap())));
@@ -28,7 +28,7 @@ fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
 }
 
 /// Reads a request with its body.
-fn request(stream: impl std::io::Read) -> String {
+pub(crate) fn request(stream: impl std::io::Read) -> String {
     let mut reader = BufReader::new(stream);
     let (mut text, mut length) = (String::new(), 0);
     loop {
@@ -46,7 +46,7 @@ fn request(stream: impl std::io::Read) -> String {
     text + &String::from_utf8(body).unwrap()
 }
 
-fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &str) {
+pub(crate) fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &str) {
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"
@@ -55,7 +55,9 @@ fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &
 }
 
 /// A server that answers each request with the next of these, the last for ever.
-fn answering(answers: &'static [(&'static str, &'static str, &'static str)]) -> (String, Seen) {
+pub(crate) fn answering(
+    answers: &'static [(&'static str, &'static str, &'static str)],
+) -> (String, Seen) {
     let seen = Seen::default();
     let kept = Arc::clone(&seen);
     let url = server(move |stream| {
@@ -83,7 +85,7 @@ fn action(endpoint: Endpoint) -> HttpAction {
     HttpAction { endpoint, method: Method::POST, body: Body::Empty, expect: Vec::new() }
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     podnudge::action::install_crypto();
     podnudge::run::runtime().unwrap().block_on(future)
 }

@@ -7,10 +7,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
-use crate::config::{Auth, Body, Endpoint, HttpAction, Tls};
-use crate::core::event::{Acted, Reason};
+use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
+use crate::core::event::{Acted, Checked, Reason};
 use crate::files::{self, FileError, LARGEST};
 
 /// How much of an answer to an action is read.
@@ -19,6 +20,10 @@ const ACTION_BODY: usize = 64 * 1024;
 const LARGEST_BODY: u64 = 16 * LARGEST;
 /// How much of an answer is shown, in characters.
 const SHOWN: usize = 200;
+
+const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
+const UNAUTHORIZED: &str =
+    "configure basic-auth or bearer-file, and look whether the file is current";
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +80,41 @@ pub async fn send(action: &HttpAction) -> Acted {
     }
 }
 
+/// Asks a URL whether a key's content is good. Only its status says so; that there is none says
+/// nothing of the content.
+pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
+    let what = name(&check.method, &check.endpoint);
+    let mut endpoint = check.endpoint.clone();
+    endpoint.headers.push((CONTENT_TYPE, check.content_type.clone()));
+    if content.is_empty() {
+        // Nobody else writes it down then, and there are servers that want to know (RFC 9110, 8.6).
+        endpoint.headers.push((CONTENT_LENGTH, HeaderValue::from_static("0")));
+    }
+    match exchange_content(&endpoint, check.method.clone(), Some(content), ACTION_BODY).await {
+        Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
+        Ok(answer) => {
+            let said = excerpt(&answer.body);
+            let colon = if said.is_empty() { "" } else { ": " };
+            let message = format!("{what} answered {} for `{key}`{colon}{said}", answer.status);
+            let reason = Reason::new(message);
+            // Of the content only few statuses speak; with the others it cannot be told.
+            match answer.status.as_u16() {
+                300..=399 => Checked::Failed(reason.hint(REDIRECTED)),
+                401 => Checked::Failed(reason.hint(UNAUTHORIZED)),
+                403..=405 => Checked::Failed(
+                    reason.hint("look at path and method: they may not be those of a check"),
+                ),
+                415 => {
+                    Checked::Failed(reason.hint("set `content-type` to what the application takes"))
+                }
+                407 | 408 | 421 | 425 | 429 | 501.. => Checked::Failed(reason),
+                _ => Checked::Refused(reason),
+            }
+        }
+        Err(error) => Checked::Failed(error.into_reason()),
+    }
+}
+
 /// Whether a status is one of `expect`, or any 2xx where that is empty.
 #[must_use]
 pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
@@ -89,8 +129,8 @@ pub fn unexpected(what: &str, answer: &Answer) -> Reason {
     let colon = if said.is_empty() { "" } else { ": " };
     let reason = Reason::new(format!("{what} answered {status}{colon}{said}"));
     match status.as_u16() {
-        300..=399 => reason.hint("redirects are not followed; configure the URL that it redirects to"),
-        401 => reason.hint("configure basic-auth or bearer-file, and look whether the file is current"),
+        300..=399 => reason.hint(REDIRECTED),
+        401 => reason.hint(UNAUTHORIZED),
         403..=405 => reason.hint(
             "look at path and method, and whether the application has its reload endpoint switched on (Prometheus: --web.enable-lifecycle)",
         ),
@@ -120,8 +160,22 @@ pub async fn exchange(
     body: &Body,
     most: usize,
 ) -> Result<Answer, ExchangeError> {
+    let content = match body {
+        Body::Empty => None,
+        Body::Text(text) => Some(text.clone().into_bytes()),
+        Body::File(path) => Some(read(path, LARGEST_BODY).map_err(ExchangeError::Failed)?),
+    };
+    exchange_content(endpoint, method, content, most).await
+}
+
+async fn exchange_content(
+    endpoint: &Endpoint,
+    method: Method,
+    content: Option<Vec<u8>>,
+    most: usize,
+) -> Result<Answer, ExchangeError> {
     let what = name(&method, endpoint);
-    let request = request(endpoint, method, body).map_err(ExchangeError::Failed)?;
+    let request = request(endpoint, method, content).map_err(ExchangeError::Failed)?;
     let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
     let status = response.status();
     let mut read = Vec::new();
@@ -144,7 +198,11 @@ pub async fn exchange(
     Ok(Answer { status, body: read, end })
 }
 
-fn request(endpoint: &Endpoint, method: Method, body: &Body) -> Result<RequestBuilder, Reason> {
+fn request(
+    endpoint: &Endpoint,
+    method: Method,
+    content: Option<Vec<u8>>,
+) -> Result<RequestBuilder, Reason> {
     let mut request = client(endpoint)?.request(method, endpoint.url.clone());
     for (name, value) in &endpoint.headers {
         request = request.header(name, value);
@@ -156,10 +214,9 @@ fn request(endpoint: &Endpoint, method: Method, body: &Body) -> Result<RequestBu
         Some(Auth::Bearer { token_file }) => request.bearer_auth(secret(token_file)?),
         None => request,
     };
-    Ok(match body {
-        Body::Empty => request,
-        Body::Text(text) => request.body(text.clone()),
-        Body::File(path) => request.body(read(path, LARGEST_BODY)?),
+    Ok(match content {
+        Some(content) => request.body(content),
+        None => request,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::core::event::UnixTime;
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
 /// All states, for one series each: exactly one of them is 1.
-const STATES: [(State, &str); 15] = [
+const STATES: [(State, &str); 18] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
     (State::Idle, "idle"),
@@ -18,8 +18,11 @@ const STATES: [(State, &str); 15] = [
     (State::Scanning, "scanning"),
     (State::Checking, "checking"),
     (State::Rejected, "rejected"),
+    (State::RollingBack, "rolling-back"),
+    (State::RolledBack, "rolled-back"),
     (State::Waiting, "waiting"),
     (State::WaitingForTarget, "waiting-for-target"),
+    (State::Publishing, "publishing"),
     (State::Acting, "acting"),
     (State::Verifying, "verifying"),
     (State::Backoff, "backoff"),
@@ -45,11 +48,12 @@ struct Snapshot(Status);
 /// A counter of a rule: its name, its help, and where it is.
 type RuleCounter = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const COUNTERS: [RuleCounter; 6] = [
+const COUNTERS: [RuleCounter; 7] = [
     ("commits", "Generations of a volume that were read after the first", |c| c.commits),
     ("unchanged", "Looks that found what the application runs", |c| c.unchanged),
     ("fresh", "Changes that the target had read by itself, because it started later", |c| c.fresh),
     ("cancelled", "Changes that went back before the action was due", |c| c.cancelled),
+    ("rollbacks", "Publications that were taken back", |c| c.rollbacks),
     ("missed_by_watch", "Commits that only the audit found", |c| c.missed_by_watch),
     ("read_errors", "Looks at a volume that failed", |c| c.read_errors),
 ];
@@ -57,9 +61,12 @@ const COUNTERS: [RuleCounter; 6] = [
 /// A time of a rule: its name, its help, and where it is.
 type RuleTime = (&'static str, &'static str, fn(&RuleStatus) -> Option<UnixTime>);
 
-const TIMES: [RuleTime; 3] = [
+const TIMES: [RuleTime; 4] = [
     ("committed_timestamp", "When the newest volume on disk was committed", |r| r.committed_at),
     ("applied_timestamp", "When the last content was applied", |r| r.applied_at),
+    ("certificate_expiry_timestamp", "When the first checked certificate on disk expires", |r| {
+        r.certificates_expire_at
+    }),
     ("next_action_timestamp", "When the next action is due", |r| r.next_action_at),
 ];
 

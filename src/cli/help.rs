@@ -147,6 +147,9 @@ PODNUDGE_WATCH=/etc/a:/etc/b. An empty variable counts as none. Options go befor
 environment, and the environment before the file; for a rule of the file only if it is the
 only one.
 
+Checks, by which podnudge refuses content that is broken, stand in the file: [[rule.check]] with
+the syntax of JSON, YAML or TOML, certificates and keys (PEM), a program or a URL to ask, and more.
+
 Exit codes: 0 done, 64 wrong command line, 65 content refused (once), 66 no configuration file,
 69 port in use, 70 bug, 78 wrong configuration.";
 

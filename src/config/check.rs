@@ -1,8 +1,10 @@
 //! `[[rule.check]]`: what content must be like before it is used. Pure.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::problem::{Given, literal};
+use super::request::{self, HttpCheck};
 use super::table::Table;
 use super::types::{choice, duration, glob};
 use super::validate::{MINUTE, MS, SECOND, at_most_one};
@@ -15,6 +17,14 @@ pub struct Check {
     pub keys: Vec<glob::Pattern>,
     /// The condition.
     pub condition: Condition,
+}
+
+impl Check {
+    /// Whether it knows when certificates expire.
+    #[must_use]
+    pub fn is_of_certificates(&self) -> bool {
+        matches!(self.condition, Condition::Syntax(Syntax::Pem))
+    }
 }
 
 /// What content must be like.
@@ -30,6 +40,8 @@ pub enum Condition {
     Syntax(Syntax),
     /// A program says so, by ending with 0.
     Exec(ExecCheck),
+    /// A URL says so, by its status, of each key.
+    Http(Box<HttpCheck>),
 }
 
 /// A program that checks a private copy of the volumes.
@@ -51,29 +63,31 @@ pub enum Syntax {
     Yaml,
     /// TOML 1.0.
     Toml,
+    /// Certificates and private keys, RFC 7468: valid now, and belonging together. Only with TLS.
+    Pem,
 }
 
 /// The words for the syntaxes; `effective.rs` writes them.
-pub(super) const SYNTAXES: [(&str, Syntax); 3] =
-    [("json", Syntax::Json), ("yaml", Syntax::Yaml), ("toml", Syntax::Toml)];
+pub(super) const SYNTAXES: [(&str, Syntax); 4] =
+    [("json", Syntax::Json), ("yaml", Syntax::Yaml), ("toml", Syntax::Toml), ("pem", Syntax::Pem)];
 
-const CONDITIONS: [&str; 5] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec"];
+const CONDITIONS: [&str; 6] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec", "http"];
 
 /// All checks of a rule, in their order; `None` only after a problem was reported.
-pub(super) fn checks(rule: &mut Table<'_>) -> Option<Vec<Check>> {
+pub(super) fn checks(rule: &mut Table<'_>, bundle: Option<&Path>) -> Option<Vec<Check>> {
     let tables = rule.tables("check", "[[rule.check]]");
-    let checks: Vec<Option<Check>> = tables.into_iter().map(check).collect();
+    let checks: Vec<Option<Check>> = tables.into_iter().map(|table| check(table, bundle)).collect();
     checks.into_iter().collect()
 }
 
-fn check(mut table: Table<'_>) -> Option<Check> {
+fn check(mut table: Table<'_>, bundle: Option<&Path>) -> Option<Check> {
     let report = table.report;
     let at = table.at.clone();
     let one = at_most_one(&table, &CONDITIONS);
     let none = CONDITIONS.iter().all(|condition| table.place_of(condition).is_none());
     let keys_at = table.place_of("keys").cloned();
     let keys = table.list("keys", glob).map(|given| given.value).unwrap_or_default();
-    let syntax = table.parsed("syntax", choice(&SYNTAXES)).map(|g| Condition::Syntax(g.value));
+    let syntax = syntax(&mut table);
     let required = required_keys(&mut table);
     let most = table.number("max-bytes", 1, u32::MAX).map(u64::from).map(Condition::MaxBytes);
     let not_empty_at = table.place_of("not-empty").cloned();
@@ -82,7 +96,9 @@ fn check(mut table: Table<'_>) -> Option<Check> {
         let reason = Reason::new("`not-empty` can only be `true`");
         report.problem(&at, reason.hint("leave the check out"));
     }
-    let exec = exec(&mut table);
+    let timeout = timeout(&mut table);
+    let exec = exec(&mut table, timeout);
+    let http = request::check(&mut table, timeout, bundle).map(Box::new).map(Condition::Http);
     if none {
         let conditions = CONDITIONS.join("`, `");
         let reason = Reason::new("the check asks for nothing");
@@ -94,9 +110,33 @@ fn check(mut table: Table<'_>) -> Option<Check> {
         report.problem(&at, reason.hint("leave it out"));
     }
     table.finish();
-    let condition = syntax.or(required).or(most).or(not_empty).or(exec);
+    let condition = syntax.or(required).or(most).or(not_empty).or(exec).or(http);
     let keys = keys.into_iter().map(|given| given.value).collect();
     one.then_some(Check { keys, condition: condition? })
+}
+
+fn syntax(table: &mut Table<'_>) -> Option<Condition> {
+    let Given { at, value } = table.parsed("syntax", choice(&SYNTAXES))?;
+    if value == Syntax::Pem && !cfg!(feature = "tls") {
+        let reason = Reason::new("this podnudge was built without TLS, and cannot read PEM");
+        table.report.problem(&at, reason.hint("use the image with TLS"));
+        return None;
+    }
+    Some(Condition::Syntax(value))
+}
+
+/// How long whoever is asked may take.
+fn timeout(table: &mut Table<'_>) -> Duration {
+    let is_asked = ["exec", "http"].iter().any(|by| table.place_of(by).is_some());
+    match table.parsed("timeout", duration(10 * MS, 10 * MINUTE)) {
+        Some(Given { value, .. }) if is_asked => value,
+        Some(Given { at, .. }) => {
+            let reason = Reason::new("`timeout` has a use only beside `exec` and `http`");
+            table.report.problem(&at, reason.hint("leave it out"));
+            10 * SECOND
+        }
+        None => 10 * SECOND,
+    }
 }
 
 fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
@@ -115,22 +155,15 @@ fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
     Some(Condition::RequiredKeys(value.into_iter().map(|given| given.value).collect()))
 }
 
-fn exec(table: &mut Table<'_>) -> Option<Condition> {
+fn exec(table: &mut Table<'_>, timeout: Duration) -> Option<Condition> {
     let report = table.report;
-    let timeout = table.parsed("timeout", duration(10 * MS, 10 * MINUTE));
     let argument = |text: &str| {
         if text.contains('\0') {
             return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
         }
         Ok(text.to_owned())
     };
-    let Some(Given { at, value }) = table.list("exec", argument) else {
-        if let Some(given) = timeout {
-            let reason = Reason::new("`timeout` has a use only beside `exec`");
-            report.problem(&given.at, reason.hint("leave it out"));
-        }
-        return None;
-    };
+    let Given { at, value } = table.list("exec", argument)?;
     let arguments: Vec<String> = value.into_iter().map(|given| given.value).collect();
     match arguments.first() {
         None => report.problem(&at, Reason::new("`exec` names no program")),
@@ -145,6 +178,5 @@ fn exec(table: &mut Table<'_>) -> Option<Condition> {
         }
         Some(_) => {}
     }
-    let timeout = timeout.map_or(10 * SECOND, |given| given.value);
     Some(Condition::Exec(ExecCheck { arguments, timeout }))
 }

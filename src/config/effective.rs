@@ -101,6 +101,14 @@ impl File {
                 self.list("exec", exec.arguments.iter().cloned());
                 self.duration("timeout", exec.timeout);
             }
+            Condition::Http(http) => {
+                self.text("http", http.endpoint.url.as_str());
+                self.text("method", http.method.as_str());
+                self.text("content-type", &String::from_utf8_lossy(http.content_type.as_bytes()));
+                self.duration("timeout", http.endpoint.timeout);
+                self.expect(&http.expect);
+                self.endpoint(&http.endpoint);
+            }
         }
     }
 

@@ -28,6 +28,7 @@ pub use problem::{At, Problem, Problems};
 pub(crate) use problem::{escaped, nearest};
 pub use publish::Publish;
 pub use raw::{Override, Overrides};
+pub use request::HttpCheck;
 pub(crate) use types::{duration, url};
 
 /// Makes the configuration from the file's text (empty without one) and from what goes before

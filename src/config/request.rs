@@ -1,9 +1,11 @@
-//! The part of the validation that concerns HTTP: the reload request and the proof. Pure.
+//! The part of the validation that concerns HTTP: the reload request, the proof, and checks by a
+//! URL. Pure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::problem::{At, Given, literal};
 use super::table::Table;
@@ -13,6 +15,19 @@ use super::{
     Auth, Body, BodyProof, ClientCertificate, Endpoint, HttpAction, ProofRequest, Tls, Verify,
 };
 use crate::core::event::Reason;
+
+/// A URL that says whether the application would take a key's content.
+#[derive(Debug, Clone)]
+pub struct HttpCheck {
+    /// Where the content goes and how one gets in.
+    pub endpoint: Endpoint,
+    /// A method that carries content.
+    pub method: Method,
+    /// What the content is called.
+    pub content_type: HeaderValue,
+    /// Statuses that mean that the content is good; empty: any 2xx.
+    pub expect: Vec<u16>,
+}
 
 /// `[rule.http]`; `None` only after a problem was reported.
 pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<HttpAction> {
@@ -32,7 +47,7 @@ pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<Http
     table.finish();
     one_body.then_some(HttpAction {
         endpoint: endpoint?,
-        method: value_or(method, reqwest::Method::POST),
+        method: value_or(method, Method::POST),
         body,
         expect,
     })
@@ -72,30 +87,82 @@ pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) ->
 
 /// What is left of `[rule.verify]` makes sense only with a URL.
 fn without_url(mut table: Table<'_>) {
-    const OF_THE_REQUEST: [&str; 11] = [
-        "expect",
-        "body-matches",
-        "json-grew",
-        "metric-grew",
-        "unix-socket",
-        "headers",
-        "basic",
-        "bearer-file",
-        "ca-file",
-        "cert-file",
-        "key-file",
-    ];
-    for key in OF_THE_REQUEST {
+    let example = "for example `http = \"http://127.0.0.1/healthz\"`";
+    need_url(&mut table, &["expect", "body-matches", "json-grew", "metric-grew"], example);
+    need_url(&mut table, &OF_AN_ENDPOINT, example);
+    table.forget("http");
+    table.finish();
+}
+
+/// What [`endpoint`] reads.
+const OF_AN_ENDPOINT: [&str; 7] =
+    ["unix-socket", "headers", "basic", "bearer-file", "ca-file", "cert-file", "key-file"];
+
+/// Takes out what makes sense only with a URL, and reports what is there of it.
+fn need_url(table: &mut Table<'_>, keys: &[&'static str], hint: &str) {
+    for key in keys {
         if let Some(at) = table.place_of(key).cloned() {
             let reason = Reason::new(format!("`{key}` needs `http`, the URL to ask"));
-            table
-                .report
-                .problem(&at, reason.hint("for example `http = \"http://127.0.0.1/healthz\"`"));
+            table.report.problem(&at, reason.hint(hint));
         }
         table.forget(key);
     }
-    table.forget("http");
-    table.finish();
+}
+
+/// What `[[rule.check]]` has for `http`; `None` if that is not there, or after a problem was
+/// reported.
+pub(super) fn check(
+    table: &mut Table<'_>,
+    timeout: Duration,
+    bundle: Option<&Path>,
+) -> Option<HttpCheck> {
+    if table.place_of("http").is_none() {
+        let hint = "leave it out, or add for example `http = \"http://127.0.0.1:2019/adapt\"`";
+        need_url(table, &["method", "content-type", "expect"], hint);
+        need_url(table, &OF_AN_ENDPOINT, hint);
+        table.forget("http");
+        return None;
+    }
+    let url = table.parsed("http", url);
+    let carrying = |text: &str| {
+        let refused = match method(text) {
+            Ok(method @ (Method::POST | Method::PUT | Method::PATCH)) => return Ok(method),
+            Ok(other) => Reason::new(format!("a {other} carries no content that could be checked")),
+            Err(reason) => reason,
+        };
+        Err(refused.hint("one of `POST`, `PUT`, `PATCH`"))
+    };
+    let method = table.parsed("method", carrying);
+    let content_type = table.parsed("content-type", |text| match HeaderValue::from_str(text) {
+        Ok(value) if text.contains('/') => Ok(value),
+        _ => Err(Reason::new(format!("{} is not a content type", literal(text)))
+            .hint("for example `text/plain`, or `text/caddyfile` for Caddy")),
+    });
+    let expect = statuses(table);
+    let report = table.report;
+    let header_at = table.place_of("headers").cloned();
+    let at = url.as_ref().map(|given| given.at.clone());
+    let endpoint = endpoint(table, url, timeout, bundle)?;
+    if let Some(at) = header_at
+        && endpoint.headers.iter().any(|(name, _)| name == CONTENT_TYPE)
+    {
+        let reason = Reason::new("the content type is no header like others here");
+        report.problem(&at, reason.hint("use `content-type`"));
+    }
+    // Credentials in the clear are warned of already.
+    if let Some(at) = at
+        && endpoint.auth.is_none()
+        && goes_in_the_clear(&endpoint.url, endpoint.unix_socket.as_deref())
+    {
+        let reason = Reason::new("what the keys hold goes over the network unencrypted");
+        report.warn(&at, reason.hint("use https"));
+    }
+    Some(HttpCheck {
+        endpoint,
+        method: value_or(method, Method::POST),
+        content_type: value_or(content_type, HeaderValue::from_static("text/plain")),
+        expect,
+    })
 }
 
 /// A time limit for a request.
@@ -119,14 +186,19 @@ fn endpoint(
     let auth = auth(table);
     let tls = tls(table, url.as_ref(), bundle);
     let Given { at, value: url } = url?;
-    let local = unix_socket.is_some()
-        || matches!(url.host_str(), Some("localhost" | "[::1]"))
-        || url.host_str().is_some_and(|host| host.starts_with("127."));
-    if url.scheme() == "http" && auth.is_some() && !local {
+    if auth.is_some() && goes_in_the_clear(&url, unix_socket.as_deref()) {
         let reason = Reason::new("credentials go over the network unencrypted");
         table.report.warn(&at, reason.hint("use https"));
     }
     Some(Endpoint { url, unix_socket, headers, auth, tls: tls?, timeout })
+}
+
+/// Whether others on the network can read a request.
+fn goes_in_the_clear(url: &reqwest::Url, unix_socket: Option<&Path>) -> bool {
+    let is_local = unix_socket.is_some()
+        || matches!(url.host_str(), Some("localhost" | "[::1]"))
+        || url.host_str().is_some_and(|host| host.starts_with("127."));
+    url.scheme() == "http" && !is_local
 }
 
 fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, HeaderValue)> {

@@ -125,7 +125,7 @@ fn rule(
         list.into_iter().map(|given| given.value).collect()
     };
     let keys = KeyFilter { only: globs(&mut table, "only"), ignore: globs(&mut table, "ignore") };
-    let checks = check::checks(&mut table);
+    let checks = check::checks(&mut table, bundle);
     let publish = publish::publish(&mut table, watch.as_deref().unwrap_or_default(), agent, dirs);
     let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
     let settle_max = table.parsed("settle-max", duration(Duration::ZERO, 10 * MINUTE));

@@ -94,6 +94,8 @@ pub enum Event {
     Inspected(RuleId, Inspection),
     /// The answer to [`Command::Check`].
     Checked(RuleId, Checked),
+    /// The answer to [`Command::Expiry`].
+    Expires(RuleId, Option<UnixTime>),
     /// The answer to [`Command::Publish`] and [`Command::RollBack`].
     Published(RuleId, Publication),
     /// The answer to [`Command::Act`].
@@ -297,6 +299,9 @@ pub enum Command {
     Inspect(RuleId),
     /// Check whether this digest, which was on disk, may be used. Answer: [`Event::Checked`].
     Check(RuleId, Digest),
+    /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
+    /// [`Event::Expires`].
+    Expiry(RuleId, Digest),
     /// Publish what is on disk, if it has this digest. Answer: [`Event::Published`].
     Publish(RuleId, Digest),
     /// Take back what is published. Answer: [`Event::Published`].

@@ -128,6 +128,7 @@ impl Core {
             Event::Checked(rule, checked) => {
                 self.on_rule(rule, |rule, out| rule.checked(now, checked, out));
             }
+            Event::Expires(rule, at) => self.on_rule(rule, |rule, _| rule.expires(at)),
             Event::Published(rule, publication) => {
                 self.on_rule(rule, |rule, out| rule.was_published(now, publication, out));
             }

@@ -23,6 +23,8 @@ pub struct Policy {
     pub settle_max: Duration,
     /// Whether there are checks to pass before content is used.
     pub has_checks: bool,
+    /// Whether it can be told when certificates expire.
+    pub has_certificates: bool,
     /// Whether the application reads what podnudge publishes, and not the volumes.
     pub publishes: bool,
     /// Whether a publication that does not work is taken back.
@@ -76,6 +78,7 @@ impl Policy {
             settle: rule.settle,
             settle_max: rule.settle_max,
             has_checks: !rule.checks.is_empty(),
+            has_certificates: rule.checks.iter().any(config::Check::is_of_certificates),
             publishes: rule.publish.is_some(),
             rolls_back: rule.publish.as_ref().is_some_and(|publish| publish.rollback),
             jitter: rule.jitter,

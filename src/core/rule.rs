@@ -28,6 +28,9 @@ pub(super) struct Rule {
     pub(super) look: Look,
     pub(super) phase: Phase,
     pub(super) verdict: Verdict,
+    /// The content whose certificates were asked about last, and when the first expires.
+    expiry_of: Option<Digest>,
+    certificates_expire_at: Option<UnixTime>,
     /// What the application reads, where podnudge publishes.
     pub(super) published: Published,
     /// What the state directory held at start.
@@ -69,6 +72,8 @@ impl Rule {
             replica,
             phase: Phase::Starting,
             verdict: Verdict::Open,
+            expiry_of: None,
+            certificates_expire_at: None,
             published,
             remembered,
             running: None,
@@ -119,6 +124,10 @@ impl Rule {
     ) {
         let Some(disk) = self.look.scanned(now, scans, &mut self.counters, out) else { return };
         self.repeated = self.repeated.filter(|digest| *digest == disk.digest);
+        if self.policy.has_certificates && self.expiry_of != Some(disk.digest) {
+            self.expiry_of = Some(disk.digest);
+            out.push_back(Command::Expiry(self.id, disk.digest));
+        }
         match self.phase {
             Phase::Starting => self.first_look(now, disk, out),
             Phase::Idle if self.running == Some(disk.digest) => {
@@ -161,6 +170,10 @@ impl Rule {
         self.published.bad.clear();
         self.check_again();
         self.look.look_now(now.mono);
+    }
+
+    pub(super) fn expires(&mut self, at: Option<UnixTime>) {
+        self.certificates_expire_at = at;
     }
 
     /// No new action; one that runs may end.
@@ -236,6 +249,7 @@ impl Rule {
             digest_published: self.published.current.map(|current| current.digest),
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
+            certificates_expire_at: self.certificates_expire_at,
             next_action_at: self.phase.due().map(wall),
             action: self.policy.action,
             volumes: self.look.status(),

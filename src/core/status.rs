@@ -49,6 +49,9 @@ pub struct RuleStatus {
     pub committed_at: Option<UnixTime>,
     /// When the last digest was applied.
     pub applied_at: Option<UnixTime>,
+    /// When the first of the checked certificates on disk expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificates_expire_at: Option<UnixTime>,
     /// When the next action is due.
     pub next_action_at: Option<UnixTime>,
     /// The kind of the rule's action: `signal` or `http`.

@@ -200,8 +200,16 @@ impl Agent {
             }
             Command::Check(rule, digest) => {
                 let work_dir = self.config.agent.work_dir.clone();
+                let now = clock::now().wall;
                 self.begin_blocking(rule, move |config| {
-                    Done::CheckBegun(rule, digest, checking::begin(config, digest, &work_dir))
+                    let begun = checking::begin(config, digest, &work_dir, now);
+                    Done::CheckBegun(rule, digest, begun)
+                });
+            }
+            Command::Expiry(rule, digest) => {
+                let now = clock::now().wall;
+                self.begin_blocking(rule, move |config| {
+                    Done::Told(Event::Expires(rule, checking::expiry(config, digest, now)))
                 });
             }
             Command::Publish(rule, digest) => {
@@ -301,11 +309,11 @@ impl Agent {
                 self.tell(Event::Checked(rule, checked));
             }
             // Nobody waits for the answer any more, and the copy goes.
-            Done::CheckBegun(_, _, Begun::Copied(_)) if self.core.is_stopped() => {}
-            Done::CheckBegun(rule, digest, Begun::Copied(copy)) => {
+            Done::CheckBegun(_, _, Begun::Open(_)) if self.core.is_stopped() => {}
+            Done::CheckBegun(rule, digest, Begun::Open(open)) => {
                 let Some(config) = self.rule(rule) else { return };
                 self.begin(async move {
-                    let checked = checking::ask_programs(&config, digest, copy).await;
+                    let checked = checking::ask(&config, digest, open).await;
                     Done::Told(Event::Checked(rule, checked))
                 });
             }

@@ -145,9 +145,10 @@ async fn publish(
         let message = format!("what is in the volumes was taken back before: {}", reason.message);
         return Err(Not::WithThis(Reason { message, ..reason.clone() }));
     }
-    let checked = match checking::begin(rule, digest, &config.agent.work_dir) {
+    let work_dir = &config.agent.work_dir;
+    let checked = match checking::begin(rule, digest, work_dir, clock::now().wall) {
         Begun::Judged(checked) => checked,
-        Begun::Copied(copy) => checking::ask_programs(rule, digest, copy).await,
+        Begun::Open(open) => checking::ask(rule, digest, open).await,
     };
     match checked {
         Checked::Passed => {}

@@ -1,84 +1,169 @@
 //! The checks that look at contents: they stay in here, and what is told of them is names, places
-//! and sizes.
+//! and sizes. Only what a rule wants to be sent to a URL is handed on ([`Post`]).
 //!
 //! Reads the rule's volumes once more, and makes sure that it is what was asked about.
 
-use std::path::Path;
+#[cfg(feature = "tls")]
+use std::ffi::OsStr;
+use std::fmt;
+#[cfg(feature = "tls")]
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
 
+use super::contents::{self, Content, Contents};
 use super::filter;
-use super::read::{self, Contents, ReadError};
+#[cfg(feature = "tls")]
+use super::pem;
+use super::read::ReadError;
 use super::snapshot::{self, Digest, Key};
 use crate::config::{Check, Condition, KeyFilter, Syntax};
-use crate::core::event::{Checked, Reason};
+use crate::core::event::{Checked, Reason, UnixTime};
 
 /// How many keys a refusal names at most.
 const KEYS_NAMED: usize = 5;
 
+/// What the checks say.
+#[derive(Debug)]
+pub struct Judgement {
+    /// Whether the content may be used, as far as podnudge can tell by itself.
+    pub checked: Checked,
+    /// When the first of the checked certificates expires, if there are any: of a chain its leaf
+    /// counts, of a bundle of CAs the one that lasts longest, as for the check itself.
+    pub expires: Option<UnixTime>,
+    /// What is to be asked about by HTTP: a list for each check, in their order, and empty unless
+    /// the content may be used so far.
+    pub posts: Vec<Vec<Post>>,
+}
+
+impl From<Checked> for Judgement {
+    fn from(checked: Checked) -> Self {
+        Self { checked, expires: None, posts: Vec::new() }
+    }
+}
+
+/// A key whose content a rule wants to be sent to a URL. That is all it may be used for.
+pub struct Post {
+    /// The key.
+    pub key: Key,
+    /// What it holds.
+    pub content: Vec<u8>,
+}
+
+impl fmt::Debug for Post {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// One volume, read.
+struct Volume {
+    /// What its keys are named from.
+    folder: PathBuf,
+    contents: Contents,
+}
+
 /// Whether the content of these volumes, if it is still the one with this digest, meets the
-/// checks. The first that it does not meet decides.
+/// checks at this time. The first that it does not meet decides.
 #[must_use]
 pub fn check<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     asked: Digest,
     checks: &[Check],
-) -> Checked {
-    let mut contents = Vec::new();
+    now: UnixTime,
+) -> Judgement {
+    let mut read = Vec::new();
     let mut digests = Vec::new();
     for path in volumes {
-        match read::contents(path, keys) {
-            Ok(Some((snapshot, content))) => {
+        match contents::of(path, keys) {
+            Ok(Some((snapshot, contents))) => {
                 digests.push(snapshot.digest());
-                contents.push(content);
+                // A watched file is a key of its directory.
+                let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+                read.push(Volume { folder: folder.to_owned(), contents });
             }
-            Ok(None) | Err(ReadError::Moving { .. }) => return Checked::Moved,
-            Err(error @ ReadError::TooMuch { .. }) => return Checked::Refused(error.reason()),
-            Err(error) => return Checked::Failed(error.reason()),
+            Ok(None) | Err(ReadError::Moving { .. }) => return Checked::Moved.into(),
+            Err(error @ ReadError::TooMuch { .. }) => {
+                return Checked::Refused(error.reason()).into();
+            }
+            Err(error) => return Checked::Failed(error.reason()).into(),
         }
     }
     if snapshot::digest(digests) != asked {
-        return Checked::Moved;
+        return Checked::Moved.into();
     }
-    match checks.iter().try_for_each(|check| meets(check, &contents)) {
-        Ok(()) => Checked::Passed,
-        Err(reason) => Checked::Refused(reason),
+    let mut expires = None;
+    for check in checks {
+        match meets(check, &read, now) {
+            Ok(date) => expires = expires.into_iter().chain(date).min(),
+            Err(reason) => return Checked::Refused(reason).into(),
+        }
     }
+    let posts = checks.iter().map(|check| posts(check, &read)).collect();
+    Judgement { checked: Checked::Passed, expires, posts }
 }
 
-/// The refusal, if the contents do not meet a check.
-fn meets(check: &Check, volumes: &[Contents]) -> Result<(), Reason> {
-    let concerned = || {
-        volumes.iter().flatten().filter(|(key, _)| {
-            check.keys.is_empty() || check.keys.iter().any(|glob| filter::matches(glob, &key.0))
-        })
+/// The keys that a check is about, each with the folder that it is named from.
+fn concerned<'a>(
+    check: &'a Check,
+    volumes: &'a [Volume],
+) -> impl Iterator<Item = (&'a Path, &'a Key, &'a [u8])> {
+    let all = volumes.iter().flat_map(|volume| {
+        let named = |(key, content): (&'a Key, &'a Content)| {
+            (volume.folder.as_path(), key, content.bytes.as_slice())
+        };
+        volume.contents.iter().map(named)
+    });
+    all.filter(|(_, key, _)| {
+        check.keys.is_empty() || check.keys.iter().any(|glob| filter::matches(glob, &key.0))
+    })
+}
+
+fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
+    if !matches!(check.condition, Condition::Http(_)) {
+        return Vec::new();
+    }
+    let post =
+        |(_, key, content): (_, &Key, &[u8])| Post { key: key.clone(), content: content.to_vec() };
+    concerned(check, volumes).map(post).collect()
+}
+
+/// The refusal, if the contents do not meet a check; else when the first certificate expires.
+fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<Option<UnixTime>, Reason> {
+    let concerned = || concerned(check, volumes);
+    let texts = |syntax: &str, parse: fn(&str) -> Result<(), Place>| {
+        concerned().try_for_each(|(_, key, content)| parse_text(syntax, parse, key, content))
     };
-    match &check.condition {
+    let verdict = match &check.condition {
         Condition::NotEmpty => {
-            let empty = concerned().filter(|(_, content)| content.trim_ascii().is_empty());
-            refuse_named(empty.map(|(key, _)| key.to_string()), "is empty", "are empty")
+            let empty = concerned().filter(|(_, _, content)| content.trim_ascii().is_empty());
+            refuse_named(empty.map(|(_, key, _)| key.to_string()), "is empty", "are empty")
         }
         Condition::RequiredKeys(required) => {
             let is_there = |name: &&String| {
-                !volumes.iter().any(|keys| keys.contains_key(&Key(name.as_bytes().to_vec())))
+                let key = Key(name.as_bytes().to_vec());
+                !volumes.iter().any(|volume| volume.contents.contains_key(&key))
             };
             let missing = required.iter().filter(is_there).cloned();
             refuse_named(missing, "is missing", "are missing")
         }
         Condition::MaxBytes(most) => {
-            let bytes: u64 = concerned().map(|(_, content)| content.len() as u64).sum();
+            let bytes: u64 = concerned().map(|(_, _, content)| content.len() as u64).sum();
             if bytes <= *most {
-                return Ok(());
+                return Ok(None);
             }
             Err(Reason::new(format!("the keys hold {bytes} bytes, more than the {most} allowed")))
         }
-        Condition::Syntax(syntax) => {
-            concerned().try_for_each(|(key, content)| parse(*syntax, key, content))
-        }
-        // It is asked when the others are met.
-        Condition::Exec(_) => Ok(()),
-    }
+        Condition::Syntax(Syntax::Json) => texts("JSON", json),
+        Condition::Syntax(Syntax::Yaml) => texts("YAML", yaml),
+        Condition::Syntax(Syntax::Toml) => texts("TOML", toml),
+        Condition::Syntax(Syntax::Pem) => return certificates(concerned(), now),
+        // They are asked when the others are met.
+        Condition::Exec(_) | Condition::Http(_) => Ok(()),
+    };
+    verdict.map(|()| None)
 }
 
 fn refuse_named(
@@ -98,40 +183,66 @@ fn refuse_named(
     }
 }
 
-/// Parses a key. What is told is where it fails, and never what stands there.
-fn parse(syntax: Syntax, key: &Key, content: &[u8]) -> Result<(), Reason> {
-    let name = match syntax {
-        Syntax::Json => "JSON",
-        Syntax::Yaml => "YAML",
-        Syntax::Toml => "TOML",
+#[cfg(feature = "tls")]
+fn certificates<'a>(
+    concerned: impl Iterator<Item = (&'a Path, &'a Key, &'a [u8])>,
+    now: UnixTime,
+) -> Result<Option<UnixTime>, Reason> {
+    let file = |(folder, key, content): (&Path, &'a Key, &'a [u8])| pem::File {
+        path: folder.join(OsStr::from_bytes(&key.0)),
+        key,
+        content,
     };
-    let refused = |line: usize, column: usize| {
-        Reason::new(format!("`{key}` is not {name}: see line {line}, column {column}"))
-    };
-    let text = std::str::from_utf8(content).map_err(|error| {
-        let (line, column) = place(content, error.valid_up_to());
-        Reason::new(format!("`{key}` is not UTF-8 text: see line {line}, column {column}"))
-    })?;
-    match syntax {
-        Syntax::Json => serde_json::from_str::<IgnoredAny>(text)
-            .map(drop)
-            .map_err(|error| refused(error.line(), error.column())),
-        Syntax::Toml => toml::from_str::<IgnoredAny>(text).map(drop).map_err(|error| {
-            let (line, column) = place(content, error.span().map_or(0, |span| span.start));
-            refused(line, column)
-        }),
-        Syntax::Yaml => {
-            let mut parser = saphyr_parser::Parser::new_from_str(text);
-            parser.try_for_each(|event| event.map(drop)).map_err(|error| {
-                let marker = error.marker();
-                refused(marker.line(), marker.col() + 1)
-            })
-        }
-    }
+    pem::check(concerned.map(file), now)
 }
 
-/// Line and column of a byte, both counted from one, the column in characters.
-fn place(content: &[u8], offset: usize) -> (usize, usize) {
+#[cfg(not(feature = "tls"))]
+fn certificates<'a>(
+    _: impl Iterator<Item = (&'a Path, &'a Key, &'a [u8])>,
+    _: UnixTime,
+) -> Result<Option<UnixTime>, Reason> {
+    Err(Reason::new("this podnudge was built without TLS"))
+}
+
+/// Line and column, both counted from one.
+type Place = (usize, usize);
+
+/// Parses a key. What is told is where it fails, and never what stands there.
+fn parse_text(
+    syntax: &str,
+    parse: fn(&str) -> Result<(), Place>,
+    key: &Key,
+    content: &[u8],
+) -> Result<(), Reason> {
+    let refused = |what: &str, (line, column): Place| {
+        Reason::new(format!("`{key}` is not {what}: see line {line}, column {column}"))
+    };
+    let text = std::str::from_utf8(content)
+        .map_err(|error| refused("UTF-8 text", place(content, error.valid_up_to())))?;
+    parse(text).map_err(|place| refused(syntax, place))
+}
+
+fn json(text: &str) -> Result<(), Place> {
+    let parsed = serde_json::from_str::<IgnoredAny>(text);
+    parsed.map(drop).map_err(|error| (error.line(), error.column()))
+}
+
+fn toml(text: &str) -> Result<(), Place> {
+    toml::from_str::<IgnoredAny>(text)
+        .map(drop)
+        .map_err(|error| place(text.as_bytes(), error.span().map_or(0, |span| span.start)))
+}
+
+fn yaml(text: &str) -> Result<(), Place> {
+    let mut parser = saphyr_parser::Parser::new_from_str(text);
+    parser.try_for_each(|event| event.map(drop)).map_err(|error| {
+        let marker = error.marker();
+        (marker.line(), marker.col() + 1)
+    })
+}
+
+/// The place of a byte, the column in characters.
+fn place(content: &[u8], offset: usize) -> Place {
     let before = content.get(..offset).unwrap_or(content);
     let lines = before.split(|byte| *byte == b'\n');
     let last = lines.clone().next_back().unwrap_or_default();

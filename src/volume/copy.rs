@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::contents::{self, Unread};
 use super::snapshot::Digest;
-use super::whole::{self, Unread};
 use crate::config::KeyFilter;
 use crate::core::event::{Checked, Reason};
 
@@ -41,7 +41,7 @@ impl PrivateCopy {
         };
         let mut copy = Self { first: root.clone(), root: root.clone() };
         copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
-        let contents = whole::read(volumes, keys, asked).map_err(|unread| match unread {
+        let contents = contents::whole(volumes, keys, asked).map_err(|unread| match unread {
             Unread::Moved => Checked::Moved,
             Unread::Failed(reason) => Checked::Failed(reason),
         })?;

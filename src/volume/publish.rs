@@ -13,9 +13,9 @@ mod write;
 
 use std::path::PathBuf;
 
+use super::contents::{self, Contents, Unread};
 use super::read;
 use super::snapshot::{self, Digest};
-use super::whole::{self, Unread};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Publication, Reason, UnixTime};
 use dir::{Dir, Name};
@@ -93,7 +93,7 @@ impl Place<'_> {
         let name = if is_there {
             None
         } else {
-            let contents = whole::read(self.volumes, self.keys, asked)?;
+            let contents = contents::whole(self.volumes, self.keys, asked)?;
             Some(self.write(&dir, &contents, asked, now, record.good).map_err(Unread::Failed)?)
         };
         let mut finish = || {
@@ -117,7 +117,7 @@ impl Place<'_> {
     fn write(
         self,
         dir: &Dir,
-        contents: &[read::Contents],
+        contents: &[Contents],
         asked: Digest,
         now: UnixTime,
         good: Option<Digest>,

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
-use std::ops::Deref;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, read
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
+use super::contents::Contents;
 use super::link::Links;
 use super::mount;
 use super::snapshot::{Digest, Generation, Key, Snapshot};
@@ -112,57 +112,6 @@ pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
     Reader::new(path, keys, Purpose::Hash).look()
 }
 
-/// The contents of a volume's keys. They never leave `volume`.
-pub(super) type Contents = BTreeMap<Key, Content>;
-
-/// What a key holds, and the mode of its file.
-#[derive(Debug, Default)]
-pub(super) struct Content {
-    pub(super) bytes: Vec<u8>,
-    pub(super) mode: u32,
-}
-
-impl Deref for Content {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// Reads what is at `path`, and keeps the contents of the keys that count.
-///
-/// # Errors
-/// If it cannot be read, not as one generation, or if it is too much.
-pub(super) fn contents(
-    path: &Path,
-    keys: &KeyFilter,
-) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    kept(path, keys, Purpose::Keep)
-}
-
-/// The same, with the contents of all keys, those that do not count as far as they can be read.
-/// The snapshot is of those that count.
-///
-/// # Errors
-/// As for [`contents`].
-pub(super) fn all_contents(
-    path: &Path,
-    keys: &KeyFilter,
-) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    kept(path, keys, Purpose::KeepAll)
-}
-
-fn kept(
-    path: &Path,
-    keys: &KeyFilter,
-    purpose: Purpose,
-) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    let mut reader = Reader::new(path, keys, purpose);
-    let snapshot = reader.look()?.snapshot;
-    Ok(snapshot.map(|snapshot| (snapshot, reader.contents)))
-}
-
 /// Which generation is at `path`, or `None` if there is nothing. Cheaper than reading: one
 /// `readlink` for a volume of the kubelet, one `stat` a file otherwise.
 ///
@@ -210,7 +159,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(path: &'a Path, filter: &'a KeyFilter, purpose: Purpose) -> Self {
+    pub(super) fn new(path: &'a Path, filter: &'a KeyFilter, purpose: Purpose) -> Self {
         Self {
             path,
             filter,
@@ -226,7 +175,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn look(&mut self) -> Result<Reading, ReadError> {
+    pub(super) fn look(&mut self) -> Result<Reading, ReadError> {
         // Before the reading: a link that is turned meanwhile gives another generation next time.
         let links = Links::of(self.path);
         let mut reading = self.at_path()?;

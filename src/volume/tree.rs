@@ -10,10 +10,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
+use super::contents::Content;
 use super::filter;
-use super::read::{
-    Content, DIRECTORY, Directory, MOST_KEPT, Purpose, ReadError, Reader, changed, identity,
-};
+use super::read::{DIRECTORY, Directory, MOST_KEPT, Purpose, ReadError, Reader, changed, identity};
 use super::snapshot::{Digest, Key};
 
 /// How deep directories may be nested.

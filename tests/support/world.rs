@@ -101,6 +101,7 @@ pub(crate) fn policy() -> Policy {
         settle: Duration::ZERO,
         settle_max: Duration::from_secs(5),
         has_checks: false,
+        has_certificates: false,
         publishes: false,
         rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
@@ -330,6 +331,9 @@ impl World {
                         self.passed.remove(&digest);
                     }
                     self.answer(self.check_takes, Event::Checked(rule, checked));
+                }
+                Command::Expiry(rule, _) => {
+                    self.answer(Duration::ZERO, Event::Expires(rule, None));
                 }
                 Command::Publish(rule, digest) => {
                     self.acted_unchecked |=

@@ -20,7 +20,8 @@ use rustix::io::Errno;
 use super::write::{self, NEW_FILE, Writer};
 use crate::config::Publish;
 use crate::core::event::{Reason, UnixTime};
-use crate::volume::read::{Contents, changed};
+use crate::volume::contents::Contents;
+use crate::volume::read::changed;
 use crate::volume::snapshot::Digest;
 
 const DATA: &str = "..data";

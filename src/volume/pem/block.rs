@@ -1,0 +1,168 @@
+//! The blocks of a PEM file, each with the line at which it begins. Pure.
+//!
+//! What stands between two blocks is ignored, as OpenSSL and RFC 7468 have it. Within a block
+//! nothing is: readers of PEM that skip what they do not know would let broken files pass.
+
+use rustls::pki_types::pem::{PemObject as _, SectionKind};
+
+use crate::core::event::Reason;
+use crate::volume::snapshot::Key;
+
+/// A block that could be read.
+pub(super) struct Block {
+    /// Where it begins, counted from one.
+    pub(super) line: usize,
+    pub(super) kind: Kind,
+    /// What is in it.
+    pub(super) der: Vec<u8>,
+}
+
+/// What is in a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Certificate,
+    /// A private key, RFC 5958.
+    Pkcs8,
+    /// A private key for RSA, RFC 8017.
+    Pkcs1,
+    /// A private key for ECDSA, RFC 5915.
+    Sec1,
+    /// Something that goes with certificates and keys, and is not looked at.
+    Other,
+}
+
+const ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY";
+
+/// By their labels; the first are those of RFC 7468, the last OpenSSL's.
+const KINDS: [(&str, Kind); 12] = [
+    ("CERTIFICATE", Kind::Certificate),
+    ("PRIVATE KEY", Kind::Pkcs8),
+    ("X509 CRL", Kind::Other),
+    ("CERTIFICATE REQUEST", Kind::Other),
+    ("PUBLIC KEY", Kind::Other),
+    ("RSA PRIVATE KEY", Kind::Pkcs1),
+    ("EC PRIVATE KEY", Kind::Sec1),
+    ("RSA PUBLIC KEY", Kind::Other),
+    ("ECHCONFIG", Kind::Other),
+    ("DH PARAMETERS", Kind::Other),
+    ("X9.42 DH PARAMETERS", Kind::Other),
+    ("EC PARAMETERS", Kind::Other),
+];
+
+/// A block of which the end was not seen yet.
+struct Open<'a> {
+    line: usize,
+    label: &'a str,
+    body: Vec<u8>,
+}
+
+/// All blocks of a key; at least one.
+///
+/// # Errors
+/// Where it is no PEM.
+pub(super) fn blocks(key: &Key, content: &[u8]) -> Result<Vec<Block>, Reason> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Open<'_>> = None;
+    let endless = |line| {
+        let message = format!("the PEM block that begins in line {line} of `{key}` has no end");
+        Err(Reason::new(message))
+    };
+    for (line, text) in (1..).zip(content.split(|byte| *byte == b'\n')) {
+        let text = text.trim_ascii_end();
+        match (marker(text), &mut open) {
+            (Some(Marker::Begin(_)), Some(open)) => return endless(open.line),
+            (Some(Marker::Begin(label)), None) => {
+                open = Some(Open { line, label, body: Vec::new() });
+            }
+            (Some(Marker::End(label)), _) => match open.take() {
+                Some(open) if open.label == label => blocks.push(read(key, &open)?),
+                Some(open) => return endless(open.line),
+                None => {
+                    let message =
+                        format!("line {line} of `{key}` ends a PEM block without a begin");
+                    return Err(Reason::new(message));
+                }
+            },
+            (Some(Marker::Broken), _) => {
+                let reason = Reason::new(format!("line {line} of `{key}` is a broken PEM marker"));
+                return Err(reason.hint(
+                    "it must be a line of its own, without blanks before it: \
+                     `-----BEGIN CERTIFICATE-----`",
+                ));
+            }
+            (None, Some(open)) => {
+                open.body.extend_from_slice(text);
+                open.body.push(b'\n');
+            }
+            (None, None) => {}
+        }
+    }
+    match open {
+        Some(open) => endless(open.line),
+        None if blocks.is_empty() => Err(nothing(key, content)),
+        None => Ok(blocks),
+    }
+}
+
+enum Marker<'a> {
+    Begin(&'a str),
+    End(&'a str),
+    Broken,
+}
+
+fn marker(line: &[u8]) -> Option<Marker<'_>> {
+    let has = |word: &[u8]| line.windows(word.len()).any(|part| part == word);
+    if !has(b"-----BEGIN") && !has(b"-----END") {
+        return None;
+    }
+    let label = |begin: &str| {
+        let label = std::str::from_utf8(line).ok()?.strip_prefix(begin)?.strip_suffix("-----")?;
+        (!label.is_empty() && !label.contains('-')).then_some(label)
+    };
+    let begin = label("-----BEGIN ").map(Marker::Begin);
+    Some(begin.or_else(|| label("-----END ").map(Marker::End)).unwrap_or(Marker::Broken))
+}
+
+fn read(key: &Key, open: &Open<'_>) -> Result<Block, Reason> {
+    let Open { line, label, body } = open;
+    let mut headers = body.split(|byte| *byte == b'\n');
+    if *label == ENCRYPTED || headers.any(|text| text.starts_with(b"Proc-Type: 4,ENCRYPTED")) {
+        let reason = Reason::new(format!("the private key in line {line} of `{key}` is encrypted"));
+        return Err(reason.hint(
+            "an application cannot read it without a passphrase; if it has one, leave the key out \
+             by `keys`",
+        ));
+    }
+    let Some((_, kind)) = KINDS.iter().find(|(of, _)| of == label) else {
+        let reason =
+            Reason::new(format!("the PEM block in line {line} of `{key}` is of an unknown kind"));
+        let labels = KINDS.map(|(label, _)| label).join("`, `");
+        return Err(reason.hint(format!("known are `{labels}`; leave other keys out by `keys`")));
+    };
+    let der = decode(body).ok_or_else(|| {
+        Reason::new(format!("the PEM block that begins in line {line} of `{key}` is broken"))
+    })?;
+    Ok(Block { line: *line, kind: *kind, der })
+}
+
+/// Reads base64, in a time that tells nothing of what it holds, as the reader does for private keys.
+fn decode(body: &[u8]) -> Option<Vec<u8>> {
+    let block = [b"-----BEGIN PRIVATE KEY-----\n", body, b"\n-----END PRIVATE KEY-----\n"].concat();
+    let (_, der) = <(SectionKind, Vec<u8>)>::from_pem_slice(&block).ok()?;
+    (!der.is_empty()).then_some(der)
+}
+
+/// Why there is no block at all.
+fn nothing(key: &Key, content: &[u8]) -> Reason {
+    if content.trim_ascii().is_empty() {
+        let reason = Reason::new(format!("`{key}` is empty, and not PEM"));
+        return reason.hint("if it always is, leave it out by `keys`");
+    }
+    if std::str::from_utf8(content).is_err() {
+        let reason = Reason::new(format!("`{key}` is binary, and not PEM"));
+        return reason
+            .hint("DER and PKCS #12 must be made PEM first; leave other keys out by `keys`");
+    }
+    let reason = Reason::new(format!("there is no PEM block in `{key}`"));
+    reason.hint("one begins with `-----BEGIN …-----`; leave other keys out by `keys`")
+}
