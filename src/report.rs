@@ -199,7 +199,7 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 rule,
                 reason = reason.message,
                 hint = reason.hint,
-                "the target is not there yet"
+                "the target is not there yet, or not ready"
             );
         }
         Fact::Retrying(reason, attempt, wait) => {

@@ -106,6 +106,30 @@ fn a_target_that_executes_itself_anew_is_the_same_one() {
     });
 }
 
+/// The master of haproxy blocks its signals while it executes itself anew, and has no handlers then.
+/// That it is older than any that is only starting was taken for a wrong signal once.
+#[test]
+fn a_target_that_blocks_the_signal_is_waited_for() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let target = Target::start_by(folder.path(), "app", Behaviour::Default, |program| {
+            let mut env = Command::new("env");
+            env.args(["--default-signal=HUP", "--block-signal=HUP"]).arg(program);
+            env
+        });
+        let age = || fs::metadata(format!("/proc/{}", target.pid())).unwrap().modified().unwrap();
+        wait_until("it cannot be taken for young", || {
+            age().elapsed().is_ok_and(|age| age > Duration::from_secs(11))
+        });
+        let agent = nudge(folder.path(), &["--process", "app"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("waiting-for-target", 1);
+        let reason = agent.last("waiting-for-target", "reason");
+        assert!(reason.contains("blocks SIGHUP"), "{reason}");
+        assert_eq!((agent.count("refused"), agent.count("sent")), (0, 0));
+    });
+}
+
 #[test]
 fn a_target_that_dies_of_the_signal_trips_the_breaker() {
     in_namespace(|| {

@@ -27,7 +27,7 @@ const CAP_KILL: u32 = 5;
 pub enum SendError {
     /// The process ended, and perhaps another one has its pid.
     Gone(Reason),
-    /// It does not handle the signal, but it has only just started.
+    /// It does not handle the signal, but it has only just started, or does so anew.
     Starting(Reason),
     /// It would be wrong, or it is not permitted.
     Refused(Reason),
@@ -169,26 +169,36 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
 }
 
 /// Looks into `/proc/PID/status` for what the process does on the signal: without a handler it
-/// would die, and if it ignores the signal nothing would happen.
+/// would die, and if it ignores the signal nothing would happen. Where it blocks the signal, that
+/// is to be seen when it does not any more.
 fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
     let status = proc::status(chosen.identity.pid).map_err(SendError::Failed)?;
     let status = status.ok_or_else(|| gone(chosen))?;
     let has =
         |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
-    let what = if has("SigCgt:") {
+    let allow = "allow-unhandled = true sends it all the same";
+    if has("SigCgt:") {
         return Ok(());
-    } else if has("SigIgn:") {
+    }
+    if has("SigBlk:") {
+        // As HAProxy's master does while it executes itself anew, ignored or not.
+        let what = format!("process {name} blocks {signal}, and has no handler for it now");
+        let hint = format!("it may be starting anew; if it takes signals by sigwait(3), {allow}");
+        return Err(SendError::Starting(Reason::new(what).hint(hint)));
+    }
+    if proc::age(chosen.identity) < STARTING {
+        let what =
+            format!("process {name} has only just started, and does not handle {signal} yet");
+        return Err(SendError::Starting(Reason::new(what)));
+    }
+    let what = if has("SigIgn:") {
         format!("process {name} ignores {signal}: nothing would happen")
     } else {
         format!("process {name} does not handle {signal}: it would end")
     };
-    let hint = "name the signal on which the application reloads, or use a URL; allow-unhandled = true sends it all the same";
-    let reason = Reason::new(what).hint(hint);
-    if proc::age(chosen.identity) < STARTING {
-        return Err(SendError::Starting(reason));
-    }
-    Err(SendError::Refused(reason))
+    let hint = format!("name the signal on which the application reloads, or use a URL; {allow}");
+    Err(SendError::Refused(Reason::new(what).hint(hint)))
 }
 
 /// A mask of `/proc/PID/status`: hexadecimal, bit 0 for signal or capability 1 or 0.
