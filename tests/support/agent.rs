@@ -30,8 +30,9 @@ fn command(arguments: &[&str]) -> Command {
 impl Agent {
     /// Starts podnudge and waits until it has looked at its volumes.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let agent = Self::spawn(folder, command(arguments));
+        let mut agent = Self::spawn(folder, command(arguments));
         wait_until("the first look is taken", || {
+            assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
             let first = ["baseline", "scheduled", "volume-missing", "rejected", "rolled-back"];
             first.iter().any(|event| agent.count(event) > 0)
         });

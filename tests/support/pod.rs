@@ -169,6 +169,19 @@ fn again() -> Command {
 /// Runs `body` in a pid and mount namespace of its own, where it is pid 1: this test program is
 /// started again there, for just the test that called this.
 pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
+    in_namespaces(&[], body);
+}
+
+/// The same with a network of its own, too: any port is free.
+pub(crate) fn in_network<F: FnOnce()>(body: F) {
+    if std::env::var_os(INSIDE).is_some() {
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip is installed (package iproute2)").success());
+    }
+    in_namespaces(&["--net"], body);
+}
+
+fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
     if std::env::var_os(INSIDE).is_some() {
         body();
         return;
@@ -178,6 +191,7 @@ pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
     let test = test.split_once("::").unwrap().1;
     let output = Command::new("unshare")
         .args(["--pid", "--fork", "--mount", "--mount-proc", "--kill-child"])
+        .args(more)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
@@ -187,4 +201,5 @@ pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{test} in a namespace:\n{stdout}\n{stderr}");
     assert!(stdout.contains("1 passed"), "{test} did not run in its namespace:\n{stdout}");
+    print!("{stdout}");
 }

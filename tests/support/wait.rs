@@ -11,6 +11,12 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < end, "waited {LIMIT:?} in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
+        pause();
     }
+}
+
+/// Between two looks at the same thing.
+#[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
+pub(crate) fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
 }
