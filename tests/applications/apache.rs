@@ -1,0 +1,122 @@
+//! Apache httpd: a reload of a broken configuration ends it, and it cannot start with one.
+
+use super::load::get;
+use super::plays;
+use super::pod::{Example, Pod, Subject};
+use crate::support::kubelet::{Payload, payload};
+use crate::support::pod::in_network;
+use crate::support::wait::wait_until;
+
+const APACHE: Subject = Subject {
+    example: "apache-published.toml",
+    command: &["apache2", "-d", "{dir}", "-f", "httpd.conf", "-DFOREGROUND"],
+    content,
+    checker: "apache2 -t",
+    faults: &[
+        "Lisen 8081",
+        "<Location /never-ends>",
+        "LoadModule no_module /nowhere/mod_no.so",
+        "Include nowhere.conf",
+    ],
+    address: "127.0.0.1:8080",
+    path: "/v",
+    answer: |version| format!("X-Version: {version}\r\n"),
+    complaint: "AH00526",
+};
+
+fn content(version: usize, fault: &str) -> Payload {
+    let modules = ["mpm_event", "authz_core", "headers"];
+    let load =
+        |name: &&str| format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n");
+    let config = format!(
+        "{}ServerName localhost\nListen 127.0.0.1:8080\nUser www-data\nGroup www-data\n\
+         PidFile {{run}}/httpd.pid\nDefaultRuntimeDir {{run}}\nErrorLog /dev/stderr\n\
+         DocumentRoot www\nInclude sites/*.conf\n",
+        modules.iter().map(load).collect::<String>()
+    );
+    let site = format!("Header set X-Version {version}\n{fault}\n");
+    payload(&[
+        ("httpd.conf", &config),
+        ("sites/web.conf", &site),
+        ("www/v", "here\n"),
+        ("www/healthz", "well\n"),
+    ])
+}
+
+/// Long enough for so short a configuration.
+fn soon(example: Example) -> Example {
+    example.alive_for("1s")
+}
+
+#[test]
+fn apache_never_meets_a_broken_one() {
+    in_network(|| plays::never_meets_a_broken_one(&APACHE));
+}
+
+/// Apache ends at each broken configuration, and requests fail until it is started again: by what
+/// podnudge has put back, at the latest at the second start.
+#[test]
+fn apache_without_checks_ends_and_comes_back_on_the_last_good_one() {
+    in_network(|| {
+        let played = plays::gets_the_last_good_one_again(&APACHE, soon, true);
+        let (ends, excused) = (played.application.ends(), played.excused);
+        println!("{ends} ends, {excused} requests failed meanwhile");
+        println!("such as: {}", played.agent.last("rolling-back", "reason"));
+        assert!(ends >= 8 && excused > 0);
+    });
+}
+
+#[test]
+fn apache_cannot_have_a_port_ends_and_comes_back_on_the_last_good_one() {
+    in_network(|| {
+        let played = plays::cannot_have_a_port(&APACHE, soon, "Listen 127.0.0.1:9999");
+        assert!(played.application.ends() > 0);
+        assert!(played.application.log().contains("Address already in use"));
+    });
+}
+
+/// A crash while a refused change lies in the volume.
+#[test]
+fn apache_that_is_killed_comes_back_on_the_last_good_one() {
+    in_network(|| {
+        let mut pod = Pod::new(&APACHE);
+        let example = soon(pod.example());
+        pod.once(&example);
+        let apache = pod.start("config");
+        let (agent, at_start) = pod.agent(&example);
+        pod.write(1, "");
+        agent.wait_for("applied", at_start + 1);
+        pod.write(2, APACHE.faults[0]);
+        agent.wait_for("rejected", 1);
+        apache.kill();
+        APACHE.wait_for(1);
+        assert_eq!(apache.ends(), 1);
+        assert!(!apache.log().contains(APACHE.complaint));
+        pod.write(3, "");
+        agent.wait_for("applied", at_start + 2);
+        APACHE.wait_for(3);
+    });
+}
+
+/// The contrast, and the reason to publish: by checks alone podnudge makes nobody read the broken
+/// configuration, but it lies where Apache reads when it is started.
+#[test]
+fn apache_that_reads_the_volume_does_not_come_back_when_it_is_killed() {
+    in_network(|| {
+        let mut pod = Pod::new(&APACHE);
+        let example = soon(pod.example().without("publish"));
+        let apache = pod.start("source");
+        let (agent, at_start) = pod.agent(&example);
+        pod.write(1, "");
+        agent.wait_for("applied", at_start + 1);
+        pod.write(2, APACHE.faults[0]);
+        agent.wait_for("rejected", 1);
+        assert!(APACHE.serves(1), "nobody has told it");
+        apache.kill();
+        wait_until("it has tried to start some times", || apache.ends() >= 5);
+        assert!(get(APACHE.address, APACHE.path).is_err());
+        assert!(apache.log().matches(APACHE.complaint).count() >= 4);
+        pod.write(3, "");
+        APACHE.wait_for(3);
+    });
+}

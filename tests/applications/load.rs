@@ -1,0 +1,80 @@
+//! Clients that send requests all the time.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+/// Whether requests may fail, because the application itself is down.
+#[derive(Debug, Default)]
+pub(super) struct Outage(AtomicBool);
+
+impl Outage {
+    pub(super) fn begin(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn end(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+
+    fn is_on(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// One request on a connection of its own; the whole answer, or what went wrong.
+pub(super) fn get(address: &str, path: &str) -> Result<String, String> {
+    let mut stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(|error| format!("send: {error}"))?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(|error| format!("receive: {error}"))?;
+    if answer.starts_with("HTTP/1.1 200 ") { Ok(answer) } else { Err(answer) }
+}
+
+/// Makes `changes` while two clients send requests, none of which may fail.
+pub(super) fn under_load(address: &str, path: &str, changes: impl FnOnce()) {
+    let excused = under_load_but_for_outages(address, path, |_| changes());
+    assert_eq!(excused, 0);
+}
+
+/// The same, but that requests may fail during an [`Outage`]; says how many did.
+pub(super) fn under_load_but_for_outages(
+    address: &str,
+    path: &str,
+    changes: impl FnOnce(&Outage),
+) -> usize {
+    let (stop, sent, excused) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (outage, failed) = (Outage::default(), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let was_on = outage.is_on();
+                    sent.fetch_add(1, Ordering::Relaxed);
+                    match get(address, path) {
+                        Ok(_) => {}
+                        Err(_) if was_on || outage.is_on() => {
+                            excused.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => failed.lock().unwrap().push(error),
+                    }
+                }
+            });
+        }
+        let play = std::panic::AssertUnwindSafe(|| changes(&outage));
+        let done = std::panic::catch_unwind(play);
+        stop.store(true, Ordering::Relaxed);
+        if let Err(panic) = done {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    let (sent, excused) = (sent.into_inner(), excused.into_inner());
+    let failed = failed.into_inner().unwrap();
+    println!("{sent} requests, {} failed, {excused} more during outages", failed.len());
+    assert!(failed.is_empty(), "{} requests failed, such as: {}", failed.len(), failed[0]);
+    assert!(sent - excused > 1000, "that was no load");
+    excused
+}

@@ -1,0 +1,194 @@
+//! nginx.
+
+use std::fs;
+
+use super::load::{get, under_load};
+use super::plain::{Application, CHANGES, by_example, volume};
+use super::plays;
+use super::pod::{Example, Pod, Subject};
+use crate::fleet::Random;
+use crate::support::kubelet::{Payload, payload};
+use crate::support::pod::{in_namespace, in_network};
+use crate::support::wait::wait_until;
+
+const NGINX: Subject = Subject {
+    example: "nginx-published.toml",
+    command: &["nginx", "-c", "{dir}/nginx.conf", "-g", "daemon off;"],
+    content,
+    checker: "nginx -t",
+    faults: &[
+        "lisen 80;",
+        "location / {",
+        "ssl_certificate /nowhere/tls.crt;",
+        "return 200 \"never ends;",
+    ],
+    address: "127.0.0.1:8080",
+    path: "/v",
+    answer: |version| format!("version {version}."),
+    complaint: "[emerg]",
+};
+
+/// With one worker, so that its pid tells whether a reload took.
+fn content(version: usize, fault: &str) -> Payload {
+    let main = "user root;\nworker_processes 1;\npid {run}/nginx.pid;\nerror_log stderr;\n\
+                events {}\nhttp { access_log off; include sites/*.conf; }\n";
+    let site = format!(
+        "server {{ listen 127.0.0.1:8080; {fault}\n\
+         location = /healthz {{ return 200; }}\n\
+         location = /podnudge {{ default_type application/json; return 200 '{{\"worker\": $pid}}'; }}\n\
+         location = /v {{ return 200 \"version {version}.\"; }} }}\n"
+    );
+    payload(&[("nginx.conf", main), ("sites/web.conf", &site)])
+}
+
+#[test]
+fn nginx_never_meets_a_broken_one_by_the_example_that_publishes() {
+    in_network(|| plays::never_meets_a_broken_one(&NGINX));
+}
+
+/// The proof that the example's comment names.
+fn by_its_worker(example: Example) -> Example {
+    let url = "http://127.0.0.1:8080/podnudge";
+    let example = example.with("verify", "http", url).with("verify", "json-grew", "/worker");
+    example.with("verify", "timeout", "3s").alive_for("10ms")
+}
+
+/// nginx keeps its old worker where a reload fails, so no request fails; the proof tells podnudge.
+#[test]
+fn nginx_without_checks_gets_the_last_good_one_again_by_its_proof() {
+    in_network(|| {
+        let played = plays::gets_the_last_good_one_again(&NGINX, by_its_worker, false);
+        assert_eq!((played.application.ends(), played.excused), (0, 0));
+    });
+}
+
+#[test]
+fn nginx_cannot_have_a_port_and_gets_the_last_good_one_again_by_its_proof() {
+    in_network(|| {
+        let fault = "listen 127.0.0.1:9999;";
+        let played = plays::cannot_have_a_port(&NGINX, by_its_worker, fault);
+        assert_eq!(played.application.ends(), 0);
+        assert!(played.application.log().contains("Address already in use"));
+    });
+}
+
+/// Without that proof podnudge knows that the signal was sent, that the master is alive and that
+/// it serves. That is all true, and nginx runs the old configuration.
+#[test]
+fn nginx_without_checks_and_without_that_proof_fails_silently() {
+    in_network(|| {
+        let mut pod = Pod::new(&NGINX);
+        let example = pod.example().without("check");
+        pod.once(&example);
+        let nginx = pod.start("config");
+        let (agent, at_start) = pod.agent(&example);
+        pod.write(1, NGINX.faults[0]);
+        agent.wait_for("applied", at_start + 1);
+        wait_until("nginx has refused it", || nginx.log().contains("[emerg]"));
+        assert!(NGINX.serves(0), "the old worker serves");
+        assert_eq!(agent.count("rolling-back"), 0);
+        pod.write(2, "");
+        agent.wait_for("applied", at_start + 2);
+        NGINX.wait_for(2);
+    });
+}
+
+#[test]
+fn nginx_serves_every_change_and_only_its_master_is_signalled() {
+    in_namespace(|| {
+        let address = "127.0.0.1:18080";
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = volume("/etc/nginx/conf.d");
+        let site = |version: usize| {
+            let server = format!(
+                "server {{ listen {address}; location / {{ return 200 \"version {version}.\"; }} }}\n"
+            );
+            payload(&[("web.conf", &server)])
+        };
+        kubelet.write(&site(0));
+        let main = folder.path().join("nginx.conf");
+        let (temporary, log) = (folder.path().display(), folder.path().join("nginx.log"));
+        let text = format!(
+            "user root;\nworker_processes 2;\ndaemon off;\npid {temporary}/nginx.pid;\nerror_log stderr;\n\
+             events {{}}\nhttp {{ access_log off; include /etc/nginx/conf.d/*.conf; }}\n"
+        );
+        fs::write(&main, text).unwrap();
+        let nginx = Application::start("nginx", &["-c", main.to_str().unwrap()], &log);
+        wait_until("nginx answers", || get(address, "/").is_ok());
+        let quick = ["--min-interval", "0s", "--alive-for", "10ms", "--on-start", "never"];
+        let agent = by_example(folder.path(), "nginx.toml", &quick);
+        under_load(address, "/", || {
+            for version in 1..=CHANGES {
+                kubelet.write(&site(version));
+                wait_until(&format!("version {version} is served"), || {
+                    get(address, "/")
+                        .is_ok_and(|answer| answer.ends_with(&format!("version {version}.")))
+                });
+                agent.wait_for("applied", version);
+            }
+        });
+        assert_eq!(agent.count("sent"), CHANGES);
+        let master = format!("{} (nginx)", nginx.0.id());
+        assert!(agent.events("sent").iter().all(|event| event["target"] == master.as_str()));
+    });
+}
+
+/// Good and broken configurations in an order that is drawn: what nginx itself refuses causes no
+/// reload, and what comes after it is served at once.
+#[test]
+fn nginx_never_meets_a_configuration_that_it_would_refuse() {
+    const BROKEN: [&str; 4] = [
+        "lisen 80;",
+        "location / {",
+        "ssl_certificate /nowhere/tls.crt;",
+        "return 200 \"never ends;",
+    ];
+    in_namespace(|| {
+        let address = "127.0.0.1:18083";
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = volume("/etc/nginx");
+        let temporary = folder.path().display();
+        let main = format!(
+            "user root;\nworker_processes 2;\ndaemon off;\npid {temporary}/nginx.pid;\n\
+             error_log stderr;\nevents {{}}\nhttp {{ access_log off; include sites/*.conf; }}\n"
+        );
+        let site = |version: usize, more: &str| {
+            let server = format!(
+                "server {{ listen {address}; {more}\nlocation /v {{ return 200 \"version {version}.\"; }} }}\n"
+            );
+            payload(&[("nginx.conf", &main), ("sites/web.conf", &server)])
+        };
+        kubelet.write(&site(0, ""));
+        let nginx = Application::start("nginx", &[], &folder.path().join("nginx.log"));
+        wait_until("nginx answers", || get(address, "/v").is_ok());
+        let quick = ["--min-interval", "0s", "--alive-for", "10ms", "--on-start", "never"];
+        let agent = by_example(folder.path(), "nginx-checked.toml", &quick);
+        let mut random = Random::from_environment();
+        let (mut good, mut refused) = (0, 0);
+        under_load(address, "/v", || {
+            for version in 1..=40 {
+                let draw = random.below(std::time::Duration::from_nanos(8)).subsec_nanos() as usize;
+                if let Some(broken) = BROKEN.get(draw) {
+                    refused += 1;
+                    kubelet.write(&site(version, broken));
+                    agent.wait_for("rejected", refused);
+                    continue;
+                }
+                good += 1;
+                kubelet.write(&site(version, ""));
+                agent.wait_for("applied", good);
+                wait_until(&format!("version {version} is served"), || {
+                    get(address, "/v")
+                        .is_ok_and(|got| got.ends_with(&format!("version {version}.")))
+                });
+            }
+        });
+        println!("{good} good and {refused} broken configurations");
+        assert!(good >= 5 && refused >= 5);
+        assert_eq!((agent.count("sent"), agent.count("rejected")), (good, refused));
+        assert!(agent.last("rejected", "reason").contains("[emerg]"));
+        let log = fs::read_to_string(folder.path().join("nginx.log")).unwrap();
+        assert!(!log.contains("[emerg]"), "nginx itself met one: {log}");
+        drop(nginx);
+    });
+}

@@ -1,0 +1,49 @@
+//! The applications of the examples that only reload: each reads the volume where its example says.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::Kubelet;
+
+pub(super) const CHANGES: usize = 100;
+
+/// A process that ends with its test.
+pub(super) struct Application(pub(super) Child);
+
+impl Application {
+    pub(super) fn start(program: &str, arguments: &[&str], log: &Path) -> Self {
+        let output = fs::File::create(log).unwrap();
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{program} cannot be run: {error}; run ./test"));
+        Self(child)
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// An empty tmpfs at this path, in this mount namespace only.
+pub(super) fn volume(at: &str) -> Kubelet {
+    fs::create_dir_all(at).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs", at]).status().unwrap();
+    assert!(mounted.success());
+    Kubelet::new(at)
+}
+
+/// podnudge by an example file; only waits that would make the test long are set aside.
+pub(super) fn by_example(folder: &Path, example: &str, quick: &[&str]) -> Agent {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
+    let arguments = ["--config", file.to_str().unwrap(), "--jitter", "0s", "--settle", "20ms"];
+    Agent::start(folder, &[arguments.as_slice(), quick].concat())
+}

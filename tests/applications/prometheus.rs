@@ -1,0 +1,95 @@
+//! Prometheus.
+
+use super::load::{get, under_load};
+use super::plain::{Application, CHANGES, by_example, volume};
+use super::plays;
+use super::pod::Subject;
+use crate::support::kubelet::{Payload, payload};
+use crate::support::pod::{in_namespace, in_network};
+use crate::support::wait::wait_until;
+
+const PROMETHEUS: Subject = Subject {
+    example: "prometheus-published.toml",
+    command: &[
+        "prometheus",
+        "--config.file={dir}/prometheus.yml",
+        "--storage.tsdb.path={run}/data",
+        "--web.listen-address=127.0.0.1:9090",
+        "--web.enable-lifecycle",
+    ],
+    content,
+    checker: "promtool check",
+    faults: &[
+        "global: [",
+        "globe: {}",
+        "scrape_configs: [{job_name: twice}, {job_name: twice}]",
+        "rule_files: [broken.yml]",
+    ],
+    address: "127.0.0.1:9090",
+    path: "/api/v1/status/config",
+    answer: |version| format!("version: v{version}x"),
+    complaint: "err=",
+};
+
+fn content(version: usize, fault: &str) -> Payload {
+    let labels = format!("{{external_labels: {{version: v{version}x}}}}");
+    let config = format!("global: {labels}\n{fault}\n");
+    let broken = "groups: [{name: a, rules: [{record: a, expr: \"up ==\"}]}]\n";
+    payload(&[("prometheus.yml", &config), ("broken.yml", broken)])
+}
+
+#[test]
+fn prometheus_never_meets_a_broken_one() {
+    in_network(|| plays::never_meets_a_broken_one(&PROMETHEUS));
+}
+
+/// Prometheus answers 500 to a reload that fails, and goes on as it was.
+#[test]
+fn prometheus_without_checks_declines_and_gets_the_last_good_one_again() {
+    in_network(|| {
+        let played = plays::gets_the_last_good_one_again(&PROMETHEUS, |example| example, false);
+        assert_eq!((played.application.ends(), played.excused), (0, 0));
+        for event in played.agent.events("rolling-back") {
+            assert!(event["reason"].as_str().unwrap().contains("answered 500"), "{event}");
+        }
+        println!("such as: {}", played.agent.last("rolling-back", "reason"));
+        let metrics = get(PROMETHEUS.address, "/metrics").unwrap();
+        assert!(metrics.contains("\nprometheus_config_last_reload_successful 1\n"));
+    });
+}
+
+#[test]
+fn prometheus_loads_every_change_and_says_so() {
+    in_namespace(|| {
+        let address = "127.0.0.1:9090"; // of the example file
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = volume("/etc/prometheus");
+        let config = |version: usize| {
+            let text = format!("global:\n  external_labels:\n    version: v{version}x\n");
+            payload(&[("prometheus.yml", &text)])
+        };
+        kubelet.write(&config(0));
+        let data = format!("--storage.tsdb.path={}", folder.path().join("data").display());
+        let arguments = [
+            "--config.file=/etc/prometheus/prometheus.yml",
+            "--web.enable-lifecycle",
+            "--web.listen-address=127.0.0.1:9090",
+            &data,
+        ];
+        let log = folder.path().join("prometheus.log");
+        let _prometheus = Application::start("prometheus", &arguments, &log);
+        wait_until("Prometheus is ready", || get(address, "/-/ready").is_ok());
+        let agent = by_example(folder.path(), "prometheus.toml", &["--on-start", "never"]);
+        under_load(address, "/api/v1/query?query=vector(1)", || {
+            for version in 1..=CHANGES {
+                kubelet.write(&config(version));
+                agent.wait_for("applied", version);
+                let loaded = get(address, "/api/v1/status/config").unwrap();
+                assert!(loaded.contains(&format!("version: v{version}x")), "{loaded}");
+            }
+        });
+        let metrics = get(address, "/metrics").unwrap();
+        assert!(metrics.contains("\nprometheus_config_last_reload_successful 1\n"));
+        assert_eq!(agent.count("accepted"), CHANGES);
+    });
+}
