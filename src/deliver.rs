@@ -10,15 +10,15 @@ use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Verified};
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
-use crate::verify;
+use crate::verify::{self, Before};
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
     /// The processes that were acted on and must go on.
     processes: Vec<Identity>,
-    /// The number that the proof wants to see growing, before the action.
-    before: Option<f64>,
+    /// What the proofs compare with.
+    before: Option<Before>,
 }
 
 /// Since when the rule's target runs.
@@ -57,21 +57,21 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
     if act.fresh_after.is_some_and(|moment| is_fresh(&targets, moment)) {
         return Err(Acted::Fresh(names(&targets)));
     }
-    let before = match &rule.verify.proof {
-        Some(proof) => verify::before(proof).await.map_err(Acted::Absent)?,
-        None => None,
-    };
+    let before = verify::before(rule, act.digest, &roots(&targets)).await.map_err(Acted::Absent)?;
     let (acted, reached) = match &rule.action {
         Action::Signal(action) => {
             let sent = send_signal(*action, &targets)?;
-            (Acted::Sent(names(sent.iter().copied())), sent)
+            (Acted::Sent(names(sent.iter().copied())), roots(sent))
         }
-        Action::Http(action) => (send_request(action).await?, targets.iter().collect()),
+        Action::Http(action) => (send_request(action).await?, roots(&targets)),
     };
-    // Those below may be replaced by the reload, as workers are.
-    let roots = reached.iter().filter(|target| target.is_root);
-    let processes = roots.map(|target| target.identity).collect();
-    Ok((acted, InFlight { processes, before }))
+    Ok((acted, InFlight { processes: reached, before: Some(before) }))
+}
+
+/// Those that must go on. Those below them may be replaced by the reload, as workers are.
+fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
+    let roots = targets.into_iter().filter(|target| target.is_root);
+    roots.map(|target| target.identity).collect()
 }
 
 fn is_fresh(targets: &[Chosen], moment: Moment) -> bool {
@@ -157,12 +157,6 @@ pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
             }
         }
     }
-    let proof = match &rule.verify.proof {
-        Some(request) => match verify::probe(request).await {
-            Ok(seen) => verify::judge(request, in_flight.before, &seen),
-            Err(reason) => Proof::Pending(reason),
-        },
-        None => Proof::NotAsked,
-    };
+    let proof = verify::look(rule, in_flight.before.as_ref(), &in_flight.processes).await;
     Verified { alive, proof }
 }

@@ -20,6 +20,7 @@ mod invariants;
 mod process;
 mod programs;
 mod promises;
+mod proofs;
 mod properties;
 mod scenarios;
 mod support;

@@ -229,6 +229,60 @@ fn all_matches_are_signalled_and_only_their_roots_must_survive() {
     });
 }
 
+/// podnudge with a rule for `app` that wants new workers.
+fn nudge_workers(folder: &Path, kubelet: &Kubelet, target: &str, timeout: &str) -> Agent {
+    let config = format!(
+        "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\
+         [rule.retry]\nattempts = 1\n[rule.target]\nprocess = \"app\"\n{target}\n\
+         [rule.signal]\nname = \"HUP\"\n[rule.verify]\nalive-for = \"10ms\"\n\
+         children-newer = true\ntimeout = \"{timeout}\"\n",
+        kubelet.volume.display()
+    );
+    let file = folder.join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    Agent::start(folder, &["--config", file.to_str().unwrap()])
+}
+
+#[test]
+fn a_master_that_starts_a_new_worker_proves_that_it_reloaded() {
+    in_namespace(|| {
+        for all in ["", "all = true"] {
+            let (folder, mut kubelet) = scene();
+            let target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
+            let agent = nudge_workers(folder.path(), &kubelet, all, "1m");
+            for n in 1..20 {
+                kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
+                agent.wait_for("applied", n);
+                // The new worker is there as soon as it counts.
+                wait_until("the old worker is replaced", || target.workers() > n);
+                assert_eq!(target.signals(), n);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_master_without_a_new_worker_has_not_reloaded() {
+    in_namespace(|| {
+        for (behaviour, wanted) in [
+            (
+                Behaviour::MasterWithWorker,
+                "has no new child process since the signal; its only one",
+            ),
+            (Behaviour::Handles, "has no child process"),
+        ] {
+            let (folder, mut kubelet) = scene();
+            let target = Target::start(folder.path(), "app", behaviour);
+            let agent = nudge_workers(folder.path(), &kubelet, "", "300ms");
+            kubelet.write(&payload(&[("a.conf", "2")]));
+            agent.wait_for("gave-up", 1);
+            let reason = agent.last("gave-up", "reason");
+            assert!(reason.contains(&format!("process {} {wanted}", target.pid())), "{reason}");
+            assert_eq!((target.signals(), agent.count("applied")), (1, 0));
+        }
+    });
+}
+
 #[test]
 fn several_unrelated_matches_are_refused_with_their_list() {
     in_namespace(|| {

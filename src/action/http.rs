@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
+use super::{AnswerEnd, ExchangeError};
 use crate::config::{Auth, Body, Endpoint, HttpAction, Tls};
 use crate::core::event::{Acted, Reason};
 use crate::files::{self, FileError, LARGEST};
@@ -28,37 +29,7 @@ pub struct Answer {
     /// The body, as far as it was asked for and came.
     pub body: Vec<u8>,
     /// How the body ends.
-    pub end: BodyEnd,
-}
-
-/// How the body of an answer ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodyEnd {
-    /// As the server meant it to.
-    Whole,
-    /// It goes on beyond what was asked for.
-    Cut,
-    /// It broke off, or did not end in time: how.
-    BrokeOff(String),
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExchangeError {
-    /// Nobody listens: the application is not there (yet).
-    NotThere(Reason),
-    /// Anything else.
-    Failed(Reason),
-}
-
-impl ExchangeError {
-    /// What to tell people.
-    #[must_use]
-    pub fn into_reason(self) -> Reason {
-        match self {
-            Self::NotThere(reason) | Self::Failed(reason) => reason,
-        }
-    }
+    pub end: AnswerEnd,
 }
 
 /// Sends the request of an action once. The status decides: it is what the application has to say
@@ -128,16 +99,16 @@ pub async fn exchange(
     let end = loop {
         match response.chunk().await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
-            Ok(None) => break BodyEnd::Whole,
+            Ok(None) => break AnswerEnd::Whole,
             Err(error) if error.is_timeout() => {
                 let limit = humantime::format_duration(endpoint.timeout);
-                break BodyEnd::BrokeOff(format!("did not end within {limit}"));
+                break AnswerEnd::BrokeOff(format!("did not end within {limit}"));
             }
-            Err(error) => break BodyEnd::BrokeOff(format!("broke off: {}", chain(&error))),
+            Err(error) => break AnswerEnd::BrokeOff(format!("broke off: {}", chain(&error))),
         }
         // One byte more than is wanted tells whether the body goes on.
         if read.len() > most {
-            break BodyEnd::Cut;
+            break AnswerEnd::Cut;
         }
     };
     read.truncate(most);
@@ -283,7 +254,7 @@ fn chain(error: &reqwest::Error) -> String {
 }
 
 /// The beginning of a body, on one line.
-fn excerpt(body: &[u8]) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.trim().chars().take(SHOWN).map(printable).collect();

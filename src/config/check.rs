@@ -116,21 +116,29 @@ fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
 }
 
 fn exec(table: &mut Table<'_>) -> Option<Condition> {
-    let report = table.report;
     let timeout = table.parsed("timeout", duration(10 * MS, 10 * MINUTE));
+    if table.place_of("exec").is_none() {
+        table.forget("exec");
+        if let Some(given) = timeout {
+            let reason = Reason::new("`timeout` has a use only beside `exec`");
+            table.report.problem(&given.at, reason.hint("leave it out"));
+        }
+        return None;
+    }
+    let timeout = timeout.map_or(10 * SECOND, |given| given.value);
+    Some(Condition::Exec(ExecCheck { arguments: program(table)?, timeout }))
+}
+
+/// `exec`: a program and its arguments; `None` only after a problem was reported.
+pub(super) fn program(table: &mut Table<'_>) -> Option<Vec<String>> {
     let argument = |text: &str| {
         if text.contains('\0') {
             return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
         }
         Ok(text.to_owned())
     };
-    let Some(Given { at, value }) = table.list("exec", argument) else {
-        if let Some(given) = timeout {
-            let reason = Reason::new("`timeout` has a use only beside `exec`");
-            report.problem(&given.at, reason.hint("leave it out"));
-        }
-        return None;
-    };
+    let report = table.report;
+    let Given { at, value } = table.list("exec", argument)?;
     let arguments: Vec<String> = value.into_iter().map(|given| given.value).collect();
     match arguments.first() {
         None => report.problem(&at, Reason::new("`exec` names no program")),
@@ -145,6 +153,5 @@ fn exec(table: &mut Table<'_>) -> Option<Condition> {
         }
         Some(_) => {}
     }
-    let timeout = timeout.map_or(10 * SECOND, |given| given.value);
-    Some(Condition::Exec(ExecCheck { arguments, timeout }))
+    Some(arguments)
 }

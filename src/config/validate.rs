@@ -12,7 +12,7 @@ use super::types::{
 };
 use super::{
     Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
-    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, request,
+    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, request, verify,
 };
 use crate::core::event::Reason;
 
@@ -137,7 +137,7 @@ fn rule(
     let target = target(&mut table);
     let http = table.place_of("http").is_some();
     let action = action(&mut table, bundle);
-    let verify = request::verify(&mut table, http, bundle);
+    let verify = verify::verify(&mut table, http, bundle);
     table.finish();
     Some(Rule {
         name: name?,
@@ -321,7 +321,7 @@ pub(super) fn at_most_one(table: &Table<'_>, keys: &[&str]) -> bool {
 
 /// Two durations of which the first may not be longer. Of two values that do not fit, one being
 /// a default, the default gives way.
-fn in_order(
+pub(super) fn in_order(
     report: &Report<'_>,
     (short, short_default): (Option<Given<Duration>>, Duration),
     (long, long_default): (Option<Given<Duration>>, Duration),
