@@ -101,6 +101,8 @@ fn http_proof(
 }
 
 fn bodies(table: &mut Table<'_>) -> Vec<BodyProof> {
+    const EQUALS: (&str, &str) = ("json-equals", "json-equals = { pointer = …, value = … }");
+    const CONTAINS: (&str, &str) = ("json-contains", "json-contains = { pointer = …, value = … }");
     for key in BODY_PROOFS {
         if table.has_empty_list(key)
             && let Some(at) = table.place_of(key)
@@ -112,8 +114,8 @@ fn bodies(table: &mut Table<'_>) -> Vec<BodyProof> {
     let mut bodies = texts(table, "body-matches", regex, BodyProof::Matches);
     bodies.extend(texts(table, "json-grew", json_pointer, BodyProof::JsonGrew));
     bodies.extend(texts(table, "json-changed", json_pointer, BodyProof::JsonChanged));
-    bodies.extend(at_pointer(table, "json-equals", BodyProof::JsonEquals));
-    bodies.extend(at_pointer(table, "json-contains", BodyProof::JsonContains));
+    bodies.extend(at_pointer(table, EQUALS, BodyProof::JsonEquals));
+    bodies.extend(at_pointer(table, CONTAINS, BodyProof::JsonContains));
     bodies.extend(texts(table, "metric-grew", metric_name, BodyProof::MetricGrew));
     bodies.extend(metric_equals(table));
     bodies
@@ -132,7 +134,7 @@ fn texts<T>(
 /// What is refused here is missing in the list, and reported.
 fn at_pointer(
     table: &mut Table<'_>,
-    key: &'static str,
+    (key, header): (&'static str, &'static str),
     proof: impl Fn(String, Scalar) -> BodyProof,
 ) -> Vec<BodyProof> {
     let one = |mut table: Table<'_>| {
@@ -141,7 +143,7 @@ fn at_pointer(
         table.finish();
         Some(proof(pointer?.value, value?.value))
     };
-    table.one_or_more(key, key).into_iter().filter_map(one).collect()
+    table.one_or_more(key, header).into_iter().filter_map(one).collect()
 }
 
 fn metric_equals(table: &mut Table<'_>) -> Vec<BodyProof> {
@@ -158,7 +160,8 @@ fn metric_equals(table: &mut Table<'_>) -> Vec<BodyProof> {
         report.problem(&at, Reason::new("`value`: must be a whole number, as metrics are numbers"));
         None
     };
-    table.one_or_more("metric-equals", "metric-equals").into_iter().filter_map(one).collect()
+    let header = "metric-equals = { name = …, value = … }";
+    table.one_or_more("metric-equals", header).into_iter().filter_map(one).collect()
 }
 
 /// The outer `None` only after a problem was reported.
