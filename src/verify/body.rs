@@ -78,7 +78,10 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
             match before {
                 Before::Value(before) if *before != now => Ok(()),
                 Before::Value(_) => {
-                    Err(page.reason(format_args!("{what} has not changed: it is {}", shown(&now))))
+                    let same = format_args!("{what} has not changed: it is {}", shown(&now));
+                    Err(page.reason(same).hint(
+                        "every reload must change it, also one of equal content, which is no news to a hash",
+                    ))
                 }
                 _ => Err(page.unknown_before(&what)),
             }
