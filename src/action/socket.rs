@@ -1,9 +1,9 @@
 //! One command on a socket file or a TCP port: a text is sent, and what is answered is read, bounded
 //! in time and size.
 //!
-//! The end of the command is not told by closing the connection on this side: some servers take that
-//! for a client that has gone. So a text must have in it what makes the server answer, mostly a line
-//! feed at its end.
+//! The connection is not closed for writing behind the text: some servers take that for a client that
+//! has gone. So the text must have in it what makes the server answer, mostly a line feed, and should
+//! have what makes it close, such as `quit`, for which the command line of `HAProxy`'s master waits.
 
 use std::io;
 use std::time::Duration;

@@ -85,11 +85,12 @@ impl<'a> Table<'a> {
         Some(Given { at, value })
     }
 
+    /// One copy of this for each type, not for each parser: there are many.
     fn parse<T>(
         &self,
         key: &str,
         node: Node,
-        parse: impl Fn(&str) -> Result<T, Reason>,
+        parse: &dyn Fn(&str) -> Result<T, Reason>,
     ) -> Option<Given<T>> {
         let Node { at, value } = node;
         let (text, is_text) = match value {
@@ -267,7 +268,7 @@ impl<'a> Table<'a> {
             return Vec::new();
         };
         let pair = |Entry { key, at, node }| {
-            let value = self.parse(&key, node, |text| Ok(text.to_owned()))?;
+            let value = self.parse(&key, node, &|text| Ok(text.to_owned()))?;
             Some((Given { at, value: key }, value))
         };
         table.entries.into_iter().filter_map(pair).collect()

@@ -174,7 +174,7 @@ fn socket_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<Proof
         return Some(None);
     }
     let address = table.parsed("socket", socket_address);
-    let send = table.required("send", "send = \"show proc\\n\"", |text| match text {
+    let send = table.required("send", "send = \"show proc\\nquit\\n\"", |text| match text {
         "" => {
             Err(Reason::new("there is nothing to send").hint("a command, such as `show proc\\n`"))
         }
