@@ -5,6 +5,8 @@
 //! Reading `/proc` happens right here, on the loop's thread: a pod has few processes, and a hop
 //! to another thread would cost more than the reading.
 
+use std::sync::Arc;
+
 use crate::action::http;
 use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Verified};
@@ -18,7 +20,7 @@ pub(crate) struct InFlight {
     /// The processes that were acted on and must go on.
     processes: Vec<Identity>,
     /// What the proofs compare with.
-    before: Option<Before>,
+    before: Option<Arc<Before>>,
 }
 
 /// Since when the rule's target runs.
@@ -65,7 +67,7 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
         }
         Action::Http(action) => (send_request(action).await?, roots(&targets)),
     };
-    Ok((acted, InFlight { processes: reached, before: Some(before) }))
+    Ok((acted, InFlight { processes: reached, before: Some(Arc::new(before)) }))
 }
 
 /// Those that must go on. Those below them may be replaced by the reload, as workers are.
@@ -157,6 +159,6 @@ pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
             }
         }
     }
-    let proof = verify::look(rule, in_flight.before.as_ref(), &in_flight.processes).await;
+    let proof = verify::look(rule, in_flight.before.as_deref(), &in_flight.processes).await;
     Verified { alive, proof }
 }

@@ -355,7 +355,7 @@ fn a_socket_that_cannot_be_asked_is_explained() {
     let left_over = said(left_over.to_str().unwrap());
     assert!(left_over.contains("the socket may be left over"), "{left_over}");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let refused = said(&format!("tcp://localhost:{}", nobody.port()));
+    let refused = said(&format!("tcp://{nobody}"));
     assert!(refused.contains("look at the port"), "{refused}");
 
     let (addresses, _) = socket_servers(folder.path(), Server::Hangs);

@@ -16,6 +16,11 @@ use super::{AnswerEnd, ExchangeError};
 use crate::config::SocketAddress;
 use crate::core::event::Reason;
 
+/// A connection of either kind.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -55,17 +60,15 @@ async fn exchange(
     bytes: &mut Vec<u8>,
 ) -> Result<AnswerEnd, ExchangeError> {
     let no_connection = |error: io::Error| cannot_connect(address, &error);
-    let said = match address {
+    let mut stream: Box<dyn Stream> = match address {
         SocketAddress::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(no_connection)?;
-            converse(stream, text, most, bytes).await
+            Box::new(UnixStream::connect(path).await.map_err(no_connection)?)
         }
-        SocketAddress::Tcp(host, port) => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(no_connection)?;
-            converse(stream, text, most, bytes).await
+        SocketAddress::Tcp(address) => {
+            Box::new(TcpStream::connect(*address).await.map_err(no_connection)?)
         }
     };
-    match said {
+    match converse(&mut *stream, text, most, bytes).await {
         Ok(end) => Ok(end),
         Err(error) if bytes.is_empty() => {
             let reason = format!("`{address}` broke the connection off: {error}");
@@ -76,7 +79,7 @@ async fn exchange(
 }
 
 async fn converse(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: &mut dyn Stream,
     text: &str,
     most: usize,
     bytes: &mut Vec<u8>,

@@ -1,6 +1,7 @@
 //! What proves that an application took a change. Pure.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -91,8 +92,8 @@ pub struct SocketProof {
 pub enum SocketAddress {
     /// A socket file.
     Unix(PathBuf),
-    /// A host, by name or number (without brackets), and a port.
-    Tcp(String, u16),
+    /// A port of a host, which is mostly the pod itself.
+    Tcp(SocketAddr),
 }
 
 /// As the configuration writes it.
@@ -100,8 +101,7 @@ impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Tcp(host, port) if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
-            Self::Tcp(host, port) => write!(f, "tcp://{host}:{port}"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Parsers for single settings: text in, value or a reasoned refusal out. Pure.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -237,7 +237,7 @@ pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
         .map_err(|error| Reason::new(format!("{shown} is not a URL: {error}")).hint(EXAMPLE))
 }
 
-/// A socket file, or `tcp://host:port`.
+/// A socket file, or `tcp://address:port`.
 pub(super) fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
     /// `sun_path` holds this many bytes, less the NUL at the end (unix(7)).
     const LONGEST: usize = 107;
@@ -253,23 +253,14 @@ pub(super) fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
         }
         return Ok(SocketAddress::Unix(path));
     };
-    let refused = || {
-        let reason = Reason::new(format!("{} is not a host and a port", literal(text)));
-        Err(reason.hint("such as `tcp://127.0.0.1:9999` or `tcp://[::1]:9999`"))
-    };
-    let Some((host, Ok(port @ 1..))) =
-        address.rsplit_once(':').map(|(host, port)| (host, port.parse()))
-    else {
-        return refused();
-    };
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let is_number = |host: &str| host.parse::<Ipv6Addr>().is_ok();
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let is_name = !host.is_empty() && host.chars().all(fits);
-    if !bare.map_or(is_name, is_number) {
-        return refused();
+    match address.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(SocketAddress::Tcp(address)),
+        _ => {
+            let message = format!("{} is not a number address and a port", literal(text));
+            Err(Reason::new(message)
+                .hint("such as `tcp://127.0.0.1:9999`: the containers of a pod share this address"))
+        }
     }
-    Ok(SocketAddress::Tcp(bare.unwrap_or(host).to_owned(), port))
 }
 
 /// An HTTP method.

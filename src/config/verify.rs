@@ -34,15 +34,15 @@ pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) ->
     let (exec_limit, for_exec) =
         limits(&mut table, ("exec", "exec-timeout"), 10 * SECOND, timeout.as_ref());
     let timeout = for_socket.max(for_exec);
-    let proofs = [
-        http_proof(&mut table, timeout.min(10 * SECOND), bundle),
-        Some(children_newer),
-        socket_proof(&mut table, socket_limit),
-        exec_proof(&mut table, exec_limit),
-    ];
+    let by_http = http_proof(&mut table, timeout.min(10 * SECOND), bundle);
+    let by_socket = socket_proof(&mut table, socket_limit);
+    let by_exec = exec_proof(&mut table, exec_limit);
     table.finish();
-    let proofs: Vec<Option<ProofBy>> = proofs.into_iter().collect::<Option<_>>()?;
-    let proofs = proofs.into_iter().flatten().collect();
+    let mut proofs = Vec::new();
+    proofs.extend(by_http?);
+    proofs.extend(children_newer);
+    proofs.extend(by_socket?);
+    proofs.extend(by_exec?);
     Some(Verify { alive_for: value_or(alive_for, SECOND), proofs, timeout })
 }
 
@@ -65,7 +65,7 @@ fn limits(
         let reason = Reason::new(format!("`{key}` has a use only beside `{of}`"));
         table.report.problem(&given.at, reason.hint("leave it out"));
     }
-    in_order(table.report, (one, default), (timeout.cloned(), 30 * SECOND), |a, b| {
+    in_order(table.report, (one, default), (timeout.cloned(), 30 * SECOND), &|a, b| {
         format!("`{key}` is {a}, longer than `timeout`, {b}")
     })
 }
@@ -124,8 +124,8 @@ fn bodies(table: &mut Table<'_>) -> Vec<BodyProof> {
 fn texts<T>(
     table: &mut Table<'_>,
     key: &'static str,
-    parse: impl Fn(&str) -> Result<T, Reason>,
-    proof: impl Fn(T) -> BodyProof,
+    parse: fn(&str) -> Result<T, Reason>,
+    proof: fn(T) -> BodyProof,
 ) -> Vec<BodyProof> {
     let given = table.list(key, parse).map(|given| given.value).unwrap_or_default();
     given.into_iter().map(|given| proof(given.value)).collect()
@@ -135,7 +135,7 @@ fn texts<T>(
 fn at_pointer(
     table: &mut Table<'_>,
     (key, header): (&'static str, &'static str),
-    proof: impl Fn(String, Scalar) -> BodyProof,
+    proof: fn(String, Scalar) -> BodyProof,
 ) -> Vec<BodyProof> {
     let one = |mut table: Table<'_>| {
         let pointer = table.required("pointer", "pointer = \"/status/ok\"", json_pointer);

@@ -6,8 +6,6 @@
 //! and did not start in an earlier tick; a process that was there and has only become a child now
 //! (its own parent ended) is none.
 
-use std::collections::BTreeSet;
-
 use super::{Identity, proc};
 use crate::core::event::{Moment, Reason};
 
@@ -15,7 +13,7 @@ use crate::core::event::{Moment, Reason};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Children {
     /// Those that were there.
-    old: BTreeSet<Identity>,
+    old: Vec<Identity>,
     at: Moment,
 }
 
@@ -92,7 +90,7 @@ mod tests {
     fn before() -> Children {
         let ticks = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap();
         let at = Moment(Duration::from_secs(1) * 1001 / (2 * ticks));
-        Children { old: [child(11, 100), child(21, 500)].into(), at }
+        Children { old: vec![child(11, 100), child(21, 500)], at }
     }
 
     #[test]

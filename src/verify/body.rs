@@ -9,7 +9,7 @@ use crate::config::{BodyProof, Scalar};
 use crate::core::event::Reason;
 
 /// A body.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Page {
     /// Where it is from, for people: `GET http://127.0.0.1/metrics`.
     pub what: String,
@@ -20,7 +20,7 @@ pub struct Page {
 }
 
 /// What a proof must know from before the action.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub enum Before {
     /// It needs nothing, or it is not known.
     Nothing,
@@ -91,7 +91,7 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
             if is(&now, wanted) {
                 return Ok(());
             }
-            let (now, wanted) = (shown(&now), shown(&json_of(wanted)));
+            let (now, wanted) = (shown(&now), as_written(wanted));
             Err(page.reason(format_args!("the value at `{pointer}` is {now}, not {wanted}")))
         }
         BodyProof::JsonContains(pointer, wanted) => {
@@ -100,13 +100,13 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
                 (Value::Array(items), _) => ("list", items.iter().any(|item| is(item, wanted))),
                 (Value::String(text), Scalar::Text(part)) => ("text", text.contains(part)),
                 _ => {
-                    let (now, wanted) = (shown(&now), shown(&json_of(wanted)));
+                    let (now, wanted) = (shown(&now), as_written(wanted));
                     return Err(page.reason(format_args!(
                         "the value at `{pointer}` is {now}, which cannot contain {wanted}"
                     )));
                 }
             };
-            let wanted = shown(&json_of(wanted));
+            let wanted = as_written(wanted);
             let missing = || page.reason(format_args!("the {kind} at `{pointer}` has no {wanted}"));
             has_it.then_some(()).ok_or_else(missing)
         }
@@ -208,20 +208,23 @@ fn is_number(number: f64, wanted: i64) -> bool {
     number == wanted as f64
 }
 
-fn json_of(scalar: &Scalar) -> Value {
-    match scalar {
-        Scalar::Text(text) => Value::from(text.as_str()),
-        Scalar::Number(number) => Value::from(*number),
-        Scalar::Truth(truth) => Value::from(*truth),
-    }
-}
-
 /// A value for people, cut when long.
 fn shown(value: &Value) -> String {
     match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => excerpt(format!("{text:?}").as_bytes()),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
-        scalar => excerpt(scalar.to_string().as_bytes()),
+    }
+}
+
+fn as_written(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Text(text) => format!("{text:?}"),
+        Scalar::Number(number) => number.to_string(),
+        Scalar::Truth(truth) => truth.to_string(),
     }
 }
 

@@ -16,11 +16,14 @@ pub(super) const PROOF_BODY: usize = 1024 * 1024;
 /// # Errors
 /// If it cannot be read.
 pub async fn before(proof: &HttpProof) -> Result<Vec<body::Before>, Reason> {
-    if !proof.bodies.iter().any(body::needs_before) {
-        return Ok(Vec::new());
+    let mut before = Vec::new();
+    if proof.bodies.iter().any(body::needs_before) {
+        let page = page(proof).await?;
+        for proof in &proof.bodies {
+            before.push(body::before(proof, &page)?);
+        }
     }
-    let page = page(proof).await?;
-    proof.bodies.iter().map(|proof| body::before(proof, &page)).collect()
+    Ok(before)
 }
 
 /// Looks once.

@@ -19,7 +19,7 @@ use crate::volume::snapshot::Digest;
 const SOCKET_ANSWER: usize = 64 * 1024;
 
 /// What is known from before the action.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Before {
     /// What was acted for.
     digest: Digest,
@@ -28,7 +28,7 @@ pub struct Before {
 }
 
 /// What a proof must know from before the action.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Known {
     Nothing,
     Bodies(Vec<body::Before>),
