@@ -164,7 +164,7 @@ fn nginx_that_refuses_a_configuration_gives_no_proof() {
             kubelet.write(&site(&format!("retrun {n};")));
             agent.wait_for("gave-up", n);
             let reason = agent.last("gave-up", "reason");
-            assert!(reason.ends_with("since the signal; all 2 are older"), "{reason}");
+            assert!(reason.ends_with("since the signal; older ones: 2"), "{reason}");
             kubelet.write(&site(&format!("return 200 \"version {n}.\";")));
             agent.wait_for("applied", n);
             wait_until("it is served", || {

@@ -280,7 +280,7 @@ fn no_new_worker(behaviour: Behaviour, wanted: &str) {
 
 #[test]
 fn a_master_that_keeps_its_worker_has_not_reloaded() {
-    let wanted = "has no new child process since the signal; its only one is older";
+    let wanted = "has no new child process since the signal; older ones: 1";
     in_namespace(|| no_new_worker(Behaviour::MasterWithWorker, wanted));
 }
 

@@ -36,15 +36,15 @@ impl Children {
     /// # Errors
     /// If not, or if `/proc` cannot be read.
     pub fn are_newer_now(&self, parents: &[Identity]) -> Result<(), Reason> {
+        if parents.is_empty() {
+            return Err(Reason::new("the process that was signalled is gone"));
+        }
         match self.without_new_one(parents, &read(parents)?) {
             None => Ok(()),
             Some((parent, 0)) => Err(Reason::new(format!("process {parent} has no child process"))
                 .hint("`children-newer` is for masters that start workers, such as nginx")),
-            Some((parent, 1)) => Err(Reason::new(format!(
-                "process {parent} has no new child process since the signal; its only one is older"
-            ))),
-            Some((parent, several)) => Err(Reason::new(format!(
-                "process {parent} has no new child process since the signal; all {several} are older"
+            Some((parent, older)) => Err(Reason::new(format!(
+                "process {parent} has no new child process since the signal; older ones: {older}"
             ))),
         }
     }
