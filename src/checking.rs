@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::action::{exec, http};
 use crate::config::{Check, Condition, ExecCheck, HttpCheck, Rule};
-use crate::core::event::{Checked, Reason, UnixTime};
+use crate::core::event::{Checked, UnixTime};
 use crate::volume::check::{self, Post};
 use crate::volume::copy::PrivateCopy;
 use crate::volume::snapshot::Digest;
@@ -129,11 +129,8 @@ async fn ask_program(
         Ok(ended) if ended.is_success => Checked::Passed,
         Ok(ended) => {
             // As the configuration has it: the place of the copy tells nobody anything.
-            let shown = program.arguments.join(" ");
             let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
-            let colon = if said.is_empty() { "" } else { ": " };
-            let shown = shown.escape_debug();
-            let reason = Reason::new(format!("`{shown}` {}{colon}{said}", ended.how));
+            let reason = exec::failure(&program.arguments, &ended.how, &said);
             // A program that was stopped, by its time or by the node, has said nothing of the content.
             if ended.is_exit { Checked::Refused(reason) } else { Checked::Failed(reason) }
         }

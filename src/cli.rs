@@ -152,7 +152,9 @@ fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
         settings.push(Override { at, path: setting.path, values: texts });
     }
     // Last: it goes wherever the URLs are https.
-    settings.sort_by_key(|setting| setting.path == ["rule", "ca-file"]);
+    let (last, mut settings): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|setting| setting.path == ["rule", "ca-file"]);
+    settings.extend(last);
     if config.is_none() {
         let has = |key| settings.iter().any(|setting| setting.path.starts_with(&["rule", key]));
         if !has("watch") {

@@ -5,21 +5,23 @@
 //! Reading `/proc` happens right here, on the loop's thread: a pod has few processes, and a hop
 //! to another thread would cost more than the reading.
 
+use std::sync::Arc;
+
 use crate::action::http;
 use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Verified};
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
-use crate::verify;
+use crate::verify::{self, Before};
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
     /// The processes that were acted on and must go on.
     processes: Vec<Identity>,
-    /// The number that the proof wants to see growing, before the action.
-    before: Option<f64>,
+    /// What the proofs compare with.
+    before: Option<Arc<Before>>,
 }
 
 /// Since when the rule's target runs.
@@ -57,26 +59,22 @@ async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight
             .map_err(|error| refusal(&error))?,
     };
     if act.fresh_after.is_some_and(|moment| is_fresh(&targets, moment)) {
-        // What a new process counts has nothing to do with what the one before it counted.
-        let before = Some(f64::NEG_INFINITY);
+        let before = Some(Arc::new(Before::of_a_new_process(rule, act.digest)));
         let in_flight = InFlight { processes: roots(&targets), before };
         return Ok((Acted::Fresh(names(&targets)), in_flight));
     }
-    let before = match &rule.verify.proof {
-        Some(proof) => verify::before(proof).await.map_err(Acted::Absent)?,
-        None => None,
-    };
+    let before = verify::before(rule, act.digest, &roots(&targets)).await.map_err(Acted::Absent)?;
     let (acted, reached) = match &rule.action {
         Action::Signal(action) => {
             let sent = send_signal(*action, &targets)?;
-            (Acted::Sent(names(sent.iter().copied())), sent)
+            (Acted::Sent(names(sent.iter().copied())), roots(sent))
         }
-        Action::Http(action) => (send_request(action).await?, targets.iter().collect()),
+        Action::Http(action) => (send_request(action).await?, roots(&targets)),
     };
-    Ok((acted, InFlight { processes: roots(reached), before }))
+    Ok((acted, InFlight { processes: reached, before: Some(Arc::new(before)) }))
 }
 
-/// Those that must go on; the ones below may be replaced by the reload, as workers are.
+/// Those that must go on. Those below them may be replaced by the reload, as workers are.
 fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
     let roots = targets.into_iter().filter(|target| target.is_root);
     roots.map(|target| target.identity).collect()
@@ -165,12 +163,6 @@ pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
             }
         }
     }
-    let proof = match &rule.verify.proof {
-        Some(request) => match verify::probe(request).await {
-            Ok(seen) => verify::judge(request, in_flight.before, &seen),
-            Err(reason) => Proof::Pending(reason),
-        },
-        None => Proof::NotAsked,
-    };
+    let proof = verify::look(rule, in_flight.before.as_deref(), &in_flight.processes).await;
     Verified { alive, proof }
 }

@@ -23,6 +23,7 @@ mod invariants;
 mod process;
 mod programs;
 mod promises;
+mod proofs;
 mod properties;
 mod publish;
 mod scenarios;

@@ -134,6 +134,47 @@ fn nginx_serves_every_change_and_only_its_master_is_signalled() {
     });
 }
 
+/// nginx keeps what it has and says nothing to the sender; that it starts no workers shows it.
+#[test]
+fn nginx_that_refuses_a_configuration_gives_no_proof() {
+    in_namespace(|| {
+        let address = "127.0.0.1:18084";
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = volume("/etc/nginx");
+        let temporary = folder.path().display();
+        let site = |text: &str| {
+            let main = format!(
+                "user root;\nworker_processes 2;\ndaemon off;\npid {temporary}/nginx.pid;\n\
+                 error_log stderr;\nevents {{}}\nhttp {{ access_log off; server {{ \
+                 listen {address}; {text} }} }}\n"
+            );
+            payload(&[("nginx.conf", &main)])
+        };
+        kubelet.write(&site("return 200 \"version 0.\";"));
+        let _nginx = Application::start("nginx", &[], &folder.path().join("nginx.log"));
+        wait_until("nginx answers", || get(address, "/").is_ok());
+        let file = folder.path().join("podnudge.toml");
+        let config = "[[rule]]\nwatch = \"/etc/nginx\"\nsettle = \"0s\"\non-start = \"never\"\n\
+                      target = { process = \"nginx\" }\nsignal = { name = \"HUP\" }\n\
+                      retry = { attempts = 1 }\n\
+                      verify = { children-newer = true, alive-for = \"10ms\", timeout = \"2s\" }\n";
+        fs::write(&file, config).unwrap();
+        let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
+        for n in 1..=3 {
+            kubelet.write(&site(&format!("retrun {n};")));
+            agent.wait_for("gave-up", n);
+            let reason = agent.last("gave-up", "reason");
+            assert!(reason.ends_with("since the signal; older ones: 2"), "{reason}");
+            kubelet.write(&site(&format!("return 200 \"version {n}.\";")));
+            agent.wait_for("applied", n);
+            wait_until("it is served", || {
+                get(address, "/").is_ok_and(|got| got.ends_with(&format!("version {n}.")))
+            });
+        }
+        assert_eq!((agent.count("sent"), agent.count("applied")), (6, 3));
+    });
+}
+
 /// Good and broken configurations in an order that is drawn: what nginx itself refuses causes no
 /// reload, and what comes after it is served at once.
 #[test]

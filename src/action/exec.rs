@@ -249,6 +249,15 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
+/// That a program did not end well: the program as the configuration has it, how it ended, and what
+/// it said.
+#[must_use]
+pub fn failure(arguments: &[String], how: &str, said: &str) -> Reason {
+    let shown = arguments.join(" ");
+    let colon = if said.is_empty() { "" } else { ": " };
+    Reason::new(format!("`{}` {how}{colon}{said}", shown.escape_debug()))
+}
+
 fn cannot_start(program: &str, error: &io::Error) -> Reason {
     let reason = Reason::new(format!("cannot run `{}`: {error}", program.escape_debug()));
     match error.kind() {

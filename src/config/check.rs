@@ -156,13 +156,22 @@ fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
 }
 
 fn exec(table: &mut Table<'_>, timeout: Duration) -> Option<Condition> {
-    let report = table.report;
+    if table.place_of("exec").is_none() {
+        table.forget("exec");
+        return None;
+    }
+    Some(Condition::Exec(ExecCheck { arguments: program(table)?, timeout }))
+}
+
+/// `exec`: a program and its arguments; `None` only after a problem was reported.
+pub(super) fn program(table: &mut Table<'_>) -> Option<Vec<String>> {
     let argument = |text: &str| {
         if text.contains('\0') {
             return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
         }
         Ok(text.to_owned())
     };
+    let report = table.report;
     let Given { at, value } = table.list("exec", argument)?;
     let arguments: Vec<String> = value.into_iter().map(|given| given.value).collect();
     match arguments.first() {
@@ -178,5 +187,5 @@ fn exec(table: &mut Table<'_>, timeout: Duration) -> Option<Condition> {
         }
         Some(_) => {}
     }
-    Some(Condition::Exec(ExecCheck { arguments, timeout }))
+    Some(arguments)
 }

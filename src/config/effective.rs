@@ -8,10 +8,11 @@ use std::time::Duration;
 use toml::Value;
 
 use super::check::SYNTAXES;
+use super::proof::BODY_PROOFS;
 use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
 use super::{
-    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen, Publish,
-    ReloadEndpoint, Rule, Target, TargetBy, Verify,
+    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen, ProofBy,
+    Publish, ReloadEndpoint, Rule, Scalar, Target, TargetBy, Verify,
 };
 
 /// The configuration as TOML. No secret is in it: those are in files of their own.
@@ -174,16 +175,40 @@ impl File {
             self.duration("alive-for", verify.alive_for);
         }
         self.duration("timeout", verify.timeout);
-        let Some(proof) = &verify.proof else { return };
-        self.text("http", proof.endpoint.url.as_str());
-        self.expect(&proof.expect);
-        match &proof.body {
-            BodyProof::Any => {}
-            BodyProof::Matches(regex) => self.text("body-matches", regex.as_str()),
-            BodyProof::JsonGrew(pointer) => self.text("json-grew", pointer),
-            BodyProof::MetricGrew(name) => self.text("metric-grew", name),
+        verify.proofs.iter().for_each(|proof| self.proof(proof));
+    }
+
+    fn proof(&mut self, proof: &ProofBy) {
+        match proof {
+            ProofBy::Http(proof) => {
+                self.text("http", proof.endpoint.url.as_str());
+                self.expect(&proof.expect);
+                for key in BODY_PROOFS {
+                    let said = proof.bodies.iter().map(body_proof);
+                    let mut said = said.filter(|(of, _)| *of == key).map(|(_, value)| value);
+                    match (said.next(), said.next()) {
+                        (None, _) => {}
+                        (Some(one), None) => self.value(key, &one),
+                        (Some(one), Some(other)) => {
+                            let all = [one, other].into_iter().chain(said).collect();
+                            self.value(key, &Value::Array(all));
+                        }
+                    }
+                }
+                self.endpoint(&proof.endpoint);
+            }
+            ProofBy::ChildrenNewer => self.value("children-newer", &Value::from(true)),
+            ProofBy::Socket(proof) => {
+                self.text("socket", &proof.address.to_string());
+                self.text("send", &proof.send);
+                self.text("answer-matches", proof.matches.as_str());
+                self.duration("socket-timeout", proof.timeout);
+            }
+            ProofBy::Exec(proof) => {
+                self.list("exec", proof.arguments.iter().cloned());
+                self.duration("exec-timeout", proof.timeout);
+            }
         }
-        self.endpoint(&proof.endpoint);
     }
 
     fn expect(&mut self, statuses: &[u16]) {
@@ -246,6 +271,37 @@ impl File {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         // Writing to a `String` cannot fail.
         _ = writeln!(self.0, "{line}");
+    }
+}
+
+/// The key and the value of what a body must say.
+fn body_proof(proof: &BodyProof) -> (&'static str, Value) {
+    let pair = |(first, of): (&str, &String), value: Value| {
+        let first = (first.to_owned(), Value::from(of.as_str()));
+        Value::Table([first, ("value".to_owned(), value)].into_iter().collect())
+    };
+    match proof {
+        BodyProof::Matches(regex) => ("body-matches", Value::from(regex.as_str())),
+        BodyProof::JsonGrew(pointer) => ("json-grew", Value::from(pointer.as_str())),
+        BodyProof::JsonChanged(pointer) => ("json-changed", Value::from(pointer.as_str())),
+        BodyProof::JsonEquals(pointer, value) => {
+            ("json-equals", pair(("pointer", pointer), scalar(value)))
+        }
+        BodyProof::JsonContains(pointer, value) => {
+            ("json-contains", pair(("pointer", pointer), scalar(value)))
+        }
+        BodyProof::MetricGrew(name) => ("metric-grew", Value::from(name.as_str())),
+        BodyProof::MetricEquals(name, value) => {
+            ("metric-equals", pair(("name", name), Value::from(*value)))
+        }
+    }
+}
+
+fn scalar(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Text(text) => Value::from(text.as_str()),
+        Scalar::Number(number) => Value::from(*number),
+        Scalar::Truth(truth) => Value::from(*truth),
     }
 }
 

@@ -10,12 +10,14 @@ mod check;
 mod effective;
 mod load;
 mod problem;
+mod proof;
 mod publish;
 mod raw;
 mod request;
 mod table;
 mod types;
 mod validate;
+mod verify;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,9 @@ pub use effective::effective;
 pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
 pub(crate) use problem::{escaped, nearest};
+pub use proof::{
+    BodyProof, ExecProof, HttpProof, ProofBy, Scalar, SocketAddress, SocketProof, Verify,
+};
 pub use publish::Publish;
 pub use raw::{Override, Overrides};
 pub use request::HttpCheck;
@@ -344,40 +349,4 @@ pub struct ClientCertificate {
     pub cert_file: PathBuf,
     /// The private key.
     pub key_file: PathBuf,
-}
-
-/// How it is known that the application took the change.
-#[derive(Debug, Clone)]
-pub struct Verify {
-    /// After a signal: the same process must still be there after this time.
-    pub alive_for: Duration,
-    /// What else must be seen.
-    pub proof: Option<ProofRequest>,
-    /// How long the proof may take.
-    pub timeout: Duration,
-}
-
-/// A request whose answer proves that the application took the change.
-#[derive(Debug, Clone)]
-pub struct ProofRequest {
-    /// Where it goes.
-    pub endpoint: Endpoint,
-    /// Statuses that mean success; empty: any 2xx.
-    pub expect: Vec<u16>,
-    /// What the body must say.
-    pub body: BodyProof,
-}
-
-/// What the body of the proof must say.
-#[derive(Debug, Clone)]
-pub enum BodyProof {
-    /// Nothing in particular.
-    Any,
-    /// It must match this.
-    Matches(regex_lite::Regex),
-    /// The number at this JSON pointer must be larger than before the action.
-    JsonGrew(String),
-    /// The sample of this name (labels included, as printed) in the Prometheus text format must
-    /// be larger than before the action.
-    MetricGrew(String),
 }

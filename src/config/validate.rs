@@ -13,7 +13,7 @@ use super::types::{
 use super::{
     Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
     ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, publish,
-    request,
+    request, verify,
 };
 use crate::core::event::Reason;
 
@@ -130,7 +130,7 @@ fn rule(
     let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
     let settle_max = table.parsed("settle-max", duration(Duration::ZERO, 10 * MINUTE));
     let (settle, settle_max) =
-        in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), |a, b| {
+        in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), &|a, b| {
             format!("`settle` is {a}, longer than `settle-max`, {b}")
         });
     let jitter = jitter(&mut table);
@@ -145,7 +145,7 @@ fn rule(
     let target = target(&mut table);
     let http = table.place_of("http").is_some();
     let action = action(&mut table, bundle);
-    let verify = request::verify(&mut table, http, bundle);
+    let verify = verify::verify(&mut table, http, bundle);
     table.finish();
     Some(Rule {
         name: name?,
@@ -238,7 +238,7 @@ fn retry(table: &mut Table<'_>) -> Retry {
     let mut inner = inner.unwrap_or_else(|| Table::root(Vec::new(), table.report));
     let first = inner.parsed("first", duration(10 * MS, HOUR));
     let max = inner.parsed("max", duration(10 * MS, DAY));
-    let (first, max) = in_order(inner.report, (first, SECOND), (max, MINUTE), |a, b| {
+    let (first, max) = in_order(inner.report, (first, SECOND), (max, MINUTE), &|a, b| {
         format!("`first` is {a}, longer than `max`, {b}")
     });
     let attempts = inner.number("attempts", 1, 1000).unwrap_or(10);
@@ -307,12 +307,11 @@ fn signal_action(mut table: Table<'_>) -> Option<SignalAction> {
 
 /// Reports all but the first of the keys that are there.
 pub(super) fn at_most_one(table: &Table<'_>, keys: &[&str]) -> bool {
-    let mut there: Vec<(&At, &str)> =
+    let there: Vec<(&At, &str)> =
         keys.iter().filter_map(|key| Some((table.place_of(key)?, *key))).collect();
-    there.sort();
-    let Some(((first_at, first), rest)) = there.split_first() else { return true };
+    let Some(&(first_at, first)) = there.iter().min() else { return true };
     let place = |at: &At| table.report.place(at);
-    for (at, key) in rest {
+    for (at, key) in there.iter().filter(|(_, key)| *key != first) {
         let reason = match (at, first_at) {
             (At::File(_), At::File(_)) => {
                 let hint = format!("keep one of them; `{first}` is at {}", place(first_at));
@@ -325,16 +324,16 @@ pub(super) fn at_most_one(table: &Table<'_>, keys: &[&str]) -> bool {
         };
         table.report.problem(at, reason);
     }
-    rest.is_empty()
+    there.len() == 1
 }
 
 /// Two durations of which the first may not be longer. Of two values that do not fit, one being
 /// a default, the default gives way.
-fn in_order(
+pub(super) fn in_order(
     report: &Report<'_>,
     (short, short_default): (Option<Given<Duration>>, Duration),
     (long, long_default): (Option<Given<Duration>>, Duration),
-    message: impl Fn(humantime::FormattedDuration, humantime::FormattedDuration) -> String,
+    message: &dyn Fn(humantime::FormattedDuration, humantime::FormattedDuration) -> String,
 ) -> (Duration, Duration) {
     match (short, long) {
         (Some(short), Some(long)) => {

@@ -87,7 +87,7 @@ impl Policy {
             on_start: rule.on_start,
             target_wait: rule.target.wait,
             alive_for: if knows_process { rule.verify.alive_for } else { Duration::ZERO },
-            proof: rule.verify.proof.is_some(),
+            proof: !rule.verify.proofs.is_empty(),
             verify_timeout: rule.verify.timeout,
         }
     }
