@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use crate::action::{exec, http};
-use crate::config::{Check, Condition, ExecCheck, HttpCheck, Rule};
+use crate::config::{Check, Condition, HttpCheck, Program, Rule};
 use crate::core::event::{Checked, UnixTime};
 use crate::volume::check::{self, Post};
 use crate::volume::copy::PrivateCopy;
@@ -109,12 +109,7 @@ async fn ask_url(check: &HttpCheck, posts: Vec<Post>) -> Checked {
     Checked::Passed
 }
 
-async fn ask_program(
-    rule: &Rule,
-    program: &ExecCheck,
-    asked: Digest,
-    copy: &PrivateCopy,
-) -> Checked {
+async fn ask_program(rule: &Rule, program: &Program, asked: Digest, copy: &PrivateCopy) -> Checked {
     let (dir, root) = (copy.first().to_string_lossy(), copy.root().to_string_lossy());
     let fill = |argument: &String| argument.replace("{dir}", &dir).replace("{root}", &root);
     let arguments: Vec<String> = program.arguments.iter().map(fill).collect();

@@ -246,7 +246,7 @@ fn sample() -> Status {
         committed_at: Some(at(1_700_000_090)),
         applied_at: None,
         next_action_at: Some(at(1_700_000_112)),
-        action: "signal",
+        action: "signal".to_owned(),
         volumes: vec![volume],
         counters,
     };

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and says what it plays"
 )]
 
+mod actions;
 mod admin;
 mod agent;
 mod applications;

@@ -129,10 +129,18 @@ fn standing(text: &str, place: &str) -> Option<Standing> {
 fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
+        "action" => policy.is_restart = value == "restart",
+        "on-failure" => {
+            policy.retries_first = value.contains("retry");
+            policy.restarts_last = value.contains("restart");
+        }
+        "restarts" => policy.restarts.most = value.parse().expect(place),
+        "within" => policy.restarts.within = time(),
         "checks" => policy.has_checks = value == "yes",
         "publish" => {
             policy.publishes = true;
             policy.rolls_back = value == "with-rollback";
+            policy.retries_first = !policy.rolls_back;
         }
         "settle" => policy.settle = time(),
         "settle-max" => policy.settle_max = time(),
@@ -239,6 +247,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
             world.application.acts = match how {
                 "sent" => Acted::Sent("41 (app)".to_owned()),
+                "restarted" => Acted::Restarted("41 (app)".to_owned()),
                 "accepted" => Acted::Accepted("200 OK".to_owned()),
                 "fresh" => Acted::Fresh("41 (app)".to_owned()),
                 "absent" => Acted::Absent(Reason::new(why)),
@@ -300,6 +309,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             "tripped" => rule.counters.actions_tripped.to_string(),
             "passed" => rule.counters.checks_passed.to_string(),
             "rejected" => rule.counters.checks_refused.to_string(),
+            "restarts" => rule.counters.restarts.to_string(),
             "rollbacks" => rule.counters.rollbacks.to_string(),
             "published" => {
                 yes(rule.digest_published.is_some() && rule.digest_published == rule.digest_on_disk)

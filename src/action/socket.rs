@@ -12,9 +12,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use super::http::excerpt;
 use super::{AnswerEnd, ExchangeError};
-use crate::config::SocketAddress;
-use crate::core::event::Reason;
+use crate::config::{SocketAddress, SocketCommand};
+use crate::core::event::{Acted, Reason};
+
+/// How much of an answer is read.
+const MOST: usize = 64 * 1024;
 
 /// A connection of either kind.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -51,6 +55,45 @@ pub async fn ask(
         }
     };
     Ok(Answer { bytes, end })
+}
+
+/// Sends a command, and says whether the answer is the expected one.
+pub async fn command(command: &SocketCommand) -> Acted {
+    let SocketCommand { address, send, timeout, .. } = command;
+    match ask(address, send, MOST, *timeout).await {
+        Ok(answer) => match expected(command, &answer) {
+            Ok(()) => Acted::Accepted(format!("`{address}` answered: {}", excerpt(&answer.bytes))),
+            Err(reason) => Acted::Declined(reason),
+        },
+        Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
+        Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
+    }
+}
+
+/// Whether a socket answers as it should.
+///
+/// # Errors
+/// If it does not, or not at all.
+pub async fn prove(command: &SocketCommand) -> Result<(), Reason> {
+    let asked = ask(&command.address, &command.send, MOST, command.timeout).await;
+    expected(command, &asked.map_err(ExchangeError::into_reason)?)
+}
+
+fn expected(command: &SocketCommand, answer: &Answer) -> Result<(), Reason> {
+    let SocketCommand { address, matches, .. } = command;
+    if matches.is_match(&String::from_utf8_lossy(&answer.bytes)) {
+        return Ok(());
+    }
+    let what = match &answer.end {
+        AnswerEnd::Whole if answer.bytes.is_empty() => {
+            return Err(Reason::new(format!("`{address}` answered nothing")));
+        }
+        AnswerEnd::Whole => "the answer does".to_owned(),
+        AnswerEnd::Cut => format!("the first {} KiB of the answer do", MOST / 1024),
+        AnswerEnd::BrokeOff(how) => format!("the answer, which {how}, does"),
+    };
+    let said = excerpt(&answer.bytes);
+    Err(Reason::new(format!("`{address}`: {what} not match `{matches}`: {said}")))
 }
 
 async fn exchange(

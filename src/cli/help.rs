@@ -54,7 +54,7 @@ pub(super) const SETTINGS: [(&str, &[Setting]); 7] = [
         one("settle-max", "TIME", &["rule", "settle-max"],
             "The longest wait for quiet [default: 5s]"),
     ]),
-    ("What is done (one of the two)", &[
+    ("What is done", &[
         one("signal", "NAME", &["rule", "signal", "name"],
             "Send this signal, by name or number: HUP, USR1, …").common(),
         one("url", "URL", &["rule", "http", "url"],

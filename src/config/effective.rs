@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use toml::Value;
 
+use super::action::STEPS;
 use super::check::SYNTAXES;
 use super::proof::BODY_PROOFS;
 use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
 use super::{
     Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen, ProofBy,
-    Publish, ReloadEndpoint, Rule, Scalar, Target, TargetBy, Verify,
+    Publish, ReloadEndpoint, Restart, Rule, Scalar, SocketCommand, Step, Target, TargetBy, Verify,
 };
 
 /// The configuration as TOML. No secret is in it: those are in files of their own.
@@ -66,6 +67,7 @@ impl File {
         self.duration("settle", rule.settle);
         self.duration("settle-max", rule.settle_max);
         self.duration("min-interval", rule.min_interval);
+        self.list("on-failure", rule.on_failure.iter().map(|step| word(&STEPS, *step).to_owned()));
         // Where podnudge publishes, it knows what the application can have read.
         if rule.publish.is_none() {
             self.text("on-start", word(&ON_STARTS, rule.on_start));
@@ -82,8 +84,12 @@ impl File {
             self.publish(publish);
         }
         self.target(&rule.target);
-        self.action(&rule.action);
-        self.verify(&rule.verify, &rule.action);
+        rule.actions.iter().for_each(|action| self.action(action, rule.restart));
+        if rule.on_failure.contains(&Step::Restart) {
+            self.0.push_str("\n[rule.restart]\n");
+            self.restart(rule.restart);
+        }
+        self.verify(&rule.verify, &rule.actions);
     }
 
     fn check(&mut self, check: &Check) {
@@ -145,16 +151,17 @@ impl File {
         self.duration("wait", target.wait);
     }
 
-    fn action(&mut self, action: &Action) {
+    fn action(&mut self, action: &Action, restart: Restart) {
+        self.0.push_str("\n[rule.");
+        self.0.push_str(action.name());
+        self.0.push_str("]\n");
         match action {
             Action::Signal(action) => {
-                self.0.push_str("\n[rule.signal]\n");
                 let name = action.signal.as_str();
                 self.text("name", name.strip_prefix("SIG").unwrap_or(name));
                 self.value("allow-unhandled", &Value::from(action.allow_unhandled));
             }
             Action::Http(action) => {
-                self.0.push_str("\n[rule.http]\n");
                 self.text("url", action.endpoint.url.as_str());
                 self.text("method", action.method.as_str());
                 self.duration("timeout", action.endpoint.timeout);
@@ -166,12 +173,33 @@ impl File {
                 self.expect(&action.expect);
                 self.endpoint(&action.endpoint);
             }
+            Action::Exec(program) => {
+                self.list("argv", program.arguments.iter().cloned());
+                self.duration("timeout", program.timeout);
+            }
+            Action::Command(command) => {
+                self.command(command);
+                self.duration("timeout", command.timeout);
+            }
+            Action::Restart => self.restart(restart),
         }
     }
 
-    fn verify(&mut self, verify: &Verify, action: &Action) {
+    fn restart(&mut self, Restart { grace, budget }: Restart) {
+        self.duration("grace", grace);
+        self.value("most", &Value::from(budget.most));
+        self.duration("within", budget.within);
+    }
+
+    fn command(&mut self, command: &SocketCommand) {
+        self.text("socket", &command.address.to_string());
+        self.text("send", &command.send);
+        self.text("answer-matches", command.matches.as_str());
+    }
+
+    fn verify(&mut self, verify: &Verify, actions: &[Action]) {
         self.0.push_str("\n[rule.verify]\n");
-        if matches!(action, Action::Signal(_)) {
+        if actions.iter().any(Action::needs_process) {
             self.duration("alive-for", verify.alive_for);
         }
         self.duration("timeout", verify.timeout);
@@ -199,9 +227,7 @@ impl File {
             }
             ProofBy::ChildrenNewer => self.value("children-newer", &Value::from(true)),
             ProofBy::Socket(proof) => {
-                self.text("socket", &proof.address.to_string());
-                self.text("send", &proof.send);
-                self.text("answer-matches", proof.matches.as_str());
+                self.command(proof);
                 self.duration("socket-timeout", proof.timeout);
             }
             ProofBy::Exec(proof) => {

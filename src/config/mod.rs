@@ -6,6 +6,7 @@
 //! rest of the program sees only these types. `effective.rs` writes them as a file again. All of
 //! this is pure; `load.rs` does the reading.
 
+mod action;
 mod check;
 mod effective;
 mod load;
@@ -23,13 +24,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use check::{Check, Condition, ExecCheck, Syntax};
+pub use action::{Action, Budget, Restart, SignalAction, Step};
+pub use check::{Check, Condition, Syntax};
 pub use effective::effective;
 pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
 pub(crate) use problem::{escaped, nearest};
 pub use proof::{
-    BodyProof, ExecProof, HttpProof, ProofBy, Scalar, SocketAddress, SocketProof, Verify,
+    BodyProof, HttpProof, Program, ProofBy, Scalar, SocketAddress, SocketCommand, Verify,
 };
 pub use publish::Publish;
 pub use raw::{Override, Overrides};
@@ -170,8 +172,12 @@ pub struct Rule {
     pub on_start: OnStart,
     /// Whom the rule concerns.
     pub target: Target,
-    /// What is done.
-    pub action: Action,
+    /// What is done, in this order; at least one action.
+    pub actions: Vec<Action>,
+    /// How the target is restarted, where it is.
+    pub restart: Restart,
+    /// What is done about content that did not take.
+    pub on_failure: Vec<Step>,
     /// How it is known that the application took the change.
     pub verify: Verify,
 }
@@ -255,24 +261,6 @@ pub enum TargetBy {
     Cmdline(regex_lite::Regex),
     /// A file that holds the pid, as podnudge sees it.
     Pidfile(PathBuf),
-}
-
-/// What is done when the content has changed.
-#[derive(Debug, Clone)]
-pub enum Action {
-    /// A signal to the target.
-    Signal(SignalAction),
-    /// An HTTP request.
-    Http(Box<HttpAction>),
-}
-
-/// A signal to the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignalAction {
-    /// The signal.
-    pub signal: nix::sys::signal::Signal,
-    /// Send it even if the target does not handle it.
-    pub allow_unhandled: bool,
 }
 
 /// An HTTP request that makes the application reload.

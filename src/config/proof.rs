@@ -26,9 +26,9 @@ pub enum ProofBy {
     /// `/proc`: each process that was signalled has a child that started after the signal.
     ChildrenNewer,
     /// The answer to a command on a socket.
-    Socket(SocketProof),
+    Socket(SocketCommand),
     /// A program, by ending with 0.
-    Exec(ExecProof),
+    Exec(Program),
 }
 
 /// A request whose answer proves that the application took the change.
@@ -76,7 +76,7 @@ pub enum Scalar {
 
 /// A command on a socket whose answer proves that the application took the change.
 #[derive(Debug, Clone)]
-pub struct SocketProof {
+pub struct SocketCommand {
     /// Where it goes.
     pub address: SocketAddress,
     /// What is sent.
@@ -106,10 +106,10 @@ impl fmt::Display for SocketAddress {
     }
 }
 
-/// A program in podnudge's own file system that tells whether the application took the change.
+/// A program in podnudge's own file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecProof {
-    /// The program and its arguments.
+pub struct Program {
+    /// Its name or path, and its arguments.
     pub arguments: Vec<String>,
     /// How long it may take.
     pub timeout: Duration,

@@ -4,16 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::action::Actions;
 use super::problem::{At, Given, Report, literal};
 use super::table::Table;
 use super::types::{
-    DEFAULT_LISTEN, choice, duration, glob, listen, path, process_name, regex, rule_name, signal,
+    DEFAULT_LISTEN, choice, duration, glob, listen, path, process_name, regex, rule_name,
     watched_path,
 };
 use super::{
-    Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
-    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, publish,
-    request, verify,
+    Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart, Publish,
+    ReloadEndpoint, Retry, Rule, Step, Target, TargetBy, WatchMode, action, check, publish, verify,
 };
 use crate::core::event::Reason;
 
@@ -143,16 +143,15 @@ fn rule(
         report.problem(&given.at, reason.hint(hint));
     }
     let target = target(&mut table);
-    let http = table.place_of("http").is_some();
-    let action = action(&mut table, bundle);
-    let verify = verify::verify(&mut table, http, bundle);
+    let actions = action::actions(&mut table, bundle);
+    let known = actions.as_ref().map(|actions| actions.all.as_slice()).unwrap_or_default();
+    let verify = verify::verify(&mut table, known, bundle);
     table.finish();
     Some(Rule {
         name: name?,
         watch: watch?,
         keys,
         checks: checks?,
-        publish: publish?,
         settle,
         settle_max,
         jitter,
@@ -160,9 +159,19 @@ fn rule(
         retry,
         on_start: value_or(on_start, OnStart::IfNewer),
         target: target?,
-        action: action?,
+        restart: actions.as_ref()?.restart,
+        on_failure: on_failure(actions.as_ref()?, publish.as_ref()?.as_ref()),
+        actions: actions?.all,
+        publish: publish?,
         verify: verify?,
     })
+}
+
+/// Where what does not work can be taken back, that comes first.
+fn on_failure(actions: &Actions, publish: Option<&Publish>) -> Vec<Step> {
+    let takes_back = publish.is_some_and(|publish| publish.rollback);
+    let by_default = if takes_back { Vec::new() } else { vec![Step::Retry] };
+    actions.on_failure.clone().unwrap_or(by_default)
 }
 
 fn name(table: &mut Table<'_>, alone: bool, names: &mut Vec<Given<String>>) -> Option<String> {
@@ -264,45 +273,6 @@ fn target(table: &mut Table<'_>) -> Option<Target> {
     };
     inner.finish();
     one.then_some(target)
-}
-
-fn action(table: &mut Table<'_>, bundle: Option<&Path>) -> Option<Action> {
-    let report = table.report;
-    let none = table.place_of("signal").is_none() && table.place_of("http").is_none();
-    if none {
-        let reason = Reason::new("the rule has no action");
-        let hint = "add `[rule.signal]` with `name = \"HUP\"`, or `[rule.http]` with `url = \"…\"`";
-        report.problem(&table.at, reason.hint(hint));
-    }
-    let both = !at_most_one(table, &["signal", "http"]);
-    let signal = table.table("signal", "[rule.signal]", None).map(signal_action);
-    let http = table.table("http", "[rule.http]", None).map(|inner| request::action(inner, bundle));
-    match (signal, http) {
-        _ if both => None,
-        (Some(signal), _) => signal.map(Action::Signal),
-        (None, Some(http)) => http.map(|http| Action::Http(Box::new(http))),
-        (None, None) => None,
-    }
-}
-
-fn signal_action(mut table: Table<'_>) -> Option<SignalAction> {
-    let given = if table.place_of("name").is_some() {
-        // A number is as good as a name here, with or without quotes.
-        table.scalar("name")
-    } else {
-        table.required("name", "name = \"HUP\"", |text| Ok(text.to_owned()))
-    };
-    let allow_unhandled = table.truth("allow-unhandled");
-    let report = table.report;
-    table.finish();
-    let given = given?;
-    match signal(&given.value) {
-        Ok(signal) => Some(SignalAction { signal, allow_unhandled }),
-        Err(reason) => {
-            report.problem(&given.at, reason);
-            None
-        }
-    }
 }
 
 /// Reports all but the first of the keys that are there.

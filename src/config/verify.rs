@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use super::check::program;
 use super::problem::{At, Given, Report};
-use super::proof::{BODY_PROOFS, BodyProof, ExecProof, HttpProof, ProofBy, SocketProof};
+use super::proof::{BODY_PROOFS, BodyProof, HttpProof, Program, ProofBy, SocketCommand};
 use super::request::{endpoint, limit, statuses};
 use super::table::Table;
 use super::types::{duration, json_pointer, metric_name, regex, socket_address, url};
 use super::validate::{HOUR, MINUTE, SECOND, in_order, value_or};
-use super::{Scalar, Verify};
+use super::{Action, Scalar, Verify};
 use crate::core::event::Reason;
 
 /// `[rule.verify]`; `None` only after a problem was reported.
-pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) -> Option<Verify> {
+pub(super) fn verify(
+    rule: &mut Table<'_>,
+    actions: &[Action],
+    bundle: Option<&Path>,
+) -> Option<Verify> {
     let Some(mut table) = rule.table("verify", "[rule.verify]", None) else {
         let (alive_for, timeout) = (SECOND, 30 * SECOND);
         return Some(Verify { alive_for, proofs: Vec::new(), timeout });
@@ -23,10 +27,19 @@ pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) ->
     let alive_for = table.parsed("alive-for", duration(Duration::ZERO, 10 * MINUTE));
     let children_at = table.place_of("children-newer").cloned();
     let children_newer = table.truth("children-newer").then_some(ProofBy::ChildrenNewer);
-    if http {
-        let hint = "use `http`, a URL to ask afterwards";
-        only_for_signals(report, "alive-for", alive_for.as_ref().map(|given| &given.at), hint);
-        only_for_signals(report, "children-newer", children_at.as_ref(), hint);
+    let hint = "use `http`, a URL to ask afterwards";
+    if !actions.iter().any(Action::needs_process) && !actions.is_empty() {
+        only_for(
+            report,
+            "alive-for",
+            "signals and restarts",
+            alive_for.as_ref().map(|g| &g.at),
+            hint,
+        );
+    }
+    let is_signal = |action: &Action| matches!(action, Action::Signal(_));
+    if !actions.iter().any(is_signal) && !actions.is_empty() {
+        only_for(report, "children-newer", "signals", children_at.as_ref(), hint);
     }
     let timeout = table.parsed("timeout", limit(HOUR));
     let (socket_limit, for_socket) =
@@ -46,9 +59,9 @@ pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) ->
     Some(Verify { alive_for: value_or(alive_for, SECOND), proofs, timeout })
 }
 
-fn only_for_signals(report: &Report<'_>, key: &str, at: Option<&At>, hint: &str) {
+fn only_for(report: &Report<'_>, key: &str, what: &str, at: Option<&At>, hint: &str) {
     if let Some(at) = at {
-        let reason = format!("`{key}` is for signals, and this rule has an HTTP action");
+        let reason = format!("`{key}` is for {what}, and this rule has none");
         report.problem(at, Reason::new(reason).hint(hint));
     }
 }
@@ -173,7 +186,13 @@ fn socket_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<Proof
         without(table, "socket", &OF_THE_SOCKET, "`socket`, the socket to ask", example);
         return Some(None);
     }
-    let address = table.parsed("socket", socket_address);
+    socket_command(table, timeout).map(|command| Some(ProofBy::Socket(command)))
+}
+
+/// A socket, what is sent and what must be answered; `None` only after a problem was reported.
+pub(super) fn socket_command(table: &mut Table<'_>, timeout: Duration) -> Option<SocketCommand> {
+    let example = "socket = \"/run/haproxy/master.sock\"";
+    let address = table.required("socket", example, socket_address);
     let send = table.required("send", "send = \"show proc\\nquit\\n\"", |text| match text {
         "" => {
             Err(Reason::new("there is nothing to send").hint("a command, such as `show proc\\n`"))
@@ -187,12 +206,12 @@ fn socket_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<Proof
         let reason = Reason::new("`send` ends with a backslash and a letter, not with a line feed");
         table.report.warn(&given.at, reason.hint("write it in double quotes"));
     }
-    Some(Some(ProofBy::Socket(SocketProof {
+    Some(SocketCommand {
         address: address?.value,
         send: send?.value,
         matches: matches?.value,
         timeout,
-    })))
+    })
 }
 
 /// The outer `None` only after a problem was reported.
@@ -202,8 +221,8 @@ fn exec_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<ProofBy
         table.forget("exec");
         return Some(None);
     }
-    let arguments = program(table)?;
-    Some(Some(ProofBy::Exec(ExecProof { arguments, timeout })))
+    let arguments = program(table, "exec")?;
+    Some(Some(ProofBy::Exec(Program { arguments, timeout })))
 }
 
 /// Without `missing`, some keys make no sense.

@@ -72,6 +72,8 @@ pub(super) struct Attempt {
     /// 1 for the first; looks for a target that is not there do not count.
     pub(super) number: u32,
     pub(super) forced: bool,
+    /// The target is restarted instead.
+    pub(super) restart: bool,
     /// What was open about the volumes when it began.
     pub(super) doubts: Vec<(VolumeId, Doubt)>,
     /// Since when the target is not there, and how often it was looked for.
@@ -88,6 +90,7 @@ impl Attempt {
             back_to: None,
             number: 1,
             forced,
+            restart: false,
             doubts: Vec::new(),
             absent: None,
             said: None,
@@ -113,6 +116,8 @@ pub(super) struct Verification {
     pub(super) acted_at: Moment,
     /// Whether the target read it when it started: nothing was sent to it.
     pub(super) is_fresh: bool,
+    /// When the proof is no longer waited for.
+    pub(super) deadline: Moment,
     /// How often the proof was looked for in vain.
     pub(super) looks: u32,
     /// When to look next; `None` while a look is under way.

@@ -210,6 +210,8 @@ pub enum Acted {
     Sent(String),
     /// The application answered that it accepts.
     Accepted(String),
+    /// These processes were ended, so that they are started anew.
+    Restarted(String),
     /// Nothing was done: the target started after the commit, so it has read the content.
     Fresh(String),
     /// Nothing was done: the target is not there (yet).
@@ -341,6 +343,8 @@ pub struct Act {
     pub fresh_after: Option<Moment>,
     /// 1 for the first.
     pub attempt: u32,
+    /// Instead of the rule's actions, the target is to be ended and started anew.
+    pub restart: bool,
 }
 
 /// What is remembered of a rule over a restart of podnudge.

@@ -49,6 +49,12 @@ pub enum Fact {
     Sent(Digest, String),
     /// The application answered that it accepts.
     Accepted(Digest, String),
+    /// These processes were ended, so that they are started anew.
+    Restarted(Digest, String),
+    /// The actions did not help, and the target is to be restarted.
+    Escalating(Digest, Reason),
+    /// A restart waits this long, because there were as many as the budget allows.
+    BudgetSpent(Duration),
     /// The target started after the commit, so it has read the content by itself.
     Fresh(Digest, String),
     /// The target is not there yet.

@@ -15,9 +15,11 @@ mod outcome;
 mod policy;
 mod publishing;
 mod reading;
+mod restart;
 mod rule;
 mod seen;
 pub mod settle;
+mod showing;
 pub mod status;
 mod verdict;
 

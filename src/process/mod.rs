@@ -3,6 +3,7 @@
 //! Reads `/proc`; changes nothing but by the signal that a rule asks for.
 
 pub mod children;
+pub(crate) mod ending;
 pub mod proc;
 pub mod select;
 pub mod signal;
@@ -27,6 +28,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// How long it runs.
+    #[must_use]
+    pub fn age(self) -> Duration {
+        proc::age(self)
+    }
+
     /// When it started; up to one clock tick (10 ms) early.
     #[must_use]
     pub fn started(self) -> Moment {

@@ -8,15 +8,12 @@
 pub mod body;
 pub mod http;
 
-use crate::action::{AnswerEnd, ExchangeError, exec, http::excerpt, socket};
-use crate::config::{ExecProof, ProofBy, Rule, SocketProof};
+use crate::action::{exec, socket};
+use crate::config::{Program, ProofBy, Rule};
 use crate::core::event::{Proof, Reason};
 use crate::process::Identity;
 use crate::process::children::Children;
 use crate::volume::snapshot::Digest;
-
-/// How much of a socket's answer is read.
-const SOCKET_ANSWER: usize = 64 * 1024;
 
 /// What is known from before the action.
 #[derive(Debug)]
@@ -81,7 +78,7 @@ pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) 
             (ProofBy::Http(proof), Known::Bodies(before)) => http::look(proof, before).await,
             (ProofBy::Http(proof), _) => http::look(proof, &[]).await,
             (_, Known::Children(children)) => children.are_newer_now(signalled),
-            (ProofBy::Socket(proof), _) => answers(proof).await,
+            (ProofBy::Socket(proof), _) => socket::prove(proof).await,
             (ProofBy::Exec(proof), _) => agrees(rule, before.digest, proof).await,
             (ProofBy::ChildrenNewer, _) => {
                 Err(Reason::new("the child processes before the signal are not known"))
@@ -94,31 +91,8 @@ pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) 
     Proof::Given
 }
 
-/// Whether a socket answers as it should.
-///
-/// # Errors
-/// If not.
-async fn answers(proof: &SocketProof) -> Result<(), Reason> {
-    let SocketProof { address, send, matches, timeout } = proof;
-    let asked = socket::ask(address, send, SOCKET_ANSWER, *timeout).await;
-    let answer = asked.map_err(ExchangeError::into_reason)?;
-    if matches.is_match(&String::from_utf8_lossy(&answer.bytes)) {
-        return Ok(());
-    }
-    let what = match answer.end {
-        AnswerEnd::Whole if answer.bytes.is_empty() => {
-            return Err(Reason::new(format!("`{address}` answered nothing")));
-        }
-        AnswerEnd::Whole => "the answer does".to_owned(),
-        AnswerEnd::Cut => format!("the first {} KiB of the answer do", SOCKET_ANSWER / 1024),
-        AnswerEnd::BrokeOff(how) => format!("the answer, which {how}, does"),
-    };
-    let said = excerpt(&answer.bytes);
-    Err(Reason::new(format!("`{address}`: {what} not match `{matches}`: {said}")))
-}
-
 /// Whether a program says so.
-async fn agrees(rule: &Rule, digest: Digest, proof: &ExecProof) -> Result<(), Reason> {
+async fn agrees(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {
     let digest = digest.to_string();
     let environment = [("PODNUDGE_RULE", rule.name.as_str()), ("PODNUDGE_DIGEST", &digest)];
     let ended = exec::run(&proof.arguments, &environment, None, proof.timeout).await?;
