@@ -191,12 +191,14 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 "the content did not take; the target is restarted"
             );
         }
-        Fact::BudgetSpent(wait) => {
-            warn!(
-                event = "budget-spent",
+        Fact::Held(reason, wait) => {
+            info!(
+                event = "held",
                 rule,
-                wait = time(*wait),
-                "as many restarts as the budget allows; the next one waits"
+                wait = wait.map(time),
+                reason = reason.message,
+                hint = reason.hint,
+                "new content has to wait"
             );
         }
         Fact::Sent(digest, to) => {

@@ -141,7 +141,7 @@ fn restarts_beyond_the_budget_wait() {
     pod.change("2");
     agent.wait_for("applied", 1);
     pod.change("3");
-    agent.wait_for("budget-spent", 1);
+    agent.wait_for("held", 1);
     assert_eq!(application.starts(), 2);
 }
 

@@ -47,6 +47,10 @@ enum Step {
     /// The application starts anew and reads what it can.
     ApplicationRestarts,
     Force,
+    /// The file that pauses the rule comes or goes.
+    Pause {
+        is_there: bool,
+    },
     Wait {
         millis: u64,
     },
@@ -91,6 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(|refuse| Step::Checks { refuse }),
         1 => shelving().prop_map(Step::Publishing),
         1 => Just(Step::Force),
+        1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ]
 }
@@ -101,7 +106,7 @@ fn shelving() -> impl Strategy<Value = Shelving> {
 
 fn policy_strategy() -> impl Strategy<Value = Policy> {
     let publishes = (any::<bool>(), any::<bool>());
-    let ladder = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
+    let ladder = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), any::<bool>());
     (
         0..500u64,
         0..2u64,
@@ -128,8 +133,10 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
                 policy.retry.attempts = attempts;
                 policy.has_checks = has_checks;
                 (policy.publishes, policy.rolls_back) = publishes;
-                (policy.retries_first, policy.restarts_last, policy.is_restart) = ladder;
+                let pauses;
+                (policy.retries_first, policy.restarts_last, policy.is_restart, pauses) = ladder;
                 policy.restarts = BUDGET;
+                policy.has_pause_file = pauses;
                 policy
             },
         )
@@ -195,6 +202,7 @@ fn apply(world: &mut World, step: &Step) {
             world.publish_takes = Duration::from_millis(5);
         }
         Step::Checks { refuse } => checks(world, *refuse),
+        Step::Pause { is_there } => world.is_paused = *is_there,
         Step::Force => world.tell(Event::Force(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
     }
@@ -216,6 +224,7 @@ fn calm_down(world: &mut World) {
     behave(world, Behaviour::Takes);
     checks(world, false);
     world.shelf.behaves = Shelving::Works;
+    world.is_paused = false;
     for volume in 0..world.disks.len() {
         world.disks[volume].unreadable = None;
         if world.disks[volume].content.is_none() {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, EPOCH, World};
-use podnudge::config::{JitterBy, OnStart};
+use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::event::{
     Acted, Alive, Checked, Command, Event, Memory, Moment, Proof, Reason, Standing, VolumeId, Watch,
@@ -136,6 +136,20 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         }
         "restarts" => policy.restarts.most = value.parse().expect(place),
         "within" => policy.restarts.within = time(),
+        "pause-file" => policy.has_pause_file = value == "yes",
+        "pause-key" => policy.hold.pause_key = Some(value.to_owned()),
+        "approve" => policy.hold.approve = value == "yes",
+        "window" => {
+            // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
+            let file = format!(
+                "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n\
+                 hold = {{ window = \"{}\", time-zone = \"UTC\" }}",
+                value.replace('_', " ")
+            );
+            let parsed = podnudge::config::parse("", &file, &Overrides::default(), None);
+            let hold = &parsed.expect(place).0.rules[0].hold;
+            policy.hold.window.clone_from(&hold.window);
+        }
         "checks" => policy.has_checks = value == "yes",
         "publish" => {
             policy.publishes = true;
@@ -224,6 +238,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 _ => panic!("{place}: how does it publish?"),
             };
         }
+        "pause" => world.is_paused = true,
+        "go-on" => world.is_paused = false,
         "check-takes" => world.check_takes = duration(rest, place),
         "act-takes" => world.act_takes = duration(rest, place),
         "scan-takes" => world.scan_takes = duration(rest, place),

@@ -10,7 +10,7 @@ use crate::core::event::UnixTime;
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
 /// All states, for one series each: exactly one of them is 1.
-const STATES: [(State, &str); 18] = [
+const STATES: [(State, &str); 19] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
     (State::Idle, "idle"),
@@ -21,6 +21,7 @@ const STATES: [(State, &str); 18] = [
     (State::RollingBack, "rolling-back"),
     (State::RolledBack, "rolled-back"),
     (State::Waiting, "waiting"),
+    (State::Held, "held"),
     (State::WaitingForTarget, "waiting-for-target"),
     (State::Publishing, "publishing"),
     (State::Acting, "acting"),

@@ -12,8 +12,9 @@ use super::check::SYNTAXES;
 use super::proof::BODY_PROOFS;
 use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
 use super::{
-    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen, ProofBy,
-    Publish, ReloadEndpoint, Restart, Rule, Scalar, SocketCommand, Step, Target, TargetBy, Verify,
+    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Hold, Listen,
+    ProofBy, Publish, ReloadEndpoint, Restart, Rule, Scalar, SocketCommand, Step, Target, TargetBy,
+    Verify,
 };
 
 /// The configuration as TOML. No secret is in it: those are in files of their own.
@@ -72,6 +73,7 @@ impl File {
         if rule.publish.is_none() {
             self.text("on-start", word(&ON_STARTS, rule.on_start));
         }
+        self.hold(&rule.hold);
         self.0.push_str("\n[rule.jitter]\n");
         self.duration("window", rule.jitter.window);
         self.text("by", word(&JITTER_BYS, rule.jitter.by));
@@ -117,6 +119,21 @@ impl File {
                 self.endpoint(&http.endpoint);
             }
         }
+    }
+
+    fn hold(&mut self, hold: &Hold) {
+        self.0.push_str("\n[rule.hold]\n");
+        if let Some(path) = &hold.pause_file {
+            self.path("pause-file", path);
+        }
+        if let Some(key) = &hold.pause_key {
+            self.text("pause-key", key);
+        }
+        if let Some(window) = &hold.window {
+            self.text("window", &window.text);
+            self.text("time-zone", &window.zone_text);
+        }
+        self.value("approve", &Value::from(hold.approve));
     }
 
     fn publish(&mut self, publish: &Publish) {

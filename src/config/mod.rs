@@ -19,6 +19,7 @@ mod table;
 mod types;
 mod validate;
 mod verify;
+mod window;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ pub use publish::Publish;
 pub use raw::{Override, Overrides};
 pub use request::HttpCheck;
 pub(crate) use types::{duration, url};
+pub use window::{Hold, Window};
 
 /// Makes the configuration from the file's text (empty without one) and from what goes before
 /// it. `bundle` is the system's CA bundle, for https without `ca-file`. Pure.
@@ -178,6 +180,8 @@ pub struct Rule {
     pub restart: Restart,
     /// What is done about content that did not take.
     pub on_failure: Vec<Step>,
+    /// When nothing new is begun.
+    pub hold: Hold,
     /// How it is known that the application took the change.
     pub verify: Verify,
 }

@@ -14,6 +14,7 @@ use super::types::{
 use super::{
     Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart, Publish,
     ReloadEndpoint, Retry, Rule, Step, Target, TargetBy, WatchMode, action, check, publish, verify,
+    window,
 };
 use crate::core::event::Reason;
 
@@ -133,6 +134,7 @@ fn rule(
         in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), &|a, b| {
             format!("`settle` is {a}, longer than `settle-max`, {b}")
         });
+    let hold = window::hold(&mut table);
     let jitter = jitter(&mut table);
     let min_interval = table.parsed("min-interval", duration(Duration::ZERO, DAY));
     let retry = retry(&mut table);
@@ -162,6 +164,7 @@ fn rule(
         restart: actions.as_ref()?.restart,
         on_failure: on_failure(actions.as_ref()?, publish.as_ref()?.as_ref()),
         actions: actions?.all,
+        hold: hold?,
         publish: publish?,
         verify: verify?,
     })

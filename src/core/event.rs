@@ -96,6 +96,8 @@ pub enum Event {
     Checked(RuleId, Checked),
     /// The answer to [`Command::Expiry`].
     Expires(RuleId, Option<UnixTime>),
+    /// The answer to [`Command::LookForPause`]: by what the rule is paused, if it is.
+    Paused(RuleId, Option<Reason>),
     /// The answer to [`Command::Publish`] and [`Command::RollBack`].
     Published(RuleId, Publication),
     /// The answer to [`Command::Act`].
@@ -304,6 +306,8 @@ pub enum Command {
     /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
     /// [`Event::Expires`].
     Expiry(RuleId, Digest),
+    /// Look whether the file is there that pauses the rule. Answer: [`Event::Paused`].
+    LookForPause(RuleId),
     /// Publish what is on disk, if it has this digest. Answer: [`Event::Published`].
     Publish(RuleId, Digest),
     /// Take back what is published. Answer: [`Event::Published`].

@@ -53,8 +53,8 @@ pub enum Fact {
     Restarted(Digest, String),
     /// The actions did not help, and the target is to be restarted.
     Escalating(Digest, Reason),
-    /// A restart waits this long, because there were as many as the budget allows.
-    BudgetSpent(Duration),
+    /// Something keeps the rule from beginning, for so long if that is known.
+    Held(Reason, Option<Duration>),
     /// The target started after the commit, so it has read the content by itself.
     Fresh(Digest, String),
     /// The target is not there yet.

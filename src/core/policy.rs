@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::event::VolumeId;
-use crate::config::{self, Action, Budget, Jitter, OnStart, Retry, Step, TargetBy};
+use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step, TargetBy};
 
 /// A rule, as far as decisions go.
 #[derive(Debug, Clone)]
@@ -29,6 +29,10 @@ pub struct Policy {
     pub publishes: bool,
     /// Whether a publication that does not work is taken back.
     pub rolls_back: bool,
+    /// What keeps the rule from beginning; its file is looked at elsewhere.
+    pub hold: Hold,
+    /// Whether there is a file that pauses the rule.
+    pub has_pause_file: bool,
     /// How replicas are spread.
     pub jitter: Jitter,
     /// The shortest time between two actions.
@@ -85,6 +89,8 @@ impl Policy {
             has_certificates: rule.checks.iter().any(config::Check::is_of_certificates),
             publishes: rule.publish.is_some(),
             rolls_back: rule.publish.as_ref().is_some_and(|publish| publish.rollback),
+            hold: rule.hold.clone(),
+            has_pause_file: rule.hold.pause_file.is_some(),
             jitter: rule.jitter,
             min_interval: rule.min_interval,
             retry: rule.retry,

@@ -59,10 +59,6 @@ impl Rule {
 
     /// Publishes what is to be delivered, where podnudge does that, and acts.
     pub(super) fn begin(&mut self, now: Now, attempt: Attempt, out: &mut VecDeque<Command>) {
-        // What waits for its restart is not published before; what is taken back waits for nothing.
-        if attempt.back_to.is_none() && self.is_held(now.mono, &attempt, out) {
-            return;
-        }
         let current = self.published.current.map(|current| current.digest);
         if !self.policy.publishes || current == Some(attempt.digest()) {
             return self.act(now, attempt, out);

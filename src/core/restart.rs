@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::delivery::{Attempt, Phase};
+use super::delivery::Attempt;
 use super::event::{Command, Moment, Now, Reason};
 use super::fact::Fact;
 use super::rule::Rule;
@@ -26,30 +26,6 @@ impl Rule {
         true
     }
 
-    /// Lets an attempt wait that would restart the target more often than the budget allows. What a
-    /// person asks for does not wait.
-    pub(super) fn is_held(
-        &mut self,
-        now: Moment,
-        attempt: &Attempt,
-        out: &mut VecDeque<Command>,
-    ) -> bool {
-        let at = self.next_restart(now);
-        if !self.policy.is_restart || attempt.forced || at <= now {
-            return false;
-        }
-        self.say(Fact::BudgetSpent(at.since(now)), out);
-        let reason = Reason::new(format!(
-            "{} restarts within {} are as many as the budget allows",
-            self.policy.restarts.most,
-            humantime::format_duration(self.policy.restarts.within)
-        ));
-        // It is the same attempt when its time has come.
-        let attempt = Attempt { number: attempt.number.saturating_sub(1), ..attempt.clone() };
-        self.phase = Phase::Backoff { attempt, at, reason };
-        true
-    }
-
     /// The target was restarted. Taking back what a restart has brought is part of that one.
     pub(super) fn restarted(&mut self, now: Moment, attempt: &Attempt) {
         self.counters.restarts += 1;
@@ -59,7 +35,7 @@ impl Rule {
     }
 
     /// The first moment from now on at which the budget allows a restart.
-    fn next_restart(&mut self, now: Moment) -> Moment {
+    pub(super) fn next_restart(&mut self, now: Moment) -> Moment {
         let budget = self.policy.restarts;
         while self.restarts.front().is_some_and(|at| at.after(budget.within) <= now) {
             self.restarts.pop_front();

@@ -289,7 +289,11 @@ impl Rule {
                 let number = attempt.number.saturating_add(1);
                 Attempt { number, ..attempt.again(disk) }
             }
-            Phase::TargetAbsent { attempt, .. } | Phase::Failed { attempt, .. } if due => {
+            Phase::TargetAbsent { attempt, .. }
+            | Phase::Failed { attempt, .. }
+            | Phase::Held { attempt, .. }
+                if due =>
+            {
                 attempt.again(disk)
             }
             _ => return,
@@ -297,7 +301,7 @@ impl Rule {
         // What was good may always be gone back to.
         if is_usable || attempt.back_to.is_some() {
             self.forced &= !attempt.forced;
-            self.begin(now, attempt, out);
+            self.begin_unless_held(now, attempt, out);
         }
     }
 

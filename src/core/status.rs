@@ -86,6 +86,8 @@ pub enum State {
     RolledBack,
     /// Waiting for the jitter or the minimum interval to pass.
     Waiting,
+    /// A pause, a closed window, a missing approval or a spent budget keeps the rule.
+    Held,
     /// The target is not there yet.
     WaitingForTarget,
     /// Putting new content where the application reads.

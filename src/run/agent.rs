@@ -209,6 +209,11 @@ impl Agent {
                     Done::CheckBegun(rule, digest, begun)
                 });
             }
+            Command::LookForPause(rule) => {
+                let Some(config) = self.rule(rule) else { return };
+                let by = config.hold.pause_file.as_deref().and_then(publishing::paused_by);
+                self.done(Done::Told(Event::Paused(rule, by)));
+            }
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
                 self.begin_blocking(rule, move |config| {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use podnudge::config::{Budget, Jitter, JitterBy, OnStart, Retry};
+use podnudge::config::{Budget, Hold, Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::event::{
     Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Moment, Now, Proof,
     Publication, Reason, RuleId, Scan, Standing, UnixTime, Verified, VolumeId, Watch,
@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) check_takes: Duration,
     /// How long it takes to publish.
     pub(crate) publish_takes: Duration,
+    /// Whether the file is there that pauses the rule.
+    pub(crate) is_paused: bool,
     /// The publish directory.
     pub(crate) shelf: Shelf,
     /// Whether no audit comes back.
@@ -102,6 +104,8 @@ pub(crate) fn policy() -> Policy {
         settle_max: Duration::from_secs(5),
         has_checks: false,
         has_certificates: false,
+        hold: Hold::default(),
+        has_pause_file: false,
         publishes: false,
         rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
@@ -172,6 +176,7 @@ impl World {
             act_takes: Duration::ZERO,
             check_takes: Duration::ZERO,
             publish_takes: Duration::ZERO,
+            is_paused: false,
             audits_hang: false,
             log: Vec::new(),
             swaps: Vec::new(),
@@ -335,6 +340,10 @@ impl World {
                         self.passed.remove(&digest);
                     }
                     self.answer(self.check_takes, Event::Checked(rule, checked));
+                }
+                Command::LookForPause(rule) => {
+                    let by = self.is_paused.then(|| Reason::new("paused"));
+                    self.answer(Duration::ZERO, Event::Paused(rule, by));
                 }
                 Command::Expiry(rule, _) => {
                     self.answer(Duration::ZERO, Event::Expires(rule, None));
