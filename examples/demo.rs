@@ -6,8 +6,9 @@
 //!
 //! A volume is made and swapped as the kubelet does it, a small HTTP application serves a version
 //! from it, and the real podnudge binary makes the application take each change: first by a URL,
-//! then by a signal. At the end there are two cases that podnudge refuses: broken content, and a
-//! process that would die of the signal.
+//! then by a signal. Then there is content that podnudge refuses, content that it takes back because
+//! the application does not work with it, and a process that it leaves alone because it would die of
+//! the signal.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -91,11 +93,13 @@ fn demo() {
     assert_eq!(application.version(), "9");
     drop(agent);
 
-    println!("\n4. Refused. A process without a handler for HUP would be killed by it.");
+    taken_back(&podnudge, folder.path(), &mut kubelet);
+
+    println!("\n5. Refused. A process without a handler for HUP would be killed by it.");
     let mut bystander = again("bystander", &[]).spawn().unwrap();
     fs::write(&pidfile, format!("{}\n", bystander.id())).unwrap();
     let mut agent = Agent::start(&podnudge, &volume, &by_signal);
-    kubelet.write(&payload(&[("version", "10")]));
+    kubelet.write(&payload(&[("version", "12")]));
     println!("   podnudge waits for 10 s, in case the process is only starting …");
     for event in ["waiting-for-target", "refused"] {
         println!("   {}", agent.next(event));
@@ -104,6 +108,61 @@ fn demo() {
     println!("   The process is alive, and was not signalled.\n");
     bystander.kill().unwrap();
     bystander.wait().unwrap();
+}
+
+/// Content that passes the check and that the application does not work with.
+fn taken_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
+    println!("\n4. Taken back. The application reads what podnudge publishes, not the volume.");
+    let (dir, config) = (folder.join("published"), folder.join("publishing.toml"));
+    fs::create_dir(&dir).unwrap();
+    let write = |url: &str| {
+        let rule = format!(
+            "[agent]\nlisten = \"off\"\nwork-dir = \"{}\"\n[[rule]]\nname = \"app\"\nwatch = [\"{}\"]\n\
+             [rule.publish]\ndir = \"{}\"\n[rule.http]\nurl = \"{url}/-/reload\"\n\
+             [rule.verify]\nhttp = \"{url}/healthz\"\ntimeout = \"1s\"\n\
+             [[rule.check]]\nexec = [\"{}\", \"checker\", \"{{dir}}/version\"]\n",
+            folder.display(),
+            kubelet.volume.display(),
+            dir.display(),
+            std::env::current_exe().unwrap().display(),
+        );
+        fs::write(&config, rule).unwrap();
+    };
+    write("http://127.0.0.1");
+    let arguments = ["--config", config.to_str().unwrap()];
+    println!("   $ podnudge once {}", arguments.join(" "));
+    let once = Command::new(podnudge).arg("once").args(arguments).output().unwrap();
+    assert!(once.status.success());
+    let mut application = Application::start(&dir);
+    write(&format!("http://127.0.0.1:{}", application.port));
+    let mut agent = Agent::with(podnudge, &arguments);
+    let (port, stop) = (application.port, Arc::new(AtomicBool::new(false)));
+    let has_stopped = Arc::clone(&stop);
+    let client = std::thread::spawn(move || {
+        let mut answers = 0;
+        while !has_stopped.load(Ordering::Relaxed) {
+            assert!(!version(port).is_empty());
+            answers += 1;
+        }
+        answers
+    });
+    kubelet.write(&payload(&[("version", "1000")]));
+    println!(
+        "   ..data now shows version 1000: a number, but the application is not well with it."
+    );
+    assert_eq!(application.next_reload().0, "1000");
+    println!("   {}", agent.next("published"));
+    println!("   {}", agent.next("rolling-back"));
+    assert_eq!(application.next_reload().0, "9");
+    println!("   {}", agent.next("rolled-back"));
+    assert_eq!(fs::read_to_string(dir.join("version")).unwrap(), "9");
+    println!("   The application runs version {}, and would start with it.", version(port));
+    println!("   Somebody mends it.");
+    kubelet.write(&payload(&[("version", "11")]));
+    println!("   {}", agent.next("applied"));
+    assert_eq!(version(port), "11");
+    stop.store(true, Ordering::Relaxed);
+    println!("   It has answered {} requests meanwhile, and failed none.", client.join().unwrap());
 }
 
 /// Swaps the volume to each version in turn, and tells how long the application took to run it.
@@ -159,14 +218,20 @@ struct Agent {
 
 impl Agent {
     fn start(podnudge: &Path, volume: &Path, arguments: &[&str]) -> Self {
-        let mut process = Command::new(podnudge)
-            .args(["--listen", "off", "--on-start", "never", "--watch"])
-            .arg(volume)
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
         println!("   $ podnudge --watch /etc/app {}", arguments.join(" "));
+        let volume = ["--watch", volume.to_str().unwrap()];
+        let quiet = ["--listen", "off", "--on-start", "never"];
+        Self::spawn(podnudge, &[quiet.as_slice(), &volume, arguments].concat())
+    }
+
+    fn with(podnudge: &Path, arguments: &[&str]) -> Self {
+        println!("   $ podnudge {}", arguments.join(" "));
+        Self::spawn(podnudge, arguments)
+    }
+
+    fn spawn(podnudge: &Path, arguments: &[&str]) -> Self {
+        let mut process =
+            Command::new(podnudge).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(process.stderr.take().unwrap());
         let mut agent = Self { process, log };
         agent.next("baseline");
@@ -213,11 +278,7 @@ impl Application {
 
     /// The version that it answers with.
     fn version(&self) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: app\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.rsplit("\r\n").next().unwrap_or_default().to_owned()
+        version(self.port)
     }
 
     /// The version that it runs after the next reload, and when it read it.
@@ -238,7 +299,17 @@ impl Drop for Application {
     }
 }
 
-/// The application: reloads on `POST /-/reload` and on HUP, and says so.
+/// The version that an application answers with.
+fn version(port: u16) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: app\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.rsplit("\r\n").next().unwrap_or_default().to_owned()
+}
+
+/// The application: reloads on `POST /-/reload` and on HUP, and says so. At `/healthz` it says that
+/// large versions make it unwell.
 fn application(volume: &Path) {
     let file = volume.join("version");
     let read = move || fs::read_to_string(&file).unwrap_or_default();
@@ -263,9 +334,12 @@ fn application(volume: &Path) {
             reload();
         }
         let version = running.lock().unwrap().clone();
+        let is_asked = request.starts_with(b"GET /healthz ");
+        let is_well = version.len() < 4;
+        let status = if is_asked && !is_well { "503 Unwell" } else { "200 OK" };
         let length = version.len();
         let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{version}"
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{version}"
         );
         drop(stream.write_all(answer.as_bytes()));
     }

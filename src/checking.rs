@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use crate::action::{exec, http};
-use crate::config::{Check, Condition, ExecCheck, HttpCheck, Rule};
-use crate::core::event::{Checked, Reason, UnixTime};
+use crate::config::{Check, Condition, HttpCheck, Program, Rule};
+use crate::core::event::{Checked, UnixTime};
 use crate::volume::check::{self, Post};
 use crate::volume::copy::PrivateCopy;
 use crate::volume::snapshot::Digest;
@@ -109,12 +109,7 @@ async fn ask_url(check: &HttpCheck, posts: Vec<Post>) -> Checked {
     Checked::Passed
 }
 
-async fn ask_program(
-    rule: &Rule,
-    program: &ExecCheck,
-    asked: Digest,
-    copy: &PrivateCopy,
-) -> Checked {
+async fn ask_program(rule: &Rule, program: &Program, asked: Digest, copy: &PrivateCopy) -> Checked {
     let (dir, root) = (copy.first().to_string_lossy(), copy.root().to_string_lossy());
     let fill = |argument: &String| argument.replace("{dir}", &dir).replace("{root}", &root);
     let arguments: Vec<String> = program.arguments.iter().map(fill).collect();
@@ -129,11 +124,8 @@ async fn ask_program(
         Ok(ended) if ended.is_success => Checked::Passed,
         Ok(ended) => {
             // As the configuration has it: the place of the copy tells nobody anything.
-            let shown = program.arguments.join(" ");
             let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
-            let colon = if said.is_empty() { "" } else { ": " };
-            let shown = shown.escape_debug();
-            let reason = Reason::new(format!("`{shown}` {}{colon}{said}", ended.how));
+            let reason = exec::failure(&program.arguments, &ended.how, &said);
             // A program that was stopped, by its time or by the node, has said nothing of the content.
             if ended.is_exit { Checked::Refused(reason) } else { Checked::Failed(reason) }
         }

@@ -33,6 +33,8 @@ pub enum Command {
     Once(Run, Duration),
     /// Ask a running podnudge.
     Status(Status),
+    /// Make a running podnudge reload now.
+    Trigger(Trigger),
     /// Copy podnudge into this directory.
     Install(PathBuf),
 }
@@ -53,6 +55,17 @@ pub struct Run {
 pub struct Status {
     /// Print the JSON as it comes instead of a table.
     pub json: bool,
+    /// The admin listener, without a path.
+    pub url: reqwest::Url,
+}
+
+/// `podnudge trigger`.
+#[derive(Debug, Clone)]
+pub struct Trigger {
+    /// The rule; all of them, if none is named.
+    pub rule: Option<String>,
+    /// The file that holds the token, where one is asked for.
+    pub token_file: Option<PathBuf>,
     /// The admin listener, without a path.
     pub url: reqwest::Url,
 }
@@ -90,6 +103,7 @@ pub fn parse(
     let environment = podnudge_variables(environment);
     match matches.subcommand() {
         Some(("status", matches)) => status(matches).map(Command::Status),
+        Some(("trigger", matches)) => trigger(matches).map(Command::Trigger),
         Some(("install", matches)) => Ok(Command::Install(
             matches.get_one::<OsString>("folder").map(PathBuf::from).unwrap_or_default(),
         )),
@@ -152,7 +166,9 @@ fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
         settings.push(Override { at, path: setting.path, values: texts });
     }
     // Last: it goes wherever the URLs are https.
-    settings.sort_by_key(|setting| setting.path == ["rule", "ca-file"]);
+    let (last, mut settings): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|setting| setting.path == ["rule", "ca-file"]);
+    settings.extend(last);
     if config.is_none() {
         let has = |key| settings.iter().any(|setting| setting.path.starts_with(&["rule", key]));
         if !has("watch") {
@@ -168,11 +184,20 @@ fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
 }
 
 fn status(matches: &ArgMatches) -> Result<Status, Stop> {
+    Ok(Status { json: matches.get_flag("json"), url: url(matches)? })
+}
+
+fn trigger(matches: &ArgMatches) -> Result<Trigger, Stop> {
+    let given = |name| matches.get_one::<OsString>(name);
+    let rule = given("rule").map(|rule| rule.to_string_lossy().into_owned());
+    Ok(Trigger { rule, token_file: given("token-file").map(PathBuf::from), url: url(matches)? })
+}
+
+/// Where the running podnudge listens.
+fn url(matches: &ArgMatches) -> Result<reqwest::Url, Stop> {
     let text = matches.get_one::<OsString>("url").map(|url| url.to_string_lossy());
-    let text = text.unwrap_or_default();
-    let url = crate::config::url(&text)
-        .map_err(|reason| usage(&format!("--url: {}", reason.message), reason.hint.as_deref()))?;
-    Ok(Status { json: matches.get_flag("json"), url })
+    config::url(&text.unwrap_or_default())
+        .map_err(|reason| usage(&format!("--url: {}", reason.message), reason.hint.as_deref()))
 }
 
 /// What the names of podnudge's variables begin with.

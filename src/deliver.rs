@@ -5,27 +5,31 @@
 //! Reading `/proc` happens right here, on the loop's thread: a pod has few processes, and a hop
 //! to another thread would cost more than the reading.
 
-use crate::action::http;
-use crate::config::{Action, HttpAction, Rule, SignalAction, TargetBy};
-use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Verified};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::action::{exec, http, socket};
+use crate::config::{Action, Program, Rule, SignalAction, TargetBy};
+use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
-use crate::verify;
+use crate::verify::{self, Before};
+use crate::volume::snapshot::Key;
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
     /// The processes that were acted on and must go on.
     processes: Vec<Identity>,
-    /// The number that the proof wants to see growing, before the action.
-    before: Option<f64>,
+    /// Those that were ended, to be started anew.
+    replaced: Vec<Identity>,
+    /// What the proofs compare with.
+    before: Option<Arc<Before>>,
 }
 
 /// Since when the rule's target runs.
 pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
-    let needs_process =
-        !matches!((&rule.action, &rule.target.by), (Action::Http(_), TargetBy::Mount));
     match process::find(own, &rule.target, read_by_application(rule)) {
         Ok(chosen) => {
             let starts = || chosen.iter().map(|target| target.identity.started());
@@ -34,49 +38,124 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
                 _ => Inspection::Unknown,
             }
         }
-        Err(Refusal::NotFound(_)) if needs_process => Inspection::Absent,
+        Err(Refusal::NotFound(_)) if names_process(rule) => Inspection::Absent,
         Err(Refusal::Blind(_)) => Inspection::Blind,
         Err(_) => Inspection::Unknown,
     }
 }
 
-/// Does the rule's action once.
-pub(crate) async fn act(own: &Own, rule: &Rule, act: Act) -> (Acted, InFlight) {
-    match try_to_act(own, rule, act).await {
+/// Whether the rule is about a process. A request or a program needs none; one that is named all
+/// the same is waited for and watched.
+fn names_process(rule: &Rule) -> bool {
+    rule.actions.iter().any(Action::needs_process) || !matches!(rule.target.by, TargetBy::Mount)
+}
+
+/// Does the rule's actions once, one after the other. `changed` are the keys that differ from what
+/// was applied last.
+pub(crate) async fn act(
+    own: &Own,
+    rule: &Rule,
+    act: Act,
+    changed: &BTreeSet<Key>,
+) -> (Acted, InFlight) {
+    match try_to_act(own, rule, act, changed).await {
         Ok(done) => done,
         Err(acted) => (acted, InFlight::default()),
     }
 }
 
 /// `Err` is an outcome that needs no verification.
-async fn try_to_act(own: &Own, rule: &Rule, act: Act) -> Result<(Acted, InFlight), Acted> {
-    let targets = match (&rule.action, &rule.target.by) {
-        // A request needs no process; one that is named is waited for and watched.
-        (Action::Http(_), TargetBy::Mount) => Vec::new(),
-        _ => process::find(own, &rule.target, read_by_application(rule))
-            .map_err(|error| refusal(&error))?,
+async fn try_to_act(
+    own: &Own,
+    rule: &Rule,
+    act: Act,
+    changed: &BTreeSet<Key>,
+) -> Result<(Acted, InFlight), Acted> {
+    let targets = if names_process(rule) || act.restart {
+        process::find(own, &rule.target, read_by_application(rule))
+            .map_err(|error| refusal(&error))?
+    } else {
+        Vec::new()
     };
     if act.fresh_after.is_some_and(|moment| is_fresh(&targets, moment)) {
-        // What a new process counts has nothing to do with what the one before it counted.
-        let before = Some(f64::NEG_INFINITY);
-        let in_flight = InFlight { processes: roots(&targets), before };
+        let before = Some(Arc::new(Before::of_a_new_process(rule, act.digest)));
+        let in_flight = InFlight { processes: roots(&targets), before, ..InFlight::default() };
         return Ok((Acted::Fresh(names(&targets)), in_flight));
     }
-    let before = match &rule.verify.proof {
-        Some(proof) => verify::before(proof).await.map_err(Acted::Absent)?,
-        None => None,
-    };
-    let (acted, reached) = match &rule.action {
-        Action::Signal(action) => {
-            let sent = send_signal(*action, &targets)?;
-            (Acted::Sent(names(sent.iter().copied())), sent)
+    if act.restart {
+        return restart(rule, act, &targets).await;
+    }
+    let before = verify::before(rule, act.digest, &roots(&targets)).await.map_err(Acted::Absent)?;
+    let before = Some(Arc::new(before));
+    let mut in_flight = InFlight { processes: roots(&targets), before, ..InFlight::default() };
+    let (mut signalled, mut answers) = (None, Vec::new());
+    for action in &rule.actions {
+        match action {
+            Action::Signal(action) => {
+                let sent = send_signal(*action, &targets)?;
+                signalled = Some(names(sent.iter().copied()));
+                in_flight.processes = roots(sent);
+            }
+            Action::Http(action) => answers.push(accepted(http::send(action).await)?),
+            Action::Exec(program) => {
+                answers.push(accepted(run(rule, program, act, changed).await)?);
+            }
+            Action::Command(command) => {
+                answers.push(accepted(socket::command(command).await)?);
+            }
+            // What comes behind it would meet nobody: it is the last.
+            Action::Restart => return restart(rule, act, &targets).await,
         }
-        Action::Http(action) => (send_request(action).await?, targets.iter().collect()),
+    }
+    let answers = answers.join("; ");
+    let acted = match signalled {
+        Some(names) if answers.is_empty() => Acted::Sent(names),
+        Some(names) => Acted::Sent(format!("{names}; {answers}")),
+        None => Acted::Accepted(answers),
     };
-    Ok((acted, InFlight { processes: roots(reached), before }))
+    Ok((acted, in_flight))
 }
 
-/// Those that must go on; the ones below may be replaced by the reload, as workers are.
+fn accepted(acted: Acted) -> Result<String, Acted> {
+    match acted {
+        Acted::Accepted(answer) => Ok(answer),
+        other => Err(other),
+    }
+}
+
+/// Runs a program of the rule: ending with 0 is success, and anything else that it says by itself
+/// is its refusal.
+async fn run(rule: &Rule, program: &Program, act: Act, changed: &BTreeSet<Key>) -> Acted {
+    let digest = act.digest.to_string();
+    let keys = changed.iter().map(Key::to_string).collect::<Vec<_>>().join("\n");
+    let environment = [
+        ("PODNUDGE_RULE", rule.name.as_str()),
+        ("PODNUDGE_DIGEST", &digest),
+        ("PODNUDGE_CHANGED_KEYS", &keys),
+    ];
+    match exec::run(&program.arguments, &environment, None, program.timeout).await {
+        Ok(ended) if ended.is_success => Acted::Accepted(exec::said(&program.arguments, &ended)),
+        Ok(ended) => {
+            let reason = exec::failure(&program.arguments, &ended.how, &ended.output);
+            if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }
+        }
+        Err(reason) => Acted::Failed(reason),
+    }
+}
+
+/// Ends the targets; whoever has started them starts them anew.
+async fn restart(rule: &Rule, act: Act, targets: &[Chosen]) -> Result<(Acted, InFlight), Acted> {
+    let replaced: Vec<&Chosen> = targets.iter().filter(|target| target.is_root).collect();
+    signal::end(&replaced, rule.restart.grace).await.map_err(|error| not_sent(&error))?;
+    let in_flight = InFlight {
+        processes: Vec::new(),
+        replaced: roots(replaced.iter().copied()),
+        before: Some(Arc::new(Before::of_a_new_process(rule, act.digest))),
+    };
+    Ok((Acted::Restarted(names(replaced)), in_flight))
+}
+
+/// Those that must go on. Those below them may be replaced by the reload, as workers are.
 fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
     let roots = targets.into_iter().filter(|target| target.is_root);
     roots.map(|target| target.identity).collect()
@@ -131,13 +210,6 @@ fn not_sent(error: &SendError) -> Acted {
     }
 }
 
-async fn send_request(action: &HttpAction) -> Result<Acted, Acted> {
-    match http::send(action).await {
-        accepted @ Acted::Accepted(_) => Ok(accepted),
-        other => Err(other),
-    }
-}
-
 fn refusal(refusal: &Refusal) -> Acted {
     match refusal {
         Refusal::NotFound(reason) => Acted::Absent(reason.clone()),
@@ -151,8 +223,27 @@ fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
     names.join(", ")
 }
 
-/// Looks once whether the application took it.
-pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
+/// Looks once whether the application took it. Gives what is to be remembered until the next look.
+pub(crate) async fn verify(
+    own: &Own,
+    rule: &Rule,
+    mut in_flight: InFlight,
+) -> (Verified, InFlight) {
+    let verified = look(own, rule, &mut in_flight).await;
+    (verified, in_flight)
+}
+
+async fn look(own: &Own, rule: &Rule, in_flight: &mut InFlight) -> Verified {
+    if in_flight.processes.is_empty() && !in_flight.replaced.is_empty() {
+        match process::find(own, &rule.target, read_by_application(rule)) {
+            Ok(chosen) => in_flight.processes = roots(&chosen),
+            Err(refusal) => return pending(refusal.reason()),
+        }
+        in_flight.processes.retain(|process| !in_flight.replaced.contains(process));
+        if in_flight.processes.is_empty() {
+            return pending(Reason::new("the target has not ended yet"));
+        }
+    }
     let alive = if in_flight.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
     for process in &in_flight.processes {
         match process::life(*process) {
@@ -160,17 +251,18 @@ pub(crate) async fn verify(rule: &Rule, in_flight: &InFlight) -> Verified {
             Life::Ended(reason) => {
                 return Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked };
             }
-            Life::Unknown(reason) => {
-                return Verified { alive: Alive::Unknown, proof: Proof::Pending(reason) };
-            }
+            Life::Unknown(reason) => return pending(reason),
+        }
+        if !in_flight.replaced.is_empty() && process.age() < rule.verify.alive_for {
+            let wanted = humantime::format_duration(rule.verify.alive_for);
+            let pid = process.pid;
+            return pending(Reason::new(format!("the new process {pid} is younger than {wanted}")));
         }
     }
-    let proof = match &rule.verify.proof {
-        Some(request) => match verify::probe(request).await {
-            Ok(seen) => verify::judge(request, in_flight.before, &seen),
-            Err(reason) => Proof::Pending(reason),
-        },
-        None => Proof::NotAsked,
-    };
+    let proof = verify::look(rule, in_flight.before.as_deref(), &in_flight.processes).await;
     Verified { alive, proof }
+}
+
+fn pending(reason: Reason) -> Verified {
+    Verified { alive: Alive::Unknown, proof: Proof::Pending(reason) }
 }

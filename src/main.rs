@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use podnudge::cli::{self, Command, Stop, Stream};
+use podnudge::core::event::Reason;
 use podnudge::exit::{self, Exit};
 use podnudge::{action, admin, config, install, logs, run};
 
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         Ok(Command::Run(arguments)) => with_config(&arguments, start),
         Ok(Command::Once(arguments, wait)) => with_config(&arguments, |config| once(&config, wait)),
         Ok(Command::Status(arguments)) => show_status(&arguments),
+        Ok(Command::Trigger(arguments)) => trigger(&arguments),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
     }
@@ -46,32 +48,38 @@ fn start(config: config::Config) -> ExitCode {
 
 fn once(config: &config::Config, wait: Duration) -> ExitCode {
     logs::start(&config.agent, std::io::stderr().is_terminal());
-    match run::block_on(run::once(config, wait)) {
-        Ok(Ok(())) => Exit::Ok.into(),
-        Ok(Err(error)) => {
-            let text = exit::sentence(&error.to_string(), error.hint().as_deref());
-            print(Stream::Stderr, &text, error.exit())
-        }
-        Err(error) => fail(&error),
-    }
+    told(run::block_on(run::once(config, wait)).map(|ended| {
+        let done = ended.map(|()| (String::new(), Exit::Ok));
+        done.map_err(|error| (error.reason().clone(), error.exit()))
+    }))
 }
 
 fn install_into(folder: &Path) -> ExitCode {
-    match install::install(folder) {
-        Ok(path) => print(Stream::Stdout, &format!("{}\n", path.display()), Exit::Ok),
-        Err(reason) => {
-            let text = exit::sentence(&reason.message, reason.hint.as_deref());
-            print(Stream::Stderr, &text, Exit::Io)
-        }
-    }
+    let done = install::install(folder).map(|path| (format!("{}\n", path.display()), Exit::Ok));
+    told(Ok(done.map_err(|reason| (reason, Exit::Io))))
 }
 
 fn show_status(arguments: &cli::Status) -> ExitCode {
-    match run::block_on(admin::client::show(arguments)) {
+    let shown = run::block_on(admin::client::show(arguments));
+    told(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
+}
+
+fn trigger(arguments: &cli::Trigger) -> ExitCode {
+    told(run::block_on(admin::client::trigger(arguments)).map(|answer| {
+        let answer = answer.map(|text| (text, Exit::Ok));
+        answer.map_err(|reason| (reason, Exit::Unavailable))
+    }))
+}
+
+/// What a command has to say, and how it ends.
+type Told = Result<(String, Exit), (Reason, Exit)>;
+
+fn told(result: Result<Told, run::RunError>) -> ExitCode {
+    match result {
         Ok(Ok((text, exit))) => print(Stream::Stdout, &text, exit),
-        Ok(Err(reason)) => {
+        Ok(Err((reason, exit))) => {
             let text = exit::sentence(&reason.message, reason.hint.as_deref());
-            print(Stream::Stderr, &text, Exit::Unavailable)
+            print(Stream::Stderr, &text, exit)
         }
         Err(error) => fail(&error),
     }

@@ -3,9 +3,10 @@
 //! Reads the volumes; writes only below `publish.dir` (`volume/publish.rs`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::Rule;
+use crate::core::Policy;
 use crate::core::event::{
     Current, Now, Publication, Published, Reason, RollBack, RuleId, Standing, UnixTime,
 };
@@ -81,6 +82,12 @@ pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
 /// If that cannot be written.
 pub(crate) fn approve(rule: &Rule, digest: Digest) -> Result<(), Reason> {
     place(rule).map_or(Ok(()), |place| place.approve(digest))
+}
+
+/// Whether this file is there, and so pauses a rule.
+pub(crate) fn paused_by(file: &Path) -> Option<Reason> {
+    let reason = Reason::new(format!("paused by the file `{}`", Policy::shown(file)));
+    file.symlink_metadata().is_ok().then(|| reason.hint("remove it, or force the reload"))
 }
 
 /// What the application mounts and reads.

@@ -172,6 +172,35 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 "the application runs the last good content again; what is on disk is not tried again until it changes"
             );
         }
+        Fact::Restarted(digest, names) => {
+            info!(
+                event = "restarted",
+                rule,
+                digest = short(digest),
+                target = names,
+                "the target has ended; whoever started it starts it anew"
+            );
+        }
+        Fact::Escalating(digest, reason) => {
+            warn!(
+                event = "escalating",
+                rule,
+                digest = short(digest),
+                reason = reason.message,
+                hint = reason.hint,
+                "the content did not take; the target is restarted"
+            );
+        }
+        Fact::Held(reason, wait) => {
+            info!(
+                event = "held",
+                rule,
+                wait = wait.map(time),
+                reason = reason.message,
+                hint = reason.hint,
+                "new content has to wait"
+            );
+        }
         Fact::Sent(digest, to) => {
             info!(event = "sent", rule, digest = short(digest), target = to, "the signal was sent");
         }

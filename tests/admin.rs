@@ -28,6 +28,11 @@ struct Scene {
 }
 
 fn scene(more: &str) -> Scene {
+    scene_with(more, "")
+}
+
+/// The same with more settings for podnudge itself, and for its rule.
+fn scene_with(more: &str, of_rule: &str) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     kubelet.write(&payload(&[("a.conf", "1")]));
@@ -36,7 +41,7 @@ fn scene(more: &str) -> Scene {
     fs::write(&token, "s3cret\n").unwrap();
     let config = format!(
         "[agent]\nlisten = \"127.0.0.1:0\"\nlog = \"json\"\n{}\n[[rule]]\nname = \"app\"\nwatch = \"{}\"\n\
-         on-start = \"never\"\nsettle = \"0s\"\n[rule.http]\nurl = \"{}\"\n",
+         on-start = \"never\"\nsettle = \"0s\"\n{of_rule}\n[rule.http]\nurl = \"{}\"\n",
         more.replace("TOKEN", token.to_str().unwrap()),
         kubelet.volume.display(),
         application.url()
@@ -113,6 +118,27 @@ fn a_reload_by_request_is_only_for_those_who_may() {
     fs::write(by_token.folder.path().join("token"), "rotated").unwrap();
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 401 "));
     assert_eq!(by_token.application.reloads().len(), 1);
+}
+
+#[test]
+fn what_a_rule_holds_is_approved_by_a_trigger() {
+    let mut scene = scene_with("reload-token-file = \"TOKEN\"", "hold = { approve = true }");
+    let url = format!("http://{}", scene.address);
+    let token = scene.folder.path().join("token");
+    let trigger = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+        command.args(["trigger", "--url", &url]).args(more).output().unwrap()
+    };
+    scene.kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.agent.wait_for("held", 1);
+    let refused = trigger(&[]);
+    assert_eq!(refused.status.code(), Some(69));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("401"), "{refused:?}");
+    let token = token.to_str().unwrap();
+    assert_eq!(trigger(&["other", "--token-file", token]).status.code(), Some(69));
+    assert_eq!(scene.application.reloads().len(), 0);
+    assert!(trigger(&["app", "--token-file", token]).status.success());
+    scene.agent.wait_for("applied", 1);
 }
 
 #[test]
@@ -246,7 +272,7 @@ fn sample() -> Status {
         committed_at: Some(at(1_700_000_090)),
         applied_at: None,
         next_action_at: Some(at(1_700_000_112)),
-        action: "signal",
+        action: "signal".to_owned(),
         volumes: vec![volume],
         counters,
     };

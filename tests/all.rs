@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, and says what it plays"
 )]
 
+mod actions;
 mod admin;
 mod agent;
 mod applications;
@@ -23,6 +24,7 @@ mod invariants;
 mod process;
 mod programs;
 mod promises;
+mod proofs;
 mod properties;
 mod publish;
 mod scenarios;

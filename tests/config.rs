@@ -53,7 +53,7 @@ fn every_bad_file_is_refused_with_all_its_problems() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&str, &[&str]); 21] = [
+    let cases: [(&str, &[&str]); 20] = [
         ("nothing_at_all", &[]),
         ("a_watch_mode_without_a_watch", &["--watch-mode", "poll", "--signal", "HUP"]),
         ("no_action", &["--watch", "/etc/app"]),
@@ -64,7 +64,6 @@ fn wrong_command_lines() {
         ("an_option_without_its_value", &["--watch"]),
         ("an_option_twice", &["--watch", "/a", "--signal", "HUP", "--settle=1s", "--settle=2s"]),
         ("options_before_the_command", &["--watch", "/etc/app", "run"]),
-        ("two_actions", &["check", "--watch", "/a", "--signal", "HUP", "--url", "http://a/"]),
         ("two_targets", &["check", "--watch=/a", "--signal=HUP", "--exe=/b", "--process=c"]),
         (
             "many_wrong_values",

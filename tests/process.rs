@@ -253,6 +253,66 @@ fn all_matches_are_signalled_and_only_their_roots_must_survive() {
     });
 }
 
+/// podnudge with a rule for `app` that wants new workers.
+fn nudge_workers(folder: &Path, kubelet: &Kubelet, target: &str, timeout: &str) -> Agent {
+    let config = format!(
+        "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\
+         [rule.retry]\nattempts = 1\n[rule.target]\nprocess = \"app\"\n{target}\n\
+         [rule.signal]\nname = \"HUP\"\n[rule.verify]\nalive-for = \"10ms\"\n\
+         children-newer = true\ntimeout = \"{timeout}\"\n",
+        kubelet.volume.display()
+    );
+    let file = folder.join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    Agent::start(folder, &["--config", file.to_str().unwrap()])
+}
+
+/// Twenty times: a worker may start within the clock tick of the signal.
+fn new_workers_are_seen(target: &str) {
+    let (folder, mut kubelet) = scene();
+    let app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
+    let agent = nudge_workers(folder.path(), &kubelet, target, "1m");
+    for n in 1..=20 {
+        kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
+        agent.wait_for("applied", n);
+        wait_until("the old worker is replaced", || app.workers() > n);
+        assert_eq!(app.signals(), n);
+    }
+}
+
+#[test]
+fn a_master_that_starts_a_new_worker_proves_that_it_reloaded() {
+    in_namespace(|| new_workers_are_seen(""));
+}
+
+#[test]
+fn of_several_that_are_signalled_the_roots_prove_by_new_workers() {
+    in_namespace(|| new_workers_are_seen("all = true"));
+}
+
+/// What is said when no new worker comes.
+fn no_new_worker(behaviour: Behaviour, wanted: &str) {
+    let (folder, mut kubelet) = scene();
+    let target = Target::start(folder.path(), "app", behaviour);
+    let agent = nudge_workers(folder.path(), &kubelet, "", "300ms");
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("gave-up", 1);
+    let reason = agent.last("gave-up", "reason");
+    assert_eq!(reason, format!("process {} {wanted}", target.pid()));
+    assert_eq!((target.signals(), agent.count("applied")), (1, 0));
+}
+
+#[test]
+fn a_master_that_keeps_its_worker_has_not_reloaded() {
+    let wanted = "has no new child process since the signal; older ones: 1";
+    in_namespace(|| no_new_worker(Behaviour::MasterWithWorker, wanted));
+}
+
+#[test]
+fn a_target_without_any_worker_cannot_prove_by_new_ones() {
+    in_namespace(|| no_new_worker(Behaviour::Handles, "has no child process"));
+}
+
 #[test]
 fn several_unrelated_matches_are_refused_with_their_list() {
     in_namespace(|| {

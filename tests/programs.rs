@@ -152,7 +152,7 @@ fn ten_thousand_runs_leave_nothing_behind() {
 }
 
 /// No child is left, not even as a zombie, and nobody else is in this namespace.
-fn no_other_process() {
+pub(crate) fn no_other_process() {
     wait_until("this process is alone", || {
         // As pid 1 it inherits what its children leave.
         let left = waitpid(None, Some(WaitPidFlag::WNOHANG));

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
-use podnudge::config::{Jitter, JitterBy};
+use podnudge::config::{Budget, Jitter, JitterBy};
 use podnudge::core::event::{Acted, Alive, Checked, Command, Event, Proof, Reason, VolumeId};
+use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, PolicyVolume};
 use proptest::prelude::*;
+
+const BUDGET: Budget = Budget { most: 2, within: Duration::from_mins(1) };
 
 /// One thing that can happen to a rule with two volumes.
 #[derive(Debug, Clone)]
@@ -44,6 +47,10 @@ enum Step {
     /// The application starts anew and reads what it can.
     ApplicationRestarts,
     Force,
+    /// The file that pauses the rule comes or goes.
+    Pause {
+        is_there: bool,
+    },
     Wait {
         millis: u64,
     },
@@ -88,6 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(|refuse| Step::Checks { refuse }),
         1 => shelving().prop_map(Step::Publishing),
         1 => Just(Step::Force),
+        1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ]
 }
@@ -98,23 +106,40 @@ fn shelving() -> impl Strategy<Value = Shelving> {
 
 fn policy_strategy() -> impl Strategy<Value = Policy> {
     let publishes = (any::<bool>(), any::<bool>());
-    (0..500u64, 0..2u64, 0..10u64, 0..5u64, any::<bool>(), 1..5u32, any::<bool>(), publishes)
-        .prop_map(|(settle, jitter, interval, alive, proof, attempts, has_checks, publishes)| {
-            let mut policy = world::policy();
-            let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
-            policy.volumes = (0..2).map(volume).collect();
-            policy.settle = Duration::from_millis(settle);
-            policy.settle_max = Duration::from_secs(2);
-            policy.jitter =
-                Jitter { window: Duration::from_secs(jitter * 10), by: JitterBy::Random };
-            policy.min_interval = Duration::from_secs(interval);
-            policy.alive_for = Duration::from_secs(alive);
-            policy.proof = proof;
-            policy.retry.attempts = attempts;
-            policy.has_checks = has_checks;
-            (policy.publishes, policy.rolls_back) = publishes;
-            policy
-        })
+    let ladder = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.2), any::<bool>());
+    (
+        0..500u64,
+        0..2u64,
+        0..10u64,
+        0..5u64,
+        any::<bool>(),
+        1..5u32,
+        any::<bool>(),
+        publishes,
+        ladder,
+    )
+        .prop_map(
+            |(settle, jitter, interval, alive, proof, attempts, has_checks, publishes, ladder)| {
+                let mut policy = world::policy();
+                let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
+                policy.volumes = (0..2).map(volume).collect();
+                policy.settle = Duration::from_millis(settle);
+                policy.settle_max = Duration::from_secs(2);
+                policy.jitter =
+                    Jitter { window: Duration::from_secs(jitter * 10), by: JitterBy::Random };
+                policy.min_interval = Duration::from_secs(interval);
+                policy.alive_for = Duration::from_secs(alive);
+                policy.proof = proof;
+                policy.retry.attempts = attempts;
+                policy.has_checks = has_checks;
+                (policy.publishes, policy.rolls_back) = publishes;
+                let pauses;
+                (policy.retries_first, policy.restarts_last, policy.is_restart, pauses) = ladder;
+                policy.restarts = BUDGET;
+                policy.has_pause_file = pauses;
+                policy
+            },
+        )
 }
 
 fn behave(world: &mut World, behaviour: Behaviour) {
@@ -177,6 +202,7 @@ fn apply(world: &mut World, step: &Step) {
             world.publish_takes = Duration::from_millis(5);
         }
         Step::Checks { refuse } => checks(world, *refuse),
+        Step::Pause { is_there } => world.is_paused = *is_there,
         Step::Force => world.tell(Event::Force(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
     }
@@ -198,6 +224,7 @@ fn calm_down(world: &mut World) {
     behave(world, Behaviour::Takes);
     checks(world, false);
     world.shelf.behaves = Shelving::Works;
+    world.is_paused = false;
     for volume in 0..world.disks.len() {
         world.disks[volume].unreadable = None;
         if world.disks[volume].content.is_none() {
@@ -273,6 +300,28 @@ proptest! {
         prop_assert!(world.shelf.violations.is_empty(), "{:?}", world.shelf.violations);
         let rule = &world.status().rules[0];
         prop_assert!(rule.digest_published.is_some());
+    }
+
+    /// The target is not restarted more often than the budget allows, and once more for each of
+    /// them to take back what it has brought.
+    #[test]
+    fn restarts_keep_to_their_budget(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..80),
+    ) {
+        let steps: Vec<Step> =
+            steps.into_iter().filter(|step| !matches!(step, Step::Force)).collect();
+        let mut world = play(Policy { is_restart: true, ..policy }, &steps);
+        behave(&mut world, Behaviour::Takes);
+        world.run_for(Duration::from_mins(3));
+        let is_restart =
+            |command: &Command| matches!(command, Command::Report(_, Fact::Restarted(..)));
+        let restarts = world.log.iter().filter(|(_, command)| is_restart(command));
+        let restarts: Vec<Duration> = restarts.map(|(at, _)| *at).collect();
+        for (n, at) in restarts.iter().enumerate() {
+            let last = restarts.iter().skip(n).take_while(|other| **other < *at + BUDGET.within);
+            prop_assert!(last.count() <= 2 * BUDGET.most as usize + 1, "{:?}", restarts);
+        }
     }
 
     /// The next action begins only after the answers to the one before.

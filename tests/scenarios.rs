@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, EPOCH, World};
-use podnudge::config::{JitterBy, OnStart};
+use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::event::{
     Acted, Alive, Checked, Command, Event, Memory, Moment, Proof, Reason, Standing, VolumeId, Watch,
@@ -129,10 +129,32 @@ fn standing(text: &str, place: &str) -> Option<Standing> {
 fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
+        "action" => policy.is_restart = value == "restart",
+        "on-failure" => {
+            policy.retries_first = value.contains("retry");
+            policy.restarts_last = value.contains("restart");
+        }
+        "restarts" => policy.restarts.most = value.parse().expect(place),
+        "within" => policy.restarts.within = time(),
+        "pause-file" => policy.has_pause_file = value == "yes",
+        "pause-key" => policy.hold.pause_key = Some(value.to_owned()),
+        "approve" => policy.hold.approve = value == "yes",
+        "window" => {
+            // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
+            let file = format!(
+                "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n\
+                 hold = {{ window = \"{}\", time-zone = \"UTC\" }}",
+                value.replace('_', " ")
+            );
+            let parsed = podnudge::config::parse("", &file, &Overrides::default(), None);
+            let hold = &parsed.expect(place).0.rules[0].hold;
+            policy.hold.window.clone_from(&hold.window);
+        }
         "checks" => policy.has_checks = value == "yes",
         "publish" => {
             policy.publishes = true;
             policy.rolls_back = value == "with-rollback";
+            policy.retries_first = !policy.rolls_back;
         }
         "settle" => policy.settle = time(),
         "settle-max" => policy.settle_max = time(),
@@ -216,6 +238,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 _ => panic!("{place}: how does it publish?"),
             };
         }
+        "pause" => world.is_paused = true,
+        "go-on" => world.is_paused = false,
         "check-takes" => world.check_takes = duration(rest, place),
         "act-takes" => world.act_takes = duration(rest, place),
         "scan-takes" => world.scan_takes = duration(rest, place),
@@ -239,6 +263,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
             world.application.acts = match how {
                 "sent" => Acted::Sent("41 (app)".to_owned()),
+                "restarted" => Acted::Restarted("41 (app)".to_owned()),
                 "accepted" => Acted::Accepted("200 OK".to_owned()),
                 "fresh" => Acted::Fresh("41 (app)".to_owned()),
                 "absent" => Acted::Absent(Reason::new(why)),
@@ -300,6 +325,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             "tripped" => rule.counters.actions_tripped.to_string(),
             "passed" => rule.counters.checks_passed.to_string(),
             "rejected" => rule.counters.checks_refused.to_string(),
+            "restarts" => rule.counters.restarts.to_string(),
             "rollbacks" => rule.counters.rollbacks.to_string(),
             "published" => {
                 yes(rule.digest_published.is_some() && rule.digest_published == rule.digest_on_disk)

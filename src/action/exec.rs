@@ -17,11 +17,11 @@ use std::time::Duration;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::AsyncReadExt as _;
-use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 
 use crate::core::event::Reason;
+use crate::process::ending::Ending;
 use crate::process::signal::{self, GroupSignal};
 
 /// How much of the output is kept: its end, where programs say what is wrong.
@@ -129,23 +129,19 @@ pub async fn run<A: AsRef<OsStr>>(
 struct Running {
     child: Option<Child>,
     pid: Pid,
-    handle: AsyncFd<OwnedFd>,
+    ending: Ending,
 }
 
 impl Running {
-    #[expect(
-        deprecated,
-        reason = "what replaces it is unsafe, for types that change their descriptor; this one does not"
-    )]
     fn new(mut child: Child) -> io::Result<Self> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("it has no pid"))?;
-        let handle =
-            pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(AsyncFd::new);
-        match handle {
-            Ok(handle) => {
+        let ending =
+            pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(Ending::of);
+        match ending {
+            Ok(ending) => {
                 running().insert(pid.as_raw_nonzero().get());
-                Ok(Self { child: Some(child), pid, handle })
+                Ok(Self { child: Some(child), pid, ending })
             }
             Err(error) => {
                 drop(child.kill());
@@ -157,8 +153,7 @@ impl Running {
 
     /// Waits until it has ended; it is not reaped by that.
     async fn ends(&self) {
-        // An error would mean that it cannot be waited for: then it is over, too.
-        drop(self.handle.readable().await);
+        self.ending.wait().await;
     }
 
     fn signal(&self, what: GroupSignal) {
@@ -247,6 +242,22 @@ fn describe(status: ExitStatus) -> String {
         },
         (None, None) => "ended".to_owned(),
     }
+}
+
+/// What is told of a program that ended with 0.
+#[must_use]
+pub fn said(arguments: &[String], ended: &Ended) -> String {
+    let said = failure(arguments, &ended.how, &ended.output).message;
+    said.replace('\n', " ")
+}
+
+/// That a program did not end well: the program as the configuration has it, how it ended, and what
+/// it said.
+#[must_use]
+pub fn failure(arguments: &[String], how: &str, said: &str) -> Reason {
+    let shown = arguments.join(" ");
+    let colon = if said.is_empty() { "" } else { ": " };
+    Reason::new(format!("`{}` {how}{colon}{said}", shown.escape_debug()))
 }
 
 fn cannot_start(program: &str, error: &io::Error) -> Reason {

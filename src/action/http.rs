@@ -10,6 +10,7 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
+use super::{AnswerEnd, ExchangeError};
 use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
 use crate::core::event::{Acted, Checked, Reason};
 use crate::files::{self, FileError, LARGEST};
@@ -33,37 +34,7 @@ pub struct Answer {
     /// The body, as far as it was asked for and came.
     pub body: Vec<u8>,
     /// How the body ends.
-    pub end: BodyEnd,
-}
-
-/// How the body of an answer ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BodyEnd {
-    /// As the server meant it to.
-    Whole,
-    /// It goes on beyond what was asked for.
-    Cut,
-    /// It broke off, or did not end in time: how.
-    BrokeOff(String),
-}
-
-/// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExchangeError {
-    /// Nobody listens: the application is not there (yet).
-    NotThere(Reason),
-    /// Anything else.
-    Failed(Reason),
-}
-
-impl ExchangeError {
-    /// What to tell people.
-    #[must_use]
-    pub fn into_reason(self) -> Reason {
-        match self {
-            Self::NotThere(reason) | Self::Failed(reason) => reason,
-        }
-    }
+    pub end: AnswerEnd,
 }
 
 /// Sends the request of an action once. The status decides: it is what the application has to say
@@ -74,7 +45,10 @@ pub async fn send(action: &HttpAction) -> Acted {
         Ok(answer) if is_expected(answer.status, &action.expect) => {
             Acted::Accepted(format!("{what} answered {}", answer.status))
         }
-        Ok(answer) => Acted::Declined(unexpected(&what, &answer)),
+        Ok(answer) if is_about_content(answer.status) => {
+            Acted::Declined(unexpected(&what, &answer))
+        }
+        Ok(answer) => Acted::Failed(unexpected(&what, &answer)),
         Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
         Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
     }
@@ -97,22 +71,30 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
             let colon = if said.is_empty() { "" } else { ": " };
             let message = format!("{what} answered {} for `{key}`{colon}{said}", answer.status);
             let reason = Reason::new(message);
-            // Of the content only few statuses speak; with the others it cannot be told.
-            match answer.status.as_u16() {
-                300..=399 => Checked::Failed(reason.hint(REDIRECTED)),
-                401 => Checked::Failed(reason.hint(UNAUTHORIZED)),
-                403..=405 => Checked::Failed(
-                    reason.hint("look at path and method: they may not be those of a check"),
-                ),
-                415 => {
-                    Checked::Failed(reason.hint("set `content-type` to what the application takes"))
-                }
-                407 | 408 | 421 | 425 | 429 | 501.. => Checked::Failed(reason),
-                _ => Checked::Refused(reason),
+            if is_about_content(answer.status) {
+                return Checked::Refused(reason);
             }
+            Checked::Failed(match answer.status.as_u16() {
+                300..=399 => reason.hint(REDIRECTED),
+                401 => reason.hint(UNAUTHORIZED),
+                403..=405 => {
+                    reason.hint("look at path and method: they may not be those of a check")
+                }
+                415 => reason.hint("set `content-type` to what the application takes"),
+                _ => reason,
+            })
         }
         Err(error) => Checked::Failed(error.into_reason()),
     }
+}
+
+/// Whether a status that is not expected may be an answer to the content, and not to the way of
+/// asking or to the moment.
+fn is_about_content(status: StatusCode) -> bool {
+    !matches!(
+        status.as_u16(),
+        300..=399 | 401 | 403..=405 | 407 | 408 | 415 | 421 | 425 | 429 | 501..
+    )
 }
 
 /// Whether a status is one of `expect`, or any 2xx where that is empty.
@@ -182,16 +164,16 @@ async fn exchange_content(
     let end = loop {
         match response.chunk().await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
-            Ok(None) => break BodyEnd::Whole,
+            Ok(None) => break AnswerEnd::Whole,
             Err(error) if error.is_timeout() => {
                 let limit = humantime::format_duration(endpoint.timeout);
-                break BodyEnd::BrokeOff(format!("did not end within {limit}"));
+                break AnswerEnd::BrokeOff(format!("did not end within {limit}"));
             }
-            Err(error) => break BodyEnd::BrokeOff(format!("broke off: {}", chain(&error))),
+            Err(error) => break AnswerEnd::BrokeOff(format!("broke off: {}", chain(&error))),
         }
         // One byte more than is wanted tells whether the body goes on.
         if read.len() > most {
-            break BodyEnd::Cut;
+            break AnswerEnd::Cut;
         }
     };
     read.truncate(most);
@@ -340,7 +322,7 @@ fn chain(error: &reqwest::Error) -> String {
 }
 
 /// The beginning of a body, on one line.
-fn excerpt(body: &[u8]) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.trim().chars().take(SHOWN).map(printable).collect();

@@ -1,6 +1,7 @@
-//! Asks a running podnudge for its status: `podnudge status`, because an image without a shell has
-//! no curl either.
+//! Asks a running podnudge: `podnudge status` and `podnudge trigger`, because an image without a
+//! shell has no curl either.
 
+use std::path::Path;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -10,6 +11,7 @@ use crate::action::http::base_client;
 use crate::cli;
 use crate::core::event::Reason;
 use crate::exit::Exit;
+use crate::files::{self, LARGEST};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -24,26 +26,59 @@ pub async fn show(arguments: &cli::Status) -> Result<(String, Exit), Reason> {
     Ok((if arguments.json { json } else { table }, exit))
 }
 
+/// Makes a running podnudge reload now. Gives what it answers.
+///
+/// # Errors
+/// If nobody answers there, or it refuses.
+pub async fn trigger(arguments: &cli::Trigger) -> Result<String, Reason> {
+    let token = arguments.token_file.as_deref().map(token).transpose()?;
+    let mut address = arguments.url.join("/reload").unwrap_or_else(|_| arguments.url.clone());
+    if let Some(rule) = &arguments.rule {
+        address.query_pairs_mut().append_pair("rule", rule);
+    }
+    let ask = async {
+        let mut request = base_client(LIMIT).build()?.post(address);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await?;
+        Ok((answer.status(), answer.text().await?))
+    };
+    let (status, text) = ask.await.map_err(|error| unanswered(&arguments.url, error))?;
+    if status.is_success() {
+        return Ok(text);
+    }
+    Err(Reason::new(format!("podnudge refuses, with {status}: {}", text.trim())))
+}
+
+fn token(file: &Path) -> Result<String, Reason> {
+    let failed = |error| Reason::new(format!("cannot read `{}`: {error}", file.display()));
+    let bytes = files::read(file, LARGEST).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
 /// The status as JSON. `url` is the admin listener's, without a path.
 ///
 /// # Errors
 /// If nobody answers there, or something that is not podnudge.
 async fn status(url: &Url) -> Result<String, Reason> {
-    let shown = url.as_str().trim_end_matches('/');
     let ask = async {
         let client = base_client(LIMIT).build()?;
         let address = url.join("/status").unwrap_or_else(|_| url.clone());
         client.get(address).send().await?.error_for_status()?.text().await
     };
-    ask.await.map_err(|error: reqwest::Error| {
-        let what = if error.is_connect() {
-            "nobody listens".to_owned()
-        } else if error.is_timeout() {
-            "no answer in 5 seconds".to_owned()
-        } else {
-            error.without_url().to_string()
-        };
-        Reason::new(format!("cannot ask podnudge at {shown}: {what}"))
-            .hint("run it in podnudge's own container, and give its listen address by --url if that is not the default")
-    })
+    ask.await.map_err(|error| unanswered(url, error))
+}
+
+fn unanswered(url: &Url, error: reqwest::Error) -> Reason {
+    let shown = url.as_str().trim_end_matches('/');
+    let what = if error.is_connect() {
+        "nobody listens".to_owned()
+    } else if error.is_timeout() {
+        "no answer in 5 seconds".to_owned()
+    } else {
+        error.without_url().to_string()
+    };
+    Reason::new(format!("cannot ask podnudge at {shown}: {what}"))
+        .hint("run it in podnudge's own container, and give its listen address by --url if that is not the default")
 }

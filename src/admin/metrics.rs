@@ -10,7 +10,7 @@ use crate::core::event::UnixTime;
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
 /// All states, for one series each: exactly one of them is 1.
-const STATES: [(State, &str); 18] = [
+const STATES: [(State, &str); 19] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
     (State::Idle, "idle"),
@@ -21,6 +21,7 @@ const STATES: [(State, &str); 18] = [
     (State::RollingBack, "rolling-back"),
     (State::RolledBack, "rolled-back"),
     (State::Waiting, "waiting"),
+    (State::Held, "held"),
     (State::WaitingForTarget, "waiting-for-target"),
     (State::Publishing, "publishing"),
     (State::Acting, "acting"),
@@ -48,11 +49,12 @@ struct Snapshot(Status);
 /// A counter of a rule: its name, its help, and where it is.
 type RuleCounter = (&'static str, &'static str, fn(&Counters) -> u64);
 
-const COUNTERS: [RuleCounter; 7] = [
+const COUNTERS: [RuleCounter; 8] = [
     ("commits", "Generations of a volume that were read after the first", |c| c.commits),
     ("unchanged", "Looks that found what the application runs", |c| c.unchanged),
     ("fresh", "Changes that the target had read by itself, because it started later", |c| c.fresh),
     ("cancelled", "Changes that went back before the action was due", |c| c.cancelled),
+    ("restarts", "Restarts of the target", |c| c.restarts),
     ("rollbacks", "Publications that were taken back", |c| c.rollbacks),
     ("missed_by_watch", "Commits that only the audit found", |c| c.missed_by_watch),
     ("read_errors", "Looks at a volume that failed", |c| c.read_errors),
@@ -170,7 +172,7 @@ fn checks(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
 
 fn actions(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
     let counters = &rule.counters;
-    let (name, action) = (rule.name.clone(), rule.action.to_owned());
+    let (name, action) = (rule.name.clone(), rule.action.clone());
     [
         ("delivered", counters.actions_delivered),
         ("applied", counters.actions_applied),

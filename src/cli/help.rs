@@ -54,7 +54,7 @@ pub(super) const SETTINGS: [(&str, &[Setting]); 7] = [
         one("settle-max", "TIME", &["rule", "settle-max"],
             "The longest wait for quiet [default: 5s]"),
     ]),
-    ("What is done (one of the two)", &[
+    ("What is done", &[
         one("signal", "NAME", &["rule", "signal", "name"],
             "Send this signal, by name or number: HUP, USR1, …").common(),
         one("url", "URL", &["rule", "http", "url"],
@@ -161,18 +161,39 @@ const AFTER_STATUS: &str = "\
 Exit codes: 0 everything is in sync, 1 something is not, 69 podnudge does not answer.
 As an exec probe: [\"/podnudge\", \"status\"]";
 
+const AFTER_TRIGGER: &str = "\
+It needs agent.reload = \"loopback\", or agent.reload-token-file, in the configuration of the
+running podnudge. Exit codes: 0 asked for, 69 podnudge does not answer, or refuses.";
+
 const AFTER_ONCE: &str = "\
 Exit codes: 0 the application can start, 65 the checks refuse the content and there is none from
 before, 69 a volume is not there, 78 wrong configuration.";
 
 pub(super) fn command() -> Command {
+    let url = || {
+        text("url", "URL")
+            .default_value("http://127.0.0.1:9533")
+            .help("Where the running podnudge listens")
+    };
+    let trigger = Command::new("trigger")
+        .about(
+            "Make a running podnudge reload now: approve what it holds, or repeat the last action",
+        )
+        .arg(
+            Arg::new("rule")
+                .value_name("RULE")
+                .value_parser(ValueParser::os_string())
+                .help("Only this rule"),
+        )
+        .arg(url())
+        .arg(
+            text("token-file", "FILE")
+                .help("The file that holds the token, where agent.reload-token-file asks for one"),
+        )
+        .after_help(AFTER_TRIGGER);
     let status = Command::new("status")
         .about("Print what a running podnudge is doing")
-        .arg(
-            text("url", "URL")
-                .default_value("http://127.0.0.1:9533")
-                .help("Where the running podnudge listens"),
-        )
+        .arg(url())
         .arg(
             Arg::new("json")
                 .long("json")
@@ -220,13 +241,14 @@ pub(super) fn command() -> Command {
                          podnudge once --config FILE\n       \
                          podnudge check FILE\n       \
                          podnudge status\n       \
+                         podnudge trigger [RULE]\n       \
                          podnudge install DIR",
         )
         .after_help(AFTER_SHORT)
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .subcommands([run, once, check, status, install])
+        .subcommands([run, once, check, status, trigger, install])
 }
 
 fn settings(command: Command) -> Command {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::problem::{Given, literal};
+use super::proof::Program;
 use super::request::{self, HttpCheck};
 use super::table::Table;
 use super::types::{choice, duration, glob};
@@ -38,20 +39,12 @@ pub enum Condition {
     MaxBytes(u64),
     /// Every key can be parsed.
     Syntax(Syntax),
-    /// A program says so, by ending with 0.
-    Exec(ExecCheck),
+    /// A program says so, by ending with 0. In its arguments, `{dir}` stands for the copy of the
+    /// first volume, `{root}` for the directory below which each volume's copy is at the volume's
+    /// own path.
+    Exec(Program),
     /// A URL says so, by its status, of each key.
     Http(Box<HttpCheck>),
-}
-
-/// A program that checks a private copy of the volumes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExecCheck {
-    /// The program and its arguments. `{dir}` stands for the copy of the first volume, `{root}` for
-    /// the directory below which each volume's copy is at the volume's own path.
-    pub arguments: Vec<String>,
-    /// How long it may take.
-    pub timeout: Duration,
 }
 
 /// What podnudge can parse.
@@ -156,17 +149,26 @@ fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
 }
 
 fn exec(table: &mut Table<'_>, timeout: Duration) -> Option<Condition> {
-    let report = table.report;
+    if table.place_of("exec").is_none() {
+        table.forget("exec");
+        return None;
+    }
+    Some(Condition::Exec(Program { arguments: program(table, "exec")?, timeout }))
+}
+
+/// A program and its arguments, at `key`; `None` only after a problem was reported.
+pub(super) fn program(table: &mut Table<'_>, key: &'static str) -> Option<Vec<String>> {
     let argument = |text: &str| {
         if text.contains('\0') {
             return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
         }
         Ok(text.to_owned())
     };
-    let Given { at, value } = table.list("exec", argument)?;
+    let report = table.report;
+    let Given { at, value } = table.list(key, argument)?;
     let arguments: Vec<String> = value.into_iter().map(|given| given.value).collect();
     match arguments.first() {
-        None => report.problem(&at, Reason::new("`exec` names no program")),
+        None => report.problem(&at, Reason::new(format!("`{key}` names no program"))),
         Some(program) if program.trim().is_empty() => {
             report.problem(&at, Reason::new("the program's name is empty"));
         }
@@ -174,9 +176,9 @@ fn exec(table: &mut Table<'_>, timeout: Duration) -> Option<Condition> {
             let words: Vec<String> = program.split(' ').map(|word| format!("{word:?}")).collect();
             let reason =
                 Reason::new(format!("there is no shell that would split {}", literal(program)));
-            report.problem(&at, reason.hint(format!("write `exec = [{}]`", words.join(", "))));
+            report.problem(&at, reason.hint(format!("write `{key} = [{}]`", words.join(", "))));
         }
         Some(_) => {}
     }
-    Some(Condition::Exec(ExecCheck { arguments, timeout }))
+    Some(arguments)
 }

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use toml::Value;
 
+use super::action::STEPS;
 use super::check::SYNTAXES;
+use super::proof::BODY_PROOFS;
 use super::validate::{JITTER_BYS, LOG_FORMATS, LOG_LEVELS, ON_STARTS, WATCH_MODES};
 use super::{
-    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Listen, Publish,
-    ReloadEndpoint, Rule, Target, TargetBy, Verify,
+    Action, Agent, Auth, Body, BodyProof, Check, Condition, Config, Endpoint, Hold, Listen,
+    ProofBy, Publish, ReloadEndpoint, Restart, Rule, Scalar, SocketCommand, Step, Target, TargetBy,
+    Verify,
 };
 
 /// The configuration as TOML. No secret is in it: those are in files of their own.
@@ -65,10 +68,12 @@ impl File {
         self.duration("settle", rule.settle);
         self.duration("settle-max", rule.settle_max);
         self.duration("min-interval", rule.min_interval);
+        self.list("on-failure", rule.on_failure.iter().map(|step| word(&STEPS, *step).to_owned()));
         // Where podnudge publishes, it knows what the application can have read.
         if rule.publish.is_none() {
             self.text("on-start", word(&ON_STARTS, rule.on_start));
         }
+        self.hold(&rule.hold);
         self.0.push_str("\n[rule.jitter]\n");
         self.duration("window", rule.jitter.window);
         self.text("by", word(&JITTER_BYS, rule.jitter.by));
@@ -81,8 +86,12 @@ impl File {
             self.publish(publish);
         }
         self.target(&rule.target);
-        self.action(&rule.action);
-        self.verify(&rule.verify, &rule.action);
+        rule.actions.iter().for_each(|action| self.action(action, rule.restart));
+        if rule.on_failure.contains(&Step::Restart) {
+            self.0.push_str("\n[rule.restart]\n");
+            self.restart(rule.restart);
+        }
+        self.verify(&rule.verify, &rule.actions);
     }
 
     fn check(&mut self, check: &Check) {
@@ -110,6 +119,21 @@ impl File {
                 self.endpoint(&http.endpoint);
             }
         }
+    }
+
+    fn hold(&mut self, hold: &Hold) {
+        self.0.push_str("\n[rule.hold]\n");
+        if let Some(path) = &hold.pause_file {
+            self.path("pause-file", path);
+        }
+        if let Some(key) = &hold.pause_key {
+            self.text("pause-key", key);
+        }
+        if let Some(window) = &hold.window {
+            self.text("window", &window.text);
+            self.text("time-zone", &window.zone_text);
+        }
+        self.value("approve", &Value::from(hold.approve));
     }
 
     fn publish(&mut self, publish: &Publish) {
@@ -144,16 +168,17 @@ impl File {
         self.duration("wait", target.wait);
     }
 
-    fn action(&mut self, action: &Action) {
+    fn action(&mut self, action: &Action, restart: Restart) {
+        self.0.push_str("\n[rule.");
+        self.0.push_str(action.name());
+        self.0.push_str("]\n");
         match action {
             Action::Signal(action) => {
-                self.0.push_str("\n[rule.signal]\n");
                 let name = action.signal.as_str();
                 self.text("name", name.strip_prefix("SIG").unwrap_or(name));
                 self.value("allow-unhandled", &Value::from(action.allow_unhandled));
             }
             Action::Http(action) => {
-                self.0.push_str("\n[rule.http]\n");
                 self.text("url", action.endpoint.url.as_str());
                 self.text("method", action.method.as_str());
                 self.duration("timeout", action.endpoint.timeout);
@@ -165,25 +190,68 @@ impl File {
                 self.expect(&action.expect);
                 self.endpoint(&action.endpoint);
             }
+            Action::Exec(program) => {
+                self.list("argv", program.arguments.iter().cloned());
+                self.duration("timeout", program.timeout);
+            }
+            Action::Command(command) => {
+                self.command(command);
+                self.duration("timeout", command.timeout);
+            }
+            Action::Restart => self.restart(restart),
         }
     }
 
-    fn verify(&mut self, verify: &Verify, action: &Action) {
+    fn restart(&mut self, Restart { grace, budget }: Restart) {
+        self.duration("grace", grace);
+        self.value("most", &Value::from(budget.most));
+        self.duration("within", budget.within);
+    }
+
+    fn command(&mut self, command: &SocketCommand) {
+        self.text("socket", &command.address.to_string());
+        self.text("send", &command.send);
+        self.text("answer-matches", command.matches.as_str());
+    }
+
+    fn verify(&mut self, verify: &Verify, actions: &[Action]) {
         self.0.push_str("\n[rule.verify]\n");
-        if matches!(action, Action::Signal(_)) {
+        if actions.iter().any(Action::needs_process) {
             self.duration("alive-for", verify.alive_for);
         }
         self.duration("timeout", verify.timeout);
-        let Some(proof) = &verify.proof else { return };
-        self.text("http", proof.endpoint.url.as_str());
-        self.expect(&proof.expect);
-        match &proof.body {
-            BodyProof::Any => {}
-            BodyProof::Matches(regex) => self.text("body-matches", regex.as_str()),
-            BodyProof::JsonGrew(pointer) => self.text("json-grew", pointer),
-            BodyProof::MetricGrew(name) => self.text("metric-grew", name),
+        verify.proofs.iter().for_each(|proof| self.proof(proof));
+    }
+
+    fn proof(&mut self, proof: &ProofBy) {
+        match proof {
+            ProofBy::Http(proof) => {
+                self.text("http", proof.endpoint.url.as_str());
+                self.expect(&proof.expect);
+                for key in BODY_PROOFS {
+                    let said = proof.bodies.iter().map(body_proof);
+                    let mut said = said.filter(|(of, _)| *of == key).map(|(_, value)| value);
+                    match (said.next(), said.next()) {
+                        (None, _) => {}
+                        (Some(one), None) => self.value(key, &one),
+                        (Some(one), Some(other)) => {
+                            let all = [one, other].into_iter().chain(said).collect();
+                            self.value(key, &Value::Array(all));
+                        }
+                    }
+                }
+                self.endpoint(&proof.endpoint);
+            }
+            ProofBy::ChildrenNewer => self.value("children-newer", &Value::from(true)),
+            ProofBy::Socket(proof) => {
+                self.command(proof);
+                self.duration("socket-timeout", proof.timeout);
+            }
+            ProofBy::Exec(proof) => {
+                self.list("exec", proof.arguments.iter().cloned());
+                self.duration("exec-timeout", proof.timeout);
+            }
         }
-        self.endpoint(&proof.endpoint);
     }
 
     fn expect(&mut self, statuses: &[u16]) {
@@ -246,6 +314,37 @@ impl File {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         // Writing to a `String` cannot fail.
         _ = writeln!(self.0, "{line}");
+    }
+}
+
+/// The key and the value of what a body must say.
+fn body_proof(proof: &BodyProof) -> (&'static str, Value) {
+    let pair = |(first, of): (&str, &String), value: Value| {
+        let first = (first.to_owned(), Value::from(of.as_str()));
+        Value::Table([first, ("value".to_owned(), value)].into_iter().collect())
+    };
+    match proof {
+        BodyProof::Matches(regex) => ("body-matches", Value::from(regex.as_str())),
+        BodyProof::JsonGrew(pointer) => ("json-grew", Value::from(pointer.as_str())),
+        BodyProof::JsonChanged(pointer) => ("json-changed", Value::from(pointer.as_str())),
+        BodyProof::JsonEquals(pointer, value) => {
+            ("json-equals", pair(("pointer", pointer), scalar(value)))
+        }
+        BodyProof::JsonContains(pointer, value) => {
+            ("json-contains", pair(("pointer", pointer), scalar(value)))
+        }
+        BodyProof::MetricGrew(name) => ("metric-grew", Value::from(name.as_str())),
+        BodyProof::MetricEquals(name, value) => {
+            ("metric-equals", pair(("name", name), Value::from(*value)))
+        }
+    }
+}
+
+fn scalar(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Text(text) => Value::from(text.as_str()),
+        Scalar::Number(number) => Value::from(*number),
+        Scalar::Truth(truth) => Value::from(*truth),
     }
 }
 

@@ -6,30 +6,39 @@
 //! rest of the program sees only these types. `effective.rs` writes them as a file again. All of
 //! this is pure; `load.rs` does the reading.
 
+mod action;
 mod check;
 mod effective;
 mod load;
 mod problem;
+mod proof;
 mod publish;
 mod raw;
 mod request;
 mod table;
 mod types;
 mod validate;
+mod verify;
+mod window;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use check::{Check, Condition, ExecCheck, Syntax};
+pub use action::{Action, Budget, Restart, SignalAction, Step};
+pub use check::{Check, Condition, Syntax};
 pub use effective::effective;
 pub use load::{LoadError, load};
 pub use problem::{At, Problem, Problems};
 pub(crate) use problem::{escaped, nearest};
+pub use proof::{
+    BodyProof, HttpProof, Program, ProofBy, Scalar, SocketAddress, SocketCommand, Verify,
+};
 pub use publish::Publish;
 pub use raw::{Override, Overrides};
 pub use request::HttpCheck;
 pub(crate) use types::{duration, url};
+pub use window::{Hold, Window};
 
 /// Makes the configuration from the file's text (empty without one) and from what goes before
 /// it. `bundle` is the system's CA bundle, for https without `ca-file`. Pure.
@@ -165,8 +174,14 @@ pub struct Rule {
     pub on_start: OnStart,
     /// Whom the rule concerns.
     pub target: Target,
-    /// What is done.
-    pub action: Action,
+    /// What is done, in this order; at least one action.
+    pub actions: Vec<Action>,
+    /// How the target is restarted, where it is.
+    pub restart: Restart,
+    /// What is done about content that did not take.
+    pub on_failure: Vec<Step>,
+    /// When nothing new is begun.
+    pub hold: Hold,
     /// How it is known that the application took the change.
     pub verify: Verify,
 }
@@ -252,24 +267,6 @@ pub enum TargetBy {
     Pidfile(PathBuf),
 }
 
-/// What is done when the content has changed.
-#[derive(Debug, Clone)]
-pub enum Action {
-    /// A signal to the target.
-    Signal(SignalAction),
-    /// An HTTP request.
-    Http(Box<HttpAction>),
-}
-
-/// A signal to the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignalAction {
-    /// The signal.
-    pub signal: nix::sys::signal::Signal,
-    /// Send it even if the target does not handle it.
-    pub allow_unhandled: bool,
-}
-
 /// An HTTP request that makes the application reload.
 #[derive(Debug, Clone)]
 pub struct HttpAction {
@@ -344,40 +341,4 @@ pub struct ClientCertificate {
     pub cert_file: PathBuf,
     /// The private key.
     pub key_file: PathBuf,
-}
-
-/// How it is known that the application took the change.
-#[derive(Debug, Clone)]
-pub struct Verify {
-    /// After a signal: the same process must still be there after this time.
-    pub alive_for: Duration,
-    /// What else must be seen.
-    pub proof: Option<ProofRequest>,
-    /// How long the proof may take.
-    pub timeout: Duration,
-}
-
-/// A request whose answer proves that the application took the change.
-#[derive(Debug, Clone)]
-pub struct ProofRequest {
-    /// Where it goes.
-    pub endpoint: Endpoint,
-    /// Statuses that mean success; empty: any 2xx.
-    pub expect: Vec<u16>,
-    /// What the body must say.
-    pub body: BodyProof,
-}
-
-/// What the body of the proof must say.
-#[derive(Debug, Clone)]
-pub enum BodyProof {
-    /// Nothing in particular.
-    Any,
-    /// It must match this.
-    Matches(regex_lite::Regex),
-    /// The number at this JSON pointer must be larger than before the action.
-    JsonGrew(String),
-    /// The sample of this name (labels included, as printed) in the Prometheus text format must
-    /// be larger than before the action.
-    MetricGrew(String),
 }

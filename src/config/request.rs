@@ -1,5 +1,5 @@
-//! The part of the validation that concerns HTTP: the reload request, the proof, and checks by a
-//! URL. Pure.
+//! The part of the validation that concerns HTTP requests: to reload, to ask for the proof, and to
+//! check content. Pure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,11 +9,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::problem::{At, Given, literal};
 use super::table::Table;
-use super::types::{json_pointer, method, metric_name, path, regex, url};
-use super::validate::{HOUR, MINUTE, MS, SECOND, at_most_one, value_or};
-use super::{
-    Auth, Body, BodyProof, ClientCertificate, Endpoint, HttpAction, ProofRequest, Tls, Verify,
-};
+use super::types::{duration, method, path, url};
+use super::validate::{MINUTE, MS, SECOND, at_most_one, value_or};
+use super::{Auth, Body, ClientCertificate, Endpoint, HttpAction, Tls};
 use crate::core::event::Reason;
 
 /// A URL that says whether the application would take a key's content.
@@ -32,7 +30,7 @@ pub struct HttpCheck {
 /// `[rule.http]`; `None` only after a problem was reported.
 pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<HttpAction> {
     let url = table.required("url", "url = \"http://127.0.0.1:9090/-/reload\"", url);
-    let timeout = value_or(table.parsed("timeout", duration(10 * MINUTE)), 10 * SECOND);
+    let timeout = value_or(table.parsed("timeout", limit(10 * MINUTE)), 10 * SECOND);
     let method = table.parsed("method", method);
     let one_body = at_most_one(&table, &["body", "body-file"]);
     let text = table.parsed("body", |text| Ok(text.to_owned()));
@@ -51,47 +49,6 @@ pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<Http
         body,
         expect,
     })
-}
-
-/// `[rule.verify]`; `None` only after a problem was reported.
-pub(super) fn verify(rule: &mut Table<'_>, http: bool, bundle: Option<&Path>) -> Option<Verify> {
-    let mut verify = Verify { alive_for: SECOND, proof: None, timeout: 30 * SECOND };
-    let Some(mut table) = rule.table("verify", "[rule.verify]", None) else {
-        return Some(verify);
-    };
-    let alive_for = table.parsed("alive-for", super::types::duration(Duration::ZERO, 10 * MINUTE));
-    if let Some(given) = &alive_for
-        && http
-    {
-        let reason = Reason::new("`alive-for` is for signals, and this rule has an HTTP action");
-        table.report.problem(&given.at, reason.hint("use `http`, a URL to ask afterwards"));
-    }
-    verify.alive_for = value_or(alive_for, verify.alive_for);
-    verify.timeout = value_or(table.parsed("timeout", duration(HOUR)), verify.timeout);
-    if table.place_of("http").is_none() {
-        without_url(table);
-        return Some(verify);
-    }
-    let url = table.parsed("http", url);
-    let endpoint = endpoint(&mut table, url, verify.timeout.min(10 * SECOND), bundle);
-    let one = at_most_one(&table, &["body-matches", "json-grew", "metric-grew"]);
-    let matches = table.parsed("body-matches", regex).map(|given| BodyProof::Matches(given.value));
-    let json = table.parsed("json-grew", json_pointer).map(|g| BodyProof::JsonGrew(g.value));
-    let metric = table.parsed("metric-grew", metric_name).map(|g| BodyProof::MetricGrew(g.value));
-    let body = matches.or(json).or(metric).unwrap_or(BodyProof::Any);
-    let expect = statuses(&mut table);
-    table.finish();
-    verify.proof = Some(ProofRequest { endpoint: endpoint?, expect, body });
-    one.then_some(verify)
-}
-
-/// What is left of `[rule.verify]` makes sense only with a URL.
-fn without_url(mut table: Table<'_>) {
-    let example = "for example `http = \"http://127.0.0.1/healthz\"`";
-    need_url(&mut table, &["expect", "body-matches", "json-grew", "metric-grew"], example);
-    need_url(&mut table, &OF_AN_ENDPOINT, example);
-    table.forget("http");
-    table.finish();
 }
 
 /// What [`endpoint`] reads.
@@ -166,16 +123,16 @@ pub(super) fn check(
 }
 
 /// A time limit for a request.
-fn duration(most: Duration) -> impl Fn(&str) -> Result<Duration, Reason> {
-    super::types::duration(10 * MS, most)
+pub(super) fn limit(most: Duration) -> impl Fn(&str) -> Result<Duration, Reason> {
+    duration(10 * MS, most)
 }
 
-fn statuses(table: &mut Table<'_>) -> Vec<u16> {
+pub(super) fn statuses(table: &mut Table<'_>) -> Vec<u16> {
     let statuses = table.numbers("expect", 100, 599);
     statuses.into_iter().filter_map(|status| u16::try_from(status).ok()).collect()
 }
 
-fn endpoint(
+pub(super) fn endpoint(
     table: &mut Table<'_>,
     url: Option<Given<reqwest::Url>>,
     timeout: Duration,

@@ -3,6 +3,7 @@
 //! This is done by hand instead of through serde, which stops at the first wrong type or unknown
 //! key: here each is noted and the reading goes on.
 
+use super::Scalar;
 use super::problem::{At, Given, Report, literal, nearest};
 use super::raw::{Entry, Node, Value, find};
 use crate::core::event::Reason;
@@ -60,11 +61,15 @@ impl<'a> Table<'a> {
         example: &str,
         parse: impl Fn(&str) -> Result<T, Reason>,
     ) -> Option<Given<T>> {
+        self.require(key, example);
+        self.parsed(key, parse)
+    }
+
+    fn require(&self, key: &str, example: &str) {
         if self.place_of(key).is_none() {
             let reason = Reason::new(format!("`{}` needs `{key}`", self.header));
             self.report.problem(&self.at, reason.hint(format!("for example `{example}`")));
         }
-        self.parsed(key, parse)
     }
 
     /// A setting of which there may be several: a list, or one alone.
@@ -80,11 +85,12 @@ impl<'a> Table<'a> {
         Some(Given { at, value })
     }
 
+    /// One copy of this for each type, not for each parser: there are many.
     fn parse<T>(
         &self,
         key: &str,
         node: Node,
-        parse: impl Fn(&str) -> Result<T, Reason>,
+        parse: &dyn Fn(&str) -> Result<T, Reason>,
     ) -> Option<Given<T>> {
         let Node { at, value } = node;
         let (text, is_text) = match value {
@@ -159,6 +165,34 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// A value to compare with; that it is missing is a problem.
+    pub(super) fn required_scalar(
+        &mut self,
+        key: &'static str,
+        example: &str,
+    ) -> Option<Given<Scalar>> {
+        self.require(key, example);
+        let Node { at, value } = self.take(key)?.node;
+        let value = match value {
+            Value::Text(text) => Some(Scalar::Text(text)),
+            Value::Truth(truth) => Some(Scalar::Truth(truth)),
+            Value::Number(text) => {
+                let number = text.parse().map(Scalar::Number).ok();
+                if number.is_none() {
+                    let reason = Reason::new(format!("{} cannot be compared", literal(&text)));
+                    self.report.problem(&at, reason.hint("write it in decimal, up to 64 bits"));
+                }
+                number
+            }
+            other => {
+                let wanted = "text in quotes, a whole number, `true` or `false`";
+                self.wrong_type(key, &at, wanted, &other);
+                None
+            }
+        };
+        value.map(|value| Given { at, value })
+    }
+
     /// Whether `key` is there and true.
     pub(super) fn truth(&mut self, key: &'static str) -> bool {
         self.truth_or(key, false)
@@ -206,6 +240,21 @@ impl<'a> Table<'a> {
             self.report.problem(&at, reason.hint(format!("write `{header}`, with two brackets")));
             return Vec::new();
         };
+        self.inner(key, header, nodes)
+    }
+
+    /// The table under `key`, or several in a list, each written as `header`.
+    pub(super) fn one_or_more(
+        &mut self,
+        key: &'static str,
+        header: &'static str,
+    ) -> Vec<Table<'a>> {
+        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
+        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
+        self.inner(key, header, nodes)
+    }
+
+    fn inner(&self, key: &str, header: &'static str, nodes: Vec<Node>) -> Vec<Table<'a>> {
         let mut tables = Vec::new();
         for Node { at, value } in nodes {
             if let Value::Table(entries) = value {
@@ -224,7 +273,7 @@ impl<'a> Table<'a> {
             return Vec::new();
         };
         let pair = |Entry { key, at, node }| {
-            let value = self.parse(&key, node, |text| Ok(text.to_owned()))?;
+            let value = self.parse(&key, node, &|text| Ok(text.to_owned()))?;
             Some((Given { at, value: key }, value))
         };
         table.entries.into_iter().filter_map(pair).collect()

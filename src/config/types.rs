@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::Listen;
 use super::problem::{literal, nearest};
+use super::{Listen, SocketAddress};
 use crate::core::event::Reason;
 
 /// Where the admin listener is by default: all interfaces, because the kubelet's probes and
@@ -237,6 +237,32 @@ pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
         .map_err(|error| Reason::new(format!("{shown} is not a URL: {error}")).hint(EXAMPLE))
 }
 
+/// A socket file, or `tcp://address:port`.
+pub(super) fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
+    /// `sun_path` holds this many bytes, less the NUL at the end (unix(7)).
+    const LONGEST: usize = 107;
+    const EXAMPLE: &str = "a socket file, such as `/run/app.sock`, or `tcp://127.0.0.1:9999`";
+    let Some(address) = text.strip_prefix("tcp://") else {
+        if text.contains("://") {
+            return Err(Reason::new(format!("{} is no socket", literal(text))).hint(EXAMPLE));
+        }
+        let path = path(text).map_err(|reason| reason.hint(EXAMPLE))?;
+        if path.as_os_str().len() > LONGEST {
+            let reason = Reason::new(format!("the path {} is too long", literal(text)));
+            return Err(reason.hint("a socket can have 107 bytes at most: mount it elsewhere"));
+        }
+        return Ok(SocketAddress::Unix(path));
+    };
+    match address.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(SocketAddress::Tcp(address)),
+        _ => {
+            let message = format!("{} is not a number address and a port", literal(text));
+            Err(Reason::new(message)
+                .hint("such as `tcp://127.0.0.1:9999`: the containers of a pod share this address"))
+        }
+    }
+}
+
 /// An HTTP method.
 pub(super) fn method(text: &str) -> Result<reqwest::Method, Reason> {
     let upper = text.trim().to_ascii_uppercase();
@@ -281,7 +307,7 @@ pub(super) fn json_pointer(text: &str) -> Result<String, Reason> {
         return Ok(text.to_owned());
     }
     Err(Reason::new(format!("{} is not a JSON pointer", literal(text)))
-        .hint("write the way to the number with slashes, such as `/status/reloads`"))
+        .hint("write the way to the value with slashes, such as `/status/reloads`"))
 }
 
 /// The name of a sample in the Prometheus text format, labels included.

@@ -4,16 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::action::Actions;
 use super::problem::{At, Given, Report, literal};
 use super::table::Table;
 use super::types::{
-    DEFAULT_LISTEN, choice, duration, glob, listen, path, process_name, regex, rule_name, signal,
+    DEFAULT_LISTEN, choice, duration, glob, listen, path, process_name, regex, rule_name,
     watched_path,
 };
 use super::{
-    Action, Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart,
-    ReloadEndpoint, Retry, Rule, SignalAction, Target, TargetBy, WatchMode, check, publish,
-    request,
+    Agent, Config, Jitter, JitterBy, KeyFilter, Listen, LogFormat, LogLevel, OnStart, Publish,
+    ReloadEndpoint, Retry, Rule, Step, Target, TargetBy, WatchMode, action, check, publish, verify,
+    window,
 };
 use crate::core::event::Reason;
 
@@ -130,9 +131,10 @@ fn rule(
     let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
     let settle_max = table.parsed("settle-max", duration(Duration::ZERO, 10 * MINUTE));
     let (settle, settle_max) =
-        in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), |a, b| {
+        in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), &|a, b| {
             format!("`settle` is {a}, longer than `settle-max`, {b}")
         });
+    let hold = window::hold(&mut table);
     let jitter = jitter(&mut table);
     let min_interval = table.parsed("min-interval", duration(Duration::ZERO, DAY));
     let retry = retry(&mut table);
@@ -143,16 +145,15 @@ fn rule(
         report.problem(&given.at, reason.hint(hint));
     }
     let target = target(&mut table);
-    let http = table.place_of("http").is_some();
-    let action = action(&mut table, bundle);
-    let verify = request::verify(&mut table, http, bundle);
+    let actions = action::actions(&mut table, bundle);
+    let known = actions.as_ref().map(|actions| actions.all.as_slice()).unwrap_or_default();
+    let verify = verify::verify(&mut table, known, bundle);
     table.finish();
     Some(Rule {
         name: name?,
         watch: watch?,
         keys,
         checks: checks?,
-        publish: publish?,
         settle,
         settle_max,
         jitter,
@@ -160,9 +161,20 @@ fn rule(
         retry,
         on_start: value_or(on_start, OnStart::IfNewer),
         target: target?,
-        action: action?,
+        restart: actions.as_ref()?.restart,
+        on_failure: on_failure(actions.as_ref()?, publish.as_ref()?.as_ref()),
+        actions: actions?.all,
+        hold: hold?,
+        publish: publish?,
         verify: verify?,
     })
+}
+
+/// Where what does not work can be taken back, that comes first.
+fn on_failure(actions: &Actions, publish: Option<&Publish>) -> Vec<Step> {
+    let takes_back = publish.is_some_and(|publish| publish.rollback);
+    let by_default = if takes_back { Vec::new() } else { vec![Step::Retry] };
+    actions.on_failure.clone().unwrap_or(by_default)
 }
 
 fn name(table: &mut Table<'_>, alone: bool, names: &mut Vec<Given<String>>) -> Option<String> {
@@ -238,7 +250,7 @@ fn retry(table: &mut Table<'_>) -> Retry {
     let mut inner = inner.unwrap_or_else(|| Table::root(Vec::new(), table.report));
     let first = inner.parsed("first", duration(10 * MS, HOUR));
     let max = inner.parsed("max", duration(10 * MS, DAY));
-    let (first, max) = in_order(inner.report, (first, SECOND), (max, MINUTE), |a, b| {
+    let (first, max) = in_order(inner.report, (first, SECOND), (max, MINUTE), &|a, b| {
         format!("`first` is {a}, longer than `max`, {b}")
     });
     let attempts = inner.number("attempts", 1, 1000).unwrap_or(10);
@@ -266,53 +278,13 @@ fn target(table: &mut Table<'_>) -> Option<Target> {
     one.then_some(target)
 }
 
-fn action(table: &mut Table<'_>, bundle: Option<&Path>) -> Option<Action> {
-    let report = table.report;
-    let none = table.place_of("signal").is_none() && table.place_of("http").is_none();
-    if none {
-        let reason = Reason::new("the rule has no action");
-        let hint = "add `[rule.signal]` with `name = \"HUP\"`, or `[rule.http]` with `url = \"…\"`";
-        report.problem(&table.at, reason.hint(hint));
-    }
-    let both = !at_most_one(table, &["signal", "http"]);
-    let signal = table.table("signal", "[rule.signal]", None).map(signal_action);
-    let http = table.table("http", "[rule.http]", None).map(|inner| request::action(inner, bundle));
-    match (signal, http) {
-        _ if both => None,
-        (Some(signal), _) => signal.map(Action::Signal),
-        (None, Some(http)) => http.map(|http| Action::Http(Box::new(http))),
-        (None, None) => None,
-    }
-}
-
-fn signal_action(mut table: Table<'_>) -> Option<SignalAction> {
-    let given = if table.place_of("name").is_some() {
-        // A number is as good as a name here, with or without quotes.
-        table.scalar("name")
-    } else {
-        table.required("name", "name = \"HUP\"", |text| Ok(text.to_owned()))
-    };
-    let allow_unhandled = table.truth("allow-unhandled");
-    let report = table.report;
-    table.finish();
-    let given = given?;
-    match signal(&given.value) {
-        Ok(signal) => Some(SignalAction { signal, allow_unhandled }),
-        Err(reason) => {
-            report.problem(&given.at, reason);
-            None
-        }
-    }
-}
-
 /// Reports all but the first of the keys that are there.
 pub(super) fn at_most_one(table: &Table<'_>, keys: &[&str]) -> bool {
-    let mut there: Vec<(&At, &str)> =
+    let there: Vec<(&At, &str)> =
         keys.iter().filter_map(|key| Some((table.place_of(key)?, *key))).collect();
-    there.sort();
-    let Some(((first_at, first), rest)) = there.split_first() else { return true };
+    let Some(&(first_at, first)) = there.iter().min() else { return true };
     let place = |at: &At| table.report.place(at);
-    for (at, key) in rest {
+    for (at, key) in there.iter().filter(|(_, key)| *key != first) {
         let reason = match (at, first_at) {
             (At::File(_), At::File(_)) => {
                 let hint = format!("keep one of them; `{first}` is at {}", place(first_at));
@@ -325,16 +297,16 @@ pub(super) fn at_most_one(table: &Table<'_>, keys: &[&str]) -> bool {
         };
         table.report.problem(at, reason);
     }
-    rest.is_empty()
+    there.len() == 1
 }
 
 /// Two durations of which the first may not be longer. Of two values that do not fit, one being
 /// a default, the default gives way.
-fn in_order(
+pub(super) fn in_order(
     report: &Report<'_>,
     (short, short_default): (Option<Given<Duration>>, Duration),
     (long, long_default): (Option<Given<Duration>>, Duration),
-    message: impl Fn(humantime::FormattedDuration, humantime::FormattedDuration) -> String,
+    message: &dyn Fn(humantime::FormattedDuration, humantime::FormattedDuration) -> String,
 ) -> (Duration, Duration) {
     match (short, long) {
         (Some(short), Some(long)) => {

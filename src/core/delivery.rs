@@ -17,6 +17,14 @@ pub(super) enum Phase {
     Waiting {
         fire_at: Moment,
     },
+    /// It is being asked whether a file pauses the rule.
+    LookingForPause(Attempt),
+    /// Something keeps the rule from beginning, at least until `at`.
+    Held {
+        attempt: Attempt,
+        at: Option<Moment>,
+        reason: Reason,
+    },
     /// What is to be delivered is being put where the application reads.
     Publishing(Attempt),
     Acting(Attempt),
@@ -72,6 +80,8 @@ pub(super) struct Attempt {
     /// 1 for the first; looks for a target that is not there do not count.
     pub(super) number: u32,
     pub(super) forced: bool,
+    /// The target is restarted instead.
+    pub(super) restart: bool,
     /// What was open about the volumes when it began.
     pub(super) doubts: Vec<(VolumeId, Doubt)>,
     /// Since when the target is not there, and how often it was looked for.
@@ -88,6 +98,7 @@ impl Attempt {
             back_to: None,
             number: 1,
             forced,
+            restart: false,
             doubts: Vec::new(),
             absent: None,
             said: None,
@@ -113,6 +124,8 @@ pub(super) struct Verification {
     pub(super) acted_at: Moment,
     /// Whether the target read it when it started: nothing was sent to it.
     pub(super) is_fresh: bool,
+    /// When the proof is no longer waited for.
+    pub(super) deadline: Moment,
     /// How often the proof was looked for in vain.
     pub(super) looks: u32,
     /// When to look next; `None` while a look is under way.
@@ -128,7 +141,7 @@ impl Phase {
             Self::Waiting { fire_at: at }
             | Self::TargetAbsent { at, .. }
             | Self::Backoff { at, .. } => Some(*at),
-            Self::Failed { at, .. } => *at,
+            Self::Failed { at, .. } | Self::Held { at, .. } => *at,
             _ => None,
         }
     }
@@ -137,7 +150,9 @@ impl Phase {
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         match self {
             Self::Publishing(attempt)
+            | Self::LookingForPause(attempt)
             | Self::Acting(attempt)
+            | Self::Held { attempt, .. }
             | Self::TargetAbsent { attempt, .. }
             | Self::Backoff { attempt, .. }
             | Self::Failed { attempt, .. } => Some(attempt),
@@ -153,7 +168,10 @@ impl Phase {
 
     /// Whether something is being done that is not broken off.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Self::Publishing(_) | Self::Acting(_) | Self::Verifying(_))
+        matches!(
+            self,
+            Self::LookingForPause(_) | Self::Publishing(_) | Self::Acting(_) | Self::Verifying(_)
+        )
     }
 
     /// The digest that was, or was to be, delivered and has come to rest short of the
@@ -161,6 +179,7 @@ impl Phase {
     pub(super) fn stuck_on(&self) -> Option<Digest> {
         match self {
             Self::TargetAbsent { attempt, .. }
+            | Self::Held { attempt, .. }
             | Self::Backoff { attempt, .. }
             | Self::Failed { attempt, .. } => Some(attempt.disk.digest),
             Self::Tripped { digest, .. } => Some(*digest),
@@ -171,6 +190,7 @@ impl Phase {
     pub(super) fn reason(&self) -> Option<&Reason> {
         match self {
             Self::TargetAbsent { reason, .. }
+            | Self::Held { reason, .. }
             | Self::Backoff { reason, .. }
             | Self::Failed { reason, .. }
             | Self::Tripped { reason, .. } => Some(reason),
@@ -195,6 +215,7 @@ impl Phase {
             {
                 State::RollingBack
             }
+            Self::Held { .. } | Self::LookingForPause(_) => State::Held,
             Self::Publishing(_) => State::Publishing,
             Self::Acting(_) => State::Acting,
             Self::TargetAbsent { .. } => State::WaitingForTarget,

@@ -96,6 +96,8 @@ pub enum Event {
     Checked(RuleId, Checked),
     /// The answer to [`Command::Expiry`].
     Expires(RuleId, Option<UnixTime>),
+    /// The answer to [`Command::LookForPause`]: by what the rule is paused, if it is.
+    Paused(RuleId, Option<Reason>),
     /// The answer to [`Command::Publish`] and [`Command::RollBack`].
     Published(RuleId, Publication),
     /// The answer to [`Command::Act`].
@@ -210,6 +212,8 @@ pub enum Acted {
     Sent(String),
     /// The application answered that it accepts.
     Accepted(String),
+    /// These processes were ended, so that they are started anew.
+    Restarted(String),
     /// Nothing was done: the target started after the commit, so it has read the content.
     Fresh(String),
     /// Nothing was done: the target is not there (yet).
@@ -302,6 +306,8 @@ pub enum Command {
     /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
     /// [`Event::Expires`].
     Expiry(RuleId, Digest),
+    /// Look whether the file is there that pauses the rule. Answer: [`Event::Paused`].
+    LookForPause(RuleId),
     /// Publish what is on disk, if it has this digest. Answer: [`Event::Published`].
     Publish(RuleId, Digest),
     /// Take back what is published. Answer: [`Event::Published`].
@@ -341,6 +347,8 @@ pub struct Act {
     pub fresh_after: Option<Moment>,
     /// 1 for the first.
     pub attempt: u32,
+    /// Instead of the rule's actions, the target is to be ended and started anew.
+    pub restart: bool,
 }
 
 /// What is remembered of a rule over a restart of podnudge.

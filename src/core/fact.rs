@@ -49,6 +49,12 @@ pub enum Fact {
     Sent(Digest, String),
     /// The application answered that it accepts.
     Accepted(Digest, String),
+    /// These processes were ended, so that they are started anew.
+    Restarted(Digest, String),
+    /// The actions did not help, and the target is to be restarted.
+    Escalating(Digest, Reason),
+    /// Something keeps the rule from beginning, for so long if that is known.
+    Held(Reason, Option<Duration>),
     /// The target started after the commit, so it has read the content by itself.
     Fresh(Digest, String),
     /// The target is not there yet.

@@ -12,7 +12,7 @@ use super::policy::Policy;
 use super::seen::{Doubt, Volume};
 use super::settle::Settle;
 use super::status::{Counters, VolumeStatus};
-use crate::volume::snapshot::{self, Digest, Generation};
+use crate::volume::snapshot::{self, Digest, Generation, Key};
 
 /// After the first failed look.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -191,6 +191,13 @@ impl Look {
     /// Whether a look is under way, so that what is on disk may be known better soon.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Settling(_) | Phase::Scanning { .. })
+    }
+
+    /// Whether a volume has this key.
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        let key = Key(key.as_bytes().to_vec());
+        let snapshots = self.volumes.iter().filter_map(|volume| volume.snapshot.as_ref());
+        snapshots.into_iter().any(|snapshot| snapshot.keys.contains_key(&key))
     }
 
     /// Whether a volume was not there at the last look.

@@ -9,15 +9,18 @@ pub mod backoff;
 mod delivery;
 pub mod event;
 pub mod fact;
+mod hold;
 pub mod jitter;
 mod look;
 mod outcome;
 mod policy;
 mod publishing;
 mod reading;
+mod restart;
 mod rule;
 mod seen;
 pub mod settle;
+mod showing;
 pub mod status;
 mod verdict;
 
@@ -129,6 +132,9 @@ impl Core {
                 self.on_rule(rule, |rule, out| rule.checked(now, checked, out));
             }
             Event::Expires(rule, at) => self.on_rule(rule, |rule, _| rule.expires(at)),
+            Event::Paused(rule, by) => {
+                self.on_rule(rule, |rule, out| rule.paused(now, by, out));
+            }
             Event::Published(rule, publication) => {
                 self.on_rule(rule, |rule, out| rule.was_published(now, publication, out));
             }

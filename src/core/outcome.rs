@@ -17,6 +17,17 @@ const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration:
 /// Between two looks for the proof: at first, and at most.
 const PROOF_POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
+/// How an action went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    /// It did not reach the application, as far as one can tell.
+    Undelivered,
+    /// There is no proof that the application took it.
+    NotTaken,
+    /// The application said that it does not accept.
+    Declined,
+}
+
 impl Rule {
     pub(super) fn acted(&mut self, now: Now, acted: Acted, out: &mut VecDeque<Command>) {
         let Phase::Acting(attempt) = &self.phase else { return };
@@ -30,6 +41,16 @@ impl Rule {
             Acted::Accepted(answer) => {
                 self.say(Fact::Accepted(digest, answer), out);
                 self.verify(now.mono, attempt, Delivery::Accepted);
+            }
+            Acted::Restarted(names) => {
+                self.say(Fact::Restarted(digest, names), out);
+                self.restarted(now.mono, &attempt);
+                self.verify(now.mono, attempt, Delivery::Sent);
+                // It takes its time until somebody starts it anew.
+                if let Phase::Verifying(verification) = &mut self.phase {
+                    let anew = now.mono.after(self.policy.target_wait);
+                    verification.deadline = verification.deadline.max(anew);
+                }
             }
             Acted::Fresh(target) => {
                 self.say(Fact::Fresh(digest, target), out);
@@ -47,13 +68,11 @@ impl Rule {
             }
             Acted::Failed(reason) => {
                 self.last_action = Some(now.mono);
-                self.failed(now, attempt, reason, out);
+                self.failed(now, attempt, Failure::Undelivered, reason, out);
             }
             Acted::Declined(reason) => {
                 self.last_action = Some(now.mono);
-                if !self.roll_back(now, &attempt, &reason, out) {
-                    self.failed(now, attempt, reason, out);
-                }
+                self.failed(now, attempt, Failure::Declined, reason, out);
             }
             Acted::Refused(reason) => {
                 self.counters.actions_refused += 1;
@@ -70,7 +89,7 @@ impl Rule {
         let (disk, digest) = (attempt.disk, attempt.digest());
         let is_fresh = verification.is_fresh;
         let survived = verification.acted_at.after(self.policy.alive_for);
-        let deadline = verification.acted_at.after(self.policy.verify_timeout).max(survived);
+        let deadline = verification.deadline;
         let newer = self.look.on_disk().is_some_and(|now| now.digest != disk.digest);
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => {
@@ -101,9 +120,7 @@ impl Rule {
                 self.phase = Phase::Idle;
             }
             (_, Proof::Pending(reason)) if now.mono >= deadline => {
-                if !self.roll_back(now, &attempt, &reason, out) {
-                    self.failed(now, attempt, reason, out);
-                }
+                self.failed(now, attempt, Failure::NotTaken, reason, out);
             }
             (_, Proof::Pending(reason)) => {
                 let wait = backoff::doubled(PROOF_POLL.0, verification.looks, PROOF_POLL.1);
@@ -132,6 +149,7 @@ impl Rule {
             attempt,
             acted_at: now,
             is_fresh,
+            deadline: now.after(self.policy.verify_timeout.max(self.policy.alive_for)),
             looks: 0,
             next_look: Some(first_look),
             pending: None,
@@ -183,19 +201,29 @@ impl Rule {
         self.phase = Phase::TargetAbsent { attempt, at, reason };
     }
 
-    /// An action failed, or its proof did not come.
+    /// An action failed, or its proof did not come: it is repeated, then the target is restarted,
+    /// then it is taken back, as far as the rule wants each.
     fn failed(
         &mut self,
         now: Now,
         mut attempt: Attempt,
+        failure: Failure,
         reason: Reason,
         out: &mut VecDeque<Command>,
     ) {
         self.running = None;
         attempt.absent = None;
         self.counters.actions_failed += 1;
-        if attempt.number >= self.policy.retry.attempts {
-            if self.roll_back(now, &attempt, &reason, out) {
+        // What the application declines would not let it start.
+        let may_restart = failure != Failure::Declined && self.policy.restarts_last;
+        let repeats = failure == Failure::Undelivered
+            || self.policy.retries_first
+            || (!may_restart && self.to_go_back_to(&attempt).is_none());
+        let is_last = attempt.restart || attempt.number >= self.policy.retry.attempts;
+        if !repeats || is_last {
+            if may_restart && self.restart_instead(now, &attempt, &reason, out)
+                || self.roll_back(now, &attempt, &reason, out)
+            {
                 return;
             }
             self.say(Fact::GaveUp(reason.clone(), attempt.number), out);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::event::VolumeId;
-use crate::config::{self, Action, Jitter, OnStart, Retry, TargetBy};
+use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step, TargetBy};
 
 /// A rule, as far as decisions go.
 #[derive(Debug, Clone)]
@@ -13,8 +13,8 @@ use crate::config::{self, Action, Jitter, OnStart, Retry, TargetBy};
 pub struct Policy {
     /// The rule's name.
     pub name: String,
-    /// The kind of action: `signal` or `http`.
-    pub action: &'static str,
+    /// The kinds of its actions, such as `signal`, or `exec+http`.
+    pub action: String,
     /// The watched paths, in the order of the configuration.
     pub volumes: Vec<PolicyVolume>,
     /// How long a volume must be quiet before it is read.
@@ -29,12 +29,25 @@ pub struct Policy {
     pub publishes: bool,
     /// Whether a publication that does not work is taken back.
     pub rolls_back: bool,
+    /// What keeps the rule from beginning; its file is looked at elsewhere.
+    pub hold: Hold,
+    /// Whether there is a file that pauses the rule.
+    pub has_pause_file: bool,
     /// How replicas are spread.
     pub jitter: Jitter,
     /// The shortest time between two actions.
     pub min_interval: Duration,
     /// What happens after a failure that may pass.
     pub retry: Retry,
+    /// Whether content that did not take, or was declined, is acted on again, where it could be
+    /// taken back instead.
+    pub retries_first: bool,
+    /// Whether the target is restarted where the actions do not help.
+    pub restarts_last: bool,
+    /// Whether the actions themselves restart the target.
+    pub is_restart: bool,
+    /// How many restarts there may be in how much time.
+    pub restarts: Budget,
     /// What the first look may cause.
     pub on_start: OnStart,
     /// How long a target that is not there yet is not called a failure.
@@ -60,20 +73,15 @@ impl Policy {
     /// Takes from the configuration what decisions need. The volumes are numbered from `first`.
     #[must_use]
     pub fn new(rule: &config::Rule, first: VolumeId) -> Self {
-        let knows_process = match &rule.action {
-            Action::Signal(_) => true,
-            Action::Http(_) => !matches!(rule.target.by, TargetBy::Mount),
-        };
+        let knows_process = rule.actions.iter().any(Action::needs_process)
+            || !matches!(rule.target.by, TargetBy::Mount);
         let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
             id: VolumeId(first.0 + n),
             path: Self::shown(path),
         };
         Self {
             name: rule.name.clone(),
-            action: match &rule.action {
-                Action::Signal(_) => "signal",
-                Action::Http(_) => "http",
-            },
+            action: rule.actions.iter().map(Action::name).collect::<Vec<_>>().join("+"),
             volumes: rule.watch.iter().enumerate().map(volume).collect(),
             settle: rule.settle,
             settle_max: rule.settle_max,
@@ -81,13 +89,19 @@ impl Policy {
             has_certificates: rule.checks.iter().any(config::Check::is_of_certificates),
             publishes: rule.publish.is_some(),
             rolls_back: rule.publish.as_ref().is_some_and(|publish| publish.rollback),
+            hold: rule.hold.clone(),
+            has_pause_file: rule.hold.pause_file.is_some(),
             jitter: rule.jitter,
             min_interval: rule.min_interval,
             retry: rule.retry,
+            retries_first: rule.on_failure.contains(&Step::Retry),
+            restarts_last: rule.on_failure.contains(&Step::Restart),
+            is_restart: rule.actions.iter().any(|action| matches!(action, Action::Restart)),
+            restarts: rule.restart.budget,
             on_start: rule.on_start,
             target_wait: rule.target.wait,
             alive_for: if knows_process { rule.verify.alive_for } else { Duration::ZERO },
-            proof: rule.verify.proof.is_some(),
+            proof: !rule.verify.proofs.is_empty(),
             verify_timeout: rule.verify.timeout,
         }
     }

@@ -112,6 +112,13 @@ impl Rule {
         self.reconcile(now.mono, out);
     }
 
+    /// What can be gone back to from there.
+    pub(super) fn to_go_back_to(&self, attempt: &Attempt) -> Option<Digest> {
+        // A podnudge that is ending begins nothing; the next one finds what is on trial.
+        let may_roll_back = self.policy.rolls_back && !self.stopping;
+        self.published.good.filter(|good| may_roll_back && *good != attempt.digest())
+    }
+
     /// Takes back what does not work, if there is something to go back to. Says whether.
     pub(super) fn roll_back(
         &mut self,
@@ -121,10 +128,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) -> bool {
         let digest = attempt.digest();
-        // A podnudge that is ending begins nothing; the next one finds what is on trial.
-        let may_roll_back = self.policy.rolls_back && !self.stopping;
-        let good = self.published.good.filter(|good| may_roll_back && *good != digest);
-        let Some(good) = good else { return false };
+        let Some(good) = self.to_go_back_to(attempt) else { return false };
         self.counters.rollbacks += 1;
         self.say(Fact::RollingBack(digest, good, reason.clone()), out);
         self.published.bad.retain(|(bad, _)| *bad != digest);

@@ -13,10 +13,10 @@ use super::event::{
 };
 use super::fact::Fact;
 use super::jitter::{self, Replica};
-use super::look::{self, Look, OnDisk};
+use super::look::{Look, OnDisk};
 use super::policy::Policy;
 use super::reading::CLOCK_MARGIN;
-use super::status::{Counters, Delivery, RuleStatus, State};
+use super::status::{Counters, Delivery};
 use super::verdict::Verdict;
 use crate::volume::snapshot::{Digest, Generation};
 
@@ -30,7 +30,7 @@ pub(super) struct Rule {
     pub(super) verdict: Verdict,
     /// The content whose certificates were asked about last, and when the first expires.
     expiry_of: Option<Digest>,
-    certificates_expire_at: Option<UnixTime>,
+    pub(super) certificates_expire_at: Option<UnixTime>,
     /// What the application reads, where podnudge publishes.
     pub(super) published: Published,
     /// What the state directory held at start.
@@ -42,6 +42,8 @@ pub(super) struct Rule {
     pub(super) applied: Option<(Digest, UnixTime)>,
     pub(super) delivery: Delivery,
     pub(super) last_action: Option<Moment>,
+    /// When the target was restarted, as far as the budget still counts it.
+    pub(super) restarts: VecDeque<Moment>,
     /// Until when the application may have been reading after the last action.
     pub(super) read_until: Moment,
     /// The content that was acted on once more because it may have changed during an action. An
@@ -80,6 +82,7 @@ impl Rule {
             applied: None,
             delivery: Delivery::None,
             last_action: None,
+            restarts: VecDeque::new(),
             read_until: Moment::default(),
             repeated: None,
             forced: false,
@@ -228,70 +231,6 @@ impl Rule {
         &self.look
     }
 
-    pub(super) fn status(&self, now: Now) -> RuleStatus {
-        let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
-        let disk = self.look.on_disk();
-        let running = disk.is_some_and(|disk| self.running == Some(disk.digest));
-        RuleStatus {
-            name: self.policy.name.clone(),
-            state: self.state(),
-            reason: disk
-                .and_then(|disk| self.objection(disk.digest))
-                .or_else(|| self.phase.reason())
-                .or_else(|| self.look.unreadable())
-                .cloned(),
-            in_sync: running
-                && !self.look.is_missing_a_volume()
-                && self.look.unreadable().is_none(),
-            delivery: self.delivery,
-            digest_on_disk: disk.map(|disk| disk.digest),
-            digest_applied: self.applied.map(|(digest, _)| digest),
-            digest_published: self.published.current.map(|current| current.digest),
-            committed_at: disk.map(|disk| disk.committed),
-            applied_at: self.applied.map(|(_, at)| at),
-            certificates_expire_at: self.certificates_expire_at,
-            next_action_at: self.phase.due().map(wall),
-            action: self.policy.action,
-            volumes: self.look.status(),
-            counters: self.counters.clone(),
-        }
-    }
-
-    fn state(&self) -> State {
-        let is_at_rest = !self.phase.is_busy()
-            && !self.phase.is_rolling_back()
-            && !matches!(self.phase, Phase::Starting | Phase::Stopped);
-        match (self.phase.state(), self.look.phase()) {
-            // Where taking it back has failed, too, that is what people must know.
-            _ if is_at_rest && self.is_taken_back() && !self.is_stuck() => State::RolledBack,
-            _ if is_at_rest && self.is_rejected() => State::Rejected,
-            (State::Idle | State::Waiting, look::Phase::Quiet)
-                if matches!(self.verdict, Verdict::Asked { .. }) =>
-            {
-                State::Checking
-            }
-            (
-                State::Starting
-                | State::Idle
-                | State::Waiting
-                | State::WaitingForTarget
-                | State::Backoff,
-                _,
-            ) if self.look.is_missing_a_volume() => State::WaitingForVolume,
-            (State::Idle, look::Phase::Settling(_)) => State::Settling,
-            (State::Idle, look::Phase::Scanning { .. } | look::Phase::Backoff { .. }) => {
-                State::Scanning
-            }
-            (state, _) => state,
-        }
-    }
-
-    /// Whether the delivery has come to rest with what is on disk.
-    fn is_stuck(&self) -> bool {
-        let disk = self.look.on_disk().map(|disk| disk.digest);
-        self.phase.stuck_on().is_some_and(|digest| Some(digest) == disk)
-    }
-
     /// Compares what is on disk with what the delivery is busy with: new content goes before
     /// whatever is planned for an older one, and content that the application runs needs nothing.
     pub(super) fn reconcile(&mut self, now: Moment, out: &mut VecDeque<Command>) {
@@ -350,7 +289,11 @@ impl Rule {
                 let number = attempt.number.saturating_add(1);
                 Attempt { number, ..attempt.again(disk) }
             }
-            Phase::TargetAbsent { attempt, .. } | Phase::Failed { attempt, .. } if due => {
+            Phase::TargetAbsent { attempt, .. }
+            | Phase::Failed { attempt, .. }
+            | Phase::Held { attempt, .. }
+                if due =>
+            {
                 attempt.again(disk)
             }
             _ => return,
@@ -358,7 +301,7 @@ impl Rule {
         // What was good may always be gone back to.
         if is_usable || attempt.back_to.is_some() {
             self.forced &= !attempt.forced;
-            self.begin(now, attempt, out);
+            self.begin_unless_held(now, attempt, out);
         }
     }
 
@@ -376,6 +319,7 @@ impl Rule {
             fresh_after: (!attempt.forced && !self.insists)
                 .then(|| self.readable_since(attempt.disk).after(CLOCK_MARGIN)),
             attempt: attempt.number,
+            restart: attempt.restart,
         }));
         // Whatever becomes of it, and if podnudge is killed now: what runs is open.
         self.remember(now, None, out);

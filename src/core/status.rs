@@ -54,8 +54,8 @@ pub struct RuleStatus {
     pub certificates_expire_at: Option<UnixTime>,
     /// When the next action is due.
     pub next_action_at: Option<UnixTime>,
-    /// The kind of the rule's action: `signal` or `http`.
-    pub action: &'static str,
+    /// The kinds of the rule's actions, such as `signal`, or `exec+http`.
+    pub action: String,
     /// The rule's volumes.
     pub volumes: Vec<VolumeStatus>,
     /// What was counted since podnudge started.
@@ -86,6 +86,8 @@ pub enum State {
     RolledBack,
     /// Waiting for the jitter or the minimum interval to pass.
     Waiting,
+    /// A pause, a closed window, a missing approval or a spent budget keeps the rule.
+    Held,
     /// The target is not there yet.
     WaitingForTarget,
     /// Putting new content where the application reads.
@@ -163,6 +165,8 @@ pub struct Counters {
     pub actions_tripped: u64,
     /// Actions that were verified.
     pub actions_applied: u64,
+    /// Restarts of the target.
+    pub restarts: u64,
     /// Publications that were taken back.
     pub rollbacks: u64,
     /// The time from the commit to the verified application.

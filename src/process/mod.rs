@@ -2,6 +2,8 @@
 //!
 //! Reads `/proc`; changes nothing but by the signal that a rule asks for.
 
+pub mod children;
+pub(crate) mod ending;
 pub mod proc;
 pub mod select;
 pub mod signal;
@@ -26,6 +28,12 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// How long it runs.
+    #[must_use]
+    pub fn age(self) -> Duration {
+        proc::age(self)
+    }
+
     /// When it started; up to one clock tick (10 ms) early.
     #[must_use]
     pub fn started(self) -> Moment {
@@ -35,6 +43,13 @@ impl Identity {
         Moment(
             Duration::from_secs(seconds) + Duration::from_millis(ticks * 1000 / ticks_per_second),
         )
+    }
+
+    /// Whether it can have started after `moment`; in the clock tick of it, that cannot be told.
+    #[must_use]
+    pub fn may_be_newer_than(self, moment: Moment) -> bool {
+        let next_tick = Self { start_ticks: self.start_ticks.saturating_add(1), ..self };
+        next_tick.started() > moment
     }
 }
 

@@ -54,12 +54,16 @@ pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// How old a process is: start times count from the boot (proc(5)).
+/// How old a process is.
 pub(super) fn age(identity: Identity) -> Duration {
+    now().since(identity.started())
+}
+
+/// This moment, on the clock of the start times: they count from the boot (proc(5)).
+pub(super) fn now() -> Moment {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let now = Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0));
-    Moment(now).since(identity.started())
+    Moment(Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0)))
 }
 
 /// What `/proc/PID/stat` says.
@@ -148,7 +152,7 @@ pub(super) fn read(
     Ok(seen)
 }
 
-fn all_pids() -> Result<Vec<i32>, Refusal> {
+pub(super) fn all_pids() -> Result<Vec<i32>, Refusal> {
     let entries = fs::read_dir("/proc")
         .map_err(|error| Refusal::Blind(Reason::new(format!("cannot list `/proc`: {error}"))))?;
     let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();

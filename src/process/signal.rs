@@ -11,7 +11,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use tokio::time::timeout;
 
+use super::ending::Ending;
 use super::proc;
 use super::{Chosen, Life, life};
 use crate::config::SignalAction;
@@ -19,6 +21,10 @@ use crate::core::event::Reason;
 
 /// A process younger than this that does not handle the signal may only be starting.
 const STARTING: Duration = Duration::from_secs(10);
+/// How long the kernel may take to end a process that was killed.
+const LAST: Duration = Duration::from_secs(5);
+/// Between two looks at a process for which there is no pidfd.
+const POLL: Duration = Duration::from_millis(50);
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;
 
@@ -140,6 +146,55 @@ impl Ready<'_> {
                 "cannot send {} to process {}: {error}",
                 self.signal, chosen.name
             )))),
+        }
+    }
+}
+
+/// Ends processes: asks each to end, and after `grace` leaves them no choice.
+///
+/// # Errors
+/// If one was not asked, or goes on.
+pub async fn end(targets: &[&Chosen], grace: Duration) -> Result<(), SendError> {
+    let with = |signal| SignalAction { signal, allow_unhandled: true };
+    let mut asked = Vec::new();
+    for target in targets {
+        let ready = prepare(target, with(Signal::SIGTERM))?;
+        ready.is_permitted()?;
+        asked.push(ready);
+    }
+    for ready in &asked {
+        match ready.send() {
+            Ok(()) | Err(SendError::Gone(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // All of them at once have the grace that is left.
+    drop(timeout(grace, ended(&asked)).await);
+    for ready in &mut asked {
+        ready.signal = Signal::SIGKILL;
+        match ready.send() {
+            Ok(()) | Err(SendError::Gone(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    timeout(LAST, ended(&asked)).await.map_err(|_| {
+        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        let reason = Reason::new(format!("process {} does not end", names.join(", ")));
+        SendError::Failed(reason.hint("it hangs in the kernel, perhaps on a file system"))
+    })
+}
+
+/// Waits until all of them have ended.
+async fn ended(all: &[Ready<'_>]) {
+    for ready in all {
+        if let Handle::Pidfd(fd) = &ready.handle
+            && let Ok(ending) = fd.try_clone().and_then(Ending::of)
+        {
+            ending.wait().await;
+            continue;
+        }
+        while matches!(life(ready.chosen.identity), Life::Goes) {
+            drop(timeout(POLL, std::future::pending::<()>()).await);
         }
     }
 }

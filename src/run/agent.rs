@@ -12,12 +12,11 @@ use tracing::{info, warn};
 
 use super::clock;
 use super::connections::{Connections, accept};
-use crate::action::exec;
 use crate::admin::server;
 use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
 use crate::core::event::{
-    Acted, Command, Event, Moment, Published, Reason, RuleId, Scan, VolumeId,
+    Acted, Command, Event, Moment, Published, Reason, RuleId, Verified, VolumeId,
 };
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
@@ -29,18 +28,19 @@ use crate::publishing;
 use crate::report;
 use crate::state::StateDir;
 use crate::volume::read::{self, ReadError, Reading};
-use crate::volume::snapshot::{Digest, Generation};
+use crate::volume::snapshot::{Digest, Generation, Key};
 use crate::watching::Watching;
 
 /// How many questions of connections may wait.
 const ASKS: usize = 8;
 
 /// What a task found.
-enum Done {
+pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Audited(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     CheckBegun(RuleId, Digest, Begun),
     Acted(RuleId, Acted, InFlight),
+    Verified(RuleId, Verified, InFlight),
     Told(Event),
     Written(Result<(), (RuleId, Reason)>),
     Nothing,
@@ -50,18 +50,20 @@ pub(super) struct Agent {
     pub(super) config: Config,
     rules: Vec<Arc<Rule>>,
     /// The rule and the path of each volume.
-    volumes: Vec<(RuleId, PathBuf)>,
+    pub(super) volumes: Vec<(RuleId, PathBuf)>,
     pub(super) core: Core,
-    watching: Watching,
+    pub(super) watching: Watching,
     own: Arc<Own>,
     state: Option<StateDir>,
     /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
-    kubelet_volumes: BTreeSet<VolumeId>,
+    pub(super) kubelet_volumes: BTreeSet<VolumeId>,
     in_flight: BTreeMap<RuleId, InFlight>,
+    /// The keys that differ from what was applied last, for programs.
+    changed: BTreeMap<RuleId, BTreeSet<Key>>,
     /// What people are to be told when everything else is done.
     untold: Vec<(RuleId, Fact)>,
-    tasks: JoinSet<Done>,
+    pub(super) tasks: JoinSet<Done>,
     connections: Connections,
 }
 
@@ -95,6 +97,7 @@ impl Agent {
             state,
             kubelet_volumes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            changed: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
             connections: Connections::default(),
@@ -206,6 +209,11 @@ impl Agent {
                     Done::CheckBegun(rule, digest, begun)
                 });
             }
+            Command::LookForPause(rule) => {
+                let Some(config) = self.rule(rule) else { return };
+                let by = config.hold.pause_file.as_deref().and_then(publishing::paused_by);
+                self.done(Done::Told(Event::Paused(rule, by)));
+            }
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
                 self.begin_blocking(rule, move |config| {
@@ -228,16 +236,19 @@ impl Agent {
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
                 let own = Arc::clone(&self.own);
+                let changed = self.changed.get(&act.rule).cloned().unwrap_or_default();
                 self.begin(async move {
-                    let (acted, in_flight) = deliver::act(&own, &config, act).await;
+                    let (acted, in_flight) = deliver::act(&own, &config, act, &changed).await;
                     Done::Acted(act.rule, acted, in_flight)
                 });
             }
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
                 let in_flight = self.in_flight.get(&rule).cloned().unwrap_or_default();
+                let own = Arc::clone(&self.own);
                 self.begin(async move {
-                    Done::Told(Event::Verified(rule, deliver::verify(&config, &in_flight).await))
+                    let (verified, in_flight) = deliver::verify(&own, &config, in_flight).await;
+                    Done::Verified(rule, verified, in_flight)
                 });
             }
             Command::Persist(rule, memory) => {
@@ -247,7 +258,10 @@ impl Agent {
                     Done::Written(written.map_err(|reason| (rule, reason)))
                 });
             }
-            Command::Report(rule, fact) => self.untold.push((rule, fact)),
+            Command::Report(rule, fact) => {
+                self.keep_changes(rule, &fact);
+                self.untold.push((rule, fact));
+            }
         }
     }
 
@@ -266,31 +280,6 @@ impl Agent {
         if let Some(config) = self.rule(rule) {
             self.tasks.spawn_blocking(move || task(&config));
         }
-    }
-
-    /// Compares the volumes with what was read last, and tries inotify again where it failed.
-    fn audit(&mut self, volumes: Vec<VolumeId>) {
-        exec::reap_orphans();
-        for volume in &volumes {
-            if let Some(watch) = self.watching.try_again(*volume) {
-                self.tell(Event::Watched(*volume, watch));
-                self.tell(Event::Untold(*volume));
-            }
-        }
-        let looks: Vec<_> = volumes
-            .into_iter()
-            .filter_map(|volume| {
-                let (rule, path) = self.volumes.get(volume.0)?;
-                Some((volume, path.clone(), self.rule(*rule)?))
-            })
-            .collect();
-        let begun = clock::now().mono;
-        self.tasks.spawn_blocking(move || {
-            let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
-                (volume, read::generation(&path, &rule.keys))
-            };
-            Done::Audited(begun, looks.into_iter().map(look).collect())
-        });
     }
 
     /// Takes what a task found.
@@ -321,6 +310,10 @@ impl Agent {
                 self.in_flight.insert(rule, in_flight);
                 self.tell(Event::Acted(rule, acted));
             }
+            Done::Verified(rule, verified, in_flight) => {
+                self.in_flight.insert(rule, in_flight);
+                self.tell(Event::Verified(rule, verified));
+            }
             Done::Told(event) => self.tell(event),
             Done::Written(Err((rule, reason))) => {
                 if let Some(config) = self.rule(rule) {
@@ -331,47 +324,20 @@ impl Agent {
         }
     }
 
-    /// Watches what must be watched from now on, then tells what was read. A new watch may be too
-    /// late for a change right after the reading, so that volume is compared once more.
-    fn scanned(&mut self, rule: RuleId, readings: Vec<(VolumeId, Result<Reading, ReadError>)>) {
-        let mut scans = Vec::new();
-        let mut compare = Vec::new();
-        for (volume, reading) in readings {
-            let scan = match reading {
-                Ok(Reading { snapshot, directories }) => {
-                    match &snapshot {
-                        Some(snapshot) if snapshot.generation.is_link() => {
-                            self.kubelet_volumes.insert(volume)
-                        }
-                        _ => self.kubelet_volumes.remove(&volume),
-                    };
-                    let synced = self.watching.sync(volume, directories);
-                    if synced.is_new {
-                        let read = snapshot.as_ref().map(|snapshot| snapshot.generation.clone());
-                        compare.push((volume, read));
-                    }
-                    if let Some(watch) = synced.watch {
-                        self.tell(Event::Watched(volume, watch));
-                    }
-                    snapshot.map_or(Scan::Absent, Scan::Present)
-                }
-                Err(error) => Scan::Unreadable(error.reason()),
-            };
-            scans.push((volume, scan));
-        }
-        self.tell(Event::Scanned(rule, scans));
-        let Some(config) = self.rule(rule) else { return };
-        for (volume, read) in compare {
-            let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
-            let config = Arc::clone(&config);
-            self.tasks.spawn_blocking(move || match read::generation(&path, &config.keys) {
-                Ok(now) if now == read => Done::Nothing,
-                _ => Done::Told(Event::Untold(volume)),
-            });
+    /// Remembers which keys changed until they are applied.
+    fn keep_changes(&mut self, rule: RuleId, fact: &Fact) {
+        match fact {
+            Fact::KeysChanged(_, changes) => {
+                let keys = [&changes.added, &changes.changed, &changes.removed];
+                let keys = keys.into_iter().flatten().cloned();
+                self.changed.entry(rule).or_default().extend(keys);
+            }
+            Fact::Applied(..) => drop(self.changed.remove(&rule)),
+            _ => {}
         }
     }
 
-    fn rule(&self, id: RuleId) -> Option<Arc<Rule>> {
+    pub(super) fn rule(&self, id: RuleId) -> Option<Arc<Rule>> {
         self.rules.get(id.0).map(Arc::clone)
     }
 

@@ -23,8 +23,7 @@ use crate::volume::snapshot::{self, Digest};
 const POLL: Duration = Duration::from_millis(250);
 
 /// Why a publish directory was not filled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", reason.message)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnceError {
     reason: Reason,
     exit: Exit,
@@ -37,10 +36,10 @@ impl OnceError {
         self.exit
     }
 
-    /// What can be done about it.
+    /// Why, and what can be done about it.
     #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        self.reason.hint.clone()
+    pub fn reason(&self) -> &Reason {
+        &self.reason
     }
 }
 

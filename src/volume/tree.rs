@@ -234,7 +234,7 @@ impl Reader<'_> {
             }
             entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });
         }
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
     }
 

@@ -27,8 +27,6 @@ fn content(version: usize, fault: &str) -> Payload {
     let config = format!(
         "global\n  default-path config\n  maxconn 200\n  hard-stop-after 30s\n\
          defaults\n  mode http\n  timeout client 5s\n  timeout connect 5s\n  timeout server 5s\n\
-         frontend own\n  bind 127.0.0.1:8404\n  http-request return status 200 \
-         content-type application/json lf-string \"{{\\\"worker\\\":%pid}}\" if {{ path /podnudge }}\n\
          frontend web\n  bind 127.0.0.1:8080\n  {fault}\n  http-request return status 200 \
          content-type text/plain string \"version {version}.\"\n"
     );

@@ -7,6 +7,7 @@ use super::plain::{Application, CHANGES, by_example, volume};
 use super::plays;
 use super::pod::{Example, Pod, Subject};
 use crate::fleet::Random;
+use crate::support::agent::Agent;
 use crate::support::kubelet::{Payload, payload};
 use crate::support::pod::{in_namespace, in_network};
 use crate::support::wait::wait_until;
@@ -28,14 +29,12 @@ const NGINX: Subject = Subject {
     complaint: "[emerg]",
 };
 
-/// With one worker, so that its pid tells whether a reload took.
 fn content(version: usize, fault: &str) -> Payload {
-    let main = "user root;\nworker_processes 1;\npid {run}/nginx.pid;\nerror_log stderr;\n\
+    let main = "user root;\nworker_processes 2;\npid {run}/nginx.pid;\nerror_log stderr;\n\
                 events {}\nhttp { access_log off; include sites/*.conf; }\n";
     let site = format!(
         "server {{ listen 127.0.0.1:8080; {fault}\n\
          location = /healthz {{ return 200; }}\n\
-         location = /podnudge {{ default_type application/json; return 200 '{{\"worker\": $pid}}'; }}\n\
          location = /v {{ return 200 \"version {version}.\"; }} }}\n"
     );
     payload(&[("nginx.conf", main), ("sites/web.conf", &site)])
@@ -46,10 +45,7 @@ fn nginx_never_meets_a_broken_one_by_the_example_that_publishes() {
     in_network(|| plays::never_meets_a_broken_one(&NGINX));
 }
 
-/// The proof that the example's comment names.
-fn by_its_worker(example: Example) -> Example {
-    let url = "http://127.0.0.1:8080/podnudge";
-    let example = example.with("verify", "http", url).with("verify", "json-grew", "/worker");
+fn soon(example: Example) -> Example {
     example.with("verify", "timeout", "3s").alive_for("10ms")
 }
 
@@ -57,7 +53,7 @@ fn by_its_worker(example: Example) -> Example {
 #[test]
 fn nginx_without_checks_gets_the_last_good_one_again_by_its_proof() {
     in_network(|| {
-        let played = plays::gets_the_last_good_one_again(&NGINX, by_its_worker, false);
+        let played = plays::gets_the_last_good_one_again(&NGINX, soon, false);
         assert_eq!((played.application.ends(), played.excused), (0, 0));
     });
 }
@@ -66,19 +62,19 @@ fn nginx_without_checks_gets_the_last_good_one_again_by_its_proof() {
 fn nginx_cannot_have_a_port_and_gets_the_last_good_one_again_by_its_proof() {
     in_network(|| {
         let fault = "listen 127.0.0.1:9999;";
-        let played = plays::cannot_have_a_port(&NGINX, by_its_worker, fault);
+        let played = plays::cannot_have_a_port(&NGINX, soon, fault);
         assert_eq!(played.application.ends(), 0);
         assert!(played.application.log().contains("Address already in use"));
     });
 }
 
-/// Without that proof podnudge knows that the signal was sent, that the master is alive and that
-/// it serves. That is all true, and nginx runs the old configuration.
+/// Without that proof podnudge knows that the signal was sent, and that the master is alive. That
+/// is all true, and nginx runs the old configuration.
 #[test]
-fn nginx_without_checks_and_without_that_proof_fails_silently() {
+fn nginx_without_checks_and_without_proof_fails_silently() {
     in_network(|| {
         let mut pod = Pod::new(&NGINX);
-        let example = pod.example().without("check");
+        let example = pod.example().without("check").without("verify");
         pod.once(&example);
         let nginx = pod.start("config");
         let (agent, at_start) = pod.agent(&example);
@@ -130,6 +126,47 @@ fn nginx_serves_every_change_and_only_its_master_is_signalled() {
         assert_eq!(agent.count("sent"), CHANGES);
         let master = format!("{} (nginx)", nginx.0.id());
         assert!(agent.events("sent").iter().all(|event| event["target"] == master.as_str()));
+    });
+}
+
+/// nginx keeps what it has and says nothing to the sender; that it starts no workers shows it.
+#[test]
+fn nginx_that_refuses_a_configuration_gives_no_proof() {
+    in_namespace(|| {
+        let address = "127.0.0.1:18084";
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = volume("/etc/nginx");
+        let temporary = folder.path().display();
+        let site = |text: &str| {
+            let main = format!(
+                "user root;\nworker_processes 2;\ndaemon off;\npid {temporary}/nginx.pid;\n\
+                 error_log stderr;\nevents {{}}\nhttp {{ access_log off; server {{ \
+                 listen {address}; {text} }} }}\n"
+            );
+            payload(&[("nginx.conf", &main)])
+        };
+        kubelet.write(&site("return 200 \"version 0.\";"));
+        let _nginx = Application::start("nginx", &[], &folder.path().join("nginx.log"));
+        wait_until("nginx answers", || get(address, "/").is_ok());
+        let file = folder.path().join("podnudge.toml");
+        let config = "[[rule]]\nwatch = \"/etc/nginx\"\nsettle = \"0s\"\non-start = \"never\"\n\
+                      target = { process = \"nginx\" }\nsignal = { name = \"HUP\" }\n\
+                      retry = { attempts = 1 }\n\
+                      verify = { children-newer = true, alive-for = \"10ms\", timeout = \"2s\" }\n";
+        fs::write(&file, config).unwrap();
+        let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
+        for n in 1..=3 {
+            kubelet.write(&site(&format!("retrun {n};")));
+            agent.wait_for("gave-up", n);
+            let reason = agent.last("gave-up", "reason");
+            assert!(reason.ends_with("since the signal; older ones: 2"), "{reason}");
+            kubelet.write(&site(&format!("return 200 \"version {n}.\";")));
+            agent.wait_for("applied", n);
+            wait_until("it is served", || {
+                get(address, "/").is_ok_and(|got| got.ends_with(&format!("version {n}.")))
+            });
+        }
+        assert_eq!((agent.count("sent"), agent.count("applied")), (6, 3));
     });
 }
 

@@ -96,6 +96,11 @@ impl Target {
         lines(&self.report, "hup worker")
     }
 
+    /// How many workers it has started.
+    pub(crate) fn workers(&self) -> usize {
+        lines(&self.report, "ready worker")
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

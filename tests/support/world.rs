@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use podnudge::config::{Jitter, JitterBy, OnStart, Retry};
+use podnudge::config::{Budget, Hold, Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::event::{
     Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Moment, Now, Proof,
     Publication, Reason, RuleId, Scan, Standing, UnixTime, Verified, VolumeId, Watch,
@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) check_takes: Duration,
     /// How long it takes to publish.
     pub(crate) publish_takes: Duration,
+    /// Whether the file is there that pauses the rule.
+    pub(crate) is_paused: bool,
     /// The publish directory.
     pub(crate) shelf: Shelf,
     /// Whether no audit comes back.
@@ -96,17 +98,23 @@ pub(crate) struct World {
 pub(crate) fn policy() -> Policy {
     Policy {
         name: "app".to_owned(),
-        action: "signal",
+        action: "signal".to_owned(),
         volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
         settle: Duration::ZERO,
         settle_max: Duration::from_secs(5),
         has_checks: false,
         has_certificates: false,
+        hold: Hold::default(),
+        has_pause_file: false,
         publishes: false,
         rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
         min_interval: Duration::ZERO,
         retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
+        retries_first: true,
+        restarts_last: false,
+        is_restart: false,
+        restarts: Budget { most: 3, within: Duration::from_hours(1) },
         on_start: OnStart::IfNewer,
         target_wait: Duration::from_mins(5),
         alive_for: Duration::from_secs(1),
@@ -168,6 +176,7 @@ impl World {
             act_takes: Duration::ZERO,
             check_takes: Duration::ZERO,
             publish_takes: Duration::ZERO,
+            is_paused: false,
             audits_hang: false,
             log: Vec::new(),
             swaps: Vec::new(),
@@ -332,6 +341,10 @@ impl World {
                     }
                     self.answer(self.check_takes, Event::Checked(rule, checked));
                 }
+                Command::LookForPause(rule) => {
+                    let by = self.is_paused.then(|| Reason::new("paused"));
+                    self.answer(Duration::ZERO, Event::Paused(rule, by));
+                }
                 Command::Expiry(rule, _) => {
                     self.answer(Duration::ZERO, Event::Expires(rule, None));
                 }
@@ -376,7 +389,20 @@ impl World {
 impl World {
     /// What the application does when it is acted on.
     fn act(&mut self, act: Act) -> Acted {
-        let acted = self.application.acts.clone();
+        let acted = match self.application.acts.clone() {
+            // What can be reached can be ended.
+            Acted::Sent(names) | Acted::Restarted(names)
+                if act.restart || self.policy.is_restart =>
+            {
+                let started = self.application.started.unwrap_or_default();
+                if act.fresh_after.is_some_and(|moment| started > moment) {
+                    return Acted::Fresh(names);
+                }
+                self.application_restarts();
+                return Acted::Restarted(names);
+            }
+            acted => acted,
+        };
         if self.application.touches {
             self.put(0, self.disks[0].content.clone());
             self.answer(Duration::ZERO, Event::Touched(VolumeId(0)));

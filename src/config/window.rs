@@ -1,0 +1,292 @@
+//! `[rule.hold]`: when nothing new is begun. Pure.
+
+use std::path::PathBuf;
+
+use tz::TimeZone;
+use tz::timezone::TimeZoneSettings;
+
+use super::problem::literal;
+use super::table::Table;
+use super::types::path;
+use crate::core::event::{Reason, UnixTime};
+
+/// What keeps a rule from acting.
+#[derive(Debug, Clone, Default)]
+pub struct Hold {
+    /// Nothing is begun while this file is there.
+    pub pause_file: Option<PathBuf>,
+    /// Nothing is begun while a watched volume has this key.
+    pub pause_key: Option<String>,
+    /// Something is begun only in this time of the week.
+    pub window: Option<Window>,
+    /// Nothing is begun that no person has asked for.
+    pub approve: bool,
+}
+
+/// A part of the week.
+#[derive(Debug, Clone)]
+pub struct Window {
+    /// As it is written.
+    pub text: String,
+    /// The time zone, as it is written.
+    pub zone_text: String,
+    /// The days on which it opens, Monday first.
+    days: [bool; 7],
+    /// Seconds of the day.
+    from: i64,
+    until: i64,
+    zone: Zone,
+}
+
+/// Where the clock is read.
+#[derive(Debug, Clone)]
+enum Zone {
+    Known(TimeZone),
+    /// A name of the time zone database, whose file is still to be read.
+    Named,
+}
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const DAY: i64 = 24 * 3600;
+
+impl Window {
+    /// When something may begin: now, or when the window opens next. `None` only if the clock is
+    /// beyond what calendars know.
+    #[must_use]
+    pub fn opens(&self, now: UnixTime) -> Option<UnixTime> {
+        let unix = i64::try_from(now.0.as_secs()).ok()?;
+        let local = unix + self.offset(unix);
+        let today = local.div_euclid(DAY);
+        // Yesterday's may go on over midnight.
+        for day in today - 1..=today + 8 {
+            let (begin, end) = self.on(day);
+            if !*self.days.get(usize::try_from((day + 3).rem_euclid(7)).ok()?)? {
+                continue;
+            }
+            if unix < begin {
+                return Some(UnixTime(std::time::Duration::from_secs(u64::try_from(begin).ok()?)));
+            }
+            if unix < end {
+                return Some(now);
+            }
+        }
+        None
+    }
+
+    /// When it opens and closes on this day since 1970, in seconds since the epoch.
+    fn on(&self, day: i64) -> (i64, i64) {
+        let until = if self.until > self.from { self.until } else { self.until + DAY };
+        let unix = |local: i64| {
+            // The offset at that time, which is known only when the time is.
+            let nearly = local - self.offset(local);
+            local - self.offset(nearly)
+        };
+        (unix(day * DAY + self.from), unix(day * DAY + until))
+    }
+
+    fn offset(&self, unix: i64) -> i64 {
+        match &self.zone {
+            Zone::Known(zone) => {
+                zone.find_local_time_type(unix).map_or(0, |local| i64::from(local.ut_offset()))
+            }
+            Zone::Named => 0,
+        }
+    }
+
+    /// The time zone's name, if its file is still to be read.
+    pub(super) fn zone_to_read(&self) -> Option<&str> {
+        matches!(self.zone, Zone::Named).then_some(&self.zone_text)
+    }
+
+    /// Takes the content of the time zone's file (RFC 8536). Says whether it is one.
+    pub(super) fn take_zone(&mut self, file: &[u8]) -> bool {
+        match TimeZone::from_tz_data(file) {
+            Ok(zone) => {
+                self.zone = Zone::Known(zone);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// `[rule.hold]`; `None` only after a problem was reported.
+pub(super) fn hold(rule: &mut Table<'_>) -> Option<Hold> {
+    let Some(mut table) = rule.table("hold", "[rule.hold]", None) else {
+        return Some(Hold::default());
+    };
+    let report = table.report;
+    let pause_file = table.parsed("pause-file", path).map(|given| given.value);
+    let pause_key = table.parsed("pause-key", |text| Ok(text.to_owned()));
+    let given = table.parsed("window", times);
+    let zone = table.parsed("time-zone", zone);
+    let approve = table.truth("approve");
+    table.finish();
+    let window = match (given, zone) {
+        (Some(given), Some(zone)) => {
+            let (days, from, until) = given.value.1;
+            let (zone_text, zone) = zone.value;
+            Some(Window { text: given.value.0, zone_text, days, from, until, zone })
+        }
+        (Some(given), None) => {
+            let reason = Reason::new("`window` needs `time-zone` beside it");
+            report.problem(&given.at, reason.hint("for example `time-zone = \"UTC\"`"));
+            return None;
+        }
+        (None, Some(zone)) => {
+            let reason = Reason::new("`time-zone` has a use only beside `window`");
+            report.problem(&zone.at, reason.hint("leave it out"));
+            return None;
+        }
+        (None, None) => None,
+    };
+    Some(Hold { pause_file, pause_key: pause_key.map(|given| given.value), window, approve })
+}
+
+type Times = ([bool; 7], i64, i64);
+
+/// `Mon-Fri 09:00-17:00`
+fn times(text: &str) -> Result<(String, Times), Reason> {
+    let refused = || {
+        Reason::new(format!("{} is not a time of the week", literal(text)))
+            .hint("days and hours, such as `Mon-Fri 09:00-17:00`, `Sat,Sun 22:00-04:00` or `Mon-Sun 02:00-03:30`")
+    };
+    let (days, hours) = text.trim().split_once(' ').ok_or_else(refused)?;
+    let (from, until) = hours.trim().split_once('-').ok_or_else(refused)?;
+    let (from, until) = (clock(from).ok_or_else(refused)?, clock(until).ok_or_else(refused)?);
+    if from == until || from >= DAY {
+        return Err(refused());
+    }
+    let day = |name: &str| DAYS.iter().position(|day| day.eq_ignore_ascii_case(name));
+    let mut open = [false; 7];
+    for part in days.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (day(first).ok_or_else(refused)?, day(last).ok_or_else(refused)?);
+        let count = (last + 7 - first) % 7;
+        for n in 0..=count {
+            if let Some(open) = open.get_mut((first + n) % 7) {
+                *open = true;
+            }
+        }
+    }
+    Ok((text.to_owned(), (open, from, until)))
+}
+
+/// The seconds of `09:00`; `24:00` is the end of the day.
+fn clock(text: &str) -> Option<i64> {
+    let (hours, minutes) = text.split_once(':')?;
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.len() == 2).map(i64::from);
+    let seconds = number(hours)? * 3600 + number(minutes).filter(|m| *m < 60)? * 60;
+    (seconds <= DAY).then_some(seconds)
+}
+
+fn zone(text: &str) -> Result<(String, Zone), Reason> {
+    let fixed = |seconds| TimeZone::fixed(seconds).ok();
+    let known = if text.eq_ignore_ascii_case("UTC") {
+        fixed(0)
+    } else if let Some(offset) = offset(text) {
+        fixed(offset)
+    } else {
+        // Nothing is read here: a name is looked up when the file with the settings is.
+        let nothing = TimeZoneSettings::new(&[], |_| Err("not read".into()));
+        nothing.parse_posix_tz(text).ok()
+    };
+    let is_name = text.split('/').all(|part| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic())
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-+".contains(c))
+    });
+    match known {
+        Some(zone) => Ok((text.to_owned(), Zone::Known(zone))),
+        None if is_name => Ok((text.to_owned(), Zone::Named)),
+        None => Err(Reason::new(format!("{} is not a time zone", literal(text))).hint(
+            "`UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`",
+        )),
+    }
+}
+
+/// The seconds of `+02:00`.
+fn offset(text: &str) -> Option<i32> {
+    let (sign, rest) = match text.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let seconds = i32::try_from(clock(rest)?).ok()?;
+    Some(sign * seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn window(text: &str, zone_text: &str) -> Window {
+        let (text, (days, from, until)) = times(text).unwrap();
+        let (zone_text, zone) = zone(zone_text).unwrap();
+        Window { text, zone_text, days, from, until, zone }
+    }
+
+    /// When it opens, for a time in UTC.
+    fn opens(window: &Window, now: &str) -> String {
+        let now = humantime::parse_rfc3339(now).unwrap();
+        let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+        let at = window.opens(UnixTime(now)).unwrap().0;
+        humantime::format_rfc3339(std::time::UNIX_EPOCH + at).to_string()
+    }
+
+    #[test]
+    fn it_opens_on_its_days_and_hours() {
+        let work = window("Mon-Fri 09:00-17:00", "UTC");
+        // 2026-11-21 is a Saturday.
+        assert_eq!(opens(&work, "2026-11-21T10:00:00Z"), "2026-11-23T09:00:00Z");
+        assert_eq!(opens(&work, "2026-11-23T08:59:59Z"), "2026-11-23T09:00:00Z");
+        assert_eq!(opens(&work, "2026-11-23T09:00:00Z"), "2026-11-23T09:00:00Z");
+        assert_eq!(opens(&work, "2026-11-23T16:59:59Z"), "2026-11-23T16:59:59Z");
+        assert_eq!(opens(&work, "2026-11-23T17:00:00Z"), "2026-11-24T09:00:00Z");
+        assert_eq!(opens(&work, "2026-11-27T17:00:00Z"), "2026-11-30T09:00:00Z");
+        let one = window("sun 00:00-24:00", "UTC");
+        assert_eq!(opens(&one, "2026-11-21T10:00:00Z"), "2026-11-22T00:00:00Z");
+        assert_eq!(opens(&one, "2026-11-23T00:00:00Z"), "2026-11-29T00:00:00Z");
+    }
+
+    #[test]
+    fn it_may_go_on_over_midnight_and_over_the_week() {
+        let night = window("Fri-Mon 22:00-04:00", "+02:00");
+        assert_eq!(opens(&night, "2026-11-24T01:59:59Z"), "2026-11-24T01:59:59Z");
+        assert_eq!(opens(&night, "2026-11-24T02:00:00Z"), "2026-11-27T20:00:00Z");
+        assert_eq!(opens(&night, "2026-11-22T23:00:00Z"), "2026-11-22T23:00:00Z");
+    }
+
+    #[test]
+    fn it_keeps_its_hours_when_the_clocks_change() {
+        let work = window("Mon-Sun 09:00-10:00", "CET-1CEST,M3.5.0,M10.5.0/3");
+        assert_eq!(opens(&work, "2026-10-24T12:00:00Z"), "2026-10-25T08:00:00Z");
+        assert_eq!(opens(&work, "2026-10-23T12:00:00Z"), "2026-10-24T07:00:00Z");
+        let mut named = window("Mon-Sun 09:00-10:00", "Europe/Berlin");
+        assert_eq!(named.zone_to_read(), Some("Europe/Berlin"));
+        assert!(!named.take_zone(b"no such file"));
+        assert_eq!(named.opens(UnixTime(Duration::ZERO)), Some(UnixTime(Duration::from_hours(9))));
+    }
+
+    #[test]
+    fn what_is_no_window_is_refused() {
+        for text in [
+            "",
+            "Mon",
+            "09:00-17:00",
+            "Mon 9-17",
+            "Mon 09:00",
+            "Foo 09:00-17:00",
+            "Mon 17:00-17:00",
+            "Mon 09:60-10:00",
+            "Mon 24:00-25:00",
+            "Mon- 09:00-10:00",
+        ] {
+            assert!(times(text).is_err(), "{text}");
+        }
+        for text in ["", "+2", "../etc/passwd", "Europe/", "+25:00"] {
+            assert!(zone(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What keeps a rule from beginning: a pause, a closed window, an approval that is missing, or a
+//! restart budget that is spent. What a person asks for, and taking back what does not work, waits
+//! for none of them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::delivery::{Attempt, Phase};
+use super::event::{Command, Moment, Now, Reason};
+use super::fact::Fact;
+use super::jitter;
+use super::rule::Rule;
+use super::status::State;
+
+/// Between two looks whether the file is still there that pauses a rule.
+const PAUSE_POLL: Duration = Duration::from_secs(5);
+
+impl Rule {
+    /// Begins an attempt, unless something keeps it.
+    pub(super) fn begin_unless_held(
+        &mut self,
+        now: Now,
+        attempt: Attempt,
+        out: &mut VecDeque<Command>,
+    ) {
+        if attempt.forced || attempt.back_to.is_some() {
+            self.begin(now, attempt, out);
+        } else if let Some((at, reason)) = self.hold(now, &attempt) {
+            self.held(now.mono, attempt, at, reason, out);
+        } else if self.policy.has_pause_file {
+            out.push_back(Command::LookForPause(self.id));
+            self.phase = Phase::LookingForPause(attempt);
+        } else {
+            self.begin(now, attempt, out);
+        }
+    }
+
+    /// The answer to the question whether the file is there that pauses the rule.
+    pub(super) fn paused(&mut self, now: Now, by: Option<Reason>, out: &mut VecDeque<Command>) {
+        let Phase::LookingForPause(attempt) = &self.phase else { return };
+        let attempt = attempt.clone();
+        match by {
+            Some(reason) => {
+                let at = Some(now.mono.after(PAUSE_POLL));
+                self.held(now.mono, attempt, at, reason, out);
+                self.reconcile(now.mono, out);
+            }
+            None => self.begin(now, attempt, out),
+        }
+    }
+
+    /// What keeps the rule from beginning now, and until when, if that is known.
+    fn hold(&mut self, now: Now, attempt: &Attempt) -> Option<(Option<Moment>, Reason)> {
+        let hold = &self.policy.hold;
+        if hold.approve {
+            let reason = Reason::new("the rule waits for somebody to approve");
+            return Some((None, reason.hint("run `podnudge trigger`, or send POST /reload")));
+        }
+        if let Some(key) = hold.pause_key.as_ref().filter(|key| self.look.has_key(key)) {
+            let reason = Reason::new(format!("paused by the key `{}`", key.escape_debug()));
+            return Some((None, reason.hint("remove the key, or force the reload")));
+        }
+        if let Some(window) = &hold.window
+            && let Some(opens) = window.opens(now.wall)
+            && opens > now.wall
+        {
+            // Replicas that wait for the same hour are spread, too.
+            let wait = opens.since(now.wall);
+            self.draws += 1;
+            let digest = attempt.digest();
+            let jitter = jitter::wait(self.policy.jitter, &self.replica, &digest, self.draws);
+            let (text, zone) = (&window.text, &window.zone_text);
+            let reason = Reason::new(format!("outside of the window `{text}` ({zone})"));
+            return Some((Some(now.mono.after(wait).after(jitter)), reason));
+        }
+        let at = self.next_restart(now.mono);
+        if self.policy.is_restart && at > now.mono {
+            let budget = self.policy.restarts;
+            let within = humantime::format_duration(budget.within);
+            let reason = format!("{} restarts within {within} are all there may be", budget.most);
+            return Some((Some(at), Reason::new(reason)));
+        }
+        None
+    }
+
+    fn held(
+        &mut self,
+        now: Moment,
+        mut attempt: Attempt,
+        at: Option<Moment>,
+        reason: Reason,
+        out: &mut VecDeque<Command>,
+    ) {
+        let said = Some((State::Held, reason.clone()));
+        if attempt.said != said {
+            self.say(Fact::Held(reason.clone(), at.map(|at| at.since(now))), out);
+            attempt.said = said;
+        }
+        self.phase = Phase::Held { attempt, at, reason };
+    }
+}

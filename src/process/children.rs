@@ -1,0 +1,120 @@
+//! Whether processes have got new children since a moment: a master that has read its configuration
+//! starts new workers.
+//!
+//! Reads `/proc`. A start time alone does not tell: it is known to a clock tick (10 ms), and a master
+//! may start a worker within the tick of its signal. So a new child is one that was not there before,
+//! and did not start in an earlier tick; a process that was there and has only become a child now
+//! (its own parent ended) is none.
+
+use super::{Identity, proc};
+use crate::core::event::{Moment, Reason};
+
+/// The children of some processes at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Children {
+    /// Those that were there.
+    old: Vec<Identity>,
+    at: Moment,
+}
+
+/// A process, and the pid of its parent.
+type Child = (i32, Identity);
+
+impl Children {
+    /// Those of a process that was not there.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { old: Vec::new(), at: Moment::default() }
+    }
+
+    /// Those that there are now.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn now(parents: &[Identity]) -> Result<Self, Reason> {
+        let old = read(parents)?.into_iter().map(|(_, child)| child).collect();
+        // After the reading: what starts during it is old, or else started in an earlier tick.
+        Ok(Self { old, at: proc::now() })
+    }
+
+    /// Whether each of these processes has got a new child since, which still runs.
+    ///
+    /// # Errors
+    /// If not, or if `/proc` cannot be read.
+    pub fn are_newer_now(&self, parents: &[Identity]) -> Result<(), Reason> {
+        if parents.is_empty() {
+            return Err(Reason::new("the process that was signalled is gone"));
+        }
+        match self.without_new_one(parents, &read(parents)?) {
+            None => Ok(()),
+            Some((parent, 0)) => Err(Reason::new(format!("process {parent} has no child process"))
+                .hint("`children-newer` is for masters that start workers, such as nginx")),
+            Some((parent, older)) => Err(Reason::new(format!(
+                "process {parent} has no new child process since the signal; older ones: {older}"
+            ))),
+        }
+    }
+
+    /// The first process without a new child, and how many it has. Pure.
+    fn without_new_one(&self, parents: &[Identity], now: &[Child]) -> Option<(i32, usize)> {
+        let is_new =
+            |child: Identity| !self.old.contains(&child) && child.may_be_newer_than(self.at);
+        parents.iter().find_map(|parent| {
+            let mut children =
+                now.iter().filter(|(of, _)| *of == parent.pid).map(|(_, child)| *child);
+            let number = children.clone().count();
+            if children.any(is_new) { None } else { Some((parent.pid, number)) }
+        })
+    }
+}
+
+/// The children of these processes; not those that have ended and are still to be reaped.
+fn read(parents: &[Identity]) -> Result<Vec<Child>, Reason> {
+    let mut children = Vec::new();
+    for pid in proc::all_pids().map_err(|error| error.reason())? {
+        let Some(stat) = proc::stat(pid)? else { continue };
+        if !stat.is_dead && parents.iter().any(|parent| parent.pid == stat.parent) {
+            children.push((stat.parent, Identity { pid, start_ticks: stat.start_ticks }));
+        }
+    }
+    Ok(children)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const fn child(pid: i32, start_ticks: u64) -> Identity {
+        Identity { pid, start_ticks }
+    }
+
+    const MASTERS: [Identity; 2] = [child(10, 50), child(20, 50)];
+
+    /// The masters have a worker each, and the signal comes in the middle of tick 500.
+    fn before() -> Children {
+        let ticks = u32::try_from(rustix::param::clock_ticks_per_second()).unwrap();
+        let at = Moment(Duration::from_secs(1) * 1001 / (2 * ticks));
+        Children { old: vec![child(11, 100), child(21, 500)], at }
+    }
+
+    #[test]
+    fn a_child_is_new_if_it_was_not_there_and_did_not_start_in_an_earlier_tick() {
+        let both = |one, other| before().without_new_one(&MASTERS, &[(10, one), (20, other)]);
+        assert_eq!(both(child(12, 501), child(22, 501)), None);
+        assert_eq!(both(child(12, 500), child(22, 500)), None, "in the tick of the signal");
+        assert_eq!(both(child(12, 501), child(21, 500)), Some((20, 1)), "in its tick, before it");
+        assert_eq!(both(child(5, 499), child(22, 501)), Some((10, 1)), "adopted");
+        assert_eq!(both(child(11, 501), child(22, 501)), None, "its pid is used again");
+    }
+
+    #[test]
+    fn each_process_needs_a_new_child_of_its_own() {
+        assert_eq!(before().without_new_one(&MASTERS, &[]), Some((10, 0)));
+        let now = [(10, child(11, 100)), (10, child(12, 600)), (10, child(13, 600))];
+        assert_eq!(before().without_new_one(&MASTERS, &now), Some((20, 0)));
+        let now = [(10, child(12, 600)), (20, child(21, 500)), (20, child(23, 400))];
+        assert_eq!(before().without_new_one(&MASTERS, &now), Some((20, 2)));
+    }
+}

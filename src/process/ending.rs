@@ -1,0 +1,29 @@
+//! Waiting for the end of a process, by its pidfd (`pidfd_open(2)`).
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::unix::AsyncFd;
+
+/// A pidfd whose process can be waited for.
+pub(crate) struct Ending(AsyncFd<OwnedFd>);
+
+impl Ending {
+    /// Takes the pidfd.
+    ///
+    /// # Errors
+    /// If the event loop has no room for it.
+    #[expect(
+        deprecated,
+        reason = "what replaces it is unsafe, for types that change their descriptor; this one does not"
+    )]
+    pub(crate) fn of(pidfd: OwnedFd) -> io::Result<Self> {
+        AsyncFd::new(pidfd).map(Self)
+    }
+
+    /// Waits until the process has ended; it is not reaped by that.
+    pub(crate) async fn wait(&self) {
+        // An error would mean that it cannot be waited for: then it is over, too.
+        drop(self.0.readable().await);
+    }
+}

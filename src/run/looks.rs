@@ -1,0 +1,82 @@
+//! Looks at volumes: the audit, and what follows from a reading for the watch.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::agent::{Agent, Done};
+use super::clock;
+use crate::action::exec;
+use crate::config::Rule;
+use crate::core::event::{Event, RuleId, Scan, VolumeId};
+use crate::volume::read::{self, ReadError, Reading};
+
+impl Agent {
+    /// Compares the volumes with what was read last, and tries inotify again where it failed.
+    pub(super) fn audit(&mut self, volumes: Vec<VolumeId>) {
+        exec::reap_orphans();
+        for volume in &volumes {
+            if let Some(watch) = self.watching.try_again(*volume) {
+                self.tell(Event::Watched(*volume, watch));
+                self.tell(Event::Untold(*volume));
+            }
+        }
+        let looks: Vec<_> = volumes
+            .into_iter()
+            .filter_map(|volume| {
+                let (rule, path) = self.volumes.get(volume.0)?;
+                Some((volume, path.clone(), self.rule(*rule)?))
+            })
+            .collect();
+        let begun = clock::now().mono;
+        self.tasks.spawn_blocking(move || {
+            let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
+                (volume, read::generation(&path, &rule.keys))
+            };
+            Done::Audited(begun, looks.into_iter().map(look).collect())
+        });
+    }
+
+    /// Watches what must be watched from now on, then tells what was read. A new watch may be too
+    /// late for a change right after the reading, so that volume is compared once more.
+    pub(super) fn scanned(
+        &mut self,
+        rule: RuleId,
+        readings: Vec<(VolumeId, Result<Reading, ReadError>)>,
+    ) {
+        let mut scans = Vec::new();
+        let mut compare = Vec::new();
+        for (volume, reading) in readings {
+            let scan = match reading {
+                Ok(Reading { snapshot, directories }) => {
+                    match &snapshot {
+                        Some(snapshot) if snapshot.generation.is_link() => {
+                            self.kubelet_volumes.insert(volume)
+                        }
+                        _ => self.kubelet_volumes.remove(&volume),
+                    };
+                    let synced = self.watching.sync(volume, directories);
+                    if synced.is_new {
+                        let read = snapshot.as_ref().map(|snapshot| snapshot.generation.clone());
+                        compare.push((volume, read));
+                    }
+                    if let Some(watch) = synced.watch {
+                        self.tell(Event::Watched(volume, watch));
+                    }
+                    snapshot.map_or(Scan::Absent, Scan::Present)
+                }
+                Err(error) => Scan::Unreadable(error.reason()),
+            };
+            scans.push((volume, scan));
+        }
+        self.tell(Event::Scanned(rule, scans));
+        let Some(config) = self.rule(rule) else { return };
+        for (volume, read) in compare {
+            let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
+            let config = Arc::clone(&config);
+            self.tasks.spawn_blocking(move || match read::generation(&path, &config.keys) {
+                Ok(now) if now == read => Done::Nothing,
+                _ => Done::Told(Event::Untold(volume)),
+            });
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What the body of an answer must say. Pure.
+
+use serde_json::Value;
+
+use super::http::PROOF_BODY;
+use crate::action::AnswerEnd;
+use crate::action::http::excerpt;
+use crate::config::{BodyProof, Scalar};
+use crate::core::event::Reason;
+
+/// A body.
+#[derive(Debug)]
+pub struct Page {
+    /// Where it is from, for people: `GET http://127.0.0.1/metrics`.
+    pub what: String,
+    /// What it says.
+    pub text: String,
+    /// How it ends.
+    pub end: AnswerEnd,
+}
+
+/// What a proof must know from before the action.
+#[derive(Debug)]
+pub enum Before {
+    /// It needs nothing, or it is not known.
+    Nothing,
+    /// There was another process: what this one shows has grown and changed.
+    Another,
+    /// The number that must grow.
+    Number(f64),
+    /// The value that must change.
+    Value(Value),
+}
+
+/// Whether the proof compares with what was there before the action.
+#[must_use]
+pub fn needs_before(proof: &BodyProof) -> bool {
+    match proof {
+        BodyProof::JsonGrew(_) | BodyProof::JsonChanged(_) | BodyProof::MetricGrew(_) => true,
+        BodyProof::Matches(_)
+        | BodyProof::JsonEquals(..)
+        | BodyProof::JsonContains(..)
+        | BodyProof::MetricEquals(..) => false,
+    }
+}
+
+/// What the proof must know from before the action, of the page from then.
+///
+/// # Errors
+/// If it is not there.
+pub fn before(proof: &BodyProof, page: &Page) -> Result<Before, Reason> {
+    match proof {
+        BodyProof::JsonGrew(pointer) => page.json_number(pointer).map(Before::Number),
+        BodyProof::MetricGrew(sample) => page.metric(sample).map(Before::Number),
+        BodyProof::JsonChanged(pointer) => page.json(pointer).map(Before::Value),
+        _ => Ok(Before::Nothing),
+    }
+}
+
+/// Whether the page is the proof.
+///
+/// # Errors
+/// If it is not, for this reason.
+pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reason> {
+    match proof {
+        BodyProof::Matches(regex) => {
+            let refused = || page.reason(format_args!("the body does not match `{regex}`"));
+            regex.is_match(&page.text).then_some(()).ok_or_else(refused)
+        }
+        BodyProof::JsonGrew(pointer) => {
+            let what = format!("the number at `{pointer}`");
+            page.has_grown(&what, page.json_number(pointer)?, before)
+        }
+        BodyProof::MetricGrew(sample) => {
+            page.has_grown(&format!("the sample `{sample}`"), page.metric(sample)?, before)
+        }
+        BodyProof::JsonChanged(pointer) => {
+            let now = page.json(pointer)?;
+            let what = format!("the value at `{pointer}`");
+            match before {
+                Before::Another => Ok(()),
+                Before::Value(before) if *before != now => Ok(()),
+                Before::Value(_) => {
+                    let same = format_args!("{what} has not changed: it is {}", shown(&now));
+                    Err(page.reason(same).hint(
+                        "every reload must change it, also one of equal content, which is no news to a hash",
+                    ))
+                }
+                _ => Err(page.unknown_before(&what)),
+            }
+        }
+        BodyProof::JsonEquals(pointer, wanted) => {
+            let now = page.json(pointer)?;
+            if is(&now, wanted) {
+                return Ok(());
+            }
+            let (now, wanted) = (shown(&now), as_written(wanted));
+            Err(page.reason(format_args!("the value at `{pointer}` is {now}, not {wanted}")))
+        }
+        BodyProof::JsonContains(pointer, wanted) => {
+            let now = page.json(pointer)?;
+            let (kind, has_it) = match (&now, wanted) {
+                (Value::Array(items), _) => ("list", items.iter().any(|item| is(item, wanted))),
+                (Value::String(text), Scalar::Text(part)) => ("text", text.contains(part)),
+                _ => {
+                    let (now, wanted) = (shown(&now), as_written(wanted));
+                    return Err(page.reason(format_args!(
+                        "the value at `{pointer}` is {now}, which cannot contain {wanted}"
+                    )));
+                }
+            };
+            let wanted = as_written(wanted);
+            let missing = || page.reason(format_args!("the {kind} at `{pointer}` has no {wanted}"));
+            has_it.then_some(()).ok_or_else(missing)
+        }
+        BodyProof::MetricEquals(sample, wanted) => {
+            let now = page.metric(sample)?;
+            let other =
+                || page.reason(format_args!("the sample `{sample}` is {now}, not {wanted}"));
+            is_number(now, *wanted).then_some(()).ok_or_else(other)
+        }
+    }
+}
+
+impl Page {
+    fn has_grown(&self, what: &str, now: f64, before: &Before) -> Result<(), Reason> {
+        match before {
+            Before::Another => Ok(()),
+            Before::Number(before) if now > *before => Ok(()),
+            Before::Number(before) => {
+                Err(self.reason(format_args!("{what} has not grown: it was {before} and is {now}")))
+            }
+            _ => Err(self.unknown_before(what)),
+        }
+    }
+
+    /// The value at a JSON pointer (RFC 6901). JSON that was cut is none.
+    fn json(&self, pointer: &str) -> Result<Value, Reason> {
+        let mut json: Value = serde_json::from_str(&self.text)
+            .map_err(|_| self.reason(format_args!("the body is not JSON{}", self.how_cut())))?;
+        let value = json.pointer_mut(pointer).map(Value::take);
+        value.ok_or_else(|| self.reason(format_args!("the value at `{pointer}` is not there")))
+    }
+
+    /// The number at a JSON pointer, also where it is written as a string.
+    fn json_number(&self, pointer: &str) -> Result<f64, Reason> {
+        let value = self.json(pointer)?;
+        let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+        number.ok_or_else(|| {
+            let value = shown(&value);
+            self.reason(format_args!("the value at `{pointer}` is {value}, which is no number"))
+        })
+    }
+
+    /// The value of a sample in the Prometheus text format, its labels written as they are printed.
+    fn metric(&self, sample: &str) -> Result<f64, Reason> {
+        let value = self.whole_lines().lines().find_map(|line| {
+            line.strip_prefix(sample).filter(|rest| rest.starts_with([' ', '\t']))
+        });
+        let number = value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok());
+        number.ok_or_else(|| {
+            self.reason(format_args!("the sample `{sample}` is not there{}", self.how_cut()))
+        })
+    }
+
+    /// The text without the line at which the body ended early, and which may hold half a number.
+    fn whole_lines(&self) -> &str {
+        match self.end {
+            AnswerEnd::Whole => &self.text,
+            AnswerEnd::Cut | AnswerEnd::BrokeOff(_) => {
+                self.text.rsplit_once('\n').map_or("", |(whole, _)| whole)
+            }
+        }
+    }
+
+    fn how_cut(&self) -> String {
+        match &self.end {
+            AnswerEnd::Whole => String::new(),
+            AnswerEnd::Cut => format!(" in its first {} KiB", PROOF_BODY / 1024),
+            AnswerEnd::BrokeOff(how) => format!(" in the answer, which {how}"),
+        }
+    }
+
+    fn unknown_before(&self, what: &str) -> Reason {
+        self.reason(format_args!("{what} was not known before the action"))
+    }
+
+    fn reason(&self, what: std::fmt::Arguments<'_>) -> Reason {
+        Reason::new(format!("{}: {what}", self.what))
+    }
+}
+
+fn is(value: &Value, wanted: &Scalar) -> bool {
+    match (value, wanted) {
+        (Value::String(text), Scalar::Text(wanted)) => text == wanted,
+        (Value::Bool(truth), Scalar::Truth(wanted)) => truth == wanted,
+        (Value::Number(number), Scalar::Number(wanted)) => match number.as_i64() {
+            Some(number) => number == *wanted,
+            // `2.0` and `2e0` are the number 2, too (RFC 8259); beyond 64 bits nothing is equal.
+            None => number.is_f64() && number.as_f64().is_some_and(|it| is_number(it, *wanted)),
+        },
+        _ => false,
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    reason = "whoever writes a whole number means that one, and metrics have this precision"
+)]
+fn is_number(number: f64, wanted: i64) -> bool {
+    number == wanted as f64
+}
+
+/// A value for people, cut when long.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => excerpt(format!("{text:?}").as_bytes()),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+fn as_written(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Text(text) => format!("{text:?}"),
+        Scalar::Number(number) => number.to_string(),
+        Scalar::Truth(truth) => truth.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> Page {
+        Page { what: "GET /".to_owned(), text: text.to_owned(), end: AnswerEnd::Whole }
+    }
+
+    #[test]
+    fn a_sample_is_found_by_its_whole_name_with_labels() {
+        let page =
+            page("# HELP reloads Reloads\nreloads_total{kind=\"a\"} 3\nreloads 1.5e3 1700000000\n");
+        assert_eq!(page.metric("reloads"), Ok(1500.0));
+        assert_eq!(page.metric("reloads_total{kind=\"a\"}"), Ok(3.0));
+        assert!(page.metric("reloads_total").is_err());
+    }
+
+    #[test]
+    fn a_json_number_may_be_a_string() {
+        let page = page(r#"{"a": {"b": [1, "2.5", "x"]}}"#);
+        assert_eq!(page.json_number("/a/b/0"), Ok(1.0));
+        assert_eq!(page.json_number("/a/b/1"), Ok(2.5));
+        assert!(page.json_number("/a/b/2").is_err());
+        assert!(page.json_number("/a/c").is_err());
+    }
+
+    #[test]
+    fn a_value_is_equal_to_one_of_its_own_type_only() {
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        let equal = |json: &str, wanted: &Scalar| is(&serde_json::from_str(json).unwrap(), wanted);
+        assert!(equal("true", &Scalar::Truth(true)));
+        assert!(!equal("\"true\"", &Scalar::Truth(true)));
+        assert!(!equal("1", &Scalar::Truth(true)));
+        assert!(!equal("null", &Scalar::Truth(false)));
+        assert!(equal("\"a\"", &text("a")));
+        assert!(!equal("1", &text("1")));
+        for two in ["2", "2.0", "2e0", "20e-1"] {
+            assert!(equal(two, &Scalar::Number(2)), "{two}");
+        }
+        assert!(!equal("2.5", &Scalar::Number(2)));
+        assert!(!equal("\"2\"", &Scalar::Number(2)));
+        // What 64 bits of a fraction cannot tell apart.
+        assert!(!equal("9007199254740992", &Scalar::Number(9_007_199_254_740_993)));
+        assert!(!equal("9223372036854775808", &Scalar::Number(i64::MAX)));
+    }
+}

@@ -1,0 +1,50 @@
+//! The proof by a request: one look at a URL, and what it must say.
+
+use reqwest::Method;
+
+use super::body::{self, Page};
+use crate::action::ExchangeError;
+use crate::action::http::{exchange, is_expected, name, unexpected};
+use crate::config::{Body, HttpProof};
+use crate::core::event::Reason;
+
+/// How much of an answer is read: a page of metrics may be long.
+pub(super) const PROOF_BODY: usize = 1024 * 1024;
+
+/// What the body says before the action, for each of the proofs; asks only if one of them needs it.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn before(proof: &HttpProof) -> Result<Vec<body::Before>, Reason> {
+    let mut before = Vec::new();
+    if proof.bodies.iter().any(body::needs_before) {
+        let page = page(proof).await?;
+        for proof in &proof.bodies {
+            before.push(body::before(proof, &page)?);
+        }
+    }
+    Ok(before)
+}
+
+/// Looks once.
+///
+/// # Errors
+/// If the answer is not what it should be, for this reason.
+pub async fn look(proof: &HttpProof, before: &[body::Before]) -> Result<(), Reason> {
+    let page = page(proof).await?;
+    for (n, proof) in proof.bodies.iter().enumerate() {
+        body::judge(proof, before.get(n).unwrap_or(&body::Before::Nothing), &page)?;
+    }
+    Ok(())
+}
+
+async fn page(proof: &HttpProof) -> Result<Page, Reason> {
+    let what = name(&Method::GET, &proof.endpoint);
+    let answer = exchange(&proof.endpoint, Method::GET, &Body::Empty, PROOF_BODY).await;
+    let answer = answer.map_err(ExchangeError::into_reason)?;
+    if !is_expected(answer.status, &proof.expect) {
+        return Err(unexpected(&what, &answer));
+    }
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    Ok(Page { what, text, end: answer.end })
+}

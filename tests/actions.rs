@@ -1,0 +1,246 @@
+//! Actions on real processes: restarts, programs and commands, their order, and what happens when
+//! they do not help.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::wait::wait_until;
+
+/// A pod: a volume, and an application that a kubelet starts anew when it ends.
+struct Pod {
+    folder: tempfile::TempDir,
+    kubelet: Kubelet,
+}
+
+impl Pod {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("app.conf", "1")]));
+        Self { folder, kubelet }
+    }
+
+    fn change(&mut self, content: &str) {
+        self.kubelet.write(&payload(&[("app.conf", content)]));
+    }
+
+    /// podnudge with a rule that has these settings.
+    fn nudge(&self, settings: &str) -> Agent {
+        let folder = self.folder.path().display();
+        let config = format!(
+            "[[rule]]\nwatch = [\"{}\"]\nsettle = \"0s\"\n{}\n",
+            self.kubelet.volume.display(),
+            settings.replace("FOLDER", &folder.to_string())
+        );
+        let file = self.folder.path().join("podnudge.toml");
+        fs::write(&file, config).unwrap();
+        Agent::start(self.folder.path(), &["--config", file.to_str().unwrap()])
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The script of an application. It is found by this folder's name among its arguments.
+    fn kept_alive(&self, script: &str) -> Supervisor {
+        Supervisor::start(self.folder.path(), script)
+    }
+}
+
+/// Starts an application, and starts it anew when it ends.
+struct Supervisor {
+    running: Arc<Mutex<Option<Child>>>,
+    starts: PathBuf,
+}
+
+impl Supervisor {
+    fn start(folder: &Path, script: &str) -> Self {
+        let starts = folder.join("starts");
+        let script = format!("echo $$ >> '{}'; {script}", starts.display());
+        let begin = {
+            let marker = folder.to_str().unwrap().to_owned();
+            move || {
+                let mut command = Command::new("sh");
+                command.args(["-c", &script, &marker]).stdout(Stdio::null());
+                command.spawn().unwrap()
+            }
+        };
+        let running = Arc::new(Mutex::new(Some(begin())));
+        let kept = Arc::clone(&running);
+        thread::spawn(move || {
+            loop {
+                let has_ended = match kept.lock().unwrap().as_mut() {
+                    Some(child) => child.try_wait().unwrap().is_some(),
+                    None => return,
+                };
+                if has_ended {
+                    *kept.lock().unwrap() = Some(begin());
+                }
+                thread::yield_now();
+            }
+        });
+        let supervisor = Self { running, starts };
+        wait_until("the application has started", || supervisor.starts() == 1);
+        supervisor
+    }
+
+    fn starts(&self) -> usize {
+        fs::read_to_string(&self.starts).unwrap_or_default().lines().count()
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.running.lock().unwrap().take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+const TARGET: &str = "target = { cmdline = \"^sh -c .* FOLDER$\" }\n\
+                      verify = { alive-for = \"200ms\" }\n\
+                      retry = { first = \"100ms\", max = \"200ms\", attempts = 2 }\n";
+const RUNS: &str = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+
+#[test]
+fn a_restart_is_applied_when_a_new_process_has_lived_for_a_while() {
+    let mut pod = Pod::new();
+    let application = pod.kept_alive(RUNS);
+    let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"10s\" }}"));
+    for n in 1..=2 {
+        pod.change(&format!("{n} and more"));
+        agent.wait_for("applied", n);
+        assert_eq!((agent.count("restarted"), application.starts()), (n, n + 1));
+    }
+    assert_eq!(agent.count("tripped"), 0);
+}
+
+#[test]
+fn a_target_that_ignores_term_is_killed_when_its_grace_is_over() {
+    let mut pod = Pod::new();
+    let application = pod.kept_alive("trap '' TERM; while :; do sleep 0.05; done");
+    let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"300ms\" }}"));
+    pod.change("2");
+    agent.wait_for("applied", 1);
+    assert_eq!(application.starts(), 2);
+}
+
+#[test]
+fn restarts_beyond_the_budget_wait() {
+    let mut pod = Pod::new();
+    let application = pod.kept_alive(RUNS);
+    let agent = pod.nudge(&format!("{TARGET}restart = {{ most = 1, within = \"1h\" }}"));
+    pod.change("2");
+    agent.wait_for("applied", 1);
+    pod.change("3");
+    agent.wait_for("held", 1);
+    assert_eq!(application.starts(), 2);
+}
+
+/// The application reads its content only when it starts, and does not come up with a broken one.
+#[test]
+fn content_that_an_application_does_not_start_with_is_taken_back() {
+    let mut pod = Pod::new();
+    fs::create_dir(pod.file("config")).unwrap();
+    let publish = format!("{TARGET}publish = {{ dir = \"FOLDER/config\" }}\nrestart = {{}}\n");
+    let config = pod.file("config/app.conf");
+    let script = format!("! grep -qs broken '{}' || exit 1; {RUNS}", config.display());
+    let application = pod.kept_alive(&script);
+    let agent = pod.nudge(&publish);
+    wait_until("the first content is in use", || agent.count("applied") == 1);
+    pod.change("broken");
+    agent.wait_for("rolled-back", 1);
+    assert_eq!(fs::read_to_string(&config).unwrap(), "1");
+    assert!(agent.last("rolling-back", "reason").contains("ended"), "{}", agent.log());
+    pod.change("2");
+    agent.wait_for("applied", 2);
+    assert_eq!(fs::read_to_string(&config).unwrap(), "2");
+    drop(application);
+}
+
+/// A reload that does nothing, and an application that reads at its start.
+#[test]
+fn a_reload_that_does_not_take_becomes_a_restart() {
+    let mut pod = Pod::new();
+    let seen = pod.file("seen");
+    let script = format!(
+        "cp '{}' '{}'; trap : HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done",
+        pod.kubelet.volume.join("app.conf").display(),
+        seen.display()
+    );
+    let application = pod.kept_alive(&script);
+    wait_until("it has read", || fs::read_to_string(&seen).is_ok_and(|text| text == "1"));
+    let settings = "target = { cmdline = \"^sh -c .* FOLDER$\" }\non-start = \"never\"\n\
+                    on-failure = [\"retry\", \"restart\"]\nsignal = { name = \"HUP\" }\n\
+                    verify = { alive-for = \"100ms\", timeout = \"1s\", exec-timeout = \"500ms\",\n\
+                    exec = [\"cmp\", \"FOLDER/seen\", \"FOLDER/volume/app.conf\"] }\n\
+                    retry = { first = \"100ms\", max = \"200ms\", attempts = 2 }\n";
+    let agent = pod.nudge(&settings.replace(",\n", ", "));
+    pod.change("2");
+    agent.wait_for("applied", 1);
+    assert_eq!((agent.count("sent"), agent.count("escalating")), (2, 1));
+    assert_eq!((agent.count("restarted"), application.starts()), (1, 2));
+}
+
+#[test]
+fn a_program_knows_what_it_is_about_and_its_refusal_is_told() {
+    let mut pod = Pod::new();
+    let script = "echo \"$PODNUDGE_RULE $PODNUDGE_CHANGED_KEYS $PODNUDGE_DIGEST\" >> FOLDER/ran; \
+                  if grep -q broken FOLDER/volume/app.conf; then echo line 3 is wrong; exit 3; fi; \
+                  echo reloaded";
+    let settings =
+        format!("exec = {{ argv = [\"sh\", \"-c\", '{script}'] }}\non-start = \"never\"\n");
+    let retry = "retry = { first = \"100ms\", max = \"100ms\", attempts = 2 }\n";
+    let agent = pod.nudge(&format!("{settings}{retry}"));
+    pod.kubelet.write(&payload(&[("app.conf", "2"), ("new.conf", "")]));
+    agent.wait_for("applied", 1);
+    assert!(agent.last("accepted", "answer").contains("ended with 0: reloaded"));
+    let ran = fs::read_to_string(pod.file("ran")).unwrap();
+    assert!(ran.starts_with("default app.conf\nnew.conf "), "{ran}");
+    pod.change("broken");
+    agent.wait_for("gave-up", 1);
+    assert!(agent.last("gave-up", "reason").contains("ended with 3: line 3 is wrong"));
+    assert_eq!(fs::read_to_string(pod.file("ran")).unwrap().matches("default").count(), 3);
+}
+
+#[test]
+fn actions_are_done_in_the_order_of_the_file() {
+    let mut pod = Pod::new();
+    let socket = pod.file("app.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let order = pod.file("order");
+    let kept = order.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            let mut file = fs::OpenOptions::new().append(true).create(true).open(&kept).unwrap();
+            write!(file, "command {line}").unwrap();
+            let good = line == "reload now\n";
+            (&stream).write_all(if good { b"ok\n" } else { b"no\n" }).unwrap();
+        }
+    });
+    let settings = "on-start = \"never\"\n\
+                    exec = { argv = [\"sh\", \"-c\", \"echo exec >> FOLDER/order\"] }\n\
+                    command = { socket = \"FOLDER/app.sock\", send = \"reload now\\n\", answer-matches = \"^ok\" }\n";
+    let agent = pod.nudge(settings);
+    pod.change("2");
+    agent.wait_for("applied", 1);
+    assert_eq!(fs::read_to_string(&order).unwrap(), "exec\ncommand reload now\n");
+    assert!(agent.last("accepted", "answer").contains("answered: ok"), "{}", agent.log());
+    drop(agent);
+    fs::remove_file(&order).unwrap();
+    let agent = pod.nudge(&settings.replace("reload now", "reload later"));
+    pod.change("3");
+    agent.wait_for("retrying", 1);
+    assert!(agent.last("retrying", "reason").contains("does not match `^ok`: no"));
+}

@@ -1,0 +1,518 @@
+//! Proofs that an application took a change, by real servers, sockets and programs, some of which
+//! misbehave: each says what it is still waiting for.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use podnudge::config::{self, Overrides, ProofBy, Rule};
+use podnudge::core::event::{Proof, Reason};
+use podnudge::verify;
+use podnudge::volume::snapshot::Digest;
+
+use crate::agent::Application;
+use crate::http::{answering, request, server, wait};
+use crate::programs::no_other_process;
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::in_namespace;
+use crate::support::wait::wait_until;
+
+const DIGEST: Digest = Digest([7; 32]);
+
+/// A rule with this `[rule.verify]`.
+fn rule(verify: &str) -> Rule {
+    let file = format!(
+        "[[rule]]\nname = \"web\"\nwatch = \"/a\"\nsignal = {{ name = \"HUP\" }}\n[rule.verify]\n{verify}\n"
+    );
+    let (config, warnings) =
+        config::parse("a.toml", &file, &Overrides::default(), None).expect("it is a configuration");
+    assert_eq!(warnings, []);
+    config.rules.into_iter().next().unwrap()
+}
+
+/// The verdict of one look, after one before the action.
+fn verdict(verify: &str) -> Proof {
+    let rule = rule(verify);
+    wait(async {
+        let before = verify::before(&rule, DIGEST, &[]).await.expect("what was before is known");
+        verify::look(&rule, Some(&before), &[]).await
+    })
+}
+
+/// Why the action waits.
+fn unknown_before(verify: &str) -> Reason {
+    wait(verify::before(&rule(verify), DIGEST, &[])).expect_err("what was before is not known")
+}
+
+/// The reason of a look that gave no proof, without what was asked.
+fn pending(proof: Proof) -> String {
+    match proof {
+        Proof::Pending(reason) => {
+            let after_url = reason.message.split_once("/-/reload: ").map(|(_, after)| after);
+            after_url.unwrap_or(&reason.message).to_owned()
+        }
+        other => panic!("this is not pending: {other:?}"),
+    }
+}
+
+/// A server with these bodies, one for each request, the last for ever.
+fn saying(bodies: &[&str]) -> String {
+    let leak = |body: &&str| ("200 OK", "", &*body.to_string().leak());
+    answering(bodies.iter().map(leak).collect::<Vec<_>>().leak()).0
+}
+
+/// The verdict on these bodies.
+fn of_bodies(bodies: &[&str], proof: &str) -> Proof {
+    verdict(&format!("http = \"{}\"\n{proof}", saying(bodies)))
+}
+
+#[test]
+fn a_number_must_have_grown_and_a_body_must_match() {
+    let metric = "metric-grew = \"last_reload_seconds\"";
+    let (old, new) = ("last_reload_seconds 1.7e9\n", "last_reload_seconds 1.8e9\n");
+    assert_eq!(of_bodies(&[old, new], metric), Proof::Given);
+    assert_eq!(
+        pending(of_bodies(&[old], metric)),
+        "the sample `last_reload_seconds` has not grown: it was 1700000000 and is 1700000000"
+    );
+    let json = "json-grew = \"/hot_reload_count\"";
+    let (old, new) = ("{\"hot_reload_count\": 1}", "{\"hot_reload_count\": \"2\"}");
+    assert_eq!(of_bodies(&[old, new], json), Proof::Given);
+    assert_eq!(
+        pending(of_bodies(&[new, old], json)),
+        "the number at `/hot_reload_count` has not grown: it was 2 and is 1"
+    );
+    assert_eq!(
+        pending(of_bodies(&[old, "{\"hot_reload_count\": [1]}"], json)),
+        "the value at `/hot_reload_count` is a list, which is no number"
+    );
+
+    let regex = "body-matches = \"^version 2\"";
+    assert_eq!(of_bodies(&["version 2\n"], regex), Proof::Given);
+    assert_eq!(pending(of_bodies(&["version 1"], regex)), "the body does not match `^version 2`");
+    let (url, _) = answering(&[("500 Internal Server Error", "", "version 2")]);
+    assert!(
+        pending(verdict(&format!("http = \"{url}\"\n{regex}"))).contains("answered 500 Internal")
+    );
+}
+
+#[test]
+fn a_json_value_must_be_this_one() {
+    let status = "{\"status\": {\"ok\": true, \"code\": 2.0, \"name\": \"v2\", \"parts\": [1]}}";
+    for (pointer, value, refusal) in [
+        ("/status/ok", "true", ""),
+        ("/status/ok", "false", "the value at `/status/ok` is true, not false"),
+        ("/status/ok", "\"true\"", "the value at `/status/ok` is true, not \"true\""),
+        ("/status/code", "2", ""),
+        ("/status/code", "3", "the value at `/status/code` is 2.0, not 3"),
+        ("/status/name", "\"v2\"", ""),
+        ("/status/name", "\"v\"", "the value at `/status/name` is \"v2\", not \"v\""),
+        ("/status/parts", "1", "the value at `/status/parts` is a list, not 1"),
+        ("/status/parts/0", "1", ""),
+        ("/status/none", "1", "the value at `/status/none` is not there"),
+    ] {
+        let proof = format!("json-equals = {{ pointer = \"{pointer}\", value = {value} }}");
+        let seen = of_bodies(&[status], &proof);
+        if refusal.is_empty() {
+            assert_eq!(seen, Proof::Given, "{proof}");
+        } else {
+            assert_eq!(pending(seen), refusal);
+        }
+    }
+    let proof = "json-equals = { pointer = \"/a\", value = 1 }";
+    assert_eq!(pending(of_bodies(&["{\"a\": 1"], proof)), "the body is not JSON");
+    let long = format!("{{\"a\": \"{}\"}}", "x".repeat(100_000));
+    assert!(pending(of_bodies(&[&long], proof)).len() < 300);
+}
+
+#[test]
+fn a_json_list_must_have_an_element_and_a_json_text_a_part() {
+    let status = "{\"features\": [\"x\", 3, false], \"version\": \"app 2.1-x\", \"n\": 33}";
+    for (pointer, value, refusal) in [
+        ("/features", "\"x\"", ""),
+        ("/features", "3", ""),
+        ("/features", "false", ""),
+        ("/features", "\"3\"", "the list at `/features` has no \"3\""),
+        ("/features", "true", "the list at `/features` has no true"),
+        ("/version", "\"2.1\"", ""),
+        ("/version", "\"2.2\"", "the text at `/version` has no \"2.2\""),
+        ("/version", "2", "the value at `/version` is \"app 2.1-x\", which cannot contain 2"),
+        ("/n", "3", "the value at `/n` is 33, which cannot contain 3"),
+    ] {
+        let proof = format!("json-contains = {{ pointer = \"{pointer}\", value = {value} }}");
+        let seen = of_bodies(&[status], &proof);
+        if refusal.is_empty() {
+            assert_eq!(seen, Proof::Given, "{proof}");
+        } else {
+            assert_eq!(pending(seen), refusal);
+        }
+    }
+}
+
+#[test]
+fn a_json_value_must_have_changed_since_before_the_action() {
+    let proof = "json-changed = \"/config/hash\"";
+    let hash = |value: &str| format!("{{\"config\": {{\"hash\": {value}}}, \"uptime\": 9}}");
+    let (old, new, list) = (hash("\"abc\""), hash("\"abd\""), hash("[1, 2]"));
+    assert_eq!(of_bodies(&[&old, &new], proof), Proof::Given);
+    assert_eq!(of_bodies(&[&list, &hash("[2, 1]")], proof), Proof::Given);
+    assert_eq!(
+        pending(of_bodies(&[&old], proof)),
+        "the value at `/config/hash` has not changed: it is \"abc\""
+    );
+    assert_eq!(
+        pending(of_bodies(&[&list], proof)),
+        "the value at `/config/hash` has not changed: it is a list"
+    );
+    assert_eq!(
+        pending(of_bodies(&[&old, "{}"], proof)),
+        "the value at `/config/hash` is not there"
+    );
+    let reason = unknown_before(&format!("http = \"{}\"\n{proof}", saying(&["{}", &new])));
+    assert!(reason.message.ends_with("the value at `/config/hash` is not there"), "{reason}");
+}
+
+#[test]
+fn all_that_is_asked_of_a_body_must_hold() {
+    // As Prometheus says it: it may have tried and failed, or not tried at all.
+    let page =
+        |successful: u8, at: u8| format!("reload_successful {successful}\nreloaded_at {at}\n");
+    let proof = "metric-grew = \"reloaded_at\"\n\
+                 metric-equals = { name = \"reload_successful\", value = 1 }";
+    let of_pages = |before: (u8, u8), after: (u8, u8)| {
+        of_bodies(&[&page(before.0, before.1), &page(after.0, after.1)], proof)
+    };
+    assert_eq!(of_pages((1, 5), (1, 6)), Proof::Given);
+    assert_eq!(of_pages((0, 5), (1, 6)), Proof::Given);
+    assert_eq!(
+        pending(of_pages((1, 5), (1, 5))),
+        "the sample `reloaded_at` has not grown: it was 5 and is 5"
+    );
+    assert_eq!(pending(of_pages((1, 5), (0, 6))), "the sample `reload_successful` is 0, not 1");
+
+    let several = "json-changed = [\"/a\", \"/b\"]\njson-grew = \"/n\"\nbody-matches = \"n\"\n\
+                   json-equals = [{ pointer = \"/c\", value = 1 }, { pointer = \"/d\", value = 2 }]";
+    let before = "{\"a\": 1, \"b\": 1, \"n\": 1}";
+    let after = |b: u8, d: u8| format!("{{\"a\": 2, \"b\": {b}, \"n\": 2, \"c\": 1, \"d\": {d}}}");
+    assert_eq!(of_bodies(&[before, &after(2, 2)], several), Proof::Given);
+    assert_eq!(
+        pending(of_bodies(&[before, &after(1, 2)], several)),
+        "the value at `/b` has not changed: it is 1"
+    );
+    assert_eq!(
+        pending(of_bodies(&[before, &after(2, 3)], several)),
+        "the value at `/d` is 3, not 2"
+    );
+}
+
+#[test]
+fn a_number_that_the_limit_cuts_or_the_server_breaks_off_is_no_number() {
+    // The limit of 1 MiB falls behind the first digit before the action, behind the second after.
+    let page = |digits: usize| {
+        let filling = 1024 * 1024 - digits - "reloads ".len() - 1;
+        format!("{}\nreloads 17", "#".repeat(filling))
+    };
+    let url = saying(&[&page(1), &page(2)]);
+    let verify = format!("http = \"{url}\"\nmetric-grew = \"reloads\"");
+    let reason = unknown_before(&verify);
+    assert!(reason.message.ends_with("is not there in its first 1024 KiB"), "{reason}");
+    assert!(pending(verdict(&verify)).ends_with("it was 17 and is 17"));
+
+    let url = server(|mut stream| {
+        request(&stream);
+        drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nreloads 1"));
+    });
+    let reason = unknown_before(&format!("http = \"{url}\"\nmetric-grew = \"reloads\""));
+    assert!(reason.message.contains("in the answer, which broke off"), "{reason}");
+}
+
+#[test]
+fn without_the_number_before_there_is_no_action() {
+    let url = saying(&["another 1\n"]);
+    let reason = unknown_before(&format!("http = \"{url}\"\nmetric-grew = \"wanted\""));
+    assert!(reason.message.contains("the sample `wanted` is not there"), "{reason}");
+}
+
+/// What a server on a socket does with a command.
+#[derive(Debug, Clone, Copy)]
+enum Server {
+    /// Answers and closes.
+    Answers(&'static str),
+    /// Answers and keeps the connection.
+    Keeps(&'static str),
+    /// Says nothing.
+    Hangs,
+    /// Closes without an answer.
+    Closes,
+    /// Answers 100 KiB, and then this.
+    Floods(&'static str),
+}
+
+impl Server {
+    /// Serves one connection, and gives the command.
+    fn serve(self, stream: &mut (impl std::io::Read + std::io::Write)) -> String {
+        let mut command = String::new();
+        BufReader::new(&mut *stream).read_line(&mut command).unwrap();
+        let mut say = |text: &str| drop(stream.write_all(text.as_bytes()));
+        match self {
+            Self::Answers(text) | Self::Keeps(text) => say(text),
+            Self::Floods(text) => {
+                say(&"x".repeat(100 * 1024));
+                say(text);
+            }
+            Self::Hangs | Self::Closes => {}
+        }
+        if matches!(self, Self::Keeps(_) | Self::Hangs) {
+            // Ends when the client has gone.
+            drop(stream.read_to_end(&mut Vec::new()));
+        }
+        command
+    }
+}
+
+/// A server on a socket file and one on a port, and the commands that they got.
+fn socket_servers(folder: &Path, server: Server) -> ([String; 2], Arc<Mutex<Vec<String>>>) {
+    let commands = Arc::new(Mutex::new(Vec::new()));
+    let path = folder.join("app.sock");
+    drop(fs::remove_file(&path));
+    let unix = UnixListener::bind(&path).unwrap();
+    let kept = Arc::clone(&commands);
+    thread::spawn(move || {
+        for stream in unix.incoming() {
+            kept.lock().unwrap().push(server.serve(&mut stream.unwrap()));
+        }
+    });
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("tcp://{}", tcp.local_addr().unwrap());
+    let kept = Arc::clone(&commands);
+    thread::spawn(move || {
+        for stream in tcp.incoming() {
+            kept.lock().unwrap().push(server.serve(&mut stream.unwrap()));
+        }
+    });
+    ([path.to_str().unwrap().to_owned(), address], commands)
+}
+
+fn of_socket(address: &str, limit: &str) -> Proof {
+    verdict(&format!(
+        "socket = \"{address}\"\nsend = \"show proc\\n\"\nanswer-matches = '(?m)^worker [0-9]+$'\n\
+         socket-timeout = \"{limit}\""
+    ))
+}
+
+#[test]
+fn a_socket_must_give_the_right_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = [
+        (Server::Answers("master 1\nworker 2\n"), "10s", None),
+        (
+            Server::Answers("reload\tfailed\n"),
+            "10s",
+            Some("the answer does not match `(?m)^worker [0-9]+$`: reload failed"),
+        ),
+        (Server::Closes, "10s", Some("answered nothing")),
+        (Server::Keeps("worker 2\n"), "2s", None),
+        (Server::Keeps("none\n"), "2s", Some("the answer, which did not end within 2s, does not")),
+        (Server::Hangs, "100ms", Some("did not answer within 100ms")),
+        (Server::Floods("\nworker 2\n"), "10s", Some("the first 64 KiB of the answer do not")),
+    ];
+    for (server, limit, refusal) in servers {
+        let (addresses, commands) = socket_servers(folder.path(), server);
+        for address in addresses {
+            match (of_socket(&address, limit), refusal) {
+                (seen, None) => assert_eq!(seen, Proof::Given, "{server:?} at {address}"),
+                (seen, Some(refusal)) => {
+                    let reason = pending(seen);
+                    assert!(reason.starts_with(&format!("`{address}`")), "{reason}");
+                    assert!(reason.contains(refusal), "{reason}");
+                    assert!(reason.len() < 400, "{reason}");
+                }
+            }
+        }
+        wait_until("both servers are done", || commands.lock().unwrap().len() == 2);
+        assert_eq!(*commands.lock().unwrap(), ["show proc\n", "show proc\n"]);
+    }
+}
+
+#[test]
+fn a_socket_that_cannot_be_asked_is_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |address: &str| match of_socket(address, "10s") {
+        Proof::Pending(reason) => format!("{}; {}", reason.message, reason.hint.unwrap()),
+        other => panic!("{other:?}"),
+    };
+    let missing = said(folder.path().join("none.sock").to_str().unwrap());
+    assert!(missing.starts_with("cannot connect to `") && missing.contains("No such file"));
+    assert!(missing.contains("must be a volume that both containers mount"), "{missing}");
+    let left_over = folder.path().join("old.sock");
+    drop(UnixListener::bind(&left_over).unwrap());
+    let left_over = said(left_over.to_str().unwrap());
+    assert!(left_over.contains("the socket may be left over"), "{left_over}");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = said(&format!("tcp://{nobody}"));
+    assert!(refused.contains("look at the port"), "{refused}");
+
+    let (addresses, _) = socket_servers(folder.path(), Server::Hangs);
+    let [path, _] = &addresses;
+    let verify = format!("socket = \"{path}\"\nsend = \"show\"\nanswer-matches = \"ok\"\n");
+    let Proof::Pending(reason) = verdict(&(verify + "socket-timeout = \"50ms\"")) else {
+        panic!("there was no answer")
+    };
+    assert!(reason.hint.unwrap().contains("no line feed at its end"));
+}
+
+/// podnudge as another user than the one whose socket it is.
+#[test]
+fn a_socket_that_belongs_to_another_user_is_explained() {
+    let scene = Scene::new();
+    let socket = scene.folder.path().join("root.sock");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let file = scene.config(&format!(
+        "socket = \"{}\"\nsend = \"a\\n\"\nanswer-matches = \"a\"\ntimeout = \"50ms\"\n",
+        socket.display()
+    ));
+    for path in [scene.folder.path(), &socket, &file] {
+        let mode = if path == socket { "0700" } else { "0755" };
+        assert!(Command::new("chmod").arg(mode).arg(path).status().unwrap().success());
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65532", "--regid=65532", "--clear-groups", "--"]);
+    command.arg(env!("CARGO_BIN_EXE_podnudge"));
+    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
+    let agent = Agent::spawn(scene.folder.path(), command);
+    agent.wait_for("gave-up", 1);
+    let said = agent.last("gave-up", "reason") + &agent.last("gave-up", "hint");
+    assert!(said.contains("ermission denied") && said.contains("runs as uid 65532"), "{said}");
+}
+
+/// A volume with an application that reloads by a request.
+struct Scene {
+    folder: tempfile::TempDir,
+    kubelet: Kubelet,
+    application: Application,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "1")]));
+        let application = Application::start(&kubelet.volume, "a.conf");
+        Self { folder, kubelet, application }
+    }
+
+    /// A program that does this.
+    fn script(&self, text: &str) -> String {
+        let script = self.folder.path().join("prove");
+        fs::write(&script, format!("cd {}\n{text}\n", self.folder.path().display())).unwrap();
+        format!("exec = [\"sh\", \"{}\"]\n", script.display())
+    }
+
+    /// A configuration that acts once at start, and gives up after one attempt.
+    fn config(&self, verify: &str) -> PathBuf {
+        let text = format!(
+            "[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"always\"\n\
+             [rule.retry]\nattempts = 1\n[rule.http]\nurl = \"{}\"\n[rule.verify]\n{verify}",
+            self.kubelet.volume.display(),
+            self.application.url(),
+        );
+        let file = self.folder.path().join("podnudge.toml");
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    fn nudge(&self, verify: &str) -> Agent {
+        let file = self.config(verify);
+        Agent::start(self.folder.path(), &["--config", file.to_str().unwrap()])
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_program_is_asked_until_it_ends_with_0() {
+    let scene = Scene::new();
+    let exec = scene.script(
+        "mkdir running || echo two at a time >> overlaps\n\
+         echo \"$PODNUDGE_RULE $PODNUDGE_DIGEST\" >> looks\n\
+         echo \"look $(wc -l < looks)\"; rmdir running; test \"$(wc -l < looks)\" -ge 3",
+    );
+    let agent = scene.nudge(&exec);
+    agent.wait_for("applied", 1);
+    let looks = scene.read("looks");
+    let looks: Vec<&str> = looks.lines().collect();
+    assert_eq!(looks.len(), 3, "{looks:?}");
+    let digest = agent.last("applied", "digest");
+    assert!(looks.iter().all(|look| look.starts_with(&format!("web {digest}"))), "{looks:?}");
+    assert_eq!((scene.read("overlaps").as_str(), scene.application.reloads().len()), ("", 1));
+}
+
+#[test]
+fn a_program_that_never_agrees_is_a_failure_with_its_own_words() {
+    let scene = Scene::new();
+    let exec = scene.script("echo look >> looks; echo \"still the old one\" >&2; exit 3");
+    let agent = scene.nudge(&(exec + "timeout = \"500ms\"\n"));
+    agent.wait_for("gave-up", 1);
+    let reason = agent.last("gave-up", "reason");
+    assert!(reason.starts_with("`sh /"), "{reason}");
+    assert!(reason.ends_with("/prove` ended with 3: still the old one"), "{reason}");
+    assert!(scene.read("looks").lines().count() >= 2);
+    assert_eq!(agent.count("applied"), 0);
+}
+
+#[test]
+fn a_program_that_prints_much_or_hangs_is_bounded_and_leaves_nothing() {
+    in_namespace(|| {
+        let loud = verdict("exec = [\"sh\", \"-c\", \"yes | head -c 9000000; echo last; exit 1\"]");
+        let reason = pending(loud);
+        assert!(reason.ends_with("y\nlast") && reason.len() < 5000, "{} bytes", reason.len());
+        let hangs = "exec = [\"sh\", \"-c\", \"echo begun; sleep 1000 & sleep 1000\"]\n\
+                     exec-timeout = \"300ms\"";
+        let reason = pending(verdict(hangs));
+        assert!(reason.ends_with("did not end within 300ms: begun"), "{reason}");
+        let missing = pending(verdict("exec = \"/nowhere/prove\""));
+        assert!(missing.starts_with("cannot run `/nowhere/prove`"), "{missing}");
+        no_other_process();
+    });
+}
+
+#[test]
+fn all_proofs_must_hold_and_the_first_that_is_pending_is_named() {
+    let scene = Scene::new();
+    let url = saying(&["no", "no", "yes"]);
+    let ([socket, _], commands) = socket_servers(scene.folder.path(), Server::Answers("worker 2"));
+    let exec = scene.script("echo look >> looks; test -e agreed");
+    let verify = format!(
+        "{exec}socket = \"{socket}\"\nsend = \"show proc\\n\"\nanswer-matches = \"worker\"\n\
+         http = \"{url}\"\nbody-matches = \"yes\"\n"
+    );
+    // In this order, however it is written.
+    let rule = rule(&verify);
+    assert!(matches!(
+        rule.verify.proofs.as_slice(),
+        [ProofBy::Http(_), ProofBy::Socket(_), ProofBy::Exec(_)]
+    ));
+    let look = || {
+        wait(async {
+            let before = verify::before(&rule, DIGEST, &[]).await.unwrap();
+            verify::look(&rule, Some(&before), &[]).await
+        })
+    };
+    for _ in 0..2 {
+        assert_eq!(pending(look()), "the body does not match `yes`");
+        assert_eq!((scene.read("looks").as_str(), commands.lock().unwrap().len()), ("", 0));
+    }
+    assert!(pending(look()).ends_with("prove` ended with 1"));
+    fs::write(scene.folder.path().join("agreed"), "").unwrap();
+    assert_eq!(look(), Proof::Given);
+    assert_eq!((scene.read("looks").as_str(), commands.lock().unwrap().len()), ("look\nlook\n", 2));
+    assert!(matches!(wait(verify::look(&rule, None, &[])), Proof::Pending(_)));
+}
