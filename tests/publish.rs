@@ -57,9 +57,10 @@ impl Pod {
         contents(&self.dir(), true)
     }
 
-    /// What the current generation holds.
+    /// What the current generation holds. It is looked up once, so that a swap meanwhile does not
+    /// mix two of them.
     fn current(&self) -> BTreeMap<String, String> {
-        contents(&self.dir().join("..data"), false)
+        contents(&fs::canonicalize(self.dir().join("..data")).unwrap(), false)
     }
 
     /// What lies in the directory besides keys' links, as far as its name tells what it is.
