@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::action::{exec, http, socket};
 use crate::config::{Action, Program, Rule, SignalAction, TargetBy};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
+use crate::process::ending::Ending;
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
@@ -159,6 +160,12 @@ async fn restart(rule: &Rule, act: Act, targets: &[Chosen]) -> Result<(Acted, In
 fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
     let roots = targets.into_iter().filter(|target| target.is_root);
     roots.map(|target| target.identity).collect()
+}
+
+/// The ends of the processes that must go on, to be waited for. Where there are no pidfds, the next
+/// look tells.
+pub(crate) fn endings(in_flight: &InFlight) -> Vec<Ending> {
+    in_flight.processes.iter().filter_map(|process| process::ending::of(*process)).collect()
 }
 
 fn is_fresh(targets: &[Chosen], moment: Moment) -> bool {

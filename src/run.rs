@@ -7,6 +7,7 @@ mod agent;
 mod answers;
 mod clock;
 mod connections;
+mod endings;
 mod looks;
 mod once;
 

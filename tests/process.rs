@@ -32,7 +32,10 @@ fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     let mut fixed = vec!["--watch", watch, "--signal", "HUP", "--settle", "0s"];
     // The targets of these tests start right after the volume is written: in doubt, that would
     // be acted on.
-    fixed.extend(["--alive-for", "200ms", "--on-start", "never"]);
+    fixed.extend(["--on-start", "never"]);
+    if !arguments.contains(&"--alive-for") {
+        fixed.extend(["--alive-for", "200ms"]);
+    }
     fixed.extend(arguments);
     Agent::start(folder, &fixed)
 }
@@ -149,6 +152,18 @@ fn a_target_that_dies_of_the_signal_trips_the_breaker() {
         kubelet.write(&payload(&[("a.conf", "3")]));
         agent.wait_for("applied", 1);
         assert!(second.is_running());
+    });
+}
+
+#[test]
+fn the_end_of_the_target_is_heard_of_at_once() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::Dies);
+        let arguments = ["--process", "app", "--alive-for", "10m"];
+        let agent = nudge(folder.path(), &arguments);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("tripped", 1);
     });
 }
 

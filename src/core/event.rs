@@ -102,6 +102,8 @@ pub enum Event {
     Published(RuleId, Publication),
     /// The answer to [`Command::Act`].
     Acted(RuleId, Acted),
+    /// A process that was acted on has ended.
+    Ended(RuleId),
     /// The answer to [`Command::Verify`].
     Verified(RuleId, Verified),
     /// A person wants the action now, for one rule or for all.

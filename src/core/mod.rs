@@ -141,6 +141,7 @@ impl Core {
             Event::Acted(rule, acted) => {
                 self.on_rule(rule, |rule, out| rule.acted(now, acted, out));
             }
+            Event::Ended(rule) => self.on_rule(rule, |rule, _| rule.target_ended(now)),
             Event::Verified(rule, verified) => {
                 self.on_rule(rule, |rule, out| rule.verified(now, verified, out));
             }

@@ -132,6 +132,14 @@ impl Rule {
         self.reconcile(now.mono, out);
     }
 
+    /// A process that was acted on has ended: that is worth a look, and no time is to be lost.
+    pub(super) fn target_ended(&mut self, now: Now) {
+        if let Phase::Verifying(verification) = &mut self.phase {
+            let next = &mut verification.next_look;
+            *next = next.map(|at| at.min(now.mono));
+        }
+    }
+
     /// Something was delivered: from now on only a proof tells what the application runs.
     fn verify(&mut self, now: Moment, attempt: Attempt, delivery: Delivery) {
         self.delivery = delivery;

@@ -3,9 +3,21 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
+use super::{Identity, Life, life};
+
+/// The end of a process that still goes on.
+pub(crate) fn of(identity: Identity) -> Option<Ending> {
+    let pid = Pid::from_raw(identity.pid)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    // The pid may have been another process's by then.
+    (life(identity) == Life::Goes).then(|| Ending::of(pidfd).ok()).flatten()
+}
+
 /// A pidfd whose process can be waited for.
+#[derive(Debug)]
 pub(crate) struct Ending(AsyncFd<OwnedFd>);
 
 impl Ending {

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 
 use super::clock;
 use super::connections::{Connections, accept};
+use super::endings::Endings;
 use crate::admin::server;
 use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
@@ -64,6 +65,7 @@ pub(super) struct Agent {
     /// What people are to be told when everything else is done.
     untold: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
+    endings: Endings,
     connections: Connections,
 }
 
@@ -100,6 +102,7 @@ impl Agent {
             changed: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
+            endings: Endings::default(),
             connections: Connections::default(),
         }
     }
@@ -136,6 +139,7 @@ impl Agent {
                     Ok(done) => self.done(done),
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
+                rule = self.endings.next() => self.tell(Event::Ended(rule)),
                 pending = hints.next() => {
                     if pending.all {
                         self.tell(Event::TouchedAll);
@@ -307,6 +311,7 @@ impl Agent {
                 });
             }
             Done::Acted(rule, acted, in_flight) => {
+                self.endings.wait_for(rule, deliver::endings(&in_flight));
                 self.in_flight.insert(rule, in_flight);
                 self.tell(Event::Acted(rule, acted));
             }
