@@ -109,12 +109,14 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
         Fact::Passed(digest) => {
             debug!(event = "passed", rule, digest = short(digest), "the checks let it pass");
         }
-        Fact::Rejected(_, reason) => {
-            failure(
+        Fact::Rejected(digest, reason) => {
+            error!(
+                event = "rejected",
                 rule,
-                "rejected",
-                "the checks refuse the new content; the application keeps what it has",
-                reason,
+                digest = short(digest),
+                reason = reason.message,
+                hint = reason.hint,
+                "the checks refuse the new content; it is not used"
             );
         }
         Fact::CheckFailed(reason, wait) => {
@@ -124,7 +126,7 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 wait = time(*wait),
                 reason = reason.message,
                 hint = reason.hint,
-                "the checks could not be done; the application keeps what it has"
+                "the checks could not be done; the content is not used"
             );
         }
         Fact::Scheduled(digest, wait) => {
