@@ -86,7 +86,13 @@ async fn try_to_act(
     if act.restart {
         return restart(rule, act, &targets).await;
     }
-    let before = verify::before(rule, act.digest, &roots(&targets)).await.map_err(Acted::Absent)?;
+    let restarts = rule.actions.iter().any(|action| matches!(action, Action::Restart));
+    let before = match verify::before(rule, act.digest, &roots(&targets)).await {
+        Ok(before) => before,
+        // What does not work may be why; whatever is shown afterwards is new.
+        Err(_) if act.lenient || restarts => Before::of_a_new_process(rule, act.digest),
+        Err(reason) => return Err(Acted::Absent(reason)),
+    };
     let before = Some(Arc::new(before));
     let mut in_flight = InFlight { processes: roots(&targets), before, ..InFlight::default() };
     let (mut signalled, mut answers) = (None, Vec::new());
@@ -247,8 +253,10 @@ async fn look(own: &Own, rule: &Rule, in_flight: &mut InFlight) -> Verified {
             Err(refusal) => return pending(refusal.reason()),
         }
         in_flight.processes.retain(|process| !in_flight.replaced.contains(process));
-        if in_flight.processes.is_empty() {
-            return pending(Reason::new("the target has not ended yet"));
+        let (back, ended) = (in_flight.processes.len(), in_flight.replaced.len());
+        if back < ended {
+            in_flight.processes.clear();
+            return pending(Reason::new(format!("{back} of {ended} processes are there again")));
         }
     }
     let alive = if in_flight.processes.is_empty() { Alive::Unknown } else { Alive::Yes };

@@ -1,5 +1,6 @@
 //! Actions on real processes: restarts, programs and commands, their order, and what happens when
-//! they do not help.
+//! they do not help. Those about a target have a pid namespace of their own, whatever else runs on
+//! the machine.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,6 +12,7 @@ use std::thread;
 
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::in_namespace;
 use crate::support::wait::wait_until;
 
 /// A pod: a volume, and an application that a kubelet starts anew when it ends.
@@ -112,82 +114,92 @@ const RUNS: &str = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
 
 #[test]
 fn a_restart_is_applied_when_a_new_process_has_lived_for_a_while() {
-    let mut pod = Pod::new();
-    let application = pod.kept_alive(RUNS);
-    let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"10s\" }}"));
-    for n in 1..=2 {
-        pod.change(&format!("{n} and more"));
-        agent.wait_for("applied", n);
-        assert_eq!((agent.count("restarted"), application.starts()), (n, n + 1));
-    }
-    assert_eq!(agent.count("tripped"), 0);
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let application = pod.kept_alive(RUNS);
+        let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"10s\" }}"));
+        for n in 1..=2 {
+            pod.change(&format!("{n} and more"));
+            agent.wait_for("applied", n);
+            assert_eq!((agent.count("restarted"), application.starts()), (n, n + 1));
+        }
+        assert_eq!(agent.count("tripped"), 0);
+    });
 }
 
 #[test]
 fn a_target_that_ignores_term_is_killed_when_its_grace_is_over() {
-    let mut pod = Pod::new();
-    let application = pod.kept_alive("trap '' TERM; while :; do sleep 0.05; done");
-    let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"300ms\" }}"));
-    pod.change("2");
-    agent.wait_for("applied", 1);
-    assert_eq!(application.starts(), 2);
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let application = pod.kept_alive("trap '' TERM; while :; do sleep 0.05; done");
+        let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"300ms\" }}"));
+        pod.change("2");
+        agent.wait_for("applied", 1);
+        assert_eq!(application.starts(), 2);
+    });
 }
 
 #[test]
 fn restarts_beyond_the_budget_wait() {
-    let mut pod = Pod::new();
-    let application = pod.kept_alive(RUNS);
-    let agent = pod.nudge(&format!("{TARGET}restart = {{ most = 1, within = \"1h\" }}"));
-    pod.change("2");
-    agent.wait_for("applied", 1);
-    pod.change("3");
-    agent.wait_for("held", 1);
-    assert_eq!(application.starts(), 2);
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let application = pod.kept_alive(RUNS);
+        let agent = pod.nudge(&format!("{TARGET}restart = {{ most = 1, within = \"1h\" }}"));
+        pod.change("2");
+        agent.wait_for("applied", 1);
+        pod.change("3");
+        agent.wait_for("held", 1);
+        assert_eq!(application.starts(), 2);
+    });
 }
 
 /// The application reads its content only when it starts, and does not come up with a broken one.
 #[test]
 fn content_that_an_application_does_not_start_with_is_taken_back() {
-    let mut pod = Pod::new();
-    fs::create_dir(pod.file("config")).unwrap();
-    let publish = format!("{TARGET}publish = {{ dir = \"FOLDER/config\" }}\nrestart = {{}}\n");
-    let config = pod.file("config/app.conf");
-    let script = format!("! grep -qs broken '{}' || exit 1; {RUNS}", config.display());
-    let application = pod.kept_alive(&script);
-    let agent = pod.nudge(&publish);
-    wait_until("the first content is in use", || agent.count("applied") == 1);
-    pod.change("broken");
-    agent.wait_for("rolled-back", 1);
-    assert_eq!(fs::read_to_string(&config).unwrap(), "1");
-    assert!(agent.last("rolling-back", "reason").contains("ended"), "{}", agent.log());
-    pod.change("2");
-    agent.wait_for("applied", 2);
-    assert_eq!(fs::read_to_string(&config).unwrap(), "2");
-    drop(application);
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        fs::create_dir(pod.file("config")).unwrap();
+        let publish = format!("{TARGET}publish = {{ dir = \"FOLDER/config\" }}\nrestart = {{}}\n");
+        let config = pod.file("config/app.conf");
+        let script = format!("! grep -qs broken '{}' || exit 1; {RUNS}", config.display());
+        let application = pod.kept_alive(&script);
+        let agent = pod.nudge(&publish);
+        wait_until("the first content is in use", || agent.count("applied") == 1);
+        pod.change("broken");
+        agent.wait_for("rolled-back", 1);
+        assert_eq!(fs::read_to_string(&config).unwrap(), "1");
+        assert!(agent.last("rolling-back", "reason").contains("ended"), "{}", agent.log());
+        pod.change("2");
+        agent.wait_for("applied", 2);
+        assert_eq!(fs::read_to_string(&config).unwrap(), "2");
+        drop(application);
+    });
 }
 
 /// A reload that does nothing, and an application that reads at its start.
 #[test]
 fn a_reload_that_does_not_take_becomes_a_restart() {
-    let mut pod = Pod::new();
-    let seen = pod.file("seen");
-    let script = format!(
-        "cp '{}' '{}'; trap : HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done",
-        pod.kubelet.volume.join("app.conf").display(),
-        seen.display()
-    );
-    let application = pod.kept_alive(&script);
-    wait_until("it has read", || fs::read_to_string(&seen).is_ok_and(|text| text == "1"));
-    let settings = "target = { cmdline = \"^sh -c .* FOLDER$\" }\non-start = \"never\"\n\
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let seen = pod.file("seen");
+        let script = format!(
+            "cp '{}' '{}'; trap : HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done",
+            pod.kubelet.volume.join("app.conf").display(),
+            seen.display()
+        );
+        let application = pod.kept_alive(&script);
+        wait_until("it has read", || fs::read_to_string(&seen).is_ok_and(|text| text == "1"));
+        let settings = "target = { cmdline = \"^sh -c .* FOLDER$\" }\non-start = \"never\"\n\
                     on-failure = [\"retry\", \"restart\"]\nsignal = { name = \"HUP\" }\n\
                     verify = { alive-for = \"100ms\", timeout = \"1s\", exec-timeout = \"500ms\",\n\
                     exec = [\"cmp\", \"FOLDER/seen\", \"FOLDER/volume/app.conf\"] }\n\
                     retry = { first = \"100ms\", max = \"200ms\", attempts = 2 }\n";
-    let agent = pod.nudge(&settings.replace(",\n", ", "));
-    pod.change("2");
-    agent.wait_for("applied", 1);
-    assert_eq!((agent.count("sent"), agent.count("escalating")), (2, 1));
-    assert_eq!((agent.count("restarted"), application.starts()), (1, 2));
+        let agent = pod.nudge(&settings.replace(",\n", ", "));
+        pod.change("2");
+        agent.wait_for("applied", 1);
+        assert_eq!((agent.count("sent"), agent.count("escalating")), (2, 1));
+        assert_eq!((agent.count("restarted"), application.starts()), (1, 2));
+    });
 }
 
 #[test]

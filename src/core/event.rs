@@ -347,6 +347,9 @@ pub struct Act {
     /// A target that started after this has read the content by itself. `None` if a person asked
     /// for the action, or `on-start` did: then it is done all the same.
     pub fresh_after: Option<Moment>,
+    /// Whether it is done even if the proof's state before it cannot be read: what does not work is
+    /// taken back, or has kept it from being read for long enough.
+    pub lenient: bool,
     /// 1 for the first.
     pub attempt: u32,
     /// Instead of the rule's actions, the target is to be ended and started anew.

@@ -23,11 +23,12 @@ impl Rule {
         attempt: Attempt,
         out: &mut VecDeque<Command>,
     ) {
+        let is_begun = attempt.number > 1 || self.is_published(attempt.digest());
         if attempt.forced || attempt.back_to.is_some() {
             self.begin(now, attempt, out);
-        } else if let Some((at, reason)) = self.hold(now, &attempt) {
+        } else if let Some((at, reason)) = self.hold(now, &attempt, is_begun) {
             self.held(now.mono, attempt, at, reason, out);
-        } else if self.policy.has_pause_file {
+        } else if self.policy.has_pause_file && !is_begun {
             out.push_back(Command::LookForPause(self.id));
             self.phase = Phase::LookingForPause(attempt);
         } else {
@@ -49,8 +50,24 @@ impl Rule {
         }
     }
 
-    /// What keeps the rule from beginning now, and until when, if that is known.
-    fn hold(&mut self, now: Now, attempt: &Attempt) -> Option<(Option<Moment>, Reason)> {
+    /// What keeps the rule from beginning now, and until when, if that is known. What was begun
+    /// already goes on, as far as the budget allows.
+    fn hold(
+        &mut self,
+        now: Now,
+        attempt: &Attempt,
+        is_begun: bool,
+    ) -> Option<(Option<Moment>, Reason)> {
+        let at = self.next_restart(now.mono);
+        if self.policy.is_restart && at > now.mono {
+            let budget = self.policy.restarts;
+            let within = humantime::format_duration(budget.within);
+            let reason = format!("{} restarts within {within} are all there may be", budget.most);
+            return Some((Some(at), Reason::new(reason)));
+        }
+        if is_begun {
+            return None;
+        }
         let hold = &self.policy.hold;
         if hold.approve {
             let reason = Reason::new("the rule waits for somebody to approve");
@@ -72,13 +89,6 @@ impl Rule {
             let (text, zone) = (&window.text, &window.zone_text);
             let reason = Reason::new(format!("outside of the window `{text}` ({zone})"));
             return Some((Some(now.mono.after(wait).after(jitter)), reason));
-        }
-        let at = self.next_restart(now.mono);
-        if self.policy.is_restart && at > now.mono {
-            let budget = self.policy.restarts;
-            let within = humantime::format_duration(budget.within);
-            let reason = format!("{} restarts within {within} are all there may be", budget.most);
-            return Some((Some(at), Reason::new(reason)));
         }
         None
     }

@@ -84,19 +84,23 @@ impl Rule {
     }
 
     pub(super) fn verified(&mut self, now: Now, verified: Verified, out: &mut VecDeque<Command>) {
-        let Phase::Verifying(verification) = &mut self.phase else { return };
+        let Phase::Verifying(verification) = &self.phase else { return };
         let attempt = verification.attempt.clone();
         let (disk, digest) = (attempt.disk, attempt.digest());
+        // What must not be used supersedes nothing that is published.
+        let newer = self.look.on_disk().filter(|now| now.digest != disk.digest);
+        let newer = newer.is_some_and(|newer| self.reads_volumes() || self.may_replace(newer, out));
+        let Phase::Verifying(verification) = &mut self.phase else { return };
         let is_fresh = verification.is_fresh;
         let survived = verification.acted_at.after(self.policy.alive_for);
         let deadline = verification.deadline;
-        let newer = self.look.on_disk().is_some_and(|now| now.digest != disk.digest);
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => {
                 self.counters.actions_tripped += u64::from(!is_fresh);
                 if self.roll_back(now, &attempt, &reason, out) {
-                } else if is_fresh {
-                    // It was not podnudge's doing, and it may come back.
+                } else if is_fresh || attempt.back_to.is_some() {
+                    // It was not podnudge's doing, or it had read what was taken back, and it may
+                    // come back.
                     self.target_absent(now.mono, attempt, reason, out);
                 } else {
                     self.say(Fact::Tripped(digest, reason.clone()), out);
@@ -108,8 +112,10 @@ impl Rule {
                     self.say(Fact::RolledBack(digest), out);
                 } else {
                     let took = now.wall.since(disk.committed);
-                    self.counters.actions_applied += 1;
-                    self.counters.commit_to_applied.observe(took.as_secs_f64());
+                    if !is_fresh {
+                        self.counters.actions_applied += 1;
+                        self.counters.commit_to_applied.observe(took.as_secs_f64());
+                    }
                     self.say(Fact::Applied(digest, took), out);
                 }
                 self.runs(now, digest, out);
@@ -205,6 +211,9 @@ impl Rule {
             self.say(Fact::TargetAbsent(reason.clone()), out);
             attempt.said = said;
         }
+        // A target that dies of what is on trial is there for moments only.
+        let is_urgent = self.to_go_back_to(&attempt).is_some();
+        let looks = if is_urgent { 0 } else { looks };
         let at = now.after(backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1));
         self.phase = Phase::TargetAbsent { attempt, at, reason };
     }

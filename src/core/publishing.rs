@@ -84,12 +84,15 @@ impl Rule {
         let Phase::Publishing(attempt) = &self.phase else { return };
         let attempt = attempt.clone();
         // From here on it may be read, at any start of the application.
-        self.running = None;
+        if publication != Publication::Moved {
+            self.running = None;
+        }
         match publication {
             Publication::Done => {
                 let standing = Standing::Trying;
                 let digest = attempt.digest();
                 self.published.current = Some(Current { digest, at: now.mono, standing });
+                self.is_filled = true;
                 self.published.bad.retain(|(bad, _)| *bad != digest);
                 if attempt.back_to.is_none() {
                     self.say(Fact::Published(digest), out);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::delivery::{Phase, Question};
+use super::delivery::{Attempt, Phase, Question};
 use super::event::{Command, Inspection, Moment, Now};
 use super::fact::{Basis, Fact};
 use super::look::OnDisk;
@@ -55,7 +55,10 @@ impl Rule {
         self.phase = Phase::Idle;
         self.look.settle_doubts();
         self.remember(now, Some(digest), out);
-        self.approve(digest, out);
+        // What was verified is not given up for what was not.
+        if basis == Basis::Remembered || self.published.good.is_none_or(|good| good == digest) {
+            self.approve(digest, out);
+        }
     }
 
     /// The answer to the question since when the target runs.
@@ -69,9 +72,15 @@ impl Rule {
             (Question::FirstLook, Inspection::Running { first, .. }) => {
                 if self.readable_since(disk).after(CLOCK_MARGIN) >= first {
                     self.want(now.mono, disk, out);
+                } else if self.policy.publishes {
+                    // It has read it; whether it works with it is still to be seen.
+                    self.begin(now, Attempt::first(disk, false), out);
                 } else {
                     self.take_as_baseline(now, digest, Basis::TargetIsYounger, out);
                 }
+            }
+            (Question::FirstLook, Inspection::Absent) if self.policy.publishes => {
+                self.begin(now, Attempt::first(disk, false), out);
             }
             (Question::FirstLook, Inspection::Blind) => self.want(now.mono, disk, out),
             (Question::FirstLook, _) => self.take_as_baseline(now, digest, Basis::Unknown, out),

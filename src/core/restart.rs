@@ -17,7 +17,9 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) -> bool {
         let may = !attempt.restart && !self.stopping;
-        if !may || self.next_restart(now.mono) > now.mono {
+        // Taking back what a restart has brought is part of that one.
+        let in_budget = attempt.back_to.is_some() || self.next_restart(now.mono) <= now.mono;
+        if !may || !in_budget {
             return false;
         }
         self.say(Fact::Escalating(attempt.digest(), reason.clone()), out);

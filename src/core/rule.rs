@@ -21,6 +21,7 @@ use super::verdict::Verdict;
 use crate::volume::snapshot::{Digest, Generation};
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Rule {
     pub(super) id: RuleId,
     pub(super) policy: Policy,
@@ -33,6 +34,8 @@ pub(super) struct Rule {
     pub(super) certificates_expire_at: Option<UnixTime>,
     /// What the application reads, where podnudge publishes.
     pub(super) published: Published,
+    /// Whether the application has had something to read, as far as podnudge publishes.
+    pub(super) is_filled: bool,
     /// What the state directory held at start.
     pub(super) remembered: Option<Memory>,
     /// What the application is known, or at the start assumed, to run. `None` while that is open:
@@ -76,6 +79,7 @@ impl Rule {
             verdict: Verdict::Open,
             expiry_of: None,
             certificates_expire_at: None,
+            is_filled: published.current.is_some(),
             published,
             remembered,
             running: None,
@@ -170,7 +174,8 @@ impl Rule {
     pub(super) fn force(&mut self, now: Now, out: &mut VecDeque<Command>) {
         self.say(Fact::Forced, out);
         self.forced = true;
-        self.published.bad.clear();
+        let disk = self.look.on_disk().map(|disk| disk.digest);
+        self.published.bad.retain(|(bad, _)| Some(*bad) != disk);
         self.check_again();
         self.look.look_now(now.mono);
     }
@@ -224,7 +229,7 @@ impl Rule {
 
     /// Whether every volume was seen at least once.
     pub(super) fn is_complete(&self) -> bool {
-        self.look.on_disk().is_some() && (self.reads_volumes() || self.published.current.is_some())
+        self.look.on_disk().is_some() && (self.reads_volumes() || self.is_filled)
     }
 
     pub(super) fn look(&self) -> &Look {
@@ -240,6 +245,10 @@ impl Rule {
             Phase::Idle => !runs,
             // A wait keeps its time, and takes what is on disk when it is due.
             Phase::Waiting { .. } => runs,
+            // The application is told of what it reads before it is told of the next.
+            Phase::TargetAbsent { .. } | Phase::Backoff { .. } if self.phase.is_rolling_back() => {
+                false
+            }
             phase => phase.stuck_on().is_some_and(|digest| digest != disk.digest),
         };
         if self.forced {
@@ -287,19 +296,20 @@ impl Rule {
             Phase::Waiting { .. } if due => Attempt::first(disk, false),
             Phase::Backoff { attempt, .. } if due => {
                 let number = attempt.number.saturating_add(1);
-                Attempt { number, ..attempt.again(disk) }
+                let disk = if is_usable { disk } else { attempt.disk };
+                Attempt { number, forced: false, ..attempt.again(disk) }
             }
             Phase::TargetAbsent { attempt, .. }
             | Phase::Failed { attempt, .. }
             | Phase::Held { attempt, .. }
                 if due =>
             {
-                attempt.again(disk)
+                attempt.again(if is_usable { disk } else { attempt.disk })
             }
             _ => return,
         };
-        // What was good may always be gone back to.
-        if is_usable || attempt.back_to.is_some() {
+        // What was good may always be gone back to, and what is on trial be tried to its end.
+        if is_usable || attempt.back_to.is_some() || self.is_on_trial() {
             self.forced &= !attempt.forced;
             self.begin_unless_held(now, attempt, out);
         }
@@ -307,7 +317,30 @@ impl Rule {
 
     /// Whether what is due may begin.
     fn may_fire(&self) -> bool {
-        self.phase.is_rolling_back() || (!self.look.is_missing_a_volume() && self.is_usable())
+        self.phase.is_rolling_back()
+            || self.is_on_trial()
+            || (!self.look.is_missing_a_volume() && self.is_usable())
+    }
+
+    /// Whether the delivery is about what is published already: whatever is on disk now, the
+    /// application reads it.
+    fn is_on_trial(&self) -> bool {
+        self.phase.attempt().is_some_and(|attempt| self.is_published(attempt.digest()))
+    }
+
+    /// Whether the application reads this.
+    pub(super) fn is_published(&self, digest: Digest) -> bool {
+        self.published.current.is_some_and(|current| current.digest == digest)
+    }
+
+    /// Whether what is on disk may take the place of what is on trial.
+    pub(super) fn may_replace(&mut self, disk: OnDisk, out: &mut VecDeque<Command>) -> bool {
+        self.check(disk, out) && !self.look.is_missing_a_volume()
+    }
+
+    /// Whether the target was not there, or not well, for as long as is waited for it.
+    fn has_waited_enough(&self, now: Moment, attempt: &Attempt) -> bool {
+        attempt.absent.is_some_and(|(since, _)| now >= since.after(self.policy.target_wait))
     }
 
     /// Asks for the action.
@@ -318,6 +351,7 @@ impl Rule {
             digest: attempt.digest(),
             fresh_after: (!attempt.forced && !self.insists)
                 .then(|| self.readable_since(attempt.disk).after(CLOCK_MARGIN)),
+            lenient: attempt.back_to.is_some() || self.has_waited_enough(now.mono, &attempt),
             attempt: attempt.number,
             restart: attempt.restart,
         }));

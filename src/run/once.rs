@@ -111,7 +111,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
     };
     let found = open()?;
     let is_bad = |digest| found.bad.iter().find(|(bad, _)| *bad == digest);
-    if let (Some((current, _)), Some(good)) = (found.current, found.good)
+    if let (Some((current, _)), Some(good)) = (found.current, found.good.or(found.for_start))
         && let Some(bad) = is_bad(current)
         && let Publication::Failed(reason) = place.roll_back(good, bad)
     {

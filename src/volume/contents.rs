@@ -77,7 +77,12 @@ pub(super) fn whole(
         let (snapshot, contents) = match of_all(path, keys) {
             Ok(Some(read)) => read,
             Ok(None) | Err(ReadError::Moving { .. }) => return Err(Unread::Moved),
-            // That there is too much says nothing of the keys that count.
+            Err(ReadError::TooMuch { .. }) => {
+                let reason = Reason::new(format!("`{}` holds too much", path.display()));
+                return Err(Unread::Failed(reason.hint(
+                    "copies are of the whole volume, also of keys that do not count, and hold at most 16 MiB",
+                )));
+            }
             Err(error) => return Err(Unread::Failed(error.reason())),
         };
         digests.push(snapshot.digest());

@@ -62,12 +62,12 @@ impl Place<'_> {
         dir.clean()?;
         let record = Record::load(&dir);
         let current = dir.current()?;
-        if current.is_some() {
-            dir.link()?;
-        }
         let current = current
             .filter(|(name, _)| self.digest_of(name) == Some(name.digest))
             .map(|(name, since)| (name.digest, since));
+        if current.is_some() {
+            dir.link()?;
+        }
         let bad = record.bad.into_iter().map(Bad::into_pair).collect();
         let Record { for_start, good, is_open, .. } = record;
         Ok(Found { current, for_start, good, is_open, bad })
@@ -94,7 +94,10 @@ impl Place<'_> {
             None
         } else {
             let contents = contents::whole(self.volumes, self.keys, asked)?;
-            Some(self.write(&dir, &contents, asked, now, record.good).map_err(Unread::Failed)?)
+            Some(
+                self.write(&dir, &contents, asked, now, record.last_good())
+                    .map_err(Unread::Failed)?,
+            )
         };
         let mut finish = || {
             if let Some(name) = &name {
@@ -107,7 +110,7 @@ impl Place<'_> {
                 dir.turn(name)?;
             }
             dir.link()?;
-            dir.prune(self.publish.keep, record.good);
+            dir.prune(self.publish.keep, record.last_good());
             Ok(Publication::Done)
         };
         finish().map_err(Unread::Failed)
@@ -188,7 +191,7 @@ impl Place<'_> {
         if record != before {
             record.save(&dir)?;
         }
-        dir.prune(self.publish.keep, record.good);
+        dir.prune(self.publish.keep, record.last_good());
         Ok(())
     }
 

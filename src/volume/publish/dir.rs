@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, fsync, openat, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, flock, fsync, openat, readlinkat, renameat, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -82,6 +83,12 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(rustix::fs::CWD, path, flags, Mode::empty());
         let fd = opened.map_err(|error| trouble(path, &error.into()))?;
+        // One podnudge at a time; one that is killed lets go.
+        // Not every file system has locks.
+        if flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            let message = format!("somebody else is publishing to `{}`", path.display());
+            return Err(Reason::new(message).hint("give each podnudge a directory of its own"));
+        }
         Ok(Self { fd, path: path.to_owned() })
     }
 
@@ -287,7 +294,7 @@ fn trouble(path: &Path, error: &std::io::Error) -> Reason {
             reason.hint("mount an emptyDir there, in podnudge's container and in the application's")
         }
         ErrorKind::PermissionDenied => reason.hint(format!(
-            "uid {uid} must be able to write there: set fsGroup in the pod's securityContext; to give files away (`uid`) it needs CAP_CHOWN"
+            "uid {uid} must be able to write there: set fsGroup in the pod's securityContext; to give files away (`uid`) it needs the capabilities CHOWN, FOWNER and DAC_OVERRIDE"
         )),
         ErrorKind::ReadOnlyFilesystem => {
             reason.hint("leave out `readOnly` where podnudge mounts it; the application may keep it")

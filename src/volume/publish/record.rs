@@ -45,6 +45,11 @@ impl Bad {
 }
 
 impl Record {
+    /// What can be gone back to.
+    pub(super) fn last_good(&self) -> Option<Digest> {
+        self.good.or(self.for_start)
+    }
+
     /// What is recorded; nothing, where that cannot be read: then nothing is relied on.
     pub(super) fn load(dir: &Dir) -> Self {
         let bytes = files::read(&dir.path().join(FILE), LARGEST);

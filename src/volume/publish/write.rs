@@ -34,6 +34,7 @@ impl Writer<'_> {
         name: &str,
         parts: &Parts<'_>,
     ) -> Result<(), Errno> {
+        mkdirat(at, name, Mode::RWXU)?;
         let root = folder(at, OsStr::new(name))?;
         for (part, contents) in parts {
             below(root.as_fd(), part)?;
@@ -54,8 +55,9 @@ impl Writer<'_> {
         mode: u32,
     ) -> Result<(), Errno> {
         let fd = openat(at, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
-        self.own(fd.as_fd())?;
+        // Before it is somebody else's.
         fchmod(&fd, Mode::from_raw_mode(self.publish.mode.unwrap_or(mode)))?;
+        self.own(fd.as_fd())?;
         all(fd, content)
     }
 
@@ -73,11 +75,11 @@ impl Writer<'_> {
                 Err(error) => return Err(error),
             }
         }
-        self.own(folder)?;
         // The group that an emptyDir hands down stays.
         let handed_down = fstat(folder)?.st_mode & 0o2000;
         let mode = self.publish.mode.map_or(0o755, searchable) | handed_down;
         fchmod(folder, Mode::from_raw_mode(mode))?;
+        self.own(folder)?;
         fsync(folder)
     }
 
