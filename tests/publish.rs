@@ -331,7 +331,8 @@ fn killed_at_any_step_of_taking_back_the_agent_ends_on_the_good_one() {
         pod.kubelet.write(&two);
         let mut command = Command::new("strace");
         let kill = format!("inject={call}:signal=KILL:when={step}");
-        command.args(&strace(&kill)[1..]);
+        // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
+        command.arg("-D").args(&strace(&kill)[1..]);
         command.args([env!("CARGO_BIN_EXE_podnudge"), "--listen", "off", "--log", "json"]);
         command.args(["--config", &config]);
         let mut agent = Agent::spawn(pod.folder.path(), command);
