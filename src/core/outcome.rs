@@ -92,13 +92,15 @@ impl Rule {
         let newer = newer.is_some_and(|newer| self.reads_volumes() || self.may_replace(newer, out));
         let Phase::Verifying(verification) = &mut self.phase else { return };
         let is_fresh = verification.is_fresh;
+        // Another one would not be of the budget.
+        let restarted = attempt.restart || self.policy.is_restart;
         let survived = verification.acted_at.after(self.policy.alive_for);
         let deadline = verification.deadline;
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => {
                 self.counters.actions_tripped += u64::from(!is_fresh);
                 if self.roll_back(now, &attempt, &reason, out) {
-                } else if is_fresh || attempt.back_to.is_some() {
+                } else if is_fresh || (attempt.back_to.is_some() && !restarted) {
                     // It was not podnudge's doing, or it had read what was taken back, and it may
                     // come back.
                     self.target_absent(now.mono, attempt, reason, out);

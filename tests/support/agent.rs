@@ -33,7 +33,8 @@ impl Agent {
         let mut agent = Self::spawn(folder, command(arguments));
         wait_until("the first look is taken", || {
             assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
-            let first = ["baseline", "scheduled", "volume-missing", "rejected", "rolled-back"];
+            let first =
+                ["baseline", "fresh", "scheduled", "volume-missing", "rejected", "rolled-back"];
             first.iter().any(|event| agent.count(event) > 0)
         });
         agent
