@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::action::{exec, http, socket};
-use crate::config::{Action, Program, Rule, SignalAction, TargetBy};
+use crate::config::{Action, Program, Rule, SignalAction};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
 use crate::process::ending::Ending;
 use crate::process::signal::{self, SendError};
@@ -39,16 +39,10 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
                 _ => Inspection::Unknown,
             }
         }
-        Err(Refusal::NotFound(_)) if names_process(rule) => Inspection::Absent,
+        Err(Refusal::NotFound(_)) if rule.names_process() => Inspection::Absent,
         Err(Refusal::Blind(_)) => Inspection::Blind,
         Err(_) => Inspection::Unknown,
     }
-}
-
-/// Whether the rule is about a process. A request or a program needs none; one that is named all
-/// the same is waited for and watched.
-fn names_process(rule: &Rule) -> bool {
-    rule.actions.iter().any(Action::needs_process) || !matches!(rule.target.by, TargetBy::Mount)
 }
 
 /// Does the rule's actions once, one after the other. `changed` are the keys that differ from what
@@ -72,7 +66,7 @@ async fn try_to_act(
     act: Act,
     changed: &BTreeSet<Key>,
 ) -> Result<(Acted, InFlight), Acted> {
-    let targets = if names_process(rule) || act.restart {
+    let targets = if rule.names_process() || act.restart {
         process::find(own, &rule.target, read_by_application(rule))
             .map_err(|error| refusal(&error))?
     } else {
@@ -86,11 +80,12 @@ async fn try_to_act(
     if act.restart {
         return restart(rule, act, &targets).await;
     }
-    let restarts = rule.actions.iter().any(|action| matches!(action, Action::Restart));
     let before = match verify::before(rule, act.digest, &roots(&targets)).await {
         Ok(before) => before,
         // What does not work may be why; whatever is shown afterwards is new.
-        Err(_) if act.lenient || restarts => Before::of_a_new_process(rule, act.digest),
+        Err(_) if act.lenient || rule.restarts_target() => {
+            Before::of_a_new_process(rule, act.digest)
+        }
         Err(reason) => return Err(Acted::Absent(reason)),
     };
     let before = Some(Arc::new(before));

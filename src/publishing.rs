@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Rule;
 use crate::core::Policy;
 use crate::core::event::{
-    Current, Now, Publication, Published, Reason, RollBack, RuleId, Standing, UnixTime,
+    Current, Now, Publication, Published, Reason, RollBack, RuleId, UnixTime,
 };
 use crate::volume::publish::{Found, Place};
 use crate::volume::snapshot::Digest;
@@ -49,20 +49,13 @@ pub(crate) fn open(rules: &[Rule], now: Now) -> Result<BTreeMap<RuleId, Publishe
     Ok(published)
 }
 
-fn known(found: Found, now: Now) -> Published {
-    let standing = |digest| match digest {
-        _ if found.is_open => Standing::Trying,
-        _ if found.good == Some(digest) => Standing::Good,
-        _ if found.for_start == Some(digest) => Standing::ForStart,
-        _ => Standing::Trying,
-    };
-    let current = found.current.map(|(digest, since)| Current {
+fn known(Found { current, good, bad }: Found, now: Now) -> Published {
+    let current = current.map(|(digest, since, standing)| Current {
         digest,
         at: now.moment_of(since),
-        standing: standing(digest),
+        standing,
     });
-    // What the application was started with is better than what does not work.
-    Published { current, good: found.good.or(found.for_start), bad: found.bad }
+    Published { current, good, bad }
 }
 
 /// Publishes what is on disk, if it has this digest.

@@ -186,6 +186,21 @@ pub struct Rule {
     pub verify: Verify,
 }
 
+impl Rule {
+    /// Whether it is about a process. A request or a program needs none; one that is named all the
+    /// same is waited for and watched.
+    #[must_use]
+    pub fn names_process(&self) -> bool {
+        self.actions.iter().any(Action::needs_process) || !matches!(self.target.by, TargetBy::Mount)
+    }
+
+    /// Whether its actions themselves restart the target.
+    #[must_use]
+    pub fn restarts_target(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Restart))
+    }
+}
+
 /// Which keys of the rule's volumes count. `only` and `ignore` are matched against the key's
 /// path below the volume's content root.
 #[derive(Debug, Clone, Default)]

@@ -56,14 +56,9 @@ const OF_AN_ENDPOINT: [&str; 7] =
     ["unix-socket", "headers", "basic", "bearer-file", "ca-file", "cert-file", "key-file"];
 
 /// Takes out what makes sense only with a URL, and reports what is there of it.
-fn need_url(table: &mut Table<'_>, keys: &[&'static str], hint: &str) {
-    for key in keys {
-        if let Some(at) = table.place_of(key).cloned() {
-            let reason = Reason::new(format!("`{key}` needs `http`, the URL to ask"));
-            table.report.problem(&at, reason.hint(hint));
-        }
-        table.forget(key);
-    }
+pub(super) fn without_url(table: &mut Table<'_>, keys: &[&'static str], hint: &str) {
+    let keys = [keys, &OF_AN_ENDPOINT].concat();
+    table.without("http", &keys, "`http`, the URL to ask", hint);
 }
 
 /// What `[[rule.check]]` has for `http`; `None` if that is not there, or after a problem was
@@ -75,9 +70,7 @@ pub(super) fn check(
 ) -> Option<HttpCheck> {
     if table.place_of("http").is_none() {
         let hint = "leave it out, or add for example `http = \"http://127.0.0.1:2019/adapt\"`";
-        need_url(table, &["method", "content-type", "expect"], hint);
-        need_url(table, &OF_AN_ENDPOINT, hint);
-        table.forget("http");
+        without_url(table, &["method", "content-type", "expect"], hint);
         return None;
     }
     let url = table.parsed("http", url);

@@ -44,6 +44,24 @@ impl<'a> Table<'a> {
         self.take(key);
     }
 
+    /// Takes out what makes no sense without `missing`, and reports what is there of it.
+    pub(super) fn without(
+        &mut self,
+        missing: &'static str,
+        keys: &[&'static str],
+        needed: &str,
+        hint: &str,
+    ) {
+        for key in keys {
+            if let Some(at) = self.place_of(key).cloned() {
+                let reason = Reason::new(format!("`{key}` needs {needed}"));
+                self.report.problem(&at, reason.hint(hint));
+            }
+            self.forget(key);
+        }
+        self.forget(missing);
+    }
+
     /// The setting `key`, made by `parse`.
     pub(super) fn parsed<T>(
         &mut self,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::check::program;
 use super::problem::{At, Given, Report};
 use super::proof::{BODY_PROOFS, BodyProof, HttpProof, Program, ProofBy, SocketCommand};
-use super::request::{endpoint, limit, statuses};
+use super::request::{endpoint, limit, statuses, without_url};
 use super::table::Table;
 use super::types::{duration, json_pointer, metric_name, regex, socket_address, url};
 use super::validate::{HOUR, MINUTE, SECOND, in_order, value_or};
@@ -90,20 +90,9 @@ fn http_proof(
     timeout: Duration,
     bundle: Option<&Path>,
 ) -> Option<Option<ProofBy>> {
-    const OF_THE_REQUEST: [&str; 8] = [
-        "expect",
-        "unix-socket",
-        "headers",
-        "basic",
-        "bearer-file",
-        "ca-file",
-        "cert-file",
-        "key-file",
-    ];
     if table.place_of("http").is_none() {
-        let of_it: Vec<&str> = OF_THE_REQUEST.iter().chain(&BODY_PROOFS).copied().collect();
-        let needed = "`http`, the URL to ask";
-        without(table, "http", &of_it, needed, "http = \"http://127.0.0.1/healthz\"");
+        let hint = "for example `http = \"http://127.0.0.1/healthz\"`";
+        without_url(table, &[["expect"].as_slice(), &BODY_PROOFS].concat(), hint);
         return Some(None);
     }
     let url = table.parsed("http", url);
@@ -181,9 +170,9 @@ fn metric_equals(table: &mut Table<'_>) -> Vec<BodyProof> {
 #[expect(clippy::option_option, reason = "refused, not asked for, asked for: as everywhere here")]
 fn socket_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<ProofBy>> {
     const OF_THE_SOCKET: [&str; 2] = ["send", "answer-matches"];
-    let example = "socket = \"/run/haproxy/master.sock\"";
     if table.place_of("socket").is_none() {
-        without(table, "socket", &OF_THE_SOCKET, "`socket`, the socket to ask", example);
+        let hint = "for example `socket = \"/run/haproxy/master.sock\"`";
+        table.without("socket", &OF_THE_SOCKET, "`socket`, the socket to ask", hint);
         return Some(None);
     }
     socket_command(table, timeout).map(|command| Some(ProofBy::Socket(command)))
@@ -223,22 +212,4 @@ fn exec_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<ProofBy
     }
     let arguments = program(table, "exec")?;
     Some(Some(ProofBy::Exec(Program { arguments, timeout })))
-}
-
-/// Without `missing`, some keys make no sense.
-fn without(
-    table: &mut Table<'_>,
-    missing: &'static str,
-    keys: &[&'static str],
-    needed: &str,
-    example: &str,
-) {
-    for key in keys {
-        if let Some(at) = table.place_of(key).cloned() {
-            let reason = Reason::new(format!("`{key}` needs {needed}"));
-            table.report.problem(&at, reason.hint(format!("for example `{example}`")));
-        }
-        table.forget(key);
-    }
-    table.forget(missing);
 }

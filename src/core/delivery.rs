@@ -105,9 +105,10 @@ impl Attempt {
         }
     }
 
-    /// The same once more, for what is on disk now. What does not work stays what it was.
-    pub(super) fn again(&self, disk: OnDisk) -> Self {
-        let disk = if self.back_to.is_some() { self.disk } else { disk };
+    /// The same once more, for what is on disk now, if that may be used. What is gone back from
+    /// stays what it was.
+    pub(super) fn again(&self, usable: Option<OnDisk>) -> Self {
+        let disk = usable.filter(|_| self.back_to.is_none()).unwrap_or(self.disk);
         Self { disk, ..self.clone() }
     }
 

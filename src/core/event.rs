@@ -185,6 +185,11 @@ pub struct Published {
     pub bad: Vec<(Digest, Reason)>,
 }
 
+impl Published {
+    /// How many digests that must not be used again are remembered.
+    pub const MOST_BAD: usize = 16;
+}
+
 /// What the application reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::event::VolumeId;
-use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step, TargetBy};
+use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step};
 
 /// A rule, as far as decisions go.
 #[derive(Debug, Clone)]
@@ -73,8 +73,6 @@ impl Policy {
     /// Takes from the configuration what decisions need. The volumes are numbered from `first`.
     #[must_use]
     pub fn new(rule: &config::Rule, first: VolumeId) -> Self {
-        let knows_process = rule.actions.iter().any(Action::needs_process)
-            || !matches!(rule.target.by, TargetBy::Mount);
         let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
             id: VolumeId(first.0 + n),
             path: Self::shown(path),
@@ -96,11 +94,11 @@ impl Policy {
             retry: rule.retry,
             retries_first: rule.on_failure.contains(&Step::Retry),
             restarts_last: rule.on_failure.contains(&Step::Restart),
-            is_restart: rule.actions.iter().any(|action| matches!(action, Action::Restart)),
+            is_restart: rule.restarts_target(),
             restarts: rule.restart.budget,
             on_start: rule.on_start,
             target_wait: rule.target.wait,
-            alive_for: if knows_process { rule.verify.alive_for } else { Duration::ZERO },
+            alive_for: if rule.names_process() { rule.verify.alive_for } else { Duration::ZERO },
             proof: !rule.verify.proofs.is_empty(),
             verify_timeout: rule.verify.timeout,
         }

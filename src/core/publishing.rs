@@ -7,14 +7,11 @@
 use std::collections::VecDeque;
 
 use super::delivery::{Attempt, Phase, Question};
-use super::event::{Command, Current, Now, Publication, Reason, RollBack, Standing};
+use super::event::{Command, Current, Now, Publication, Published, Reason, RollBack, Standing};
 use super::fact::{Basis, Fact};
 use super::look::OnDisk;
 use super::rule::Rule;
 use crate::volume::snapshot::Digest;
-
-/// How many digests that were taken back are remembered.
-const MOST_BAD: usize = 16;
 
 impl Rule {
     /// The first complete look, where podnudge publishes: what the application can have read is
@@ -59,8 +56,7 @@ impl Rule {
 
     /// Publishes what is to be delivered, where podnudge does that, and acts.
     pub(super) fn begin(&mut self, now: Now, attempt: Attempt, out: &mut VecDeque<Command>) {
-        let current = self.published.current.map(|current| current.digest);
-        if !self.policy.publishes || current == Some(attempt.digest()) {
+        if !self.policy.publishes || self.is_published(attempt.digest()) {
             return self.act(now, attempt, out);
         }
         let bad = attempt.disk.digest;
@@ -136,7 +132,7 @@ impl Rule {
         self.say(Fact::RollingBack(digest, good, reason.clone()), out);
         self.published.bad.retain(|(bad, _)| *bad != digest);
         self.published.bad.push((digest, reason.clone()));
-        let surplus = self.published.bad.len().saturating_sub(MOST_BAD);
+        let surplus = self.published.bad.len().saturating_sub(Published::MOST_BAD);
         self.published.bad.drain(..surplus);
         let attempt = Attempt { back_to: Some(good), ..Attempt::first(attempt.disk, false) };
         self.begin(now, attempt, out);

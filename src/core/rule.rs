@@ -291,20 +291,20 @@ impl Rule {
         let due = self.phase.due().is_some_and(|at| now.mono >= at);
         let is_usable =
             (self.forced || (due && !self.look.is_missing_a_volume())) && self.check(disk, out);
+        let usable = is_usable.then_some(disk);
         let attempt = match &self.phase {
             _ if self.forced && is_usable => Attempt::first(disk, true),
             Phase::Waiting { .. } if due => Attempt::first(disk, false),
             Phase::Backoff { attempt, .. } if due => {
                 let number = attempt.number.saturating_add(1);
-                let disk = if is_usable { disk } else { attempt.disk };
-                Attempt { number, forced: false, ..attempt.again(disk) }
+                Attempt { number, forced: false, ..attempt.again(usable) }
             }
             Phase::TargetAbsent { attempt, .. }
             | Phase::Failed { attempt, .. }
             | Phase::Held { attempt, .. }
                 if due =>
             {
-                attempt.again(if is_usable { disk } else { attempt.disk })
+                attempt.again(usable)
             }
             _ => return,
         };

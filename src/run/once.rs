@@ -110,15 +110,16 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
         clock::sleep(POLL).await;
     };
     let found = open()?;
-    let is_bad = |digest| found.bad.iter().find(|(bad, _)| *bad == digest);
-    if let (Some((current, _)), Some(good)) = (found.current, found.good.or(found.for_start))
-        && let Some(bad) = is_bad(current)
-        && let Publication::Failed(reason) = place.roll_back(good, bad)
-    {
-        return Err(OnceError { reason, exit: Exit::Unavailable });
+    let mut kept = found.current.map(|(digest, ..)| digest);
+    let bad = found.bad.iter().find(|(bad, _)| Some(*bad) == kept);
+    if let (Some(bad), Some(good)) = (bad, found.good) {
+        if let Publication::Failed(reason) = place.roll_back(good, bad) {
+            return Err(OnceError { reason, exit: Exit::Unavailable });
+        }
+        kept = Some(good);
     }
-    match open()?.current {
-        Some((digest, _)) => {
+    match kept {
+        Some(digest) => {
             warn!(
                 event = "kept",
                 rule = rule.name,

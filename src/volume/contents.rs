@@ -65,6 +65,12 @@ pub(super) enum Unread {
     Failed(Reason),
 }
 
+impl From<Reason> for Unread {
+    fn from(reason: Reason) -> Self {
+        Self::Failed(reason)
+    }
+}
+
 /// The contents of all keys, volume by volume, if what counts of them has the digest that was
 /// asked about.
 pub(super) fn whole(

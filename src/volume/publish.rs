@@ -17,24 +17,17 @@ use super::contents::{self, Contents, Unread};
 use super::read;
 use super::snapshot::{self, Digest};
 use crate::config::{KeyFilter, Publish};
-use crate::core::event::{Publication, Reason, UnixTime};
+use crate::core::event::{Publication, Published, Reason, Standing, UnixTime};
 use dir::{Dir, Name};
 use record::{Bad, Record};
-
-/// How many digests that must not be used again are remembered.
-const MOST_BAD: usize = 16;
 
 /// What podnudge finds in a publish directory when it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What the application reads, and when it was put there.
-    pub current: Option<(Digest, UnixTime)>,
-    /// What was put there for the application's start, by `podnudge once`.
-    pub for_start: Option<Digest>,
-    /// What was verified last.
+    /// What the application reads, when it was put there, and how far it is proven.
+    pub current: Option<(Digest, UnixTime, Standing)>,
+    /// What can be gone back to.
     pub good: Option<Digest>,
-    /// Whether the application may not have been told of what is published.
-    pub is_open: bool,
     /// What must not be used again, and why.
     pub bad: Vec<(Digest, Reason)>,
 }
@@ -64,13 +57,12 @@ impl Place<'_> {
         let current = dir.current()?;
         let current = current
             .filter(|(name, _)| self.digest_of(name) == Some(name.digest))
-            .map(|(name, since)| (name.digest, since));
+            .map(|(name, since)| (name.digest, since, record.standing(name.digest)));
         if current.is_some() {
             dir.link()?;
         }
-        let bad = record.bad.into_iter().map(Bad::into_pair).collect();
-        let Record { for_start, good, is_open, .. } = record;
-        Ok(Found { current, for_start, good, is_open, bad })
+        let good = record.last_good();
+        Ok(Found { current, good, bad: record.bad.into_iter().map(Bad::into_pair).collect() })
     }
 
     /// Publishes what the volumes hold, if it still has this digest. What is published already
@@ -84,36 +76,25 @@ impl Place<'_> {
     }
 
     fn try_to_publish(self, asked: Digest, now: UnixTime) -> Result<Publication, Unread> {
-        let dir = Dir::open(&self.publish.dir).map_err(Unread::Failed)?;
+        let dir = Dir::open(&self.publish.dir)?;
         let mut record = Record::load(&dir);
-        let is_there = dir
-            .current()
-            .map_err(Unread::Failed)?
-            .is_some_and(|(name, _)| name.digest == asked && self.digest_of(&name) == Some(asked));
-        let name = if is_there {
-            None
-        } else {
+        let current = dir.current()?.map(|(name, _)| name);
+        let is_there = current
+            .is_some_and(|name| name.digest == asked && self.digest_of(&name) == Some(asked));
+        if !is_there {
             let contents = contents::whole(self.volumes, self.keys, asked)?;
-            Some(
-                self.write(&dir, &contents, asked, now, record.last_good())
-                    .map_err(Unread::Failed)?,
-            )
-        };
-        let mut finish = || {
-            if let Some(name) = &name {
-                let before = record.clone();
-                record.bad.retain(|bad| bad.digest != asked);
-                record.is_open = true;
-                if record != before {
-                    record.save(&dir)?;
-                }
-                dir.turn(name)?;
+            let name = self.write(&dir, &contents, asked, now, record.last_good())?;
+            let before = record.clone();
+            record.bad.retain(|bad| bad.digest != asked);
+            record.is_open = true;
+            if record != before {
+                record.save(&dir)?;
             }
-            dir.link()?;
-            dir.prune(self.publish.keep, record.last_good());
-            Ok(Publication::Done)
-        };
-        finish().map_err(Unread::Failed)
+            dir.turn(&name)?;
+        }
+        dir.link()?;
+        dir.prune(self.publish.keep, record.last_good());
+        Ok(Publication::Done)
     }
 
     /// Writes a generation. Where there is no room, the older ones make some.
@@ -143,7 +124,7 @@ impl Place<'_> {
             record.bad.retain(|known| known.digest != bad.0);
             record.bad.push(Bad::new(bad));
             record.is_open = true;
-            let surplus = record.bad.len().saturating_sub(MOST_BAD);
+            let surplus = record.bad.len().saturating_sub(Published::MOST_BAD);
             record.bad.drain(..surplus);
             // First: killed between the two, podnudge goes on here when it starts.
             record.save(&dir)?;

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::dir::Dir;
-use crate::core::event::Reason;
+use crate::core::event::{Reason, Standing};
 use crate::files::{self, LARGEST};
 use crate::volume::snapshot::Digest;
 
@@ -45,9 +45,20 @@ impl Bad {
 }
 
 impl Record {
-    /// What can be gone back to.
+    /// What can be gone back to: what the application was started with is better than what does not
+    /// work.
     pub(super) fn last_good(&self) -> Option<Digest> {
         self.good.or(self.for_start)
+    }
+
+    /// How far a published digest is proven.
+    pub(super) fn standing(&self, digest: Digest) -> Standing {
+        match digest {
+            _ if self.is_open => Standing::Trying,
+            _ if self.good == Some(digest) => Standing::Good,
+            _ if self.for_start == Some(digest) => Standing::ForStart,
+            _ => Standing::Trying,
+        }
     }
 
     /// What is recorded; nothing, where that cannot be read: then nothing is relied on.
