@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use crate::action::{exec, http};
-use crate::config::{Check, Condition, HttpCheck, Program, Rule};
+use crate::config::{Condition, HttpCheck, Program, Rule};
 use crate::core::event::{Checked, UnixTime};
 use crate::volume::check::{self, Post};
 use crate::volume::copy::PrivateCopy;
@@ -38,12 +38,12 @@ pub(crate) struct Open {
 /// while where the volumes are on a slow file system.
 pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {
     let volumes = rule.watch.iter().map(PathBuf::as_path);
-    let judgement = check::check(volumes, &rule.keys, asked, &rule.checks, now);
-    let posts = judgement.posts;
-    if judgement.checked != Checked::Passed
-        || (!has_programs(rule) && posts.iter().all(Vec::is_empty))
-    {
-        return Begun::Judged(judgement.checked);
+    let posts = match check::check(volumes, &rule.keys, asked, &rule.checks, now) {
+        Ok(posts) => posts,
+        Err(checked) => return Begun::Judged(checked),
+    };
+    if !has_programs(rule) && posts.iter().all(Vec::is_empty) {
+        return Begun::Judged(Checked::Passed);
     }
     if !has_programs(rule) {
         return Begun::Open(Open { copy: None, posts });
@@ -55,12 +55,10 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) 
 }
 
 /// When the first of the certificates that the rule checks expires, if what counts of the volumes
-/// has this digest and the checks let it pass.
+/// has this digest.
 pub(crate) fn expiry(rule: &Rule, asked: Digest, now: UnixTime) -> Option<UnixTime> {
     let volumes = rule.watch.iter().map(PathBuf::as_path);
-    let of_certificates = |check: &&Check| check.is_of_certificates();
-    let checks: Vec<Check> = rule.checks.iter().filter(of_certificates).cloned().collect();
-    check::check(volumes, &rule.keys, asked, &checks, now).expires
+    check::expiry(volumes, &rule.keys, asked, &rule.checks, now)
 }
 
 /// Removes what a podnudge that was killed during a check has left: the copy may hold secrets.

@@ -11,6 +11,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use crate::core::event::Reason;
+
 /// The largest file that holds a secret, a certificate bundle or a configuration, in bytes: what
 /// a ConfigMap or a Secret may hold in all.
 pub(crate) const LARGEST: u64 = 1024 * 1024;
@@ -49,6 +51,33 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
         return Err(FileError::TooLarge(largest));
     }
     Ok(bytes)
+}
+
+/// The same, with what can be done about it.
+///
+/// # Errors
+/// As for [`read`].
+pub(crate) fn read_or_tell(path: &Path, largest: u64) -> Result<Vec<u8>, Reason> {
+    read(path, largest).map_err(|error| {
+        let reason = Reason::new(format!("cannot read `{}`: {error}", path.display()));
+        match error {
+            FileError::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let uid = rustix::process::geteuid().as_raw();
+                reason.hint(format!("podnudge runs as uid {uid}; set the volume's defaultMode, or fsGroup in the pod's securityContext"))
+            }
+            _ => reason,
+        }
+    })
+}
+
+/// A password or token: the file without the line feed at its end.
+///
+/// # Errors
+/// As for [`read`], and if it is no text.
+pub(crate) fn secret(path: &Path) -> Result<String, Reason> {
+    let text = String::from_utf8(read_or_tell(path, LARGEST)?)
+        .map_err(|_| Reason::new(format!("`{}` is not UTF-8 text", path.display())))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 #[cfg(test)]

@@ -117,6 +117,9 @@ fn a_reload_by_request_is_only_for_those_who_may() {
     by_token.agent.wait_for("applied", 1);
     fs::write(by_token.folder.path().join("token"), "rotated").unwrap();
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 401 "));
+    fs::remove_file(by_token.folder.path().join("token")).unwrap();
+    assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 503 "));
+    by_token.agent.wait_for("token-unreadable", 1);
     assert_eq!(by_token.application.reloads().len(), 1);
 }
 

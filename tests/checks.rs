@@ -32,7 +32,8 @@ fn at_any_time<'a>(
     asked: Digest,
     checks: &[Check],
 ) -> Checked {
-    check(volumes, &KeyFilter::default(), asked, checks, UnixTime::default()).checked
+    let checked = check(volumes, &KeyFilter::default(), asked, checks, UnixTime::default());
+    checked.err().unwrap_or(Checked::Passed)
 }
 
 /// What the checks say of a volume with this content.

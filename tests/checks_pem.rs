@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::core::event::{Checked, UnixTime};
-use podnudge::volume::check::{Judgement, check};
+use podnudge::volume::check::{check, expiry};
 use podnudge::volume::read::read;
 use podnudge::volume::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -78,11 +78,20 @@ fn pem(keys: &[&str]) -> Check {
     Check { keys, condition: Condition::Syntax(Syntax::Pem) }
 }
 
+/// What a check says of volumes, and of their dates.
+#[derive(Debug)]
+struct Judgement {
+    checked: Checked,
+    expires: Option<UnixTime>,
+}
+
 fn judge_at(paths: &[PathBuf], one: Check) -> Judgement {
     let keys = KeyFilter::default();
     let digests = paths.iter().map(|path| read(path, &keys).unwrap().snapshot.unwrap().digest());
     let asked = digest(digests);
-    check(paths.iter().map(PathBuf::as_path), &keys, asked, &[one], NOW)
+    let (paths, checks) = (|| paths.iter().map(PathBuf::as_path), [one]);
+    let checked = check(paths(), &keys, asked, &checks, NOW).err().unwrap_or(Checked::Passed);
+    Judgement { checked, expires: expiry(paths(), &keys, asked, &checks, NOW) }
 }
 
 fn judge(content: &Payload, one: Check) -> Judgement {
@@ -226,6 +235,9 @@ fn a_leaf_that_is_not_in_force_is_refused_with_its_dates() {
         "the certificate in line 1 of `tls.crt` expired at 2029-01-01T00:00:00Z, and now it is \
          2030-01-01T00:00:00Z"
     );
+    // That it has expired is to be seen in the metric, too.
+    let judged = judge(&payload(&[("tls.crt", &old.crt)]), pem(&[]));
+    assert!(judged.expires.is_some_and(|at| at < NOW), "{judged:?}");
     let new = server((2031, 2060));
     assert_eq!(
         refused(&[("tls.crt", &format!("# new\n\n{}", new.crt))]),

@@ -4,7 +4,6 @@
 //! Files with credentials and certificates are read for each request: they rotate.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
@@ -13,7 +12,7 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 use super::{AnswerEnd, ExchangeError};
 use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
 use crate::core::event::{Acted, Checked, Reason};
-use crate::files::{self, FileError, LARGEST};
+use crate::files::{self, LARGEST};
 
 /// How much of an answer to an action is read.
 const ACTION_BODY: usize = 64 * 1024;
@@ -145,7 +144,9 @@ pub async fn exchange(
     let content = match body {
         Body::Empty => None,
         Body::Text(text) => Some(text.clone().into_bytes()),
-        Body::File(path) => Some(read(path, LARGEST_BODY).map_err(ExchangeError::Failed)?),
+        Body::File(path) => {
+            Some(files::read_or_tell(path, LARGEST_BODY).map_err(ExchangeError::Failed)?)
+        }
     };
     exchange_content(endpoint, method, content, most).await
 }
@@ -191,9 +192,9 @@ fn request(
     }
     request = match &endpoint.auth {
         Some(Auth::Basic { username, password_file }) => {
-            request.basic_auth(username, Some(secret(password_file)?))
+            request.basic_auth(username, Some(files::secret(password_file)?))
         }
-        Some(Auth::Bearer { token_file }) => request.bearer_auth(secret(token_file)?),
+        Some(Auth::Bearer { token_file }) => request.bearer_auth(files::secret(token_file)?),
         None => request,
     };
     Ok(match content {
@@ -233,7 +234,7 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
 
 #[cfg(feature = "tls")]
 fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
-    let bundle = read(&tls.ca_file, LARGEST)?;
+    let bundle = files::read_or_tell(&tls.ca_file, LARGEST)?;
     let path = tls.ca_file.display();
     let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
         Reason::new(format!("`{path}` holds no PEM certificates: {}", chain(&error)))
@@ -243,9 +244,9 @@ fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> 
     }
     let builder = builder.tls_certs_only(certificates).https_only(true);
     let Some(client) = &tls.client else { return Ok(builder) };
-    let mut pem = read(&client.cert_file, LARGEST)?;
+    let mut pem = files::read_or_tell(&client.cert_file, LARGEST)?;
     pem.push(b'\n');
-    pem.extend(read(&client.key_file, LARGEST)?);
+    pem.extend(files::read_or_tell(&client.key_file, LARGEST)?);
     let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
         let (cert, key) = (client.cert_file.display(), client.key_file.display());
         Reason::new(format!("`{cert}` and `{key}` are no PEM certificate with its key"))
@@ -256,27 +257,6 @@ fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> 
 #[cfg(not(feature = "tls"))]
 fn with_tls(_: ClientBuilder, _: &Tls) -> Result<ClientBuilder, Reason> {
     Err(Reason::new("this podnudge was built without TLS"))
-}
-
-/// A password or token: the file without the line feed at its end.
-fn secret(path: &Path) -> Result<String, Reason> {
-    let bytes = read(path, LARGEST)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Reason::new(format!("`{}` is not UTF-8 text", path.display())))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-fn read(path: &Path, largest: u64) -> Result<Vec<u8>, Reason> {
-    files::read(path, largest).map_err(|error| {
-        let reason = Reason::new(format!("cannot read `{}`: {error}", path.display()));
-        match error {
-            FileError::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let uid = rustix::process::geteuid().as_raw();
-                reason.hint(format!("podnudge runs as uid {uid}; set the volume's defaultMode, or fsGroup in the pod's securityContext"))
-            }
-            _ => reason,
-        }
-    })
 }
 
 fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeError {

@@ -1,7 +1,6 @@
 //! Asks a running podnudge: `podnudge status` and `podnudge trigger`, because an image without a
 //! shell has no curl either.
 
-use std::path::Path;
 use std::time::Duration;
 
 use reqwest::Url;
@@ -11,7 +10,7 @@ use crate::action::http::base_client;
 use crate::cli;
 use crate::core::event::Reason;
 use crate::exit::Exit;
-use crate::files::{self, LARGEST};
+use crate::files;
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -31,7 +30,7 @@ pub async fn show(arguments: &cli::Status) -> Result<(String, Exit), Reason> {
 /// # Errors
 /// If nobody answers there, or it refuses.
 pub async fn trigger(arguments: &cli::Trigger) -> Result<String, Reason> {
-    let token = arguments.token_file.as_deref().map(token).transpose()?;
+    let token = arguments.token_file.as_deref().map(files::secret).transpose()?;
     let mut address = arguments.url.join("/reload").unwrap_or_else(|_| arguments.url.clone());
     if let Some(rule) = &arguments.rule {
         address.query_pairs_mut().append_pair("rule", rule);
@@ -49,12 +48,6 @@ pub async fn trigger(arguments: &cli::Trigger) -> Result<String, Reason> {
         return Ok(text);
     }
     Err(Reason::new(format!("podnudge refuses, with {status}: {}", text.trim())))
-}
-
-fn token(file: &Path) -> Result<String, Reason> {
-    let failed = |error| Reason::new(format!("cannot read `{}`: {error}", file.display()));
-    let bytes = files::read(file, LARGEST).map_err(failed)?;
-    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 /// The status as JSON. `url` is the admin listener's, without a path.

@@ -21,12 +21,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use tracing::warn;
 
 use super::metrics;
 use crate::config::{Listen, ReloadEndpoint};
 use crate::core::event::Reason;
 use crate::core::status::Status;
-use crate::files::{self, LARGEST};
+use crate::files;
 
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
@@ -195,27 +196,31 @@ fn may_reload<B>(
         ReloadEndpoint::Loopback => {
             text(StatusCode::FORBIDDEN, "only from the pod itself, by a loopback address\n")
         }
-        ReloadEndpoint::Token(file) => {
-            let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-            let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-            if is_token(given.unwrap_or_default(), file) {
-                return Ok(());
+        ReloadEndpoint::Token(file) => match knows_token(request, file) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
+                answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                answer
             }
-            let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
-            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            answer
-        }
+            Err(Reason { message, hint }) => {
+                warn!(event = "token-unreadable", hint, "{message}");
+                let answer = "podnudge cannot read its token: see its log\n";
+                text(StatusCode::SERVICE_UNAVAILABLE, answer)
+            }
+        },
     };
     Err(Box::new(refused))
 }
 
-/// Compares without telling by the time it takes how much was right. The file is read each time:
-/// it rotates.
-fn is_token(given: &[u8], file: &Path) -> bool {
-    let Ok(wanted) = files::read(file, LARGEST) else { return false };
-    let wanted = wanted.trim_ascii_end();
-    let differences = given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b));
-    !wanted.is_empty() && given.len() == wanted.len() && differences == 0
+/// Whether a request bears the token in this file, which is read each time: it rotates.
+fn knows_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason> {
+    let wanted = files::secret(file)?;
+    let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let given = given.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
+    // Without telling by the time it takes how much was right.
+    let differences = given.iter().zip(wanted.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    Ok(!wanted.is_empty() && given.len() == wanted.len() && differences == 0)
 }
 
 async fn force<B>(request: &Request<B>, asks: &mpsc::Sender<Ask>) -> Answer {

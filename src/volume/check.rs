@@ -24,25 +24,6 @@ use crate::core::event::{Checked, Reason, UnixTime};
 /// How many keys a refusal names at most.
 const KEYS_NAMED: usize = 5;
 
-/// What the checks say.
-#[derive(Debug)]
-pub struct Judgement {
-    /// Whether the content may be used, as far as podnudge can tell by itself.
-    pub checked: Checked,
-    /// When the first of the checked certificates expires, if there are any: of a chain its leaf
-    /// counts, of a bundle of CAs the one that lasts longest, as for the check itself.
-    pub expires: Option<UnixTime>,
-    /// What is to be asked about by HTTP: a list for each check, in their order, and empty unless
-    /// the content may be used so far.
-    pub posts: Vec<Vec<Post>>,
-}
-
-impl From<Checked> for Judgement {
-    fn from(checked: Checked) -> Self {
-        Self { checked, expires: None, posts: Vec::new() }
-    }
-}
-
 /// A key whose content a rule wants to be sent to a URL. That is all it may be used for.
 pub struct Post {
     /// The key.
@@ -65,15 +46,43 @@ struct Volume {
 }
 
 /// Whether the content of these volumes, if it is still the one with this digest, meets the
-/// checks at this time. The first that it does not meet decides.
-#[must_use]
+/// checks at this time, as far as podnudge can tell by itself. Gives what is to be asked about by
+/// HTTP: a list for each check, in their order.
+///
+/// # Errors
+/// What it comes to without asking anybody: the first check that it does not meet decides.
 pub fn check<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     asked: Digest,
     checks: &[Check],
     now: UnixTime,
-) -> Judgement {
+) -> Result<Vec<Vec<Post>>, Checked> {
+    let read = read(volumes, keys, asked)?;
+    checks.iter().try_for_each(|check| meets(check, &read, now)).map_err(Checked::Refused)?;
+    Ok(checks.iter().map(|check| posts(check, &read)).collect())
+}
+
+/// When the first of the certificates expires that the checks are about, whatever the checks say
+/// of them: of a chain its leaf counts, of a bundle of CAs the one that lasts longest. `None`
+/// without certificates that can be read, or if the volumes do not have this digest any more.
+pub fn expiry<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    keys: &KeyFilter,
+    asked: Digest,
+    checks: &[Check],
+    now: UnixTime,
+) -> Option<UnixTime> {
+    let read = read(volumes, keys, asked).ok()?;
+    let of_certificates = checks.iter().filter(|check| check.is_of_certificates());
+    of_certificates.filter_map(|check| certificates_expire(concerned(check, &read), now)).min()
+}
+
+fn read<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    keys: &KeyFilter,
+    asked: Digest,
+) -> Result<Vec<Volume>, Checked> {
     let mut read = Vec::new();
     let mut digests = Vec::new();
     for path in volumes {
@@ -84,32 +93,21 @@ pub fn check<'a>(
                 let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
                 read.push(Volume { folder: folder.to_owned(), contents });
             }
-            Ok(None) | Err(ReadError::Moving { .. }) => return Checked::Moved.into(),
+            Ok(None) | Err(ReadError::Moving { .. }) => return Err(Checked::Moved),
             Err(error @ ReadError::TooMuch { .. }) => {
-                return Checked::Refused(error.reason()).into();
+                return Err(Checked::Refused(error.reason()));
             }
-            Err(error) => return Checked::Failed(error.reason()).into(),
+            Err(error) => return Err(Checked::Failed(error.reason())),
         }
     }
-    if snapshot::digest(digests) != asked {
-        return Checked::Moved.into();
-    }
-    let mut expires = None;
-    for check in checks {
-        match meets(check, &read, now) {
-            Ok(date) => expires = expires.into_iter().chain(date).min(),
-            Err(reason) => return Checked::Refused(reason).into(),
-        }
-    }
-    let posts = checks.iter().map(|check| posts(check, &read)).collect();
-    Judgement { checked: Checked::Passed, expires, posts }
+    if snapshot::digest(digests) == asked { Ok(read) } else { Err(Checked::Moved) }
 }
 
+/// The folder that a key is named from, the key, and what it holds.
+type Concerned<'a> = (&'a Path, &'a Key, &'a [u8]);
+
 /// The keys that a check is about, each with the folder that it is named from.
-fn concerned<'a>(
-    check: &'a Check,
-    volumes: &'a [Volume],
-) -> impl Iterator<Item = (&'a Path, &'a Key, &'a [u8])> {
+fn concerned<'a>(check: &'a Check, volumes: &'a [Volume]) -> impl Iterator<Item = Concerned<'a>> {
     let all = volumes.iter().flat_map(|volume| {
         let named = |(key, content): (&'a Key, &'a Content)| {
             (volume.folder.as_path(), key, content.bytes.as_slice())
@@ -130,13 +128,13 @@ fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
     concerned(check, volumes).map(post).collect()
 }
 
-/// The refusal, if the contents do not meet a check; else when the first certificate expires.
-fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<Option<UnixTime>, Reason> {
+/// The refusal, if the contents do not meet a check.
+fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Reason> {
     let concerned = || concerned(check, volumes);
     let texts = |syntax: &str, parse: fn(&str) -> Result<(), Place>| {
         concerned().try_for_each(|(_, key, content)| parse_text(syntax, parse, key, content))
     };
-    let verdict = match &check.condition {
+    match &check.condition {
         Condition::NotEmpty => {
             let empty = concerned().filter(|(_, _, content)| content.trim_ascii().is_empty());
             refuse_named(empty.map(|(_, key, _)| key.to_string()), "is empty", "are empty")
@@ -152,18 +150,17 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<Option<Unix
         Condition::MaxBytes(most) => {
             let bytes: u64 = concerned().map(|(_, _, content)| content.len() as u64).sum();
             if bytes <= *most {
-                return Ok(None);
+                return Ok(());
             }
             Err(Reason::new(format!("the keys hold {bytes} bytes, more than the {most} allowed")))
         }
         Condition::Syntax(Syntax::Json) => texts("JSON", json),
         Condition::Syntax(Syntax::Yaml) => texts("YAML", yaml),
         Condition::Syntax(Syntax::Toml) => texts("TOML", toml),
-        Condition::Syntax(Syntax::Pem) => return certificates(concerned(), now),
+        Condition::Syntax(Syntax::Pem) => certificates(concerned(), now),
         // They are asked when the others are met.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
-    };
-    verdict.map(|()| None)
+    }
 }
 
 fn refuse_named(
@@ -185,23 +182,36 @@ fn refuse_named(
 
 #[cfg(feature = "tls")]
 fn certificates<'a>(
-    concerned: impl Iterator<Item = (&'a Path, &'a Key, &'a [u8])>,
+    concerned: impl Iterator<Item = Concerned<'a>>,
     now: UnixTime,
-) -> Result<Option<UnixTime>, Reason> {
-    let file = |(folder, key, content): (&Path, &'a Key, &'a [u8])| pem::File {
-        path: folder.join(OsStr::from_bytes(&key.0)),
-        key,
-        content,
-    };
-    pem::check(concerned.map(file), now)
+) -> Result<(), Reason> {
+    pem::check(concerned.map(pem_file), now)
+}
+
+#[cfg(feature = "tls")]
+fn certificates_expire<'a>(
+    concerned: impl Iterator<Item = Concerned<'a>>,
+    now: UnixTime,
+) -> Option<UnixTime> {
+    pem::expiry(concerned.map(pem_file), now)
+}
+
+#[cfg(feature = "tls")]
+fn pem_file((folder, key, content): Concerned<'_>) -> pem::File<'_> {
+    pem::File { path: folder.join(OsStr::from_bytes(&key.0)), key, content }
 }
 
 #[cfg(not(feature = "tls"))]
-fn certificates<'a>(
-    _: impl Iterator<Item = (&'a Path, &'a Key, &'a [u8])>,
-    _: UnixTime,
-) -> Result<Option<UnixTime>, Reason> {
+fn certificates<'a>(_: impl Iterator<Item = Concerned<'a>>, _: UnixTime) -> Result<(), Reason> {
     Err(Reason::new("this podnudge was built without TLS"))
+}
+
+#[cfg(not(feature = "tls"))]
+fn certificates_expire<'a>(
+    _: impl Iterator<Item = Concerned<'a>>,
+    _: UnixTime,
+) -> Option<UnixTime> {
+    None
 }
 
 /// Line and column, both counted from one.

@@ -41,25 +41,29 @@ struct Parsed<'a> {
     public_keys: Vec<At<Vec<u8>>>,
 }
 
-/// Whether all of these files are good at this time. Gives the moment from which one of them will
-/// not be, unless it is replaced; `None` without certificates.
+/// Whether all of these files are good at this time.
 ///
 /// # Errors
 /// The refusal.
 pub(super) fn check<'a>(
     files: impl Iterator<Item = File<'a>>,
     now: UnixTime,
-) -> Result<Option<UnixTime>, Reason> {
+) -> Result<(), Reason> {
     let files = files.map(parse).collect::<Result<Vec<_>, _>>()?;
-    let mut expires = None;
     for file in &files {
         in_order(file)?;
-        expires = expires.into_iter().chain(in_force(file, now)?).min();
+        in_force(file, now)?;
     }
     for file in &files {
         file.public_keys.iter().try_for_each(|key| belongs(file, key, &files))?;
     }
-    Ok(expires)
+    Ok(())
+}
+
+/// When the first of these files expires, as far as they can be read; `None` without certificates.
+pub(super) fn expiry<'a>(files: impl Iterator<Item = File<'a>>, now: UnixTime) -> Option<UnixTime> {
+    let files = files.filter_map(|file| parse(file).ok());
+    files.filter_map(|file| Some(file.longest(now)?.it.not_after)).min()
 }
 
 fn parse(File { path, key, content }: File<'_>) -> Result<Parsed<'_>, Reason> {
@@ -110,6 +114,12 @@ impl Parsed<'_> {
         let count = if self.is_bundle() { self.certificates.len() } else { 1 };
         self.certificates.get(..count).unwrap_or_default()
     }
+
+    /// The certificate by which the file is in force or not, and expires. A bundle holds as long
+    /// as one of it does: CAs that are replaced stay in it for a while.
+    fn longest(&self, now: UnixTime) -> Option<&At<Certificate>> {
+        self.leaves().iter().max_by_key(|At { it, .. }| (it.is_in_force(now), it.not_after))
+    }
 }
 
 /// A chain leads from the leaf upwards.
@@ -132,14 +142,10 @@ fn in_order(file: &Parsed<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// When what is in force now expires. A bundle holds as long as one of it does: CAs that are
-/// replaced stay in it for a while.
-fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<Option<UnixTime>, Reason> {
-    let is_in_force = |it: &Certificate| it.not_before <= now && now <= it.not_after;
-    let longest = |At { it, .. }: &&At<Certificate>| (is_in_force(it), it.not_after);
-    let Some(At { line, it }) = file.leaves().iter().max_by_key(longest) else { return Ok(None) };
-    if is_in_force(it) {
-        return Ok(Some(it.not_after));
+fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Reason> {
+    let Some(At { line, it }) = file.longest(now) else { return Ok(()) };
+    if it.is_in_force(now) {
+        return Ok(());
     }
     let what = format!("the certificate in line {line} of `{}`", file.key);
     let now_is = date(now);

@@ -45,6 +45,10 @@ impl Certificate {
         })
     }
 
+    pub(super) fn is_in_force(&self, now: UnixTime) -> bool {
+        self.not_before <= now && now <= self.not_after
+    }
+
     fn fields(fields: &mut SliceReader<'_>) -> Result<Self, der::Error> {
         let first: AnyRef<'_> = fields.decode()?;
         // Version 1 is not written down.
