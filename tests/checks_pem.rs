@@ -239,11 +239,18 @@ fn a_leaf_that_is_not_in_force_is_refused_with_its_dates() {
     let judged = judge(&payload(&[("tls.crt", &old.crt)]), pem(&[]));
     assert!(judged.expires.is_some_and(|at| at < NOW), "{judged:?}");
     let new = server((2031, 2060));
+    let too_early = judge(&payload(&[("tls.crt", &format!("# new\n\n{}", new.crt))]), pem(&[]));
+    let Checked::NotBefore(time, reason) = too_early.checked else { panic!("{too_early:?}") };
+    assert_eq!(time, IN_A_YEAR);
     assert_eq!(
-        refused(&[("tls.crt", &format!("# new\n\n{}", new.crt))]),
+        reason.message,
         "the certificate in line 3 of `tls.crt` is not valid before 2031-01-01T00:00:00Z, and now \
          it is 2030-01-01T00:00:00Z"
     );
+    // What will never be good is refused for good.
+    let other = server((2031, 2060));
+    let mixed = refused(&[("tls.crt", &new.crt), ("tls.key", &other.key)]);
+    assert!(mixed.contains("does not belong"), "{mixed}");
     // The first and the last second count.
     passes(&[("tls.crt", &server((2030, 2031)).crt)]);
     assert_eq!(passes(&[("tls.crt", &server((2029, 2030)).crt)]), Some(NOW));

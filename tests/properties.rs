@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::config::{Budget, Jitter, JitterBy};
-use podnudge::core::event::{Acted, Alive, Checked, Command, Event, Proof, Reason, VolumeId};
+use podnudge::core::event::{
+    Acted, Alive, Checked, Command, Event, Proof, Reason, UnixTime, VolumeId,
+};
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
@@ -38,10 +40,8 @@ enum Step {
         volume: usize,
     },
     Application(Behaviour),
-    /// From now on the checks refuse new content, or let it pass.
-    Checks {
-        refuse: bool,
-    },
+    /// What the checks say of new content from now on.
+    Checks(Says),
     /// How the publish directory behaves from now on.
     Publishing(Shelving),
     /// The application starts anew and reads what it can.
@@ -54,6 +54,14 @@ enum Step {
     Wait {
         millis: u64,
     },
+}
+
+/// What the checks say.
+#[derive(Debug, Clone, Copy)]
+enum Says {
+    Passed,
+    Refused,
+    TooEarly,
 }
 
 /// How the application answers from now on.
@@ -92,12 +100,16 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2usize).prop_map(|volume| Step::Readable { volume }),
         3 => behaviour().prop_map(Step::Application),
         2 => Just(Step::ApplicationRestarts),
-        2 => any::<bool>().prop_map(|refuse| Step::Checks { refuse }),
+        2 => says().prop_map(Step::Checks),
         1 => shelving().prop_map(Step::Publishing),
         1 => Just(Step::Force),
         1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ]
+}
+
+fn says() -> impl Strategy<Value = Says> {
+    prop_oneof![2 => Just(Says::Passed), 1 => Just(Says::Refused), 1 => Just(Says::TooEarly)]
 }
 
 fn shelving() -> impl Strategy<Value = Shelving> {
@@ -167,10 +179,17 @@ fn behave(world: &mut World, behaviour: Behaviour) {
     world.application.verifies.proof = proof;
 }
 
-fn checks(world: &mut World, refuse: bool) {
-    let refused = || Checked::Refused(Reason::new("as told"));
+fn checks(world: &mut World, say: Says) {
+    let reason = Reason::new("as told");
     world.check_takes = Duration::from_millis(1);
-    world.application.checks = if refuse { refused() } else { Checked::Passed };
+    world.application.checks = match say {
+        Says::Passed => Checked::Passed,
+        Says::Refused => Checked::Refused(reason),
+        Says::TooEarly => {
+            let soon = world.now.wall.0 + Duration::from_secs(5);
+            Checked::NotBefore(UnixTime(soon), reason)
+        }
+    };
 }
 
 fn sent() -> Acted {
@@ -201,7 +220,7 @@ fn apply(world: &mut World, step: &Step) {
             world.shelf.behaves = *behaves;
             world.publish_takes = Duration::from_millis(5);
         }
-        Step::Checks { refuse } => checks(world, *refuse),
+        Step::Checks(say) => checks(world, *say),
         Step::Pause { is_there } => world.is_paused = *is_there,
         Step::Force => world.tell(Event::Force(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
@@ -222,7 +241,7 @@ fn play(policy: Policy, steps: &[Step]) -> World {
 /// the slowest retry.
 fn calm_down(world: &mut World) {
     behave(world, Behaviour::Takes);
-    checks(world, false);
+    checks(world, Says::Passed);
     world.shelf.behaves = Shelving::Works;
     world.is_paused = false;
     for volume in 0..world.disks.len() {

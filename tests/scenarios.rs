@@ -23,7 +23,8 @@ use crate::support::world::{self, EPOCH, World};
 use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Memory, Moment, Proof, Reason, Standing, VolumeId, Watch,
+    Acted, Alive, Checked, Command, Event, Memory, Moment, Proof, Reason, Standing, UnixTime,
+    VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 
@@ -256,6 +257,10 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "passes" => Checked::Passed,
                 "refuses" => Checked::Refused(Reason::new(why)),
                 "fails" => Checked::Failed(Reason::new(why)),
+                "refuses-until" => {
+                    let (time, why) = why.split_once(' ').unwrap_or((why, ""));
+                    Checked::NotBefore(UnixTime(EPOCH + duration(time, place)), Reason::new(why))
+                }
                 _ => panic!("{place}: what do the checks say?"),
             };
         }

@@ -157,6 +157,8 @@ pub enum Checked {
     Passed,
     /// It must not be used.
     Refused(Reason),
+    /// It must not be used before this time.
+    NotBefore(UnixTime, Reason),
     /// Something else was on disk than was asked about.
     Moved,
     /// They could not be done, and may be later.

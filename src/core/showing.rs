@@ -30,7 +30,7 @@ impl Rule {
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
             certificates_expire_at: self.certificates_expire_at,
-            next_action_at: self.phase.due().map(wall),
+            next_action_at: self.phase.due().or_else(|| self.verdict.due()).map(wall),
             action: self.policy.action.clone(),
             volumes: self.look.status(),
             counters: self.counters.clone(),
@@ -46,7 +46,7 @@ impl Rule {
             _ if is_at_rest && self.is_taken_back() && !self.is_stuck() => State::RolledBack,
             _ if is_at_rest && self.is_rejected() => State::Rejected,
             (State::Idle | State::Waiting, look::Phase::Quiet)
-                if matches!(self.verdict, Verdict::Asked { .. }) =>
+                if matches!(self.verdict, Verdict::Asked { .. } | Verdict::Later { .. }) =>
             {
                 State::Checking
             }

@@ -1,7 +1,8 @@
 //! Whether what is on disk may be used: the rule's checks say so, before anything is done with it.
 //!
 //! A digest is asked about once. What was refused is not asked about again until the content
-//! changes or a person forces it, and the application keeps what it has.
+//! changes, a person forces it, or the time has come for which it was made; the application keeps
+//! what it has.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,6 +15,10 @@ use super::look::OnDisk;
 use super::rule::Rule;
 use crate::volume::snapshot::Digest;
 
+/// How long content waits at most that must not be used before a certain time: the clock that it
+/// is too early by may be wrong, and be set.
+const MOST_UNTIL_AGAIN: Duration = Duration::from_hours(1);
+
 /// What the checks say of a digest.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
@@ -25,7 +30,12 @@ pub(super) enum Verdict {
         failures: u32,
     },
     Passed(Digest),
-    Refused(Digest, Reason),
+    Refused {
+        digest: Digest,
+        reason: Reason,
+        /// When they may see it otherwise, should it be a matter of time.
+        again: Option<Moment>,
+    },
     /// They could not be done, and are asked again at `at`.
     Later {
         digest: Digest,
@@ -41,7 +51,7 @@ impl Verdict {
             Self::Open => None,
             Self::Asked { digest, .. }
             | Self::Passed(digest)
-            | Self::Refused(digest, _)
+            | Self::Refused { digest, .. }
             | Self::Later { digest, .. } => Some(*digest),
         }
     }
@@ -49,7 +59,9 @@ impl Verdict {
     /// Why this digest may not be used, if that was found.
     fn objection(&self, to: Digest) -> Option<&Reason> {
         match self {
-            Self::Refused(digest, reason) | Self::Later { digest, reason, .. } if *digest == to => {
+            Self::Refused { digest, reason, .. } | Self::Later { digest, reason, .. }
+                if *digest == to =>
+            {
                 Some(reason)
             }
             _ => None,
@@ -60,6 +72,7 @@ impl Verdict {
     pub(super) fn due(&self) -> Option<Moment> {
         match self {
             Self::Later { at, .. } => Some(*at),
+            Self::Refused { again, .. } => *again,
             _ => None,
         }
     }
@@ -86,7 +99,7 @@ impl Rule {
     /// Whether the checks refuse what is on disk.
     pub(super) fn is_rejected(&self) -> bool {
         let disk = self.look.on_disk().map(|disk| disk.digest);
-        matches!(&self.verdict, Verdict::Refused(digest, _) if Some(*digest) == disk)
+        matches!(&self.verdict, Verdict::Refused { digest, .. } if Some(*digest) == disk)
     }
 
     /// Asks the checks, unless they know this content. Says whether it has passed.
@@ -113,12 +126,13 @@ impl Rule {
         }
     }
 
-    /// Asks again where the checks could not be done, when the time has come.
+    /// Asks again, when the time has come.
     pub(super) fn check_if_due(&mut self, now: Moment, out: &mut VecDeque<Command>) {
-        let Verdict::Later { digest, at, failures, .. } = self.verdict else { return };
-        if now < at {
-            return;
-        }
+        let (digest, failures) = match self.verdict {
+            Verdict::Later { digest, at, failures, .. } if at <= now => (digest, failures),
+            Verdict::Refused { digest, again: Some(at), .. } if at <= now => (digest, 0),
+            _ => return,
+        };
         let disk = self.look.on_disk().map(|disk| disk.digest);
         let is_wanted = disk == Some(digest) && (self.forced || self.running != disk);
         if is_wanted && !self.look.is_missing_a_volume() {
@@ -138,17 +152,10 @@ impl Rule {
                 self.say(Fact::Passed(digest), out);
                 self.verdict = Verdict::Passed(digest);
             }
-            Checked::Refused(reason) => {
-                self.counters.checks_refused += 1;
-                self.say(Fact::Rejected(digest, reason.clone()), out);
-                self.verdict = Verdict::Refused(digest, reason);
-                // Of content that is no longer on disk, that is all there is to say.
-                if self.is_rejected() {
-                    self.forced = false;
-                    if matches!(self.phase, Phase::Waiting { .. }) {
-                        self.phase = Phase::Idle;
-                    }
-                }
+            Checked::Refused(reason) => self.refuse(digest, reason, None, out),
+            Checked::NotBefore(time, reason) => {
+                let wait = time.since(now.wall).max(self.policy.retry.first).min(MOST_UNTIL_AGAIN);
+                self.refuse(digest, reason, Some(now.mono.after(wait)), out);
             }
             Checked::Moved => {
                 // A look tells what is there now; should it be the same, it is asked about later.
@@ -163,6 +170,25 @@ impl Rule {
             }
         }
         self.reconcile(now.mono, out);
+    }
+
+    fn refuse(
+        &mut self,
+        digest: Digest,
+        reason: Reason,
+        again: Option<Moment>,
+        out: &mut VecDeque<Command>,
+    ) {
+        self.counters.checks_refused += 1;
+        self.say(Fact::Rejected(digest, reason.clone()), out);
+        self.verdict = Verdict::Refused { digest, reason, again };
+        // Of content that is no longer on disk, that is all there is to say.
+        if self.is_rejected() {
+            self.forced = false;
+            if matches!(self.phase, Phase::Waiting { .. }) {
+                self.phase = Phase::Idle;
+            }
+        }
     }
 
     fn check_later(

@@ -154,7 +154,7 @@ async fn publish(
         Checked::Passed => {}
         Checked::Refused(reason) => return Err(Not::WithThis(reason)),
         Checked::Moved => return Err(Not::Yet(moved())),
-        Checked::Failed(reason) => return Err(Not::Yet(reason)),
+        Checked::NotBefore(_, reason) | Checked::Failed(reason) => return Err(Not::Yet(reason)),
     }
     match place.publish(digest, clock::now().wall) {
         // The application that starts now need not be told.

@@ -59,7 +59,7 @@ pub fn check<'a>(
     now: UnixTime,
 ) -> Result<Vec<Vec<Post>>, Checked> {
     let read = read(volumes, keys, asked)?;
-    checks.iter().try_for_each(|check| meets(check, &read, now)).map_err(Checked::Refused)?;
+    checks.iter().try_for_each(|check| meets(check, &read, now))?;
     Ok(checks.iter().map(|check| posts(check, &read)).collect())
 }
 
@@ -129,12 +129,12 @@ fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
 }
 
 /// The refusal, if the contents do not meet a check.
-fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Reason> {
+fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked> {
     let concerned = || concerned(check, volumes);
     let texts = |syntax: &str, parse: fn(&str) -> Result<(), Place>| {
         concerned().try_for_each(|(_, key, content)| parse_text(syntax, parse, key, content))
     };
-    match &check.condition {
+    let verdict = match &check.condition {
         Condition::NotEmpty => {
             let empty = concerned().filter(|(_, _, content)| content.trim_ascii().is_empty());
             refuse_named(empty.map(|(_, key, _)| key.to_string()), "is empty", "are empty")
@@ -157,10 +157,11 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Reason>
         Condition::Syntax(Syntax::Json) => texts("JSON", json),
         Condition::Syntax(Syntax::Yaml) => texts("YAML", yaml),
         Condition::Syntax(Syntax::Toml) => texts("TOML", toml),
-        Condition::Syntax(Syntax::Pem) => certificates(concerned(), now),
+        Condition::Syntax(Syntax::Pem) => return certificates(concerned(), now),
         // They are asked when the others are met.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
-    }
+    };
+    verdict.map_err(Checked::Refused)
 }
 
 fn refuse_named(
@@ -184,7 +185,7 @@ fn refuse_named(
 fn certificates<'a>(
     concerned: impl Iterator<Item = Concerned<'a>>,
     now: UnixTime,
-) -> Result<(), Reason> {
+) -> Result<(), Checked> {
     pem::check(concerned.map(pem_file), now)
 }
 
@@ -202,8 +203,8 @@ fn pem_file((folder, key, content): Concerned<'_>) -> pem::File<'_> {
 }
 
 #[cfg(not(feature = "tls"))]
-fn certificates<'a>(_: impl Iterator<Item = Concerned<'a>>, _: UnixTime) -> Result<(), Reason> {
-    Err(Reason::new("this podnudge was built without TLS"))
+fn certificates<'a>(_: impl Iterator<Item = Concerned<'a>>, _: UnixTime) -> Result<(), Checked> {
+    Err(Checked::Failed(Reason::new("this podnudge was built without TLS")))
 }
 
 #[cfg(not(feature = "tls"))]

@@ -16,7 +16,7 @@ use rustls::pki_types::PrivateKeyDer;
 use self::block::{Block, Kind};
 use self::certificate::Certificate;
 use super::snapshot::Key;
-use crate::core::event::{Reason, UnixTime};
+use crate::core::event::{Checked, Reason, UnixTime};
 
 /// A key of a volume.
 pub(super) struct File<'a> {
@@ -48,16 +48,14 @@ struct Parsed<'a> {
 pub(super) fn check<'a>(
     files: impl Iterator<Item = File<'a>>,
     now: UnixTime,
-) -> Result<(), Reason> {
-    let files = files.map(parse).collect::<Result<Vec<_>, _>>()?;
-    for file in &files {
-        in_order(file)?;
-        in_force(file, now)?;
-    }
-    for file in &files {
-        file.public_keys.iter().try_for_each(|key| belongs(file, key, &files))?;
-    }
-    Ok(())
+) -> Result<(), Checked> {
+    let files = files.map(parse).collect::<Result<Vec<_>, _>>().map_err(Checked::Refused)?;
+    files.iter().try_for_each(in_order).map_err(Checked::Refused)?;
+    let mut keys =
+        files.iter().flat_map(|file| file.public_keys.iter().map(move |key| (file, key)));
+    keys.try_for_each(|(file, key)| belongs(file, key, &files)).map_err(Checked::Refused)?;
+    // Last: what is only too early is good in all else.
+    files.iter().try_for_each(|file| in_force(file, now))
 }
 
 /// When the first of these files expires, as far as they can be read; `None` without certificates.
@@ -142,7 +140,7 @@ fn in_order(file: &Parsed<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Reason> {
+fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Checked> {
     let Some(At { line, it }) = file.longest(now) else { return Ok(()) };
     if it.is_in_force(now) {
         return Ok(());
@@ -152,10 +150,11 @@ fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Reason> {
     if now < it.not_before {
         let message =
             format!("{what} is not valid before {}, and now it is {now_is}", date(it.not_before));
-        return Err(Reason::new(message).hint("look at the clock of the node"));
+        let hint = "it is checked again then; look at the clocks of the node and of the issuer";
+        return Err(Checked::NotBefore(it.not_before, Reason::new(message).hint(hint)));
     }
     let message = format!("{what} expired at {}, and now it is {now_is}", date(it.not_after));
-    Err(Reason::new(message).hint("look at what should have renewed it"))
+    Err(Checked::Refused(Reason::new(message).hint("look at what should have renewed it")))
 }
 
 /// As RFC 3339 has it.
