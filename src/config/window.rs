@@ -1,6 +1,7 @@
 //! `[rule.hold]`: when nothing new is begun. Pure.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tz::TimeZone;
 use tz::timezone::TimeZoneSettings;
@@ -46,15 +47,25 @@ enum Zone {
     Named,
 }
 
+/// One time in which something may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// When it begins; the time that was asked about, where it is open already.
+    pub from: UnixTime,
+    /// When it is over.
+    pub until: UnixTime,
+}
+
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const DAY: i64 = 24 * 3600;
 
 impl Window {
-    /// When something may begin: now, or when the window opens next. `None` only if the clock is
-    /// beyond what calendars know.
+    /// When something may begin: from now on, or from when the window opens next. `None` only if
+    /// the clock is beyond what calendars know.
     #[must_use]
-    pub fn opens(&self, now: UnixTime) -> Option<UnixTime> {
+    pub fn next_opening(&self, now: UnixTime) -> Option<Opening> {
         let unix = i64::try_from(now.0.as_secs()).ok()?;
+        let time = |unix| Some(UnixTime(Duration::from_secs(u64::try_from(unix).ok()?)));
         let local = unix + self.offset(unix);
         let today = local.div_euclid(DAY);
         // Yesterday's may go on over midnight.
@@ -63,11 +74,9 @@ impl Window {
             if !*self.days.get(usize::try_from((day + 3).rem_euclid(7)).ok()?)? {
                 continue;
             }
-            if unix < begin {
-                return Some(UnixTime(std::time::Duration::from_secs(u64::try_from(begin).ok()?)));
-            }
             if unix < end {
-                return Some(now);
+                let from = if unix < begin { time(begin)? } else { now };
+                return Some(Opening { from, until: time(end)? });
             }
         }
         None
@@ -217,8 +226,6 @@ fn offset(text: &str) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn window(text: &str, zone_text: &str) -> Window {
@@ -231,7 +238,7 @@ mod tests {
     fn opens(window: &Window, now: &str) -> String {
         let now = humantime::parse_rfc3339(now).unwrap();
         let now = now.duration_since(std::time::UNIX_EPOCH).unwrap();
-        let at = window.opens(UnixTime(now)).unwrap().0;
+        let at = window.next_opening(UnixTime(now)).unwrap().from.0;
         humantime::format_rfc3339(std::time::UNIX_EPOCH + at).to_string()
     }
 
@@ -266,7 +273,9 @@ mod tests {
         let mut named = window("Mon-Sun 09:00-10:00", "Europe/Berlin");
         assert_eq!(named.zone_to_read(), Some("Europe/Berlin"));
         assert!(!named.take_zone(b"no such file"));
-        assert_eq!(named.opens(UnixTime(Duration::ZERO)), Some(UnixTime(Duration::from_hours(9))));
+        let (from, until) = (Duration::from_hours(9), Duration::from_hours(10));
+        let opening = Opening { from: UnixTime(from), until: UnixTime(until) };
+        assert_eq!(named.next_opening(UnixTime(Duration::ZERO)), Some(opening));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::fact::Fact;
 use super::jitter;
 use super::rule::Rule;
 use super::status::State;
+use crate::config::Jitter;
 
 /// Between two looks whether the file is still there that pauses a rule.
 const PAUSE_POLL: Duration = Duration::from_secs(5);
@@ -78,16 +79,18 @@ impl Rule {
             return Some((None, reason.hint("remove the key, or force the reload")));
         }
         if let Some(window) = &hold.window
-            && let Some(opens) = window.opens(now.wall)
-            && opens > now.wall
+            && let Some(opening) = window.next_opening(now.wall)
+            && opening.from > now.wall
         {
-            // Replicas that wait for the same hour are spread, too.
-            let wait = opens.since(now.wall);
+            // Replicas that wait for the same hour are spread, too, but none beyond its end.
+            let open_for = opening.until.since(opening.from);
+            let jitter = self.policy.jitter;
+            let jitter = Jitter { window: jitter.window.min(open_for), ..jitter };
             self.draws += 1;
-            let digest = attempt.digest();
-            let jitter = jitter::wait(self.policy.jitter, &self.replica, &digest, self.draws);
+            let jitter = jitter::wait(jitter, &self.replica, &attempt.digest(), self.draws);
             let (text, zone) = (&window.text, &window.zone_text);
             let reason = Reason::new(format!("outside of the window `{text}` ({zone})"));
+            let wait = opening.from.since(now.wall);
             return Some((Some(now.mono.after(wait).after(jitter)), reason));
         }
         None
