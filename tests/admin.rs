@@ -272,6 +272,7 @@ fn sample() -> Status {
         digest_applied: None,
         digest_published: None,
         certificates_expire_at: None,
+        not_ready: None,
         committed_at: Some(at(1_700_000_090)),
         applied_at: None,
         next_action_at: Some(at(1_700_000_112)),

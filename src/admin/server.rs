@@ -165,13 +165,11 @@ fn show(path: &str, status: &Status) -> Answer {
         },
         "/readyz" if status.ready => text(StatusCode::OK, "ok\n"),
         "/readyz" => {
-            let waiting = status.rules.iter().filter(|rule| rule.digest_on_disk.is_none());
-            let names: Vec<&str> = waiting.map(|rule| rule.name.as_str()).collect();
-            let names = names.join(", ");
-            text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                format!("not all volumes were read yet: {names}\n"),
-            )
+            let waiting = status.rules.iter().filter_map(|rule| {
+                let Reason { message, .. } = rule.not_ready.as_ref()?;
+                Some(format!("{}: {message}\n", rule.name))
+            });
+            text(StatusCode::SERVICE_UNAVAILABLE, waiting.collect::<String>())
         }
         _ => match serde_json::to_string_pretty(status) {
             Ok(json) => with_type(StatusCode::OK, "application/json", json + "\n"),

@@ -1,6 +1,6 @@
 //! What keeps a rule from beginning: a pause, a closed window, an approval that is missing, or a
-//! restart budget that is spent. What a person asks for, and taking back what does not work, waits
-//! for none of them.
+//! restart budget that is spent. What a person asks for, taking back what does not work, and what an
+//! application is to start with wait for none of them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         let is_begun = attempt.number > 1 || self.is_published(attempt.digest());
-        if attempt.forced || attempt.back_to.is_some() {
+        if attempt.forced || attempt.back_to.is_some() || self.is_first_fill() {
             self.begin(now, attempt, out);
         } else if let Some((at, reason)) = self.hold(now, &attempt, is_begun) {
             self.held(now.mono, attempt, at, reason, out);

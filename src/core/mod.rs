@@ -216,7 +216,7 @@ impl Core {
             version: env!("CARGO_PKG_VERSION"),
             now: now.wall,
             started: self.started,
-            ready: self.rules.iter().all(Rule::is_complete),
+            ready: self.rules.iter().all(|rule| rule.not_ready().is_none()),
             unhealthy: self.unhealthy(now.mono),
             rules: self.rules.iter().map(|rule| rule.status(now)).collect(),
         }

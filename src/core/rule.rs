@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::delivery::{Attempt, Phase, Question};
 use super::event::{
-    Act, Command, Memory, Moment, Now, Published, RuleId, Scan, UnixTime, VolumeId, Watch,
+    Act, Command, Memory, Moment, Now, Published, Reason, RuleId, Scan, UnixTime, VolumeId, Watch,
 };
 use super::fact::Fact;
 use super::jitter::{self, Replica};
@@ -227,9 +227,27 @@ impl Rule {
         self.phase == Phase::Stopped
     }
 
-    /// Whether every volume was seen at least once.
-    pub(super) fn is_complete(&self) -> bool {
-        self.look.on_disk().is_some() && (self.reads_volumes() || self.is_filled)
+    /// Why the application has nothing to start with yet, if it has not.
+    pub(super) fn not_ready(&self) -> Option<Reason> {
+        let open = |what: &str, why: Option<&Reason>| match why {
+            Some(Reason { message, hint }) => {
+                Reason { message: format!("{what}: {message}"), hint: hint.clone() }
+            }
+            None => Reason::new(what),
+        };
+        match self.look.on_disk() {
+            None => Some(open("its volumes were not read yet", self.look.unreadable())),
+            Some(disk) if self.is_first_fill() => {
+                let why = self.objection(disk.digest).or_else(|| self.phase.reason());
+                Some(open("nothing was published yet", why))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Whether the application has nothing to read before podnudge publishes.
+    pub(super) fn is_first_fill(&self) -> bool {
+        self.policy.publishes && !self.is_filled
     }
 
     pub(super) fn look(&self) -> &Look {
@@ -273,11 +291,16 @@ impl Rule {
         }
     }
 
-    /// Begins the wait for the content's turn.
+    /// Begins the wait for the content's turn. An application that has nothing to start with does
+    /// not wait for it.
     fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
-        self.draws += 1;
-        let jitter = jitter::wait(self.policy.jitter, &self.replica, &disk.digest, self.draws);
-        let fire_at = self.spaced(now.after(jitter));
+        let fire_at = if self.is_first_fill() {
+            now
+        } else {
+            self.draws += 1;
+            let jitter = jitter::wait(self.policy.jitter, &self.replica, &disk.digest, self.draws);
+            self.spaced(now.after(jitter))
+        };
         self.say(Fact::Scheduled(disk.digest, fire_at.since(now)), out);
         self.phase = Phase::Waiting { fire_at };
     }

@@ -20,6 +20,7 @@ impl Rule {
                 .or_else(|| self.phase.reason())
                 .or_else(|| self.look.unreadable())
                 .cloned(),
+            not_ready: self.not_ready(),
             in_sync: running
                 && !self.look.is_missing_a_volume()
                 && self.look.unreadable().is_none(),

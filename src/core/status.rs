@@ -34,6 +34,10 @@ pub struct RuleStatus {
     /// Why it is doing that, where it needs a reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+    /// Why the application has nothing to start with yet, if it has not: the volumes were not read,
+    /// or nothing was published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<Reason>,
     /// Whether the application is known to run what is on disk.
     pub in_sync: bool,
     /// How well the last delivery is known to have worked.
