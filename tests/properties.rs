@@ -108,6 +108,24 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What can happen beside an application that does not work with anything new, and whether
+/// podnudge is started anew behind it.
+fn hostile_step() -> impl Strategy<Value = (Step, bool)> {
+    let one = prop_oneof![
+        6 => (0..2usize, 0..4u8, 0..3u8)
+            .prop_map(|(volume, content, hints)| Step::Commit { volume, content, hints }),
+        1 => (0..2usize).prop_map(|volume| Step::Remove { volume }),
+        1 => (0..2usize).prop_map(|volume| Step::Unreadable { volume }),
+        1 => (0..2usize).prop_map(|volume| Step::Readable { volume }),
+        2 => says().prop_map(Step::Checks),
+        1 => shelving().prop_map(Step::Publishing),
+        1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
+        1 => Just(Step::Force),
+        8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
+    ];
+    (one, prop::bool::weighted(0.1))
+}
+
 fn says() -> impl Strategy<Value = Says> {
     prop_oneof![2 => Just(Says::Passed), 1 => Just(Says::Refused), 1 => Just(Says::TooEarly)]
 }
@@ -319,6 +337,32 @@ proptest! {
         prop_assert!(world.shelf.violations.is_empty(), "{:?}", world.shelf.violations);
         let rule = &world.status().rules[0];
         prop_assert!(rule.digest_published.is_some());
+    }
+
+    /// What the application dies of, or never gives proof of, is not what it reads in the end,
+    /// whatever else happens meanwhile.
+    #[test]
+    fn what_does_not_work_is_taken_back_in_the_end(
+        policy in policy_strategy(),
+        dies in any::<bool>(),
+        steps in prop::collection::vec(hostile_step(), 0..30),
+    ) {
+        let policy = Policy { publishes: true, rolls_back: true, ..policy };
+        let behaviour =
+            if dies || !policy.proof { Behaviour::Dies } else { Behaviour::GivesNoProof };
+        let mut world = play(policy, &[]);
+        let good = world.shelf.current.map(|(digest, _)| digest);
+        behave(&mut world, behaviour);
+        for (step, restarts) in &steps {
+            apply(&mut world, step);
+            if *restarts {
+                world.restart(None);
+            }
+        }
+        world.shelf.behaves = Shelving::Works;
+        world.run_for(Duration::from_mins(40));
+        let now = world.shelf.current.map(|(digest, _)| digest);
+        prop_assert_eq!(now, good);
     }
 
     /// The target is not restarted more often than the budget allows, and once more for each of

@@ -82,6 +82,8 @@ pub(super) struct Attempt {
     pub(super) forced: bool,
     /// The target is restarted instead.
     pub(super) restart: bool,
+    /// The target was restarted with what is taken back.
+    pub(super) after_restart: bool,
     /// What was open about the volumes when it began.
     pub(super) doubts: Vec<(VolumeId, Doubt)>,
     /// Since when the target is not there, and how often it was looked for.
@@ -99,17 +101,17 @@ impl Attempt {
             number: 1,
             forced,
             restart: false,
+            after_restart: false,
             doubts: Vec::new(),
             absent: None,
             said: None,
         }
     }
 
-    /// The same once more, for what is on disk now, if that may be used. What is gone back from
-    /// stays what it was.
-    pub(super) fn again(&self, usable: Option<OnDisk>) -> Self {
-        let disk = usable.filter(|_| self.back_to.is_none()).unwrap_or(self.disk);
-        Self { disk, ..self.clone() }
+    /// Whether this was reported already. A hint may tell of what comes and goes by itself.
+    pub(super) fn has_said(&self, state: State, reason: &Reason) -> bool {
+        let said = self.said.as_ref();
+        said.is_some_and(|(of, said)| *of == state && said.message == reason.message)
     }
 
     /// What is delivered.
@@ -129,6 +131,8 @@ pub(super) struct Verification {
     pub(super) deadline: Moment,
     /// How often the proof was looked for in vain.
     pub(super) looks: u32,
+    /// Whether the target has ended during the look that is under way.
+    pub(super) has_ended: bool,
     /// When to look next; `None` while a look is under way.
     pub(super) next_look: Option<Moment>,
     /// Why the last look was in vain.
@@ -158,6 +162,20 @@ impl Phase {
             | Self::Backoff { attempt, .. }
             | Self::Failed { attempt, .. } => Some(attempt),
             Self::Verifying(verification) => Some(&verification.attempt),
+            _ => None,
+        }
+    }
+
+    /// The try that follows when this one's time has come, if it waits for one.
+    pub(super) fn next_attempt(&self) -> Option<Attempt> {
+        match self {
+            Self::Backoff { attempt, .. } => {
+                let number = attempt.number.saturating_add(1);
+                Some(Attempt { number, forced: false, ..attempt.clone() })
+            }
+            Self::TargetAbsent { attempt, .. }
+            | Self::Failed { attempt, .. }
+            | Self::Held { attempt, .. } => Some(attempt.clone()),
             _ => None,
         }
     }

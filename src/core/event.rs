@@ -172,8 +172,9 @@ pub enum Publication {
     Done,
     /// Something else was on disk than was asked for; nothing was changed.
     Moved,
-    /// It could not be done, or not to the end. The application reads one whole generation.
-    Failed(Reason),
+    /// It could not be done, or not to the end. The application reads one whole generation: the one
+    /// with this digest, as far as that can be told.
+    Failed(Reason, Option<Digest>),
 }
 
 /// What lies in a publish directory, as far as podnudge knows.
@@ -189,7 +190,7 @@ pub struct Published {
 
 impl Published {
     /// How many digests that must not be used again are remembered.
-    pub const MOST_BAD: usize = 16;
+    pub const MOST_BAD: usize = 100;
 }
 
 /// What the application reads.

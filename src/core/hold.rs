@@ -28,7 +28,10 @@ impl Rule {
         if attempt.forced || attempt.back_to.is_some() || self.is_first_fill() {
             self.begin(now, attempt, out);
         } else if let Some((at, reason)) = self.hold(now, &attempt, is_begun) {
-            self.held(now.mono, attempt, at, reason, out);
+            // What cannot be brought to its end now must not lie there until it can.
+            if !is_begun || !self.roll_back(now, &attempt, &reason, out) {
+                self.held(now.mono, attempt, at, reason, out);
+            }
         } else if self.policy.has_pause_file && !is_begun {
             out.push_back(Command::LookForPause(self.id));
             self.phase = Phase::LookingForPause(attempt);
@@ -45,7 +48,7 @@ impl Rule {
             Some(reason) => {
                 let at = Some(now.mono.after(PAUSE_POLL));
                 self.held(now.mono, attempt, at, reason, out);
-                self.reconcile(now.mono, out);
+                self.reconcile(now, out);
             }
             None => self.begin(now, attempt, out),
         }
@@ -53,7 +56,7 @@ impl Rule {
 
     /// What keeps the rule from beginning now, and until when, if that is known. What was begun
     /// already goes on, as far as the budget allows.
-    fn hold(
+    pub(super) fn hold(
         &mut self,
         now: Now,
         attempt: &Attempt,
@@ -104,10 +107,9 @@ impl Rule {
         reason: Reason,
         out: &mut VecDeque<Command>,
     ) {
-        let said = Some((State::Held, reason.clone()));
-        if attempt.said != said {
+        if !attempt.has_said(State::Held, &reason) {
             self.say(Fact::Held(reason.clone(), at.map(|at| at.since(now))), out);
-            attempt.said = said;
+            attempt.said = Some((State::Held, reason.clone()));
         }
         self.phase = Phase::Held { attempt, at, reason };
     }

@@ -64,7 +64,7 @@ impl Rule {
             }
             Acted::Absent(reason) => {
                 self.look.doubt_again(&attempt.doubts);
-                self.target_absent(now.mono, attempt, reason, out);
+                self.target_absent(now, attempt, reason, out);
             }
             Acted::Failed(reason) => {
                 self.last_action = Some(now.mono);
@@ -80,21 +80,30 @@ impl Rule {
                 self.refused(now.mono, attempt, reason, out);
             }
         }
-        self.reconcile(now.mono, out);
+        self.reconcile(now, out);
     }
 
     pub(super) fn verified(&mut self, now: Now, verified: Verified, out: &mut VecDeque<Command>) {
         let Phase::Verifying(verification) = &self.phase else { return };
         let attempt = verification.attempt.clone();
         let (disk, digest) = (attempt.disk, attempt.digest());
-        // What must not be used supersedes nothing that is published.
-        let newer = self.look.on_disk().filter(|now| now.digest != disk.digest);
-        let newer = newer.is_some_and(|newer| self.reads_volumes() || self.may_replace(newer, out));
+        let survived = verification.acted_at.after(self.policy.alive_for);
+        let is_open = matches!((&verified.alive, &verified.proof), (Alive::Gone(_), _))
+            || !matches!(verified.proof, Proof::Pending(_))
+            || now.mono < survived;
+        if !is_open && self.is_superseded(now, &attempt, out) {
+            return self.reconcile(now, out);
+        }
         let Phase::Verifying(verification) = &mut self.phase else { return };
+        if std::mem::take(&mut verification.has_ended) && !matches!(verified.alive, Alive::Gone(_))
+        {
+            // It was still there when this look began.
+            verification.next_look = Some(now.mono);
+            return;
+        }
         let is_fresh = verification.is_fresh;
         // Another one would not be of the budget.
         let restarted = attempt.restart || self.policy.is_restart;
-        let survived = verification.acted_at.after(self.policy.alive_for);
         let deadline = verification.deadline;
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => {
@@ -103,7 +112,7 @@ impl Rule {
                 } else if is_fresh || (attempt.back_to.is_some() && !restarted) {
                     // It was not podnudge's doing, or it had read what was taken back, and it may
                     // come back.
-                    self.target_absent(now.mono, attempt, reason, out);
+                    self.target_absent(now, attempt, reason, out);
                 } else {
                     self.say(Fact::Tripped(digest, reason.clone()), out);
                     self.phase = Phase::Tripped { digest: disk.digest, reason };
@@ -123,10 +132,6 @@ impl Rule {
                 self.runs(now, digest, out);
             }
             (_, Proof::Given | Proof::NotAsked) => verification.next_look = Some(survived),
-            (_, Proof::Pending(_)) if now.mono >= survived && newer => {
-                self.say(Fact::Superseded(digest), out);
-                self.phase = Phase::Idle;
-            }
             (_, Proof::Pending(reason)) if now.mono >= deadline => {
                 self.failed(now, attempt, Failure::NotTaken, reason, out);
             }
@@ -137,15 +142,29 @@ impl Rule {
                 verification.pending = Some(reason);
             }
         }
-        self.reconcile(now.mono, out);
+        self.reconcile(now, out);
     }
 
     /// A process that was acted on has ended: that is worth a look, and no time is to be lost.
     pub(super) fn target_ended(&mut self, now: Now) {
         if let Phase::Verifying(verification) = &mut self.phase {
+            // A look that is under way may have been too early to see it.
+            verification.has_ended = verification.next_look.is_none();
             let next = &mut verification.next_look;
             *next = next.map(|at| at.min(now.mono));
         }
+    }
+
+    /// Whether newer content takes the place of what is still waiting for its proof.
+    fn is_superseded(&mut self, now: Now, attempt: &Attempt, out: &mut VecDeque<Command>) -> bool {
+        let newer = self.look.on_disk().filter(|disk| disk.digest != attempt.disk.digest);
+        let Some(newer) = newer else { return false };
+        if !self.reads_volumes() {
+            return self.replace_if_due(now, newer, out);
+        }
+        self.say(Fact::Superseded(attempt.digest()), out);
+        self.phase = Phase::Idle;
+        true
     }
 
     /// Something was delivered: from now on only a proof tells what the application runs.
@@ -167,6 +186,7 @@ impl Rule {
             is_fresh,
             deadline: now.after(self.policy.verify_timeout.max(self.policy.alive_for)),
             looks: 0,
+            has_ended: false,
             next_look: Some(first_look),
             pending: None,
         });
@@ -194,29 +214,38 @@ impl Rule {
 
     fn target_absent(
         &mut self,
-        now: Moment,
+        now: Now,
         mut attempt: Attempt,
         reason: Reason,
         out: &mut VecDeque<Command>,
     ) {
-        let (since, looks) = attempt.absent.unwrap_or((now, 0));
+        let (since, looks) = attempt.absent.unwrap_or((now.mono, 0));
         attempt.absent = Some((since, looks.saturating_add(1)));
-        if now >= since.after(self.policy.target_wait) {
-            self.counters.actions_failed += 1;
-            let waited = humantime::format_duration(self.policy.target_wait);
+        let is_urgent = self.to_go_back_to(&attempt).is_some();
+        // What was there before a failure, and is not now, may have died of what it was told of.
+        let patience = if is_urgent && attempt.number > 1 {
+            self.policy.target_wait.min(self.policy.verify_timeout)
+        } else {
+            self.policy.target_wait
+        };
+        if now.mono >= since.after(patience) {
+            let waited = humantime::format_duration(patience);
             let message = format!("no target for {waited}: {}", reason.message);
-            self.refused(now, attempt, Reason { message, ..reason }, out);
+            let reason = Reason { message, ..reason };
+            self.counters.actions_failed += 1;
+            // It may end at each start of what is on trial, too soon to be seen.
+            if !self.roll_back(now, &attempt, &reason, out) {
+                self.refused(now.mono, attempt, reason, out);
+            }
             return;
         }
-        let said = Some((State::WaitingForTarget, reason.clone()));
-        if attempt.said != said {
+        if !attempt.has_said(State::WaitingForTarget, &reason) {
             self.say(Fact::TargetAbsent(reason.clone()), out);
-            attempt.said = said;
+            attempt.said = Some((State::WaitingForTarget, reason.clone()));
         }
         // A target that dies of what is on trial is there for moments only.
-        let is_urgent = self.to_go_back_to(&attempt).is_some();
         let looks = if is_urgent { 0 } else { looks };
-        let at = now.after(backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1));
+        let at = now.mono.after(backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1));
         self.phase = Phase::TargetAbsent { attempt, at, reason };
     }
 
@@ -265,10 +294,9 @@ impl Rule {
         reason: Reason,
         out: &mut VecDeque<Command>,
     ) {
-        let said = Some((State::Failed, reason.clone()));
-        if attempt.said != said {
+        if !attempt.has_said(State::Failed, &reason) {
             self.say(Fact::Refused(reason.clone()), out);
-            attempt.said = said;
+            attempt.said = Some((State::Failed, reason.clone()));
         }
         let at = Some(now.after(self.policy.retry.max));
         self.phase = Phase::Failed { attempt, at, reason };

@@ -7,13 +7,33 @@
 use std::collections::VecDeque;
 
 use super::delivery::{Attempt, Phase, Question};
-use super::event::{Command, Current, Now, Publication, Published, Reason, RollBack, Standing};
+use super::event::{
+    Command, Current, Moment, Now, Publication, Published, Reason, RollBack, Standing, UnixTime,
+};
 use super::fact::{Basis, Fact};
 use super::look::OnDisk;
 use super::rule::Rule;
 use crate::volume::snapshot::Digest;
 
 impl Rule {
+    /// Goes on with what a podnudge before this one has left half done, whatever is on disk now:
+    /// it was killed before the proof was seen, or as it was about to take it back.
+    pub(super) fn go_on(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let Some(current) = self.published.current.filter(|_| self.policy.publishes) else {
+            return;
+        };
+        let committed = UnixTime(now.wall.0.saturating_sub(now.mono.since(current.at)));
+        let disk = OnDisk { digest: current.digest, committed, committed_at: current.at };
+        let trial = Attempt::first(disk, false);
+        match (self.why_bad(current.digest), self.published.good) {
+            (Some(_), Some(good)) if self.policy.rolls_back => {
+                self.begin(now, Attempt { back_to: Some(good), ..trial }, out);
+            }
+            (None, _) if current.standing == Standing::Trying => self.begin(now, trial, out),
+            _ => {}
+        }
+    }
+
     /// The first complete look, where podnudge publishes: what the application can have read is
     /// what it finds published.
     pub(super) fn first_publication(
@@ -25,38 +45,72 @@ impl Rule {
         let Some(current) = self.published.current else {
             return self.want(now.mono, disk, out);
         };
-        let published = OnDisk { digest: current.digest, ..disk };
-        let trial = Attempt::first(published, false);
-        let is_bad = self.why_bad(current.digest).is_some();
-        match (current.standing, self.published.good) {
-            // podnudge was killed as it was about to take it back.
-            (_, Some(good)) if is_bad && self.policy.rolls_back => {
-                self.begin(now, Attempt { back_to: Some(good), ..trial }, out);
-            }
-            (Standing::Good, _) if current.digest == disk.digest => {
+        match current.standing {
+            Standing::Good if current.digest == disk.digest => {
                 self.take_as_baseline(now, disk.digest, Basis::Remembered, out);
             }
-            (Standing::ForStart, _) if current.digest == disk.digest => {
+            Standing::ForStart if current.digest == disk.digest => {
                 self.ask(Question::FirstLook, out);
             }
-            // Or before the application was told, or the proof was seen.
-            (Standing::Trying, _) if current.digest != disk.digest && !is_bad => {
-                self.begin(now, trial, out);
-            }
-            (Standing::Good, _) => {
+            Standing::Good => {
                 self.running = Some(current.digest);
                 if self.is_taken_back() {
                     self.say(Fact::RolledBack(current.digest), out);
                 }
                 self.want(now.mono, disk, out);
             }
-            (Standing::ForStart | Standing::Trying, _) => self.want(now.mono, disk, out),
+            Standing::ForStart | Standing::Trying => self.want(now.mono, disk, out),
         }
+    }
+
+    /// Whether the delivery has to be brought to its end before what is on disk has its turn: the
+    /// application reads what it is about.
+    pub(super) fn goes_on(&self) -> bool {
+        let attempt = self.phase.attempt().filter(|_| self.phase.due().is_some());
+        attempt
+            .is_some_and(|attempt| attempt.back_to.is_some() || self.is_published(attempt.digest()))
+    }
+
+    /// Whether the application reads this.
+    pub(super) fn is_published(&self, digest: Digest) -> bool {
+        self.published.current.is_some_and(|current| current.digest == digest)
+    }
+
+    /// Puts what is on disk in the place of what is on trial, if it may begin in this instant.
+    /// Until then the trial goes on: what kills the application must not lie there meanwhile.
+    pub(super) fn replace_if_due(
+        &mut self,
+        now: Now,
+        disk: OnDisk,
+        out: &mut VecDeque<Command>,
+    ) -> bool {
+        let Some(trial) = self.phase.attempt() else { return false };
+        let (old, is_old) = (trial.digest(), trial.disk.digest == disk.digest);
+        // The application is told of what it reads again before it is told of the next.
+        let is_untold = trial.back_to.is_some()
+            && matches!(self.phase, Phase::TargetAbsent { .. } | Phase::Backoff { .. });
+        if is_old || old == disk.digest || !self.check(disk, out) || is_untold {
+            return false;
+        }
+        let attempt = Attempt::first(disk, false);
+        let has_turn = self.turn(now.mono, disk, out) <= now.mono;
+        // What was good may always be gone back to.
+        let is_free = self.published.good == Some(disk.digest)
+            || (!self.policy.has_pause_file && self.hold(now, &attempt, false).is_none());
+        let is_due = self.is_whole() && has_turn && is_free;
+        if is_due {
+            self.begin(now, attempt, out);
+        }
+        is_due
     }
 
     /// Publishes what is to be delivered, where podnudge does that, and acts.
     pub(super) fn begin(&mut self, now: Now, attempt: Attempt, out: &mut VecDeque<Command>) {
-        if !self.policy.publishes || self.is_published(attempt.digest()) {
+        self.turn = None;
+        // A person who forces it may have seen that something is wrong with what is published.
+        let is_there =
+            self.is_published(attempt.digest()) && !self.is_half_published && !attempt.forced;
+        if !self.policy.publishes || is_there {
             return self.act(now, attempt, out);
         }
         let bad = attempt.disk.digest;
@@ -68,7 +122,10 @@ impl Rule {
                 Command::RollBack(self.id, RollBack { to, bad, reason })
             }
         });
-        self.phase = Phase::Publishing(attempt);
+        let is_on_trial = attempt.back_to.is_none()
+            && (self.goes_on() || matches!(self.phase, Phase::Verifying(_)));
+        let trial = std::mem::replace(&mut self.phase, Phase::Publishing(attempt));
+        self.replaced = Some(trial).filter(|_| is_on_trial);
     }
 
     pub(super) fn was_published(
@@ -79,15 +136,15 @@ impl Rule {
     ) {
         let Phase::Publishing(attempt) = &self.phase else { return };
         let attempt = attempt.clone();
-        // From here on it may be read, at any start of the application.
-        if publication != Publication::Moved {
-            self.running = None;
-        }
+        let replaced = self.replaced.take();
         match publication {
             Publication::Done => {
-                let standing = Standing::Trying;
                 let digest = attempt.digest();
-                self.published.current = Some(Current { digest, at: now.mono, standing });
+                if let Some(trial) = replaced.as_ref().and_then(Phase::attempt) {
+                    self.say(Fact::Superseded(trial.digest()), out);
+                }
+                self.is_read(now, digest);
+                self.is_half_published = false;
                 self.is_filled = true;
                 self.published.bad.retain(|(bad, _)| *bad != digest);
                 if attempt.back_to.is_none() {
@@ -100,15 +157,50 @@ impl Rule {
                 self.look.touched_all(now.mono);
                 let reason = Reason::new("the volume changed while it was being published");
                 let at = now.mono.after(self.policy.retry.first);
-                self.phase = Phase::Backoff { attempt, at, reason };
+                match replaced {
+                    Some(trial) => self.resume(now.mono, trial, attempt.digest(), at),
+                    None => self.phase = Phase::Backoff { attempt, at, reason },
+                }
             }
-            Publication::Failed(reason) => {
-                self.published.current = None;
+            Publication::Failed(reason, current) => {
+                let is_turned = current == Some(attempt.digest());
+                self.is_half_published = is_turned;
+                if is_turned {
+                    self.is_read(now, attempt.digest());
+                } else if current.is_none_or(|current| !self.is_published(current)) {
+                    self.running = None;
+                    self.published.current = None;
+                }
                 self.counters.actions_refused += 1;
-                self.refused(now.mono, attempt, reason, out);
+                match replaced.filter(|_| !is_turned) {
+                    Some(trial) => {
+                        self.say(Fact::Refused(reason), out);
+                        let at = now.mono.after(self.policy.retry.max);
+                        self.resume(now.mono, trial, attempt.digest(), at);
+                    }
+                    None => self.refused(now.mono, attempt, reason, out),
+                }
             }
         }
-        self.reconcile(now.mono, out);
+        self.reconcile(now, out);
+    }
+
+    /// What was to take its place could not be published, and has its next turn at `at`.
+    fn resume(&mut self, now: Moment, trial: Phase, next: Digest, at: Moment) {
+        self.phase = trial;
+        self.turn = Some((next, at));
+        if let Phase::Verifying(verification) = &mut self.phase {
+            verification.next_look = Some(now);
+        }
+    }
+
+    /// From here on the application may read this, at any start.
+    fn is_read(&mut self, now: Now, digest: Digest) {
+        self.running = None;
+        if !self.is_published(digest) {
+            let standing = Standing::Trying;
+            self.published.current = Some(Current { digest, at: now.mono, standing });
+        }
     }
 
     /// What can be gone back to from there.
@@ -134,7 +226,13 @@ impl Rule {
         self.published.bad.push((digest, reason.clone()));
         let surplus = self.published.bad.len().saturating_sub(Published::MOST_BAD);
         self.published.bad.drain(..surplus);
-        let attempt = Attempt { back_to: Some(good), ..Attempt::first(attempt.disk, false) };
+        // Whoever forced it has got what there was to get.
+        self.forced &= self.look.on_disk().is_some_and(|disk| disk.digest != digest);
+        let attempt = Attempt {
+            back_to: Some(good),
+            after_restart: attempt.restart || self.policy.is_restart,
+            ..Attempt::first(attempt.disk, false)
+        };
         self.begin(now, attempt, out);
         true
     }

@@ -105,7 +105,7 @@ impl Rule {
                 self.remember(now, Some(digest), out);
             }
         }
-        self.reconcile(now.mono, out);
+        self.reconcile(now, out);
     }
 
     /// Whether the application, started at `start`, may have read something that no look saw.

@@ -18,7 +18,7 @@ impl Rule {
     ) -> bool {
         let may = !attempt.restart && !self.stopping;
         // Taking back what a restart has brought is part of that one.
-        let in_budget = attempt.back_to.is_some() || self.next_restart(now.mono) <= now.mono;
+        let in_budget = attempt.after_restart || self.next_restart(now.mono) <= now.mono;
         if !may || !in_budget {
             return false;
         }
@@ -31,7 +31,7 @@ impl Rule {
     /// The target was restarted. Taking back what a restart has brought is part of that one.
     pub(super) fn restarted(&mut self, now: Moment, attempt: &Attempt) {
         self.counters.restarts += 1;
-        if attempt.back_to.is_none() {
+        if !attempt.after_restart {
             self.restarts.push_back(now);
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Rule {
     pub(super) certificates_expire_at: Option<UnixTime>,
     /// What the application reads, where podnudge publishes.
     pub(super) published: Published,
+    /// Whether what is published still has to be published to the end.
+    pub(super) is_half_published: bool,
     /// Whether the application has had something to read, as far as podnudge publishes.
     pub(super) is_filled: bool,
     /// What the state directory held at start.
@@ -44,6 +46,10 @@ pub(super) struct Rule {
     /// The digest that was verified last, and when.
     pub(super) applied: Option<(Digest, UnixTime)>,
     pub(super) delivery: Delivery,
+    /// When content has its turn that waits for what is on trial.
+    pub(super) turn: Option<(Digest, Moment)>,
+    /// Where the trial was when newer content was to take its place.
+    pub(super) replaced: Option<Phase>,
     pub(super) last_action: Option<Moment>,
     /// When the target was restarted, as far as the budget still counts it.
     pub(super) restarts: VecDeque<Moment>,
@@ -79,12 +85,15 @@ impl Rule {
             verdict: Verdict::Open,
             expiry_of: None,
             certificates_expire_at: None,
+            is_half_published: false,
             is_filled: published.current.is_some(),
             published,
             remembered,
             running: None,
             applied: None,
             delivery: Delivery::None,
+            turn: None,
+            replaced: None,
             last_action: None,
             restarts: VecDeque::new(),
             read_until: Moment::default(),
@@ -135,6 +144,9 @@ impl Rule {
             self.expiry_of = Some(disk.digest);
             out.push_back(Command::Expiry(self.id, disk.digest));
         }
+        if matches!(self.phase, Phase::Starting) && self.forced {
+            self.published.bad.retain(|(bad, _)| *bad != disk.digest);
+        }
         match self.phase {
             Phase::Starting => self.first_look(now, disk, out),
             Phase::Idle if self.running == Some(disk.digest) => {
@@ -145,7 +157,7 @@ impl Rule {
                     self.unchanged(disk.digest, out);
                 }
             }
-            _ => self.reconcile(now.mono, out),
+            _ => self.reconcile(now, out),
         }
         self.fire_if_due(now, out);
     }
@@ -197,8 +209,11 @@ impl Rule {
         if self.is_stopped() {
             return;
         }
+        if matches!(self.phase, Phase::Starting) {
+            self.go_on(now, out);
+        }
         self.look.advance(now.mono, out);
-        self.check_if_due(now.mono, out);
+        self.check_if_due(now, out);
         if !self.look.is_busy() {
             self.fire_if_due(now, out);
         }
@@ -256,27 +271,29 @@ impl Rule {
 
     /// Compares what is on disk with what the delivery is busy with: new content goes before
     /// whatever is planned for an older one, and content that the application runs needs nothing.
-    pub(super) fn reconcile(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+    pub(super) fn reconcile(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(disk) = self.look.on_disk() else { return };
+        if self.forced {
+            return;
+        }
+        if self.goes_on() {
+            self.replace_if_due(now, disk, out);
+            return;
+        }
         let runs = self.running == Some(disk.digest);
         let open = match &self.phase {
             Phase::Idle => !runs,
             // A wait keeps its time, and takes what is on disk when it is due.
             Phase::Waiting { .. } => runs,
-            // The application is told of what it reads before it is told of the next.
-            Phase::TargetAbsent { .. } | Phase::Backoff { .. } if self.phase.is_rolling_back() => {
-                false
-            }
             phase => phase.stuck_on().is_some_and(|digest| digest != disk.digest),
         };
-        if self.forced {
-        } else if open && runs && self.reads_volumes() {
+        if open && runs && self.reads_volumes() {
             self.ask(Question::GoneBack, out);
         } else if open && runs {
             self.phase = Phase::Idle;
             self.cancelled(disk.digest, out);
         } else if open {
-            self.want(now, disk, out);
+            self.want(now.mono, disk, out);
         } else if !runs && self.phase.due().is_some() {
             self.check(disk, out);
         }
@@ -291,74 +308,77 @@ impl Rule {
         }
     }
 
-    /// Begins the wait for the content's turn. An application that has nothing to start with does
-    /// not wait for it.
+    /// Begins the wait for the content's turn.
     fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
-        let fire_at = if self.is_first_fill() {
-            now
-        } else {
-            self.draws += 1;
-            let jitter = jitter::wait(self.policy.jitter, &self.replica, &disk.digest, self.draws);
-            self.spaced(now.after(jitter))
-        };
-        self.say(Fact::Scheduled(disk.digest, fire_at.since(now)), out);
+        let fire_at = self.turn(now, disk, out);
+        self.turn = None;
         self.phase = Phase::Waiting { fire_at };
+    }
+
+    /// When what is on disk has its turn: at once, if the application has nothing to start with, or
+    /// goes back to what was good.
+    pub(super) fn turn(
+        &mut self,
+        now: Moment,
+        disk: OnDisk,
+        out: &mut VecDeque<Command>,
+    ) -> Moment {
+        let is_urgent = self.is_first_fill() || self.published.good == Some(disk.digest);
+        let known = self.turn.filter(|(digest, _)| *digest == disk.digest);
+        let at = match known {
+            Some((_, at)) => at,
+            None if is_urgent => now,
+            None => {
+                self.draws += 1;
+                let jitter = self.policy.jitter;
+                now.after(jitter::wait(jitter, &self.replica, &disk.digest, self.draws))
+            }
+        };
+        let fire_at = if is_urgent { at } else { self.spaced(at) };
+        if known.is_none() {
+            self.say(Fact::Scheduled(disk.digest, fire_at.since(now)), out);
+        }
+        self.turn = Some((disk.digest, at));
+        fire_at
     }
 
     /// Begins an action if its time has come, or if a person asked for it.
     fn fire_if_due(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let Some(disk) = self.look.on_disk() else { return };
         if self.phase.is_busy() || matches!(self.phase, Phase::Inspecting(_) | Phase::Stopped) {
             return;
         }
         let due = self.phase.due().is_some_and(|at| now.mono >= at);
-        let is_usable =
-            (self.forced || (due && !self.look.is_missing_a_volume())) && self.check(disk, out);
-        let usable = is_usable.then_some(disk);
-        let attempt = match &self.phase {
-            _ if self.forced && is_usable => Attempt::first(disk, true),
-            Phase::Waiting { .. } if due => Attempt::first(disk, false),
-            Phase::Backoff { attempt, .. } if due => {
-                let number = attempt.number.saturating_add(1);
-                Attempt { number, forced: false, ..attempt.again(usable) }
+        let disk = self.look.on_disk();
+        // The application is told of what it reads again before a person's wish has its turn.
+        let may_force = self.forced && !(self.phase.is_rolling_back() && self.goes_on());
+        if let Some(disk) = disk.filter(|_| may_force)
+            && self.check(disk, out)
+        {
+            self.forced = false;
+            self.begin(now, Attempt::first(disk, true), out);
+        } else if due && self.goes_on() {
+            let is_replaced = disk.is_some_and(|disk| self.replace_if_due(now, disk, out));
+            if !is_replaced && let Some(attempt) = self.phase.next_attempt() {
+                self.begin_unless_held(now, attempt, out);
             }
-            Phase::TargetAbsent { attempt, .. }
-            | Phase::Failed { attempt, .. }
-            | Phase::Held { attempt, .. }
-                if due =>
-            {
-                attempt.again(usable)
-            }
-            _ => return,
-        };
-        // What was good may always be gone back to, and what is on trial be tried to its end.
-        if is_usable || attempt.back_to.is_some() || self.is_on_trial() {
-            self.forced &= !attempt.forced;
+        } else if let Some(disk) = disk.filter(|_| due && self.is_whole())
+            && self.check(disk, out)
+        {
+            let attempt = self.phase.next_attempt().map(|attempt| Attempt { disk, ..attempt });
+            let attempt = attempt.unwrap_or_else(|| Attempt::first(disk, false));
             self.begin_unless_held(now, attempt, out);
         }
     }
 
     /// Whether what is due may begin.
     fn may_fire(&self) -> bool {
-        self.phase.is_rolling_back()
-            || self.is_on_trial()
-            || (!self.look.is_missing_a_volume() && self.is_usable())
+        self.goes_on() || (self.is_whole() && self.is_usable())
     }
 
-    /// Whether the delivery is about what is published already: whatever is on disk now, the
-    /// application reads it.
-    fn is_on_trial(&self) -> bool {
-        self.phase.attempt().is_some_and(|attempt| self.is_published(attempt.digest()))
-    }
-
-    /// Whether the application reads this.
-    pub(super) fn is_published(&self, digest: Digest) -> bool {
-        self.published.current.is_some_and(|current| current.digest == digest)
-    }
-
-    /// Whether what is on disk may take the place of what is on trial.
-    pub(super) fn may_replace(&mut self, disk: OnDisk, out: &mut VecDeque<Command>) -> bool {
-        self.check(disk, out) && !self.look.is_missing_a_volume()
+    /// Whether all of what is on disk can be delivered: what cannot be read cannot be published.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_read = self.reads_volumes() || self.look.unreadable().is_none();
+        is_read && !self.look.is_missing_a_volume()
     }
 
     /// Whether the target was not there, or not well, for as long as is waited for it.

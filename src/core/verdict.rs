@@ -127,10 +127,10 @@ impl Rule {
     }
 
     /// Asks again, when the time has come.
-    pub(super) fn check_if_due(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+    pub(super) fn check_if_due(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let (digest, failures) = match self.verdict {
-            Verdict::Later { digest, at, failures, .. } if at <= now => (digest, failures),
-            Verdict::Refused { digest, again: Some(at), .. } if at <= now => (digest, 0),
+            Verdict::Later { digest, at, failures, .. } if at <= now.mono => (digest, failures),
+            Verdict::Refused { digest, again: Some(at), .. } if at <= now.mono => (digest, 0),
             _ => return,
         };
         let disk = self.look.on_disk().map(|disk| disk.digest);
@@ -169,7 +169,7 @@ impl Rule {
                 self.say(Fact::CheckFailed(reason, wait), out);
             }
         }
-        self.reconcile(now.mono, out);
+        self.reconcile(now, out);
     }
 
     fn refuse(

@@ -113,7 +113,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
     let mut kept = found.current.map(|(digest, ..)| digest);
     let bad = found.bad.iter().find(|(bad, _)| Some(*bad) == kept);
     if let (Some(bad), Some(good)) = (bad, found.good) {
-        if let Publication::Failed(reason) = place.roll_back(good, bad) {
+        if let Publication::Failed(reason, _) = place.roll_back(good, bad) {
             return Err(OnceError { reason, exit: Exit::Unavailable });
         }
         kept = Some(good);
@@ -160,7 +160,7 @@ async fn publish(
         // The application that starts now need not be told.
         Publication::Done => place.start_with(digest).map(|()| digest).map_err(Not::Yet),
         Publication::Moved => Err(Not::Yet(moved())),
-        Publication::Failed(reason) => Err(Not::Yet(reason)),
+        Publication::Failed(reason, _) => Err(Not::Yet(reason)),
     }
 }
 

@@ -71,8 +71,15 @@ impl Place<'_> {
     pub fn publish(self, asked: Digest, now: UnixTime) -> Publication {
         self.try_to_publish(asked, now).unwrap_or_else(|unread| match unread {
             Unread::Moved => Publication::Moved,
-            Unread::Failed(reason) => Publication::Failed(reason),
+            Unread::Failed(reason) => self.failed(reason),
         })
+    }
+
+    /// It failed, before or after the swap.
+    fn failed(self, reason: Reason) -> Publication {
+        let current = Dir::open(&self.publish.dir).and_then(|dir| dir.current());
+        let current = current.ok().flatten().map(|(name, _)| name.digest);
+        Publication::Failed(reason, current)
     }
 
     fn try_to_publish(self, asked: Digest, now: UnixTime) -> Result<Publication, Unread> {
@@ -139,7 +146,7 @@ impl Place<'_> {
             dir.turn(name)?;
             dir.link()
         };
-        turn().map_or_else(Publication::Failed, |()| Publication::Done)
+        turn().map_or_else(|reason| self.failed(reason), |()| Publication::Done)
     }
 
     /// Remembers that a published digest was verified.

@@ -26,6 +26,8 @@ pub(crate) struct Shelf {
     generations: BTreeSet<Digest>,
     /// What was taken back, and nobody has asked for again.
     pub(crate) taken_back: BTreeSet<Digest>,
+    /// What a person wants to be tried again, and was not since.
+    pub(crate) asked_for: BTreeSet<Digest>,
     /// What must never be.
     pub(crate) violations: Vec<String>,
 }
@@ -66,6 +68,7 @@ impl Shelf {
         if self.taken_back.contains(&digest) {
             self.violations.push(format!("{digest} is published again"));
         }
+        self.asked_for.remove(&digest);
         self.turn(digest, now, |shelf| {
             shelf.bad.retain(|(bad, _)| *bad != digest);
             shelf.generations.insert(digest);
@@ -76,19 +79,23 @@ impl Shelf {
         if !self.generations.contains(&back.to) || self.good.or(self.for_start) != Some(back.to) {
             self.violations.push(format!("{} was never good", back.to));
         }
-        self.taken_back.insert(back.bad);
+        // A roll-back that was begun before a person asked may be brought to its end after it.
+        if !self.asked_for.contains(&back.bad) {
+            self.taken_back.insert(back.bad);
+        }
         self.turn(back.to, now, |shelf| shelf.bad.push((back.bad, back.reason.clone())))
     }
 
     fn turn(&mut self, to: Digest, now: Moment, prepare: impl FnOnce(&mut Self)) -> Publication {
         if self.behaves == Shelving::FailsBefore {
-            return Publication::Failed(Reason::new("no room"));
+            let current = self.current.map(|(digest, _)| digest);
+            return Publication::Failed(Reason::new("no room"), current);
         }
         prepare(self);
         self.is_open |= self.current.is_none_or(|(digest, _)| digest != to);
         self.current = self.current.filter(|(digest, _)| *digest == to).or(Some((to, now)));
         match self.behaves {
-            Shelving::FailsAfter => Publication::Failed(Reason::new("no more room")),
+            Shelving::FailsAfter => Publication::Failed(Reason::new("no more room"), Some(to)),
             _ => Publication::Done,
         }
     }

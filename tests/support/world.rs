@@ -229,7 +229,8 @@ impl World {
     /// Tells the core something, and lets everything happen that needs no time.
     pub(crate) fn tell(&mut self, event: Event) {
         if matches!(event, Event::Force(_)) {
-            self.shelf.taken_back.clear();
+            let taken_back = std::mem::take(&mut self.shelf.taken_back);
+            self.shelf.asked_for.extend(taken_back);
         }
         self.core.handle(self.now, event);
         self.run_to(self.now.mono);
@@ -349,9 +350,11 @@ impl World {
                     self.answer(Duration::ZERO, Event::Expires(rule, None));
                 }
                 Command::Publish(rule, digest) => {
+                    let is_there = self.shelf.current.is_some_and(|(there, _)| there == digest);
+                    // What is there already is only brought to its end.
                     self.acted_unchecked |=
-                        self.policy.has_checks && !self.passed.contains(&digest);
-                    let published = if self.digest_on_disk() == Some(digest) {
+                        self.policy.has_checks && !is_there && !self.passed.contains(&digest);
+                    let published = if is_there || self.digest_on_disk() == Some(digest) {
                         self.shelf.publish(digest, self.now.mono)
                     } else {
                         Publication::Moved
