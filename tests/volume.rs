@@ -104,6 +104,32 @@ fn what_is_no_regular_file_is_passed_over() {
 }
 
 #[test]
+fn the_key_that_pauses_is_seen_whatever_counts_and_is_no_content() {
+    let pattern = |text| vec![glob::Pattern::new(text).unwrap()];
+    let keys =
+        KeyFilter { only: pattern("*.conf"), ignore: pattern("p*"), pause: Some("pause".into()) };
+    let folder = tempfile::tempdir().unwrap();
+    let (managed, plain) = (folder.path().join("managed"), folder.path().join("plain"));
+    let mut kubelet = Kubelet::new(&managed);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    fs::create_dir(&plain).unwrap();
+    fs::write(plain.join("a.conf"), "1").unwrap();
+    for path in [&managed, &plain] {
+        let before = read(path, &keys).unwrap().snapshot.unwrap();
+        if path == &plain {
+            fs::write(plain.join("pause"), "").unwrap();
+        } else {
+            kubelet.write(&payload(&[("a.conf", "1"), ("pause", "")]));
+        }
+        let after = read(path, &keys).unwrap().snapshot.unwrap();
+        assert!(!before.pauses && after.pauses, "{path:?}");
+        assert_eq!(before.digest(), after.digest(), "{path:?}");
+        let seen = generation(path, &keys).unwrap().unwrap();
+        assert!(seen != before.generation && seen == after.generation, "{path:?}");
+    }
+}
+
+#[test]
 fn a_service_account_token_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
@@ -389,6 +415,7 @@ proptest! {
             let snapshot = |volume: &std::collections::BTreeMap<String, u8>| Snapshot {
                 generation: podnudge::volume::snapshot::Generation(String::new()),
                 committed: podnudge::core::event::UnixTime::default(),
+                pauses: false,
                 keys: volume
                     .iter()
                     .map(|(key, content)| {

@@ -7,7 +7,7 @@ use super::problem::{Given, literal};
 use super::proof::Program;
 use super::request::{self, HttpCheck};
 use super::table::Table;
-use super::types::{choice, duration, glob};
+use super::types::{choice, duration, glob, key};
 use super::validate::{MINUTE, MS, SECOND, at_most_one};
 use crate::core::event::Reason;
 
@@ -133,14 +133,6 @@ fn timeout(table: &mut Table<'_>) -> Duration {
 }
 
 fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
-    let key = |text: &str| {
-        let parts_fit = text.split('/').all(|part| !part.is_empty() && !part.starts_with(".."));
-        if parts_fit {
-            return Ok(text.to_owned());
-        }
-        Err(Reason::new(format!("{} is not the name of a key", literal(text)))
-            .hint("keys are named by their path below the volume, such as `sites/a.conf`"))
-    };
     let Given { at, value } = table.list("required-keys", key)?;
     if value.is_empty() {
         table.report.problem(&at, Reason::new("`required-keys` names no key"));

@@ -209,6 +209,8 @@ pub struct KeyFilter {
     pub only: Vec<glob::Pattern>,
     /// Keys that match one of these never count.
     pub ignore: Vec<glob::Pattern>,
+    /// The key that pauses the rule, [`Hold::pause_key`]. It never counts: it is there or not.
+    pub pause: Option<String>,
 }
 
 /// The deliberate, per-replica wait before acting.

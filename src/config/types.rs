@@ -80,6 +80,16 @@ pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
     ))
 }
 
+/// The name of a key, by its path below the volume.
+pub(super) fn key(text: &str) -> Result<String, Reason> {
+    let parts_fit = text.split('/').all(|part| !part.is_empty() && !part.starts_with(".."));
+    if parts_fit {
+        return Ok(text.to_owned());
+    }
+    Err(Reason::new(format!("{} is not the name of a key", literal(text)))
+        .hint("keys are named by their path below the volume, such as `sites/a.conf`"))
+}
+
 /// An absolute path.
 pub(super) fn path(text: &str) -> Result<PathBuf, Reason> {
     if text.is_empty() {

@@ -125,7 +125,7 @@ fn rule(
         let list = table.list(key, glob).map(|given| given.value).unwrap_or_default();
         list.into_iter().map(|given| given.value).collect()
     };
-    let keys = KeyFilter { only: globs(&mut table, "only"), ignore: globs(&mut table, "ignore") };
+    let (only, ignore) = (globs(&mut table, "only"), globs(&mut table, "ignore"));
     let checks = check::checks(&mut table, bundle);
     let publish = publish::publish(&mut table, watch.as_deref().unwrap_or_default(), agent, dirs);
     let settle = table.parsed("settle", duration(Duration::ZERO, 5 * MINUTE));
@@ -152,7 +152,7 @@ fn rule(
     Some(Rule {
         name: name?,
         watch: watch?,
-        keys,
+        keys: KeyFilter { only, ignore, pause: hold.as_ref()?.pause_key.clone() },
         checks: checks?,
         settle,
         settle_max,

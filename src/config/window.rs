@@ -8,7 +8,7 @@ use tz::timezone::TimeZoneSettings;
 
 use super::problem::literal;
 use super::table::Table;
-use super::types::path;
+use super::types::{key, path};
 use crate::core::event::{Reason, UnixTime};
 
 /// What keeps a rule from acting.
@@ -126,7 +126,7 @@ pub(super) fn hold(rule: &mut Table<'_>) -> Option<Hold> {
     };
     let report = table.report;
     let pause_file = table.parsed("pause-file", path).map(|given| given.value);
-    let pause_key = table.parsed("pause-key", |text| Ok(text.to_owned()));
+    let pause_key = table.parsed("pause-key", key);
     let given = table.parsed("window", times);
     let zone = table.parsed("time-zone", zone);
     let approve = table.truth("approve");

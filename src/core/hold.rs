@@ -13,7 +13,7 @@ use super::rule::Rule;
 use super::status::State;
 use crate::config::Jitter;
 
-/// Between two looks whether the file is still there that pauses a rule.
+/// Between two looks whether the file or key is still there that pauses a rule.
 const PAUSE_POLL: Duration = Duration::from_secs(5);
 
 impl Rule {
@@ -77,9 +77,10 @@ impl Rule {
             let reason = Reason::new("the rule waits for somebody to approve");
             return Some((None, reason.hint("run `podnudge trigger`, or send POST /reload")));
         }
-        if let Some(key) = hold.pause_key.as_ref().filter(|key| self.look.has_key(key)) {
+        if let Some(key) = hold.pause_key.as_ref().filter(|_| self.look.is_pausing()) {
             let reason = Reason::new(format!("paused by the key `{}`", key.escape_debug()));
-            return Some((None, reason.hint("remove the key, or force the reload")));
+            let at = Some(now.mono.after(PAUSE_POLL));
+            return Some((at, reason.hint("remove the key, or force the reload")));
         }
         if let Some(window) = &hold.window
             && let Some(opening) = window.next_opening(now.wall)

@@ -12,7 +12,7 @@ use super::policy::Policy;
 use super::seen::{Doubt, Volume};
 use super::settle::Settle;
 use super::status::{Counters, VolumeStatus};
-use crate::volume::snapshot::{self, Digest, Generation, Key};
+use crate::volume::snapshot::{self, Digest, Generation};
 
 /// After the first failed look.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -193,11 +193,9 @@ impl Look {
         matches!(self.phase, Phase::Settling(_) | Phase::Scanning { .. })
     }
 
-    /// Whether a volume has this key.
-    pub(super) fn has_key(&self, key: &str) -> bool {
-        let key = Key(key.as_bytes().to_vec());
-        let snapshots = self.volumes.iter().filter_map(|volume| volume.snapshot.as_ref());
-        snapshots.into_iter().any(|snapshot| snapshot.keys.contains_key(&key))
+    /// Whether a volume has the key that pauses the rule.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.volumes.iter().any(|volume| volume.snapshot.as_ref().is_some_and(|one| one.pauses))
     }
 
     /// Whether a volume was not there at the last look.

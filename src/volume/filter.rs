@@ -13,12 +13,20 @@ const OPTIONS: MatchOptions = MatchOptions {
 
 /// Whether a key counts.
 pub(super) fn counts(filter: &KeyFilter, key: &[u8]) -> bool {
+    if pauses(filter, key) {
+        return false;
+    }
     if filter.only.is_empty() && filter.ignore.is_empty() {
         return true;
     }
     let matches = |pattern: &glob::Pattern| matches(pattern, key);
     (filter.only.is_empty() || filter.only.iter().any(matches))
         && !filter.ignore.iter().any(matches)
+}
+
+/// Whether this is the key that pauses the rule.
+pub(super) fn pauses(filter: &KeyFilter, key: &[u8]) -> bool {
+    filter.pause.as_ref().is_some_and(|pause| pause.as_bytes() == key)
 }
 
 /// Whether a pattern matches a key. One with a `/` is matched against the key's whole path below
@@ -47,7 +55,7 @@ mod tests {
         let patterns = |texts: &[&str]| {
             texts.iter().map(|text| glob::Pattern::new(text).expect("a pattern")).collect()
         };
-        KeyFilter { only: patterns(only), ignore: patterns(ignore) }
+        KeyFilter { only: patterns(only), ignore: patterns(ignore), pause: None }
     }
 
     #[test]

@@ -145,6 +145,8 @@ pub(super) struct Reader<'a> {
     pub(super) purpose: Purpose,
     /// The keys read so far.
     pub(super) keys: BTreeMap<Key, Digest>,
+    /// Whether the key is there that pauses the rule.
+    pub(super) pauses: bool,
     /// What they hold, if that is to be kept.
     pub(super) contents: Contents,
     /// Whether the fingerprint is needed: a volume of the kubelet tells its generation itself.
@@ -165,6 +167,7 @@ impl<'a> Reader<'a> {
             filter,
             purpose,
             keys: BTreeMap::new(),
+            pauses: false,
             contents: Contents::new(),
             is_marked: true,
             fingerprint: Sha256::new(),
@@ -220,6 +223,7 @@ impl<'a> Reader<'a> {
         self.is_marked = false;
         for _ in 0..ATTEMPTS {
             self.keys.clear();
+            self.pauses = false;
             self.visited = 0;
             self.contents.clear();
             let whole = self.one_generation(root, &target, key)?;
@@ -338,6 +342,7 @@ impl<'a> Reader<'a> {
             generation: Generation(generation),
             committed: UnixTime(committed),
             keys: std::mem::take(&mut self.keys),
+            pauses: self.pauses,
         };
         Reading { snapshot: Some(snapshot), directories }
     }

@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub committed: UnixTime,
     /// The SHA-256 of each key that counts.
     pub keys: BTreeMap<Key, Digest>,
+    /// Whether the key is there that pauses the rule.
+    pub pauses: bool,
 }
 
 /// A file in a volume, by its path relative to the volume's content root. Not necessarily UTF-8;

@@ -124,6 +124,11 @@ impl Reader<'_> {
         beside_token: bool,
     ) -> Result<Option<()>, ReadError> {
         let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
+        let pauses = filter::pauses(self.filter, &key.0);
+        self.pauses |= pauses;
+        if pauses && let Ok(stat) = statat(level.fd, &entry.name, AtFlags::empty()) {
+            self.mark(&key, &stat);
+        }
         let counts = filter::counts(self.filter, &key.0);
         if !counts && self.purpose != Purpose::KeepAll {
             return Ok(Some(()));

@@ -17,6 +17,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::shelf::Shelf;
 
+/// The key that pauses a rule that has one.
+const PAUSE_KEY: &str = "pause";
+
 /// The wall clock when a story begins.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// How long the machine is up when a story begins.
@@ -449,7 +452,8 @@ impl Disk {
     }
 
     fn snapshot(&self) -> Option<Snapshot> {
-        let keys = self.content.as_ref()?.iter().map(|(key, value)| {
+        let keys = self.content.as_ref()?.iter().filter(|(key, _)| *key != PAUSE_KEY);
+        let keys = keys.map(|(key, value)| {
             let hash: [u8; 32] = Sha256::digest(value).into();
             (Key(key.clone().into_bytes()), Digest(hash))
         });
@@ -457,6 +461,7 @@ impl Disk {
             generation: Generation(format!("..generation_{}", self.generation)),
             committed: self.committed,
             keys: keys.collect(),
+            pauses: self.content.as_ref()?.contains_key(PAUSE_KEY),
         })
     }
 }
