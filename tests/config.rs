@@ -247,6 +247,23 @@ fn credentials_that_leave_the_pod_unencrypted_are_warned_of() {
     );
 }
 
+#[test]
+fn an_approval_that_nobody_can_give_over_http_is_warned_of() {
+    let rule = "[[rule]]\nwatch = \"/a\"\nhttp.url = \"http://localhost/\"\n\
+                [rule.hold]\napprove = true\n";
+    let warnings = |agent: &str| {
+        let file = format!("{agent}{rule}");
+        let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let warned = warnings("");
+    assert!(
+        warned.len() == 1 && warned[0].starts_with("c.toml:5:11: `approve` waits"),
+        "{warned:?}"
+    );
+    assert!(warnings("[agent]\nreload = \"loopback\"\n").is_empty());
+}
+
 /// Every setting there is, and the example of the design document.
 const GOOD: [(&str, &str); 3] = [
     ("everything", include_str!("good/everything.toml")),

@@ -134,7 +134,7 @@ fn rule(
         in_order(report, (settle, 200 * MS), (settle_max, 5 * SECOND), &|a, b| {
             format!("`settle` is {a}, longer than `settle-max`, {b}")
         });
-    let hold = window::hold(&mut table);
+    let hold = window::hold(&mut table, agent);
     let jitter = jitter(&mut table);
     let min_interval = table.parsed("min-interval", duration(Duration::ZERO, DAY));
     let retry = retry(&mut table);

@@ -9,6 +9,7 @@ use tz::timezone::TimeZoneSettings;
 use super::problem::literal;
 use super::table::Table;
 use super::types::{key, path};
+use super::{Agent, ReloadEndpoint};
 use crate::core::event::{Reason, UnixTime};
 
 /// What keeps a rule from acting.
@@ -120,7 +121,7 @@ impl Window {
 }
 
 /// `[rule.hold]`; `None` only after a problem was reported.
-pub(super) fn hold(rule: &mut Table<'_>) -> Option<Hold> {
+pub(super) fn hold(rule: &mut Table<'_>, agent: &Agent) -> Option<Hold> {
     let Some(mut table) = rule.table("hold", "[rule.hold]", None) else {
         return Some(Hold::default());
     };
@@ -129,7 +130,14 @@ pub(super) fn hold(rule: &mut Table<'_>) -> Option<Hold> {
     let pause_key = table.parsed("pause-key", key);
     let given = table.parsed("window", times);
     let zone = table.parsed("time-zone", zone);
+    let approve_at = table.place_of("approve").cloned();
     let approve = table.truth("approve");
+    if let (true, Some(at), ReloadEndpoint::Off) = (approve, approve_at, &agent.reload) {
+        let reason = Reason::new("`approve` waits for somebody who cannot ask over HTTP");
+        report.warn(&at, reason.hint(
+            "set `agent.reload = \"loopback\"` for `podnudge trigger`; or send podnudge itself HUP",
+        ));
+    }
     table.finish();
     let window = match (given, zone) {
         (Some(given), Some(zone)) => {

@@ -75,7 +75,7 @@ impl Rule {
         let hold = &self.policy.hold;
         if hold.approve {
             let reason = Reason::new("the rule waits for somebody to approve");
-            return Some((None, reason.hint("run `podnudge trigger`, or send POST /reload")));
+            return Some((None, reason.hint("with `agent.reload` set, run `podnudge trigger` or send POST /reload; or send podnudge HUP")));
         }
         if let Some(key) = hold.pause_key.as_ref().filter(|_| self.look.is_pausing()) {
             let reason = Reason::new(format!("paused by the key `{}`", key.escape_debug()));
