@@ -258,7 +258,7 @@ fn an_approval_that_nobody_can_give_over_http_is_warned_of() {
     };
     let warned = warnings("");
     assert!(
-        warned.len() == 1 && warned[0].starts_with("c.toml:5:11: `approve` waits"),
+        warned.len() == 1 && warned[0].starts_with("c.toml:5:1: `approve` waits"),
         "{warned:?}"
     );
     assert!(warnings("[agent]\nreload = \"loopback\"\n").is_empty());

@@ -209,12 +209,7 @@ impl Look {
     }
 
     pub(super) fn polled_volumes(&self) -> impl Iterator<Item = VolumeId> {
-        let polled = |volume: &&Volume| matches!(volume.watch, Some(Watch::Polling(_)));
-        self.volumes.iter().filter(polled).map(|volume| volume.id)
-    }
-
-    pub(super) fn misses_in_a_row(&self) -> u32 {
-        self.volumes.iter().map(|volume| volume.misses).max().unwrap_or(0)
+        self.volumes.iter().filter(|volume| volume.is_polled()).map(|volume| volume.id)
     }
 
     pub(super) fn next_wakeup(&self) -> Option<Moment> {

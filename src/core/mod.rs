@@ -35,9 +35,6 @@ pub use policy::{Policy, PolicyVolume};
 use rule::Rule;
 use status::Status;
 
-/// How many commits in a row the watch may miss before podnudge calls itself unhealthy.
-const MISSES_BEFORE_UNHEALTHY: u32 = 3;
-
 /// How often volumes are looked at without a hint.
 #[derive(Debug, Clone, Copy)]
 pub struct Rounds {
@@ -223,17 +220,9 @@ impl Core {
     }
 
     fn unhealthy(&self, now: Moment) -> Option<Reason> {
-        if self.audit_overdue.is_some_and(|overdue| now >= overdue) {
-            return Some(
-                Reason::new("the audit of the volumes does not come back").hint(
-                    "a watched path hangs, perhaps on a network file system; restart podnudge",
-                ),
-            );
-        }
-        let misses = self.rules.iter().map(|rule| rule.look().misses_in_a_row()).max().unwrap_or(0);
-        (misses >= MISSES_BEFORE_UNHEALTHY).then(|| {
-            Reason::new(format!("the watch missed {misses} commits in a row; the audit found them"))
-                .hint("restart podnudge, or set watch = \"poll\" if this file system tells nothing")
+        self.audit_overdue.is_some_and(|overdue| now >= overdue).then(|| {
+            Reason::new("the audit of the volumes does not come back")
+                .hint("a watched path hangs, perhaps on a network file system; restart podnudge")
         })
     }
 

@@ -9,6 +9,9 @@ use super::policy::PolicyVolume;
 use super::status::{Counters, VolumeStatus};
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
 
+/// Commits in a row that only the audit found, until the volume is polled.
+const MISSES_BEFORE_DEAF: u32 = 3;
+
 /// What is known of a volume.
 #[derive(Debug)]
 pub(super) struct Volume {
@@ -33,7 +36,7 @@ pub(super) struct Volume {
     /// The audit saw another generation and no hint has come since.
     suspect: bool,
     /// Commits in a row that only the audit found.
-    pub(super) misses: u32,
+    misses: u32,
 }
 
 /// A time in which the volume may have held something that no look saw: an application that read
@@ -62,6 +65,16 @@ impl Volume {
             suspect: false,
             misses: 0,
         }
+    }
+
+    /// Whether it is looked at from time to time, because nobody tells of it.
+    pub(super) fn is_polled(&self) -> bool {
+        self.is_deaf() || matches!(self.watch, Some(Watch::Polling(_)))
+    }
+
+    /// Whether inotify watches it and tells nothing, as some file systems have it. A hint mends it.
+    fn is_deaf(&self) -> bool {
+        self.misses >= MISSES_BEFORE_DEAF
     }
 
     /// Takes a hint.
@@ -212,10 +225,14 @@ impl Volume {
         VolumeStatus {
             path: self.path.clone(),
             present: self.present == Some(true),
-            backend: backend_name(self.watch.as_ref()),
+            backend: if self.is_polled() { "polling" } else { backend_name(self.watch.as_ref()) },
             reason: self.unreadable.clone().or_else(|| match &self.watch {
                 Some(Watch::Polling(reason)) => Some(reason.clone()),
-                _ => None,
+                _ => self.is_deaf().then(|| {
+                    let missed = self.misses;
+                    Reason::new(format!("inotify missed {missed} commits in a row"))
+                        .hint("this file system may tell of nothing: set `watch = \"poll\"`")
+                }),
             }),
         }
     }
