@@ -4,6 +4,7 @@
 //! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs
 //! and sends the requests that the rule names. What is sent is the content that the digest is of.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -113,9 +114,9 @@ async fn ask_program(rule: &Rule, program: &Program, asked: Digest, copy: &Priva
     let arguments: Vec<String> = program.arguments.iter().map(fill).collect();
     let digest = asked.to_string();
     let environment = [
-        ("PODNUDGE_RULE", rule.name.as_str()),
-        ("PODNUDGE_DIGEST", digest.as_str()),
-        ("PODNUDGE_DIR", &dir),
+        ("PODNUDGE_RULE", OsStr::new(&rule.name)),
+        ("PODNUDGE_DIGEST", OsStr::new(&digest)),
+        ("PODNUDGE_DIR", copy.first().as_os_str()),
     ];
     let ended = exec::run(&arguments, &environment, Some(copy.first()), program.timeout).await;
     match ended {

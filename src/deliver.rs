@@ -6,6 +6,8 @@
 //! to another thread would cost more than the reading.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
 
 use crate::action::{exec, http, socket};
@@ -17,6 +19,9 @@ use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
 use crate::verify::{self, Before};
 use crate::volume::snapshot::Key;
+
+/// The longest list of changed keys that programs are told of, in bytes.
+const MOST_CHANGED: usize = 64 * 1024;
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
@@ -45,27 +50,16 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
     }
 }
 
-/// Does the rule's actions once, one after the other. `changed` are the keys that differ from what
-/// was applied last.
-pub(crate) async fn act(
-    own: &Own,
-    rule: &Rule,
-    act: Act,
-    changed: &BTreeSet<Key>,
-) -> (Acted, InFlight) {
-    match try_to_act(own, rule, act, changed).await {
+/// Does the rule's actions once, one after the other.
+pub(crate) async fn act(own: &Own, rule: &Rule, act: &Act) -> (Acted, InFlight) {
+    match try_to_act(own, rule, act).await {
         Ok(done) => done,
         Err(acted) => (acted, InFlight::default()),
     }
 }
 
 /// `Err` is an outcome that needs no verification.
-async fn try_to_act(
-    own: &Own,
-    rule: &Rule,
-    act: Act,
-    changed: &BTreeSet<Key>,
-) -> Result<(Acted, InFlight), Acted> {
+async fn try_to_act(own: &Own, rule: &Rule, act: &Act) -> Result<(Acted, InFlight), Acted> {
     let targets = if rule.names_process() || act.restart {
         process::find(own, &rule.target, read_by_application(rule))
             .map_err(|error| refusal(&error))?
@@ -100,7 +94,7 @@ async fn try_to_act(
             }
             Action::Http(action) => answers.push(accepted(http::send(action).await)?),
             Action::Exec(program) => {
-                answers.push(accepted(run(rule, program, act, changed).await)?);
+                answers.push(accepted(run(rule, program, act).await)?);
             }
             Action::Command(command) => {
                 answers.push(accepted(socket::command(command).await)?);
@@ -127,14 +121,17 @@ fn accepted(acted: Acted) -> Result<String, Acted> {
 
 /// Runs a program of the rule: ending with 0 is success, and anything else that it says by itself
 /// is its refusal.
-async fn run(rule: &Rule, program: &Program, act: Act, changed: &BTreeSet<Key>) -> Acted {
+async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
     let digest = act.digest.to_string();
-    let keys = changed.iter().map(Key::to_string).collect::<Vec<_>>().join("\n");
-    let environment = [
-        ("PODNUDGE_RULE", rule.name.as_str()),
-        ("PODNUDGE_DIGEST", &digest),
+    let (keys, are_all) = changed_keys(&act.changed);
+    let mut environment = vec![
+        ("PODNUDGE_RULE", OsStr::new(&rule.name)),
+        ("PODNUDGE_DIGEST", OsStr::new(&digest)),
         ("PODNUDGE_CHANGED_KEYS", &keys),
     ];
+    if !are_all {
+        environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
+    }
     match exec::run(&program.arguments, &environment, None, program.timeout).await {
         Ok(ended) if ended.is_success => Acted::Accepted(exec::said(&program.arguments, &ended)),
         Ok(ended) => {
@@ -145,8 +142,23 @@ async fn run(rule: &Rule, program: &Program, act: Act, changed: &BTreeSet<Key>) 
     }
 }
 
+/// The changed keys, one a line, and whether these are all: a variable holds 128 KiB at most.
+fn changed_keys(changed: &BTreeSet<Key>) -> (OsString, bool) {
+    let mut lines = Vec::new();
+    for Key(key) in changed {
+        if lines.len() + key.len() >= MOST_CHANGED {
+            return (OsString::from_vec(lines), false);
+        }
+        if !lines.is_empty() {
+            lines.push(b'\n');
+        }
+        lines.extend_from_slice(key);
+    }
+    (OsString::from_vec(lines), true)
+}
+
 /// Ends the targets; whoever has started them starts them anew.
-async fn restart(rule: &Rule, act: Act, targets: &[Chosen]) -> Result<(Acted, InFlight), Acted> {
+async fn restart(rule: &Rule, act: &Act, targets: &[Chosen]) -> Result<(Acted, InFlight), Acted> {
     let replaced: Vec<&Chosen> = targets.iter().filter(|target| target.is_root).collect();
     signal::end(&replaced, rule.restart.grace).await.map_err(|error| not_sent(&error))?;
     let in_flight = InFlight {

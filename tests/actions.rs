@@ -224,6 +224,34 @@ fn a_program_knows_what_it_is_about_and_its_refusal_is_told() {
 }
 
 #[test]
+fn a_program_is_told_of_the_keys_that_differ_from_what_runs() {
+    let mut pod = Pod::new();
+    let script = "printf \"%s\\n\" \"$PODNUDGE_CHANGED_KEYS\" > FOLDER/keys; \
+                  echo \"cut=$PODNUDGE_CHANGED_KEYS_CUT\" > FOLDER/cut";
+    let hold = "hold = { pause-file = \"FOLDER/pause\" }\non-start = \"never\"\n";
+    let agent = pod.nudge(&format!("exec = {{ argv = [\"sh\", \"-c\", '{script}'] }}\n{hold}"));
+    let told = |pod: &Pod, file: &str| fs::read_to_string(pod.file(file)).unwrap();
+    // What went back before it was applied is no change.
+    fs::write(pod.file("pause"), "").unwrap();
+    pod.change("2");
+    agent.wait_for("held", 1);
+    pod.change("1");
+    agent.wait_for("cancelled", 1);
+    fs::remove_file(pod.file("pause")).unwrap();
+    pod.kubelet.write(&payload(&[("app.conf", "1"), ("ünï.conf", "")]));
+    agent.wait_for("applied", 1);
+    assert_eq!((told(&pod, "keys"), told(&pod, "cut")), ("ünï.conf\n".into(), "cut=\n".into()));
+    // More than a variable can hold is cut, and that is said.
+    let names: Vec<String> = (0..3000).map(|n| format!("{n:0>60}")).collect();
+    let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    pod.kubelet.write(&payload(&many));
+    agent.wait_for("applied", 2);
+    let keys = told(&pod, "keys");
+    assert!(keys.lines().count() > 1000 && keys.lines().all(|key| key.len() == 60));
+    assert_eq!(told(&pod, "cut"), "cut=1\n");
+}
+
+#[test]
 fn actions_are_done_in_the_order_of_the_file() {
     let mut pod = Pod::new();
     let socket = pod.file("app.sock");

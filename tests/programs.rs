@@ -1,6 +1,7 @@
 //! Programs that behave and programs that do not: none is waited for beyond its time, and nothing
 //! is left behind.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -21,7 +22,12 @@ use crate::support::wait::wait_until;
 const LONG: Duration = Duration::from_mins(1);
 
 fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
-    podnudge::run::runtime().unwrap().block_on(run(arguments, &[("NAME", "value")], None, limit))
+    podnudge::run::runtime().unwrap().block_on(run(
+        arguments,
+        &[("NAME", OsStr::new("value"))],
+        None,
+        limit,
+    ))
 }
 
 fn shell(script: &str, limit: Duration) -> Ended {

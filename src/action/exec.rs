@@ -77,7 +77,7 @@ pub struct Ended {
 /// If it cannot be started.
 pub async fn run<A: AsRef<OsStr>>(
     arguments: &[A],
-    environment: &[(&str, &str)],
+    environment: &[(&str, &OsStr)],
     folder: Option<&Path>,
     limit: Duration,
 ) -> Result<Ended, Reason> {

@@ -1,12 +1,13 @@
 //! The vocabulary of the core: what it is told ([`Event`]) and what it asks for ([`Command`]).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
 use super::fact::Fact;
-use crate::volume::snapshot::{Digest, Generation, Snapshot};
+use crate::volume::snapshot::{Digest, Generation, Key, Snapshot};
 
 /// A point of the monotonic clock, as the time since the machine booted: what was there before
 /// podnudge has a moment, too, and no change of the wall clock moves it.
@@ -346,7 +347,7 @@ pub struct RollBack {
 }
 
 /// One action for one digest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
     /// The rule.
     pub rule: RuleId,
@@ -362,6 +363,9 @@ pub struct Act {
     pub attempt: u32,
     /// Instead of the rule's actions, the target is to be ended and started anew.
     pub restart: bool,
+    /// The keys that differ from what the application was last known to run, as far as somebody
+    /// wants to know: [`Policy::tells_changes`](super::Policy::tells_changes).
+    pub changed: BTreeSet<Key>,
 }
 
 /// What is remembered of a rule over a restart of podnudge.

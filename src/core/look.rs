@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::backoff;
+use super::changed::Keys;
 use super::event::{Command, Moment, Now, Reason, RuleId, Scan, UnixTime, VolumeId, Watch};
 use super::policy::Policy;
 use super::seen::{Doubt, Volume};
@@ -191,6 +192,14 @@ impl Look {
     /// Whether a look is under way, so that what is on disk may be known better soon.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Settling(_) | Phase::Scanning { .. })
+    }
+
+    /// The keys of all volumes, as they are known.
+    pub(super) fn keys(&self) -> Keys {
+        let all =
+            self.volumes.iter().filter_map(|volume| Some((volume.id, volume.snapshot.as_ref()?)));
+        let keys = all.flat_map(|(id, snapshot)| snapshot.keys.iter().map(move |one| (id, one)));
+        keys.map(|(id, (key, digest))| ((id, key.clone()), *digest)).collect()
     }
 
     /// Whether a volume has the key that pauses the rule.

@@ -6,6 +6,7 @@
 //! environment or a random source, so that every behaviour can be tested at any speed.
 
 pub mod backoff;
+mod changed;
 mod delivery;
 pub mod event;
 pub mod fact;

@@ -29,6 +29,8 @@ pub struct Policy {
     pub publishes: bool,
     /// Whether a publication that does not work is taken back.
     pub rolls_back: bool,
+    /// Whether its actions want to know which keys changed.
+    pub tells_changes: bool,
     /// What keeps the rule from beginning; its file is looked at elsewhere.
     pub hold: Hold,
     /// Whether there is a file that pauses the rule.
@@ -87,6 +89,7 @@ impl Policy {
             has_certificates: rule.checks.iter().any(config::Check::is_of_certificates),
             publishes: rule.publish.is_some(),
             rolls_back: rule.publish.as_ref().is_some_and(|publish| publish.rollback),
+            tells_changes: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
             hold: rule.hold.clone(),
             has_pause_file: rule.hold.pause_file.is_some(),
             jitter: rule.jitter,

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::changed::Known;
 use super::delivery::{Attempt, Phase, Question};
 use super::event::{
     Act, Command, Memory, Moment, Now, Published, Reason, RuleId, Scan, UnixTime, VolumeId, Watch,
@@ -40,6 +41,8 @@ pub(super) struct Rule {
     pub(super) is_filled: bool,
     /// What the state directory held at start.
     pub(super) remembered: Option<Memory>,
+    /// For programs that want to know which keys changed.
+    pub(super) known: Known,
     /// What the application is known, or at the start assumed, to run. `None` while that is open:
     /// after anything was sent and before it was verified.
     pub(super) running: Option<Digest>,
@@ -89,6 +92,7 @@ impl Rule {
             is_filled: published.current.is_some(),
             published,
             remembered,
+            known: Known::default(),
             running: None,
             applied: None,
             delivery: Delivery::None,
@@ -140,6 +144,7 @@ impl Rule {
     ) {
         let Some(disk) = self.look.scanned(now, scans, &mut self.counters, out) else { return };
         self.repeated = self.repeated.filter(|digest| *digest == disk.digest);
+        self.note_keys(disk.digest);
         if self.policy.has_certificates && self.expiry_of != Some(disk.digest) {
             self.expiry_of = Some(disk.digest);
             out.push_back(Command::Expiry(self.id, disk.digest));
@@ -397,6 +402,7 @@ impl Rule {
             lenient: attempt.back_to.is_some() || self.has_waited_enough(now.mono, &attempt),
             attempt: attempt.number,
             restart: attempt.restart,
+            changed: self.changed_keys(&attempt),
         }));
         // Whatever becomes of it, and if podnudge is killed now: what runs is open.
         self.remember(now, None, out);

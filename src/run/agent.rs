@@ -29,7 +29,7 @@ use crate::publishing;
 use crate::report;
 use crate::state::StateDir;
 use crate::volume::read::{self, ReadError, Reading};
-use crate::volume::snapshot::{Digest, Generation, Key};
+use crate::volume::snapshot::{Digest, Generation};
 use crate::watching::Watching;
 
 /// How many questions of connections may wait.
@@ -60,8 +60,6 @@ pub(super) struct Agent {
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
     pub(super) kubelet_volumes: BTreeSet<VolumeId>,
     in_flight: BTreeMap<RuleId, InFlight>,
-    /// The keys that differ from what was applied last, for programs.
-    changed: BTreeMap<RuleId, BTreeSet<Key>>,
     /// What people are to be told when everything else is done.
     untold: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
@@ -99,7 +97,6 @@ impl Agent {
             state,
             kubelet_volumes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
-            changed: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
             endings: Endings::default(),
@@ -240,9 +237,8 @@ impl Agent {
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
                 let own = Arc::clone(&self.own);
-                let changed = self.changed.get(&act.rule).cloned().unwrap_or_default();
                 self.begin(async move {
-                    let (acted, in_flight) = deliver::act(&own, &config, act, &changed).await;
+                    let (acted, in_flight) = deliver::act(&own, &config, &act).await;
                     Done::Acted(act.rule, acted, in_flight)
                 });
             }
@@ -262,10 +258,7 @@ impl Agent {
                     Done::Written(written.map_err(|reason| (rule, reason)))
                 });
             }
-            Command::Report(rule, fact) => {
-                self.keep_changes(rule, &fact);
-                self.untold.push((rule, fact));
-            }
+            Command::Report(rule, fact) => self.untold.push((rule, fact)),
         }
     }
 
@@ -326,19 +319,6 @@ impl Agent {
                 }
             }
             Done::Written(Ok(())) | Done::Nothing => {}
-        }
-    }
-
-    /// Remembers which keys changed until they are applied.
-    fn keep_changes(&mut self, rule: RuleId, fact: &Fact) {
-        match fact {
-            Fact::KeysChanged(_, changes) => {
-                let keys = [&changes.added, &changes.changed, &changes.removed];
-                let keys = keys.into_iter().flatten().cloned();
-                self.changed.entry(rule).or_default().extend(keys);
-            }
-            Fact::Applied(..) => drop(self.changed.remove(&rule)),
-            _ => {}
         }
     }
 

@@ -14,6 +14,7 @@ use crate::core::event::{Proof, Reason};
 use crate::process::Identity;
 use crate::process::children::Children;
 use crate::volume::snapshot::Digest;
+use std::ffi::OsStr;
 
 /// What is known from before the action.
 #[derive(Debug)]
@@ -94,7 +95,8 @@ pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) 
 /// Whether a program says so.
 async fn agrees(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {
     let digest = digest.to_string();
-    let environment = [("PODNUDGE_RULE", rule.name.as_str()), ("PODNUDGE_DIGEST", &digest)];
+    let environment =
+        [("PODNUDGE_RULE", OsStr::new(&rule.name)), ("PODNUDGE_DIGEST", OsStr::new(&digest))];
     let ended = exec::run(&proof.arguments, &environment, None, proof.timeout).await?;
     if ended.is_success {
         return Ok(());

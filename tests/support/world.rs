@@ -109,6 +109,7 @@ pub(crate) fn policy() -> Policy {
         has_certificates: false,
         hold: Hold::default(),
         has_pause_file: false,
+        tells_changes: false,
         publishes: false,
         rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
@@ -279,7 +280,7 @@ impl World {
     /// The actions that were asked for.
     pub(crate) fn acts(&self) -> impl Iterator<Item = (Duration, Act)> {
         self.log.iter().filter_map(|(at, command)| match command {
-            Command::Act(act) => Some((*at, *act)),
+            Command::Act(act) => Some((*at, act.clone())),
             _ => None,
         })
     }
@@ -378,7 +379,7 @@ impl World {
                         self.acted_unchecked |= !self.passed.contains(&act.digest);
                     }
                     self.acting = true;
-                    let acted = self.act(act);
+                    let acted = self.act(&act);
                     self.answer(self.act_takes, Event::Acted(act.rule, acted));
                 }
                 Command::Verify(rule) => {
@@ -394,7 +395,7 @@ impl World {
 
 impl World {
     /// What the application does when it is acted on.
-    fn act(&mut self, act: Act) -> Acted {
+    fn act(&mut self, act: &Act) -> Acted {
         let acted = match self.application.acts.clone() {
             // What can be reached can be ended.
             Acted::Sent(names) | Acted::Restarted(names)
