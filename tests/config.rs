@@ -53,7 +53,7 @@ fn every_bad_file_is_refused_with_all_its_problems() {
 
 #[test]
 fn wrong_command_lines() {
-    let cases: [(&str, &[&str]); 20] = [
+    let cases: [(&str, &[&str]); 21] = [
         ("nothing_at_all", &[]),
         ("a_watch_mode_without_a_watch", &["--watch-mode", "poll", "--signal", "HUP"]),
         ("no_action", &["--watch", "/etc/app"]),
@@ -91,6 +91,10 @@ fn wrong_command_lines() {
         (
             "a_ca_file_without_https",
             &["check", "--watch", "/a", "--url", "http://a/", "--ca-file", "/ca.crt"],
+        ),
+        (
+            "new_children_after_a_url",
+            &["check", "--watch=/a", "--url=http://127.0.0.1/", "--children-newer"],
         ),
         ("an_option_for_one_of_two_rules", &["check", "two_rules_of_one_name.toml", "--uid", "5"]),
         ("two_files", &["check", "a_port_alone.toml", "--config", "a_yaml_file.toml"]),
@@ -151,7 +155,9 @@ fn a_file_that_is_too_large() {
 fn wrong_variables() {
     let simple = [("PODNUDGE_WATCH", "/etc/app"), ("PODNUDGE_SIGNAL", "HUP")];
     let with = |more: &[(&str, &str)]| podnudge(&["check"], &[&simple[..], more].concat());
-    assert_snapshot!("variable_wrong", with(&[("PODNUDGE_SETTLE", "5"), ("PODNUDGE_UID", "-1")]));
+    let wrong =
+        [("PODNUDGE_SETTLE", "5"), ("PODNUDGE_UID", "-1"), ("PODNUDGE_CHILDREN_NEWER", "yes")];
+    assert_snapshot!("variable_wrong", with(&wrong));
     assert_snapshot!(
         "variable_nearly_known",
         with(&[
@@ -196,6 +202,31 @@ fn options_go_before_the_environment_and_the_environment_before_the_file() {
     let (config, warnings) = config::parse("c.toml", file, &run.overrides, None).unwrap();
     assert_eq!(warnings, []);
     assert_snapshot!("effective_layers", config::effective(&config));
+}
+
+#[test]
+fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
+    let file = |truth: &str| {
+        format!(
+            "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nverify.children-newer = {truth}\n"
+        )
+    };
+    let children_newer = |words: &[&str], variable: Option<&str>, file: &str| {
+        let words = ["podnudge", "--config=c.toml"].iter().chain(words).map(OsString::from);
+        let variable = variable.map(|value| ("PODNUDGE_CHILDREN_NEWER".into(), value.into()));
+        let Ok(cli::Command::Run(run)) = cli::parse(words, variable) else {
+            unreachable!("the words are right")
+        };
+        let (config, _) = config::parse("c.toml", file, &run.overrides, None).unwrap();
+        config::effective(&config).contains("children-newer = true\n")
+    };
+    let (on, off) = (file("true"), file("false"));
+    assert!(children_newer(&["--children-newer"], None, &off));
+    assert!(children_newer(&["--children-newer"], Some("false"), &off));
+    assert!(children_newer(&[], Some("true"), &off));
+    assert!(!children_newer(&[], Some("false"), &on));
+    assert!(!children_newer(&[], Some(""), &off));
+    assert!(children_newer(&[], None, &on));
 }
 
 #[test]

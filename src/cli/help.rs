@@ -13,6 +13,8 @@ pub(super) struct Setting {
     pub(super) path: &'static [&'static str],
     /// Whether it makes a list.
     pub(super) many: bool,
+    /// Whether it is a switch: without a value on the command line, which means `true`.
+    switch: bool,
     /// Whether `-h` shows it; `--help` shows all.
     common: bool,
     help: &'static str,
@@ -24,12 +26,16 @@ const fn one(
     path: &'static [&'static str],
     help: &'static str,
 ) -> Setting {
-    Setting { name, value, path, many: false, common: false, help }
+    Setting { name, value, path, many: false, switch: false, common: false, help }
 }
 
 impl Setting {
     const fn many(self) -> Self {
         Self { many: true, ..self }
+    }
+
+    const fn switch(self) -> Self {
+        Self { switch: true, ..self }
     }
 
     const fn common(self) -> Self {
@@ -98,6 +104,9 @@ pub(super) const SETTINGS: [(&str, &[Setting]); 7] = [
             "After a signal, the process must still be there after this time [default: 1s]"),
         one("verify-url", "URL", &["rule", "verify", "http"],
             "Ask this URL after the action; any status from 200 to 299 is good").common(),
+        one("children-newer", "", &["rule", "verify", "children-newer"],
+            "After a signal, the process must start a new child, as nginx, Apache, gunicorn and \
+             php-fpm do").switch(),
     ]),
     ("podnudge itself", &[
         one("listen", "ADDRESS", &["agent", "listen"],
@@ -141,11 +150,11 @@ Examples:
 
 TIME has a unit: 200ms, 30s, 5m (minutes), 1h.
 
-Every option with a value can be set in the environment, as PODNUDGE_ and its name in capitals:
+What an option sets can be set in the environment, too, by PODNUDGE_ and its name in capitals:
 PODNUDGE_SETTLE_MAX=10s. Several values stand on lines of their own or between colons:
-PODNUDGE_WATCH=/etc/a:/etc/b. An empty variable counts as none. Options go before the
-environment, and the environment before the file; for a rule of the file only if it is the
-only one.
+PODNUDGE_WATCH=/etc/a:/etc/b. A switch is `true` or `false`: PODNUDGE_CHILDREN_NEWER=true. An
+empty variable counts as none. Options go before the environment, and the environment before the
+file; for a rule of the file only if it is the only one.
 
 Checks, by which podnudge refuses content that is broken, stand in the file: [[rule.check]] with
 the syntax of JSON, YAML or TOML, certificates and keys (PEM), a program or a URL to ask, and more.
@@ -258,7 +267,10 @@ fn settings(command: Command) -> Command {
         command = command.next_help_heading(heading);
         for setting in settings {
             let action = if setting.many { ArgAction::Append } else { ArgAction::Set };
-            let arg = text(setting.name, setting.value).help(setting.help).action(action);
+            let mut arg = text(setting.name, setting.value).help(setting.help).action(action);
+            if setting.switch {
+                arg = arg.num_args(0).default_missing_value("true");
+            }
             command = command.arg(arg.hide_short_help(!setting.common));
         }
     }

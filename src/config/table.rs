@@ -6,6 +6,7 @@
 use super::Scalar;
 use super::problem::{At, Given, Report, literal, nearest};
 use super::raw::{Entry, Node, Value, find};
+use super::types::choice;
 use crate::core::event::Reason;
 
 /// A table being read: what is asked for is taken out, and what nobody asked for is unknown.
@@ -219,10 +220,16 @@ impl<'a> Table<'a> {
     /// What `key` says, or the default where it is not there.
     pub(super) fn truth_or(&mut self, key: &'static str, default: bool) -> bool {
         let Some(Entry { node, .. }) = self.take(key) else { return default };
-        if let Value::Truth(truth) = node.value {
-            return truth;
+        match (&node.value, &node.at) {
+            (Value::Truth(truth), _) => return *truth,
+            (Value::Text(text), At::Option(_) | At::Environment(_)) => {
+                match choice(&[("true", true), ("false", false)])(text) {
+                    Ok(truth) => return truth,
+                    Err(reason) => self.report.problem(&node.at, reason),
+                }
+            }
+            (found, at) => self.wrong_type(key, at, "`true` or `false`, without quotes", found),
         }
-        self.wrong_type(key, &node.at, "`true` or `false`, without quotes", &node.value);
         default
     }
 
