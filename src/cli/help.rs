@@ -160,7 +160,7 @@ Checks, by which podnudge refuses content that is broken, stand in the file: [[r
 the syntax of JSON, YAML or TOML, certificates and keys (PEM), a program or a URL to ask, and more.
 
 Exit codes: 0 done, 64 wrong command line, 65 content refused (once), 66 no configuration file,
-69 port in use, 70 bug, 78 wrong configuration.";
+69 port in use, 74 no output, 78 wrong configuration. A bug ends podnudge by SIGABRT.";
 
 const AFTER_SHORT: &str = "\
 Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
@@ -168,7 +168,7 @@ All options, with their units, defaults and environment variables: podnudge --he
 
 const AFTER_STATUS: &str = "\
 Exit codes: 0 everything is in sync, 1 something is not, 69 podnudge does not answer.
-As an exec probe: [\"/podnudge\", \"status\"]";
+In a pod: kubectl exec POD -c podnudge -- /podnudge status";
 
 const AFTER_TRIGGER: &str = "\
 It needs agent.reload = \"loopback\", or agent.reload-token-file, in the configuration of the
