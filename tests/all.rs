@@ -27,6 +27,8 @@ mod promises;
 mod proofs;
 mod properties;
 mod publish;
+#[cfg(feature = "tls")]
+mod readme;
 mod scenarios;
 mod support;
 mod volume;
