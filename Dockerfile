@@ -11,6 +11,6 @@ RUN target="$(uname -m)-unknown-linux-gnu" \
 
 FROM scratch
 COPY --from=build /image/podnudge /podnudge
-# A uid of its own: inotify instances are counted per uid and node.
+# The usual uid for images that are not root's. A number, since there is no /etc/passwd.
 USER 65532:65532
 ENTRYPOINT ["/podnudge"]
