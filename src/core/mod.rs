@@ -23,6 +23,7 @@ mod seen;
 pub mod settle;
 mod showing;
 pub mod status;
+mod turn;
 mod verdict;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,0 +1,100 @@
+//! When content has its turn: after the checks, the jitter and the minimum interval, or when a
+//! person wants it.
+
+use std::collections::VecDeque;
+
+use super::delivery::{Attempt, Phase};
+use super::event::{Command, Moment, Now};
+use super::fact::Fact;
+use super::jitter;
+use super::look::OnDisk;
+use super::rule::Rule;
+
+impl Rule {
+    /// Content is to be delivered: it is checked, and then has its turn.
+    pub(super) fn want(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+        if self.check(disk, out) {
+            self.schedule(now, disk, out);
+        } else if matches!(self.phase, Phase::Starting) {
+            self.phase = Phase::Idle;
+        }
+    }
+
+    /// Begins the wait for the content's turn.
+    fn schedule(&mut self, now: Moment, disk: OnDisk, out: &mut VecDeque<Command>) {
+        let fire_at = self.turn(now, disk, out);
+        self.turn = None;
+        self.phase = Phase::Waiting { fire_at };
+    }
+
+    /// When what is on disk has its turn: at once, if the application has nothing to start with, or
+    /// goes back to what was good.
+    pub(super) fn turn(
+        &mut self,
+        now: Moment,
+        disk: OnDisk,
+        out: &mut VecDeque<Command>,
+    ) -> Moment {
+        let is_urgent = self.is_first_fill() || self.published.good == Some(disk.digest);
+        let known = self.turn.filter(|(digest, _)| *digest == disk.digest);
+        let at = match known {
+            Some((_, at)) => at,
+            None if is_urgent => now,
+            None => {
+                self.draws += 1;
+                let jitter = self.policy.jitter;
+                now.after(jitter::wait(jitter, &self.replica, &disk.digest, self.draws))
+            }
+        };
+        let fire_at = if is_urgent { at } else { self.spaced(at) };
+        if known.is_none() {
+            self.say(Fact::Scheduled(disk.digest, fire_at.since(now)), out);
+        }
+        self.turn = Some((disk.digest, at));
+        fire_at
+    }
+
+    /// Begins an action if its time has come, or if a person asked for it.
+    pub(super) fn fire_if_due(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if self.phase.is_busy() || matches!(self.phase, Phase::Inspecting(_) | Phase::Stopped) {
+            return;
+        }
+        let due = self.phase.due().is_some_and(|at| now.mono >= at);
+        let disk = self.look.on_disk();
+        // The application is told of what it reads again before a person's wish has its turn.
+        let may_force = self.forced && !(self.phase.is_rolling_back() && self.goes_on());
+        if let Some(disk) = disk.filter(|_| may_force)
+            && self.check(disk, out)
+        {
+            self.forced = false;
+            self.begin(now, Attempt::first(disk, true), out);
+        } else if due && self.goes_on() {
+            let is_replaced = disk.is_some_and(|disk| self.replace_if_due(now, disk, out));
+            if !is_replaced && let Some(attempt) = self.phase.next_attempt() {
+                self.begin_unless_held(now, attempt, out);
+            }
+        } else if let Some(disk) = disk.filter(|_| due && self.is_whole())
+            && self.check(disk, out)
+        {
+            let attempt = self.phase.next_attempt().map(|attempt| Attempt { disk, ..attempt });
+            let attempt = attempt.unwrap_or_else(|| Attempt::first(disk, false));
+            self.begin_unless_held(now, attempt, out);
+        }
+    }
+
+    /// Whether what is due may begin.
+    pub(super) fn may_fire(&self) -> bool {
+        self.goes_on() || (self.is_whole() && self.is_usable())
+    }
+
+    /// Whether all of what is on disk can be delivered: what cannot be read cannot be published.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_read = self.reads_volumes() || self.look.unreadable().is_none();
+        is_read && !self.look.is_missing_a_volume()
+    }
+
+    /// The first moment from `at` on that keeps the minimum interval.
+    pub(super) fn spaced(&self, at: Moment) -> Moment {
+        self.last_action.map_or(at, |last| at.max(last.after(self.policy.min_interval)))
+    }
+}
