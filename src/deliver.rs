@@ -266,23 +266,36 @@ async fn look(own: &Own, rule: &Rule, in_flight: &mut InFlight) -> Verified {
             return pending(Reason::new(format!("{back} of {ended} processes are there again")));
         }
     }
+    if let Err(unwell) = are_well(rule, in_flight) {
+        return unwell;
+    }
+    let proof = verify::look(rule, in_flight.before.as_deref(), &in_flight.processes).await;
+    // That takes its time, and they may have ended of what it proves.
+    if let Err(unwell) = are_well(rule, in_flight) {
+        return unwell;
+    }
     let alive = if in_flight.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
+    Verified { alive, proof }
+}
+
+/// Whether all that must go on do so, and those that were started anew have for long enough.
+fn are_well(rule: &Rule, in_flight: &InFlight) -> Result<(), Verified> {
     for process in &in_flight.processes {
         match process::life(*process) {
             Life::Goes => {}
             Life::Ended(reason) => {
-                return Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked };
+                return Err(Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked });
             }
-            Life::Unknown(reason) => return pending(reason),
+            Life::Unknown(reason) => return Err(pending(reason)),
         }
         if !in_flight.replaced.is_empty() && process.age() < rule.verify.alive_for {
             let wanted = humantime::format_duration(rule.verify.alive_for);
             let pid = process.pid;
-            return pending(Reason::new(format!("the new process {pid} is younger than {wanted}")));
+            let reason = format!("the new process {pid} is younger than {wanted}");
+            return Err(pending(Reason::new(reason)));
         }
     }
-    let proof = verify::look(rule, in_flight.before.as_deref(), &in_flight.processes).await;
-    Verified { alive, proof }
+    Ok(())
 }
 
 fn pending(reason: Reason) -> Verified {

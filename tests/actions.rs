@@ -176,6 +176,37 @@ fn content_that_an_application_does_not_start_with_is_taken_back() {
     });
 }
 
+/// A proof that takes its time: when it is given, the application has ended of what it proves.
+#[test]
+fn a_proof_that_outlives_the_application_approves_nothing() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        fs::create_dir(pod.file("config")).unwrap();
+        let (config, starts) = (pod.file("config/app.conf"), pod.file("starts"));
+        let (shown, starts) = (config.display(), starts.display());
+        let dies = format!("if grep -q broken '{shown}'; then sleep 0.5; exit 1; fi");
+        let application =
+            pod.kept_alive(&format!("trap \"{dies}\" HUP; while :; do sleep 0.05; done"));
+        let proof = format!(
+            "! grep -q broken '{shown}' || until [ $(wc -l < '{starts}') = 2 ]; do sleep 0.05; done"
+        );
+        let settings = format!(
+            "target = {{ cmdline = \"^sh -c .* FOLDER$\" }}\n\
+             publish = {{ dir = \"FOLDER/config\" }}\nsignal = {{ name = \"HUP\" }}\n\
+             verify = {{ alive-for = \"100ms\", exec-timeout = \"20s\", \
+             exec = [\"sh\", \"-c\", \"{proof}\"] }}\n"
+        );
+        let agent = pod.nudge(&settings);
+        agent.wait_for("applied", 1);
+        pod.change("broken");
+        wait_until("there is an end of it", || {
+            agent.count("rolled-back") + agent.count("applied") == 2
+        });
+        assert_eq!((agent.count("applied"), application.starts()), (1, 2), "{}", agent.log());
+        assert_eq!(fs::read_to_string(&config).unwrap(), "1");
+    });
+}
+
 /// A reload that does nothing, and an application that reads at its start.
 #[test]
 fn a_reload_that_does_not_take_becomes_a_restart() {
