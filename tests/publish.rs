@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -70,6 +70,12 @@ impl Pod {
             _ => name,
         };
         names(&self.dir()).filter(|name| name.starts_with("..")).map(kind).collect()
+    }
+
+    /// What podnudge has written down.
+    fn record(&self) -> serde_json::Value {
+        let text = fs::read(self.dir().join("..podnudge.json")).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     fn generations(&self) -> usize {
@@ -395,4 +401,71 @@ fn files_can_be_given_to_the_application() {
         let stat = fs::metadata(pod.dir().join(path)).unwrap();
         assert_eq!((stat.uid(), stat.gid()), (101, 102), "{path}");
     }
+}
+
+/// An init container and a sidecar with uids of their own, and the group that fsGroup gives them.
+#[test]
+fn another_uid_of_the_pod_knows_what_was_good() {
+    let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let config = pod.configure("", "", UNUSED);
+    fs::set_permissions(pod.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(pod.dir(), None, Some(2000)).unwrap();
+    fs::set_permissions(pod.dir(), fs::Permissions::from_mode(0o2775)).unwrap();
+    let as_uid =
+        |uid: &'static str| ["setpriv", "--reuid", uid, "--regid", "2000", "--clear-groups"];
+    let output = once(&config, &as_uid("1000"), &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let record = || fs::metadata(pod.dir().join("..podnudge.json")).unwrap();
+    assert_eq!((record().mode() & 0o777, record().gid()), (0o660, 2000));
+    let first = pod.record();
+    pod.kubelet.write(&payload(&[("app.conf", "2")]));
+    let output = once(&config, &as_uid("1001"), &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_ne!(pod.record()["for-start"], first["for-start"]);
+
+    // One that it cannot read is no empty one.
+    let before = pod.record();
+    fs::set_permissions(pod.dir().join("..podnudge.json"), fs::Permissions::from_mode(0o600))
+        .unwrap();
+    let output = once(&config, &as_uid("1000"), &[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(78), "{text}");
+    assert!(text.contains("..podnudge.json`: Permission denied"), "{text}");
+    assert!(text.contains("set fsGroup"), "{text}");
+    assert_eq!(pod.record(), before);
+}
+
+#[test]
+fn a_record_that_podnudge_did_not_write_is_begun_anew_and_said() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let config = pod.configure("", "", UNUSED);
+    assert!(once(&config, &[], &[]).status.success());
+    fs::write(pod.dir().join("..podnudge.json"), "[").unwrap();
+    let output = once(&config, &[], &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("event=\"record-lost\""), "{}", said(&output));
+    assert!(pod.record()["for-start"].is_string());
+}
+
+/// A record that cannot be read while podnudge runs: nothing is published, and nothing forgotten.
+#[test]
+fn nothing_is_published_while_the_record_cannot_be_read() {
+    let one = payload(&[("app.conf", "one")]);
+    let mut pod = Pod::new(&one);
+    let application = Application::start(&pod.dir(), "app.conf");
+    let config = pod.configure("", "", &application.url());
+    let agent = Agent::start(pod.folder.path(), &["--config", &config]);
+    agent.wait_for("applied", 1);
+    wait_until("it is recorded", || pod.record()["good"].is_string());
+    let record = pod.dir().join("..podnudge.json");
+    fs::rename(&record, pod.folder.path().join("kept")).unwrap();
+    fs::create_dir(&record).unwrap();
+    pod.kubelet.write(&payload(&[("app.conf", "two")]));
+    agent.wait_for("refused", 1);
+    let reason = agent.last("refused", "reason");
+    assert!(reason.contains("..podnudge.json`: it is a directory"), "{reason}");
+    assert_eq!(pod.seen(), texts(&one));
+    fs::remove_dir(&record).unwrap();
+    fs::rename(pod.folder.path().join("kept"), &record).unwrap();
+    agent.wait_for("applied", 2);
 }

@@ -13,13 +13,15 @@ mod write;
 
 use std::path::PathBuf;
 
+use tracing::warn;
+
 use super::contents::{self, Contents, Unread};
 use super::read;
 use super::snapshot::{self, Digest};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Publication, Published, Reason, Standing, UnixTime};
 use dir::{Dir, Name};
-use record::{Bad, Record};
+use record::{Bad, Record, Unreadable};
 
 /// What podnudge finds in a publish directory when it starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,12 +50,12 @@ impl Place<'_> {
     /// tells what is there. A generation that somebody changed counts as none.
     ///
     /// # Errors
-    /// If it cannot be written to.
+    /// If it cannot be written to, or what is known of it cannot be read.
     pub fn open(self) -> Result<Found, Reason> {
         let dir = Dir::open(&self.publish.dir)?;
         dir.try_to_write()?;
         dir.clean()?;
-        let record = Record::load(&dir);
+        let record = known(&dir)?;
         let current = dir.current()?;
         let current = current
             .filter(|(name, _)| self.digest_of(name) == Some(name.digest))
@@ -84,7 +86,7 @@ impl Place<'_> {
 
     fn try_to_publish(self, asked: Digest, now: UnixTime) -> Result<Publication, Unread> {
         let dir = Dir::open(&self.publish.dir)?;
-        let mut record = Record::load(&dir);
+        let mut record = Record::load(&dir).map_err(Reason::from)?;
         let current = dir.current()?.map(|(name, _)| name);
         let is_there = current
             .is_some_and(|name| name.digest == asked && self.digest_of(&name) == Some(asked));
@@ -127,7 +129,7 @@ impl Place<'_> {
     pub fn roll_back(self, to: Digest, bad: &(Digest, Reason)) -> Publication {
         let turn = || {
             let dir = Dir::open(&self.publish.dir)?;
-            let mut record = Record::load(&dir);
+            let mut record = Record::load(&dir)?;
             record.bad.retain(|known| known.digest != bad.0);
             record.bad.push(Bad::new(bad));
             record.is_open = true;
@@ -173,7 +175,7 @@ impl Place<'_> {
 
     fn record(self, change: impl FnOnce(&mut Record)) -> Result<(), Reason> {
         let dir = Dir::open(&self.publish.dir)?;
-        let mut record = Record::load(&dir);
+        let mut record = Record::load(&dir)?;
         let before = record.clone();
         change(&mut record);
         if record != before {
@@ -192,5 +194,23 @@ impl Place<'_> {
         };
         let digests: Option<Vec<Digest>> = self.publish.folders.iter().map(digest).collect();
         Some(snapshot::digest(digests?))
+    }
+}
+
+/// What is recorded when podnudge starts. It goes on without a record that is no record: all that
+/// is published is on trial then. Whoever runs on, though, must not lose what is in use.
+fn known(dir: &Dir) -> Result<Record, Reason> {
+    match Record::load(dir) {
+        Err(Unreadable::Garbage(reason)) => {
+            warn!(
+                event = "record-lost",
+                reason = reason.message,
+                "nothing can be gone back to, and what was taken back before may be tried again"
+            );
+            let record = Record::default();
+            record.save(dir)?;
+            Ok(record)
+        }
+        loaded => Ok(loaded?),
     }
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, fsync, openat, readlinkat, renameat, statat,
-    symlinkat, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, fsync, openat, readlinkat,
+    renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -218,11 +218,15 @@ impl Dir {
         }
     }
 
-    /// Replaces a small file.
+    /// Replaces a small file. Who may replace it, may also read and write it: another podnudge
+    /// of the pod, which has another uid and the group that the directory hands down.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Reason> {
         let replace = || {
             self.remove(NEXT_FILE)?;
             let fd = openat(&self.fd, NEXT_FILE, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
+            if fstat(&self.fd)?.st_mode & Mode::WGRP.as_raw_mode() != 0 {
+                fchmod(&fd, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP)?;
+            }
             write::all(fd, content)?;
             renameat(&self.fd, NEXT_FILE, &self.fd, name)?;
             fsync(&self.fd)

@@ -1,11 +1,13 @@
 //! What is known of the digests in a publish directory: a small file beside the generations,
 //! replaced by a rename.
 
+use std::io;
+
 use serde::{Deserialize, Serialize};
 
 use super::dir::Dir;
 use crate::core::event::{Reason, Standing};
-use crate::files::{self, LARGEST};
+use crate::files::{self, FileError, LARGEST};
 use crate::volume::snapshot::Digest;
 
 /// Hidden from the application as the kubelet's own names are.
@@ -44,6 +46,23 @@ impl Bad {
     }
 }
 
+/// Why it is not known what is recorded.
+#[derive(Debug)]
+pub(super) enum Unreadable {
+    /// It is there, and somebody else wrote it.
+    Garbage(Reason),
+    /// It cannot be read.
+    Failed(Reason),
+}
+
+impl From<Unreadable> for Reason {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Garbage(reason) | Unreadable::Failed(reason) => reason,
+        }
+    }
+}
+
 impl Record {
     /// What can be gone back to: what the application was started with is better than what does not
     /// work.
@@ -61,10 +80,25 @@ impl Record {
         }
     }
 
-    /// What is recorded; nothing, where that cannot be read: then nothing is relied on.
-    pub(super) fn load(dir: &Dir) -> Self {
-        let bytes = files::read(&dir.path().join(FILE), LARGEST);
-        bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    /// What is recorded: nothing, where nothing was written yet.
+    pub(super) fn load(dir: &Dir) -> Result<Self, Unreadable> {
+        let path = dir.path().join(FILE);
+        let message = |error: String| format!("cannot read `{}`: {error}", path.display());
+        match files::read(&path, LARGEST) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                let reason = Reason::new(message(format!("it is not what podnudge wrote: {error}")));
+                Unreadable::Garbage(reason.hint("restart podnudge: it begins a new one"))
+            }),
+            Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self::default())
+            }
+            Err(error) => Err(Unreadable::Failed(Reason::new(message(error.to_string())).hint(
+                format!(
+                    "it says what worked last and what must not be used again; uid {} must be able to read it: run podnudge as the same uid in all containers, or set fsGroup in the pod's securityContext; or remove it to begin anew",
+                    rustix::process::geteuid().as_raw()
+                ),
+            ))),
+        }
     }
 
     pub(super) fn save(&self, dir: &Dir) -> Result<(), Reason> {
