@@ -20,7 +20,19 @@ pub struct PublishError {
     reason: Reason,
 }
 
+impl From<Reason> for PublishError {
+    fn from(reason: Reason) -> Self {
+        Self { reason }
+    }
+}
+
 impl PublishError {
+    /// What happened, and what can be done about it.
+    #[must_use]
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
     /// What can be done about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -42,7 +54,7 @@ pub(crate) fn open(rules: &[Rule], now: Now) -> Result<BTreeMap<RuleId, Publishe
     let mut published = BTreeMap::new();
     for (n, rule) in rules.iter().enumerate() {
         if let Some(place) = place(rule) {
-            let found = place.open().map_err(|reason| PublishError { reason })?;
+            let found = place.open()?;
             published.insert(RuleId(n), known(found, now));
         }
     }

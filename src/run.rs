@@ -8,6 +8,7 @@ mod answers;
 mod clock;
 mod connections;
 mod endings;
+mod locks;
 mod looks;
 mod once;
 
@@ -101,10 +102,12 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
     let listener = listen(&config)?;
+    let locks = locks::take(&config.rules, None).await?;
     config.rules.iter().for_each(|rule| checking::clean(rule, &config.agent.work_dir));
     let published = publishing::open(&config.rules, clock::now())?;
     let mut agent = Agent::new(config, state, &published, &replica);
     agent.run(signals, listener).await;
+    drop(locks);
     info!(event = "stopped", "podnudge has ended");
     Ok(())
 }

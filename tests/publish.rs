@@ -9,6 +9,9 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::agent::Application;
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, Payload, payload};
@@ -468,4 +471,39 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
     fs::remove_dir(&record).unwrap();
     fs::rename(pod.folder.path().join("kept"), &record).unwrap();
     agent.wait_for("applied", 2);
+}
+
+/// Each would take back what the other publishes.
+#[test]
+fn a_directory_has_one_podnudge() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let application = Application::start(&pod.dir(), "app.conf");
+    // A program that a check leaves behind has no part in it.
+    let left = pod.folder.path().join("left");
+    let leaves = format!(
+        "setsid -f sh -c 'echo $$ > {0}; exec sleep 60' </dev/null >/dev/null 2>&1; \
+         until [ -s {0} ]; do sleep 0.01; done",
+        left.display()
+    );
+    let check = format!("[[rule.check]]\nexec = [\"sh\", \"-c\", \"{leaves}\"]");
+    let config = pod.configure("", &check, &application.url());
+    let mut first = Agent::start(pod.folder.path(), &["--config", &config]);
+    first.wait_for("applied", 1);
+    let mut second = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    let second = second.args(["--listen", "off", "--config", &config]).output().unwrap();
+    for refused in [second, once(&config, &[], &["--wait", "0s"])] {
+        let text = said(&refused);
+        assert_eq!(refused.status.code(), Some(78), "{text}");
+        let dir = pod.dir();
+        assert!(
+            text.contains(&format!("another podnudge publishes to `{}`", dir.display())),
+            "{text}"
+        );
+        assert!(text.contains("a directory of its own"), "{text}");
+    }
+    first.kill();
+    let next = Agent::start(pod.folder.path(), &["--config", &config]);
+    next.wait_for("baseline", 1);
+    let left = fs::read_to_string(left).unwrap().trim().parse().unwrap();
+    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
 }

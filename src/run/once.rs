@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::clock;
+use super::{clock, locks};
 use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
 use crate::core::Policy;
@@ -64,10 +64,14 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         let hint = "add `[rule.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
+    let locks = locks::take(&config.rules, Some(deadline)).await;
+    let locks =
+        locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
     for rule in publishing {
         checking::clean(rule, &config.agent.work_dir);
         fill(rule, config, deadline).await?;
     }
+    drop(locks);
     Ok(())
 }
 

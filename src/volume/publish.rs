@@ -8,6 +8,7 @@
 //! ones must not be used again.
 
 mod dir;
+mod lock;
 mod record;
 mod write;
 
@@ -21,6 +22,7 @@ use super::snapshot::{self, Digest};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Publication, Published, Reason, Standing, UnixTime};
 use dir::{Dir, Name};
+pub use lock::Lock;
 use record::{Bad, Record, Unreadable};
 
 /// What podnudge finds in a publish directory when it starts.
@@ -46,6 +48,24 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Takes the directory for this podnudge alone; `None` if another one has it. All else that is
+    /// done with it relies on that.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn lock(self) -> Result<Option<Lock>, Reason> {
+        Ok(Lock::take(Dir::open(&self.publish.dir)?))
+    }
+
+    /// That another podnudge has the directory.
+    #[must_use]
+    pub fn is_taken(self) -> Reason {
+        let dir = self.publish.dir.display();
+        Reason::new(format!("another podnudge publishes to `{dir}`")).hint(
+            "give each rule of each podnudge a directory of its own, and each pod its own emptyDir",
+        )
+    }
+
     /// Opens the directory: removes what a podnudge that was killed has left, mends the links, and
     /// tells what is there. A generation that somebody changed counts as none.
     ///

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, fsync, openat, readlinkat,
-    renameat, statat, symlinkat, unlinkat,
+    AtFlags, Mode, OFlags, fchmod, fstat, fsync, openat, readlinkat, renameat, statat, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -83,13 +83,11 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(rustix::fs::CWD, path, flags, Mode::empty());
         let fd = opened.map_err(|error| trouble(path, &error.into()))?;
-        // One podnudge at a time; one that is killed lets go.
-        // Not every file system has locks.
-        if flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            let message = format!("somebody else is publishing to `{}`", path.display());
-            return Err(Reason::new(message).hint("give each podnudge a directory of its own"));
-        }
         Ok(Self { fd, path: path.to_owned() })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     pub(super) fn path(&self) -> &Path {

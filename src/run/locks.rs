@@ -1,0 +1,44 @@
+//! Takes the publish directories, before anything is done with them.
+
+use std::time::Duration;
+
+use super::clock;
+use crate::config::Rule;
+use crate::core::event::Moment;
+use crate::publishing::{self, PublishError};
+use crate::volume::publish::{Lock, Place};
+
+/// How long whoever has a directory may take to end: a pod that this one replaces, on a volume
+/// that both mount.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Takes the directories of all rules, until the locks are dropped.
+///
+/// # Errors
+/// If one cannot be opened, or if somebody has it and keeps it, at most until `deadline`.
+pub(super) async fn take(
+    rules: &[Rule],
+    deadline: Option<Moment>,
+) -> Result<Vec<Lock>, PublishError> {
+    let patience = clock::now().mono.after(PATIENCE);
+    let until = deadline.map_or(patience, |deadline| deadline.min(patience));
+    let mut locks = Vec::new();
+    for place in rules.iter().filter_map(publishing::place) {
+        locks.push(take_one(place, until).await?);
+    }
+    Ok(locks)
+}
+
+async fn take_one(place: Place<'_>, until: Moment) -> Result<Lock, PublishError> {
+    loop {
+        if let Some(lock) = place.lock()? {
+            return Ok(lock);
+        }
+        if clock::now().mono >= until {
+            return Err(place.is_taken().into());
+        }
+        clock::sleep(POLL).await;
+    }
+}
