@@ -18,7 +18,7 @@ use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
 use crate::verify::{self, Before};
-use crate::volume::snapshot::Key;
+use crate::volume::snapshot::{Digest, Key};
 
 /// The longest list of changed keys that programs are told of, in bytes.
 const MOST_CHANGED: usize = 64 * 1024;
@@ -32,6 +32,18 @@ pub(crate) struct InFlight {
     replaced: Vec<Identity>,
     /// What the proofs compare with.
     before: Option<Arc<Before>>,
+    /// What was done for which digest, where the last of the actions were not.
+    broken_off: Option<(Digest, Acted)>,
+}
+
+impl InFlight {
+    /// What was done for this digest, if not all was done, and a process has ended since then: it
+    /// is to be looked at now, since whoever is started anew would be taken for the application.
+    fn ended_of(&self, digest: Digest) -> Option<Acted> {
+        let (of, acted) = self.broken_off.as_ref()?;
+        let has_ended = |process: &Identity| matches!(process::life(*process), Life::Ended(_));
+        (*of == digest && self.processes.iter().any(has_ended)).then(|| acted.clone())
+    }
 }
 
 /// Since when the rule's target runs.
@@ -50,11 +62,15 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
     }
 }
 
-/// Does the rule's actions once, one after the other.
-pub(crate) async fn act(own: &Own, rule: &Rule, act: &Act) -> (Acted, InFlight) {
+/// Does the rule's actions once, one after the other. `last` is what is remembered from the attempt
+/// before this one.
+pub(crate) async fn act(own: &Own, rule: &Rule, act: &Act, last: InFlight) -> (Acted, InFlight) {
+    if let Some(acted) = last.ended_of(act.digest) {
+        return (acted, last);
+    }
     match try_to_act(own, rule, act).await {
         Ok(done) => done,
-        Err(acted) => (acted, InFlight::default()),
+        Err(acted) => (acted, last),
     }
 }
 
@@ -84,38 +100,85 @@ async fn try_to_act(own: &Own, rule: &Rule, act: &Act) -> Result<(Acted, InFligh
     };
     let before = Some(Arc::new(before));
     let mut in_flight = InFlight { processes: roots(&targets), before, ..InFlight::default() };
-    let (mut signalled, mut answers) = (None, Vec::new());
+    let mut done = Done::default();
     for action in &rule.actions {
-        match action {
-            Action::Signal(action) => {
-                let sent = send_signal(*action, &targets)?;
-                signalled = Some(names(sent.iter().copied()));
+        let step = match action {
+            Action::Signal(action) => send_signal(*action, &targets).map(|sent| {
+                done.signalled = Some(names(sent.iter().copied()));
                 in_flight.processes = roots(sent);
-            }
-            Action::Http(action) => answers.push(accepted(http::send(action).await)?),
-            Action::Exec(program) => {
-                answers.push(accepted(run(rule, program, act).await)?);
-            }
-            Action::Command(command) => {
-                answers.push(accepted(socket::command(command).await)?);
-            }
+            }),
+            Action::Http(action) => done.take(http::send(action).await),
+            Action::Exec(program) => done.take(run(rule, program, act).await),
+            Action::Command(command) => done.take(socket::command(command).await),
             // What comes behind it would meet nobody: it is the last.
-            Action::Restart => return restart(rule, act, &targets).await,
+            Action::Restart => match restart(rule, act, &targets).await {
+                Err(acted) => Err(acted),
+                restarted => return restarted,
+            },
+        };
+        if let Err(acted) = step {
+            return done.broken_off(acted, act, in_flight);
         }
     }
-    let answers = answers.join("; ");
-    let acted = match signalled {
-        Some(names) if answers.is_empty() => Acted::Sent(names),
-        Some(names) => Acted::Sent(format!("{names}; {answers}")),
-        None => Acted::Accepted(answers),
-    };
-    Ok((acted, in_flight))
+    Ok((done.acted(), in_flight))
 }
 
-fn accepted(acted: Acted) -> Result<String, Acted> {
-    match acted {
-        Acted::Accepted(answer) => Ok(answer),
-        other => Err(other),
+/// What was done of a rule's actions.
+#[derive(Debug, Default)]
+struct Done {
+    signalled: Option<String>,
+    answers: Vec<String>,
+}
+
+impl Done {
+    fn take(&mut self, acted: Acted) -> Result<(), Acted> {
+        match acted {
+            Acted::Accepted(answer) => {
+                self.answers.push(answer);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    fn acted(&self) -> Acted {
+        let answers = self.answers.join("; ");
+        match &self.signalled {
+            Some(names) if answers.is_empty() => Acted::Sent(names.clone()),
+            Some(names) => Acted::Sent(format!("{names}; {answers}")),
+            None => Acted::Accepted(answers),
+        }
+    }
+
+    /// One of the actions came to this. When others were done before it, they count as an attempt,
+    /// and the processes that may end of them are remembered.
+    fn broken_off(
+        self,
+        acted: Acted,
+        act: &Act,
+        in_flight: InFlight,
+    ) -> Result<(Acted, InFlight), Acted> {
+        let signalled = self.signalled.iter().map(|names| format!("signal sent to {names}"));
+        let done: Vec<String> = signalled.chain(self.answers.iter().cloned()).collect();
+        if done.is_empty() {
+            return Err(acted);
+        }
+        let then = |reason: Reason| {
+            let message = format!("{}, then: {}", done.join("; "), reason.message);
+            Reason { message, ..reason }
+        };
+        let in_flight = InFlight { broken_off: Some((act.digest, self.acted())), ..in_flight };
+        if let Some(acted) = in_flight.ended_of(act.digest) {
+            return Ok((acted, in_flight));
+        }
+        let acted = match acted {
+            Acted::Absent(reason) | Acted::Refused(reason) | Acted::Failed(reason) => {
+                Acted::Failed(then(reason))
+            }
+            Acted::Declined(reason) => Acted::Declined(then(reason)),
+            other => other,
+        };
+        Ok((acted, in_flight))
     }
 }
 
@@ -165,6 +228,7 @@ async fn restart(rule: &Rule, act: &Act, targets: &[Chosen]) -> Result<(Acted, I
         processes: Vec::new(),
         replaced: roots(replaced.iter().copied()),
         before: Some(Arc::new(Before::of_a_new_process(rule, act.digest))),
+        ..InFlight::default()
     };
     Ok((Acted::Restarted(names(replaced)), in_flight))
 }

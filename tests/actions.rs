@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -314,4 +315,67 @@ fn actions_are_done_in_the_order_of_the_file() {
     pod.change("3");
     agent.wait_for("retrying", 1);
     assert!(agent.last("retrying", "reason").contains("does not match `^ok`: no"));
+}
+
+#[test]
+fn a_signal_is_not_sent_for_ever_where_what_comes_behind_it_is_not_there() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let hups = pod.file("hups");
+        let script = format!("trap 'echo >> {}' HUP; while :; do sleep 0.05; done", hups.display());
+        let application = pod.kept_alive(&script);
+        let settings = format!(
+            "{TARGET}on-start = \"never\"\nsignal = {{ name = \"HUP\" }}\n\
+             http = {{ url = \"http://127.0.0.1:1/reload\" }}"
+        );
+        let agent = pod.nudge(&settings);
+        pod.change("2");
+        agent.wait_for("gave-up", 1);
+        let reason = agent.last("gave-up", "reason");
+        assert!(reason.starts_with("signal sent to ") && reason.contains(", then: "), "{reason}");
+        let hups = || fs::read_to_string(&hups).unwrap_or_default().lines().count();
+        wait_until("both have arrived", || hups() == 2);
+        assert_eq!((agent.count("retrying"), agent.count("target-absent")), (1, 0));
+        drop(application);
+    });
+}
+
+/// It is not taken for well because somebody has started it anew before the next attempt.
+#[test]
+fn an_application_that_dies_of_the_first_of_two_actions_gets_back_what_it_had() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        fs::create_dir(pod.file("config")).unwrap();
+        let config = pod.file("config/app.conf");
+        let dies = format!("! grep -q broken '{}' || exit 1", config.display());
+        let application =
+            pod.kept_alive(&format!("trap \"{dies}\" HUP; while :; do sleep 0.05; done"));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let read = config.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut line = String::new();
+                BufReader::new(&stream).read_line(&mut line).unwrap();
+                if fs::read_to_string(&read).unwrap() != "broken" {
+                    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+                }
+            }
+        });
+        let settings = format!(
+            "{TARGET}publish = {{ dir = \"FOLDER/config\" }}\nsignal = {{ name = \"HUP\" }}\n\
+             http = {{ url = \"http://{address}/reload\" }}"
+        );
+        let agent = pod.nudge(&settings);
+        agent.wait_for("applied", 1);
+        pod.change("broken");
+        wait_until("there is an end of it", || {
+            agent.count("rolled-back") + agent.count("applied") == 2
+        });
+        assert_eq!(fs::read_to_string(&config).unwrap(), "1", "{}", agent.log());
+        let reason = agent.last("rolling-back", "reason");
+        assert!(reason.starts_with("process ") && reason.contains(" ended"), "{reason}");
+        assert_eq!(application.starts(), 2);
+    });
 }

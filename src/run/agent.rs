@@ -237,8 +237,10 @@ impl Agent {
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
                 let own = Arc::clone(&self.own);
+                let last = self.in_flight.get(&act.rule).filter(|_| act.attempt > 1);
+                let last = last.cloned().unwrap_or_default();
                 self.begin(async move {
-                    let (acted, in_flight) = deliver::act(&own, &config, &act).await;
+                    let (acted, in_flight) = deliver::act(&own, &config, &act, last).await;
                     Done::Acted(act.rule, acted, in_flight)
                 });
             }
