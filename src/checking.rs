@@ -35,6 +35,14 @@ pub(crate) struct Open {
     posts: Vec<Vec<Post>>,
 }
 
+impl Open {
+    /// The digest over all that programs are asked about, also over keys that do not count: without
+    /// it, what is published might not be what they have seen.
+    pub(crate) fn whole(&self) -> Option<Digest> {
+        self.copy.as_ref().map(PrivateCopy::whole)
+    }
+}
+
 /// What podnudge can tell by itself, and what the others need to know, if there are any. Takes a
 /// while where the volumes are on a slow file system.
 pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {

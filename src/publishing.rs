@@ -70,9 +70,15 @@ fn known(Found { current, good, bad }: Found, now: Now) -> Published {
     Published { current, good, bad }
 }
 
-/// Publishes what is on disk, if it has this digest.
-pub(crate) fn publish(rule: &Rule, digest: Digest, now: UnixTime) -> Publication {
-    place(rule).map_or(Publication::Done, |place| place.publish(digest, now))
+/// Publishes what is on disk, if it has this digest, and the other one over all of it that the
+/// checks have seen.
+pub(crate) fn publish(
+    rule: &Rule,
+    digest: Digest,
+    whole: Option<Digest>,
+    now: UnixTime,
+) -> Publication {
+    place(rule).map_or(Publication::Done, |place| place.publish(digest, whole, now))
 }
 
 /// Takes back what is published.

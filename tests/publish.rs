@@ -507,3 +507,48 @@ fn a_directory_has_one_podnudge() {
     let left = fs::read_to_string(left).unwrap().trim().parse().unwrap();
     kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
 }
+
+/// A check that passes, and right behind it another content of a key that does not count.
+fn passes_and_then_breaks(pod: &Pod) -> String {
+    let (volume, marker) = (pod.kubelet.volume.display(), pod.folder.path().join("checked"));
+    let marker = marker.display();
+    format!(
+        "ignore = [\"inc\"]\n[[rule.check]]\nexec = [\"sh\", \"-c\", '''! grep -r BROKEN {{dir}} || exit 1; \
+         [ -e {marker} ] || printf BROKEN > {volume}/..data/inc; touch {marker}''']"
+    )
+}
+
+#[test]
+fn what_the_checks_have_not_seen_is_not_published_for_a_start() {
+    let pod = Pod::new(&payload(&[("app.conf", "1"), ("inc", "fine")]));
+    let config = pod.configure("", &passes_and_then_breaks(&pod), UNUSED);
+    let output = once(&config, &[], &["--wait", "20s"]);
+    assert_eq!(output.status.code(), Some(65), "{}", said(&output));
+    assert!(said(&output).contains("BROKEN"), "{}", said(&output));
+    assert_eq!(pod.seen(), BTreeMap::new());
+}
+
+#[test]
+fn what_the_checks_have_not_seen_is_not_published() {
+    let one = payload(&[("app.conf", "1"), ("inc", "fine")]);
+    let mut pod = Pod::new(&one);
+    let application = Application::start(&pod.dir(), "app.conf");
+    let config = pod.configure("", &passes_and_then_breaks(&pod), &application.url());
+    let marker = pod.folder.path().join("checked");
+    fs::write(&marker, "").unwrap();
+    let agent = Agent::start(pod.folder.path(), &["--config", &config]);
+    agent.wait_for("applied", 1);
+    fs::remove_file(&marker).unwrap();
+    pod.kubelet.write(&payload(&[("app.conf", "2"), ("inc", "fine")]));
+    wait_until("the checks have seen it", || marker.exists());
+    agent.wait_for("scheduled", 2);
+    let three = payload(&[("app.conf", "3"), ("inc", "fine")]);
+    pod.kubelet.write(&three);
+    wait_until("what has passed is published", || {
+        let current = pod.current();
+        assert_ne!(current["inc"], "BROKEN");
+        current == texts(&three)
+    });
+    agent.wait_for("applied", 2);
+    assert_eq!(agent.count("published"), 2, "{}", agent.log());
+}

@@ -153,8 +153,10 @@ impl Rule {
                 return self.act(now, attempt, out);
             }
             Publication::Moved => {
-                // A look tells what is there now; should it be the same, it has its turn again.
+                // A look tells what is there now. Should what counts be the same, it has its turn again,
+                // after the checks: keys that do not count may be others.
                 self.look.touched_all(now.mono);
+                self.check_again();
                 let reason = Reason::new("the volume changed while it was being published");
                 let at = now.mono.after(self.policy.retry.first);
                 match replaced {

@@ -60,6 +60,8 @@ pub(super) struct Agent {
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
     pub(super) kubelet_volumes: BTreeSet<VolumeId>,
     in_flight: BTreeMap<RuleId, InFlight>,
+    /// What programs were asked about last: the digest that counts, and the one over all of it.
+    asked: BTreeMap<RuleId, (Digest, Digest)>,
     /// What people are to be told when everything else is done.
     untold: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
@@ -97,6 +99,7 @@ impl Agent {
             state,
             kubelet_volumes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            asked: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
             endings: Endings::default(),
@@ -223,8 +226,10 @@ impl Agent {
             }
             Command::Publish(rule, digest) => {
                 let now = clock::now().wall;
+                let asked = self.asked.get(&rule).filter(|(asked, _)| *asked == digest);
+                let whole = asked.map(|(_, whole)| *whole);
                 self.begin_blocking(rule, move |config| {
-                    let publication = publishing::publish(config, digest, now);
+                    let publication = publishing::publish(config, digest, whole, now);
                     Done::Told(Event::Published(rule, publication))
                 });
             }
@@ -300,6 +305,9 @@ impl Agent {
             Done::CheckBegun(_, _, Begun::Open(_)) if self.core.is_stopped() => {}
             Done::CheckBegun(rule, digest, Begun::Open(open)) => {
                 let Some(config) = self.rule(rule) else { return };
+                if let Some(whole) = open.whole() {
+                    self.asked.insert(rule, (digest, whole));
+                }
                 self.begin(async move {
                     let checked = checking::ask(&config, digest, open).await;
                     Done::Told(Event::Checked(rule, checked))

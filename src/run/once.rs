@@ -150,9 +150,12 @@ async fn publish(
         return Err(Not::WithThis(Reason { message, ..reason.clone() }));
     }
     let work_dir = &config.agent.work_dir;
-    let checked = match checking::begin(rule, digest, work_dir, clock::now().wall) {
-        Begun::Judged(checked) => checked,
-        Begun::Open(open) => checking::ask(rule, digest, open).await,
+    let (checked, whole) = match checking::begin(rule, digest, work_dir, clock::now().wall) {
+        Begun::Judged(checked) => (checked, None),
+        Begun::Open(open) => {
+            let whole = open.whole();
+            (checking::ask(rule, digest, open).await, whole)
+        }
     };
     match checked {
         Checked::Passed => {}
@@ -160,7 +163,7 @@ async fn publish(
         Checked::Moved => return Err(Not::Yet(moved())),
         Checked::NotBefore(_, reason) | Checked::Failed(reason) => return Err(Not::Yet(reason)),
     }
-    match place.publish(digest, clock::now().wall) {
+    match place.publish(digest, whole, clock::now().wall) {
         // The application that starts now need not be told.
         Publication::Done => place.start_with(digest).map(|()| digest).map_err(Not::Yet),
         Publication::Moved => Err(Not::Yet(moved())),

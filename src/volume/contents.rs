@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 use super::read::{Purpose, ReadError, Reader};
 use super::snapshot::{self, Digest, Key, Snapshot};
 use crate::config::KeyFilter;
@@ -95,4 +97,19 @@ pub(super) fn whole(
         all.push(contents);
     }
     if snapshot::digest(digests) == asked { Ok(all) } else { Err(Unread::Moved) }
+}
+
+/// The digest over all keys of all volumes, also over those that do not count.
+pub(super) fn digest_of_all(volumes: &[Contents]) -> Digest {
+    let of_one = |contents: &Contents| {
+        let mut hash = Sha256::new();
+        for (key, content) in contents {
+            hash.update(key.0.len().to_le_bytes());
+            hash.update(&key.0);
+            hash.update(content.len().to_le_bytes());
+            hash.update(&content.bytes);
+        }
+        Digest(hash.finalize().into())
+    };
+    snapshot::digest(volumes.iter().map(of_one))
 }

@@ -19,6 +19,7 @@ use crate::core::event::{Checked, Reason};
 pub struct PrivateCopy {
     root: PathBuf,
     first: PathBuf,
+    whole: Digest,
 }
 
 impl PrivateCopy {
@@ -39,12 +40,14 @@ impl PrivateCopy {
                 "checks by programs need a directory that podnudge may write to: mount an emptyDir and set agent.work-dir",
             ))
         };
-        let mut copy = Self { first: root.clone(), root: root.clone() };
+        let (first, whole) = (root.clone(), asked);
+        let mut copy = Self { first, root: root.clone(), whole };
         copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
         let contents = contents::whole(volumes, keys, asked).map_err(|unread| match unread {
             Unread::Moved => Checked::Moved,
             Unread::Failed(reason) => Checked::Failed(reason),
         })?;
+        copy.whole = contents::digest_of_all(&contents);
         let mut folders = Vec::new();
         for (path, contents) in volumes.iter().zip(contents) {
             // A watched file is a key of its directory.
@@ -71,6 +74,12 @@ impl PrivateCopy {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The digest over all that was copied, also over keys that do not count.
+    #[must_use]
+    pub fn whole(&self) -> Digest {
+        self.whole
     }
 
     fn remove(&self) -> io::Result<()> {

@@ -87,11 +87,11 @@ impl Place<'_> {
         Ok(Found { current, good, bad: record.bad.into_iter().map(Bad::into_pair).collect() })
     }
 
-    /// Publishes what the volumes hold, if it still has this digest. What is published already
-    /// stays as it is.
+    /// Publishes what the volumes hold, if it still has this digest, and where programs have looked
+    /// at all of it, the one over all that they saw. What is published already stays as it is.
     #[must_use]
-    pub fn publish(self, asked: Digest, now: UnixTime) -> Publication {
-        self.try_to_publish(asked, now).unwrap_or_else(|unread| match unread {
+    pub fn publish(self, asked: Digest, whole: Option<Digest>, now: UnixTime) -> Publication {
+        self.try_to_publish(asked, whole, now).unwrap_or_else(|unread| match unread {
             Unread::Moved => Publication::Moved,
             Unread::Failed(reason) => self.failed(reason),
         })
@@ -104,7 +104,12 @@ impl Place<'_> {
         Publication::Failed(reason, current)
     }
 
-    fn try_to_publish(self, asked: Digest, now: UnixTime) -> Result<Publication, Unread> {
+    fn try_to_publish(
+        self,
+        asked: Digest,
+        whole: Option<Digest>,
+        now: UnixTime,
+    ) -> Result<Publication, Unread> {
         let dir = Dir::open(&self.publish.dir)?;
         let mut record = Record::load(&dir).map_err(Reason::from)?;
         let current = dir.current()?.map(|(name, _)| name);
@@ -112,6 +117,9 @@ impl Place<'_> {
             .is_some_and(|name| name.digest == asked && self.digest_of(&name) == Some(asked));
         if !is_there {
             let contents = contents::whole(self.volumes, self.keys, asked)?;
+            if whole.is_some_and(|whole| whole != contents::digest_of_all(&contents)) {
+                return Err(Unread::Moved);
+            }
             let name = self.write(&dir, &contents, asked, now, record.last_good())?;
             let before = record.clone();
             record.bad.retain(|bad| bad.digest != asked);
