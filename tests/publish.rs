@@ -552,3 +552,20 @@ fn what_the_checks_have_not_seen_is_not_published() {
     agent.wait_for("applied", 2);
     assert_eq!(agent.count("published"), 2, "{}", agent.log());
 }
+
+#[test]
+fn publications_that_fail_leave_no_generations_behind() {
+    let (one, two) = two_contents();
+    let mut pod = Pod::new(&one);
+    let config = pod.configure("", "", UNUSED);
+    assert!(once(&config, &[], &[]).status.success());
+    pod.kubelet.write(&two);
+    for _ in 0..5 {
+        // The generation gets its name, and the record does not.
+        let output = once(&config, &strace("inject=renameat:error=EIO:when=2+"), &["--wait", "0s"]);
+        assert!(said(&output).contains("event=\"kept\""), "{}", said(&output));
+        assert_eq!((pod.current(), pod.generations()), (texts(&one), 1));
+    }
+    assert!(once(&config, &[], &[]).status.success());
+    assert_eq!(pod.seen(), texts(&two));
+}

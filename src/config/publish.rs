@@ -114,8 +114,14 @@ fn directory(text: &str) -> Result<PathBuf, Reason> {
 
 fn mode(text: &str) -> Result<u32, Reason> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.filter(|mode| mode & 0o444 != 0).ok_or_else(|| {
-        Reason::new(format!("{} is not a mode that lets anybody read", literal(text)))
+    let mode = mode.ok_or_else(|| {
+        Reason::new(format!("{} is not a mode", literal(text)))
             .hint("write the permission bits in octal, such as `mode = \"0640\"`")
-    })
+    })?;
+    if mode & 0o400 == 0 {
+        let message = format!("{} does not let the owner read", literal(text));
+        return Err(Reason::new(message)
+            .hint("podnudge reads back what it has published: add 0400, as in `mode = \"0440\"`"));
+    }
+    Ok(mode)
 }

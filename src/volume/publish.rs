@@ -112,6 +112,20 @@ impl Place<'_> {
     ) -> Result<Publication, Unread> {
         let dir = Dir::open(&self.publish.dir)?;
         let mut record = Record::load(&dir).map_err(Reason::from)?;
+        let published = self.publish_to(&dir, &mut record, asked, whole, now);
+        // Also what failed: it comes again and again.
+        dir.prune(self.publish.keep, record.last_good());
+        published
+    }
+
+    fn publish_to(
+        self,
+        dir: &Dir,
+        record: &mut Record,
+        asked: Digest,
+        whole: Option<Digest>,
+        now: UnixTime,
+    ) -> Result<Publication, Unread> {
         let current = dir.current()?.map(|(name, _)| name);
         let is_there = current
             .is_some_and(|name| name.digest == asked && self.digest_of(&name) == Some(asked));
@@ -120,17 +134,15 @@ impl Place<'_> {
             if whole.is_some_and(|whole| whole != contents::digest_of_all(&contents)) {
                 return Err(Unread::Moved);
             }
-            let name = self.write(&dir, &contents, asked, now, record.last_good())?;
+            let name = self.write(dir, &contents, asked, now, record.last_good())?;
             let before = record.clone();
             record.bad.retain(|bad| bad.digest != asked);
             record.is_open = true;
-            if record != before {
-                record.save(&dir)?;
-            }
-            dir.turn(&name)?;
+            let saved = if *record == before { Ok(()) } else { record.save(dir) };
+            let turned = saved.and_then(|()| dir.turn(&name));
+            turned.inspect_err(|_| dir.discard(&name))?;
         }
         dir.link()?;
-        dir.prune(self.publish.keep, record.last_good());
         Ok(Publication::Done)
     }
 

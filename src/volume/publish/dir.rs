@@ -216,6 +216,14 @@ impl Dir {
         }
     }
 
+    /// Removes a generation that did not become the current one.
+    pub(super) fn discard(&self, name: &Name) {
+        let is_current = |current: Option<(Name, _)>| current.is_some_and(|(is, _)| is == *name);
+        if !self.current().is_ok_and(is_current) {
+            _ = self.remove(&name.to_string());
+        }
+    }
+
     /// Replaces a small file. Who may replace it, may also read and write it: another podnudge
     /// of the pod, which has another uid and the group that the directory hands down.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Reason> {

@@ -55,8 +55,10 @@ impl Writer<'_> {
         mode: u32,
     ) -> Result<(), Errno> {
         let fd = openat(at, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
+        // What podnudge read by its group it reads back as the owner.
+        let mode = self.publish.mode.unwrap_or(mode | 0o400);
         // Before it is somebody else's.
-        fchmod(&fd, Mode::from_raw_mode(self.publish.mode.unwrap_or(mode)))?;
+        fchmod(&fd, Mode::from_raw_mode(mode))?;
         self.own(fd.as_fd())?;
         all(fd, content)
     }
