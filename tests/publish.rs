@@ -569,3 +569,19 @@ fn publications_that_fail_leave_no_generations_behind() {
     assert!(once(&config, &[], &[]).status.success());
     assert_eq!(pod.seen(), texts(&two));
 }
+
+#[test]
+fn older_generations_go_for_lack_of_room_and_for_no_other_error() {
+    for (error, left) in [("EACCES", 3), ("EDQUOT", 1)] {
+        let mut pod = Pod::new(&payload(&[("app.conf", "0")]));
+        let config = pod.configure("keep = 9", "", UNUSED);
+        for n in 1..4 {
+            assert!(once(&config, &[], &[]).status.success());
+            pod.kubelet.write(&payload(&[("app.conf", &n.to_string())]));
+        }
+        let fail = format!("inject=mkdirat:error={error}");
+        let output = once(&config, &strace(&fail), &["--wait", "0s"]);
+        assert!(said(&output).contains("event=\"kept\""), "{}", said(&output));
+        assert_eq!(pod.generations(), left, "{error}");
+    }
+}

@@ -14,6 +14,7 @@ mod write;
 
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use tracing::warn;
 
 use super::contents::{self, Contents, Unread};
@@ -158,10 +159,15 @@ impl Place<'_> {
         let parts: Vec<_> = self.publish.folders.iter().zip(contents).collect();
         dir.refuse_strangers(&parts)?;
         let name = Name { at: now, digest: asked };
-        dir.write(&name, &parts, self.publish).or_else(|_| {
-            dir.prune(0, good);
-            dir.write(&name, &parts, self.publish)
-        })
+        let write = || dir.write(&name, &parts, self.publish);
+        let written = write().or_else(|error| match error {
+            Errno::NOSPC | Errno::DQUOT => {
+                dir.prune(0, good);
+                write()
+            }
+            error => Err(error),
+        });
+        written.map(|()| name.clone()).map_err(|error| dir.trouble(error))
     }
 
     /// Marks a digest as not to be used again, and turns back to an older generation.

@@ -160,17 +160,16 @@ impl Dir {
         name: &Name,
         parts: &Parts<'_>,
         publish: &Publish,
-    ) -> Result<Name, Reason> {
+    ) -> Result<(), Errno> {
         let write = || {
             self.remove(STAGING)?;
             Writer { publish }.write(self.fd.as_fd(), STAGING, parts)?;
             renameat(&self.fd, STAGING, &self.fd, name.to_string())?;
             fsync(&self.fd)
         };
-        write().map(|()| name.clone()).map_err(|error| {
+        write().inspect_err(|_| {
             // What cannot be removed now is removed before the next writing.
             _ = self.remove(STAGING);
-            self.trouble(error)
         })
     }
 
@@ -271,7 +270,7 @@ impl Dir {
         Reason::new(message).hint("give podnudge an empty directory of its own: an emptyDir")
     }
 
-    fn trouble(&self, error: Errno) -> Reason {
+    pub(super) fn trouble(&self, error: Errno) -> Reason {
         trouble(&self.path, &error.into())
     }
 }
