@@ -1,13 +1,14 @@
 //! Running: the only `select!`, the only place that spawns, the only clock.
 //!
 //! The loop (`agent.rs`) carries events to the core and does what the core asks for. Volumes are
-//! read on one blocking thread, requests are tasks; what they find comes back as a `Done`.
+//! read on one blocking thread, what is published is written on another, requests are tasks; what they find comes back as a `Done`.
 
 mod agent;
 mod answers;
 mod clock;
 mod connections;
 mod endings;
+mod lanes;
 mod locks;
 mod looks;
 mod once;
@@ -81,7 +82,7 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
     Ok(output)
 }
 
-/// The event loop's runtime: one thread for the loop, one for reading volumes.
+/// The event loop's runtime: one thread for the loop, and those that wait for file systems.
 ///
 /// # Errors
 /// If the system has no descriptors left for it.
@@ -89,7 +90,7 @@ pub fn runtime() -> Result<Runtime, RunError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(1)
+        .max_blocking_threads(lanes::THREADS)
         .build()
         .map_err(RunError::Runtime)
 }

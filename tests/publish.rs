@@ -585,3 +585,27 @@ fn older_generations_go_for_lack_of_room_and_for_no_other_error() {
         assert_eq!(pod.generations(), left, "{error}");
     }
 }
+
+/// A file that takes minutes to read lies in the volume of another rule.
+#[test]
+fn a_large_volume_of_another_rule_delays_no_roll_back() {
+    let one = payload(&[("app.conf", "one")]);
+    let mut pod = Pod::new(&one);
+    let application = Application::start(&pod.dir(), "app.conf");
+    let config = pod.configure("", "", &application.url());
+    assert!(once(&config, &[], &[]).status.success());
+    let large = pod.folder.path().join("large");
+    fs::create_dir(&large).unwrap();
+    fs::File::create(large.join("geo.db")).unwrap().set_len(1 << 38).unwrap();
+    let rule = format!(
+        "[[rule]]\nname = \"large\"\nwatch = [\"{}\"]\nsettle = \"0s\"\n\
+         [rule.http]\nurl = \"{UNUSED}\"\n",
+        large.display()
+    );
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &rule).unwrap();
+    let agent = Agent::start(pod.folder.path(), &["--config", &config]);
+    pod.kubelet.write(&payload(&[("app.conf", "broken")]));
+    agent.wait_for("rolled-back", 1);
+    assert_eq!(pod.seen(), texts(&one));
+    assert_eq!(agent.count("baseline") + agent.count("fresh"), 1, "the large one is being read");
+}

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::clock;
 use super::connections::{Connections, accept};
 use super::endings::Endings;
+use super::lanes::Lane;
 use crate::admin::server;
 use crate::checking::{self, Begun};
 use crate::config::{Config, Rule};
@@ -65,6 +66,8 @@ pub(super) struct Agent {
     /// What people are to be told when everything else is done.
     untold: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
+    pub(super) reading: Lane,
+    writing: Lane,
     endings: Endings,
     connections: Connections,
 }
@@ -102,6 +105,8 @@ impl Agent {
             asked: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
+            reading: Lane::default(),
+            writing: Lane::default(),
             endings: Endings::default(),
             connections: Connections::default(),
         }
@@ -197,7 +202,7 @@ impl Agent {
                 if is_quick {
                     self.done(scan());
                 } else {
-                    self.tasks.spawn_blocking(scan);
+                    self.reading.take(&mut self.tasks, scan);
                 }
             }
             Command::Audit(volumes) => self.audit(volumes),
@@ -208,7 +213,7 @@ impl Agent {
             Command::Check(rule, digest) => {
                 let work_dir = self.config.agent.work_dir.clone();
                 let now = clock::now().wall;
-                self.begin_blocking(rule, move |config| {
+                self.begin_reading(rule, move |config| {
                     let begun = checking::begin(config, digest, &work_dir, now);
                     Done::CheckBegun(rule, digest, begun)
                 });
@@ -220,7 +225,7 @@ impl Agent {
             }
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
-                self.begin_blocking(rule, move |config| {
+                self.begin_reading(rule, move |config| {
                     Done::Told(Event::Expires(rule, checking::expiry(config, digest, now)))
                 });
             }
@@ -228,15 +233,15 @@ impl Agent {
                 let now = clock::now().wall;
                 let asked = self.asked.get(&rule).filter(|(asked, _)| *asked == digest);
                 let whole = asked.map(|(_, whole)| *whole);
-                self.begin_blocking(rule, move |config| {
+                self.begin_writing(rule, move |config| {
                     let publication = publishing::publish(config, digest, whole, now);
                     Done::Told(Event::Published(rule, publication))
                 });
             }
-            Command::RollBack(rule, back) => self.begin_blocking(rule, move |config| {
+            Command::RollBack(rule, back) => self.begin_writing(rule, move |config| {
                 Done::Told(Event::Published(rule, publishing::roll_back(config, back)))
             }),
-            Command::Approve(rule, digest) => self.begin_blocking(rule, move |config| {
+            Command::Approve(rule, digest) => self.begin_writing(rule, move |config| {
                 Done::Written(publishing::approve(config, digest).map_err(|reason| (rule, reason)))
             }),
             Command::Act(act) => {
@@ -260,7 +265,7 @@ impl Agent {
             }
             Command::Persist(rule, memory) => {
                 let Some(state) = self.state.clone() else { return };
-                self.begin_blocking(rule, move |config| {
+                self.begin_writing(rule, move |config| {
                     let written = state.save(&config.name, &memory);
                     Done::Written(written.map_err(|reason| (rule, reason)))
                 });
@@ -279,10 +284,17 @@ impl Agent {
         }
     }
 
-    /// Begins something that waits for a file system, on the thread for that.
-    fn begin_blocking(&mut self, rule: RuleId, task: impl FnOnce(&Rule) -> Done + Send + 'static) {
+    /// Begins something that reads volumes.
+    fn begin_reading(&mut self, rule: RuleId, task: impl FnOnce(&Rule) -> Done + Send + 'static) {
         if let Some(config) = self.rule(rule) {
-            self.tasks.spawn_blocking(move || task(&config));
+            self.reading.take(&mut self.tasks, move || task(&config));
+        }
+    }
+
+    /// Begins something that writes what is published or remembered.
+    fn begin_writing(&mut self, rule: RuleId, task: impl FnOnce(&Rule) -> Done + Send + 'static) {
+        if let Some(config) = self.rule(rule) {
+            self.writing.take(&mut self.tasks, move || task(&config));
         }
     }
 

@@ -28,7 +28,7 @@ impl Agent {
             })
             .collect();
         let begun = clock::now().mono;
-        self.tasks.spawn_blocking(move || {
+        self.reading.take(&mut self.tasks, move || {
             let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
                 (volume, read::generation(&path, &rule.keys))
             };
@@ -73,9 +73,11 @@ impl Agent {
         for (volume, read) in compare {
             let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
             let config = Arc::clone(&config);
-            self.tasks.spawn_blocking(move || match read::generation(&path, &config.keys) {
-                Ok(now) if now == read => Done::Nothing,
-                _ => Done::Told(Event::Untold(volume)),
+            self.reading.take(&mut self.tasks, move || {
+                match read::generation(&path, &config.keys) {
+                    Ok(now) if now == read => Done::Nothing,
+                    _ => Done::Told(Event::Untold(volume)),
+                }
             });
         }
     }
