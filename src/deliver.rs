@@ -223,14 +223,18 @@ fn changed_keys(changed: &BTreeSet<Key>) -> (OsString, bool) {
 /// Ends the targets; whoever has started them starts them anew.
 async fn restart(rule: &Rule, act: &Act, targets: &[Chosen]) -> Result<(Acted, InFlight), Acted> {
     let replaced: Vec<&Chosen> = targets.iter().filter(|target| target.is_root).collect();
-    signal::end(&replaced, rule.restart.grace).await.map_err(|error| not_sent(&error))?;
+    let ended = signal::end(&replaced, rule.restart.grace).await;
+    let goes_on = ended.map_err(|error| not_sent(&error))?;
     let in_flight = InFlight {
         processes: Vec::new(),
         replaced: roots(replaced.iter().copied()),
         before: Some(Arc::new(Before::of_a_new_process(rule, act.digest))),
         ..InFlight::default()
     };
-    Ok((Acted::Restarted(names(replaced)), in_flight))
+    // One that goes on is not there anew: its verification tells.
+    let names = names(replaced);
+    let names = goes_on.map_or(names.clone(), |reason| format!("{names}; {}", reason.message));
+    Ok((Acted::Restarted(names), in_flight))
 }
 
 /// Those that must go on. Those below them may be replaced by the reload, as workers are.

@@ -36,6 +36,10 @@ impl Pod {
 
     /// podnudge with a rule that has these settings.
     fn nudge(&self, settings: &str) -> Agent {
+        Agent::start(self.folder.path(), &["--config", &self.configure(settings)])
+    }
+
+    fn configure(&self, settings: &str) -> String {
         let folder = self.folder.path().display();
         let config = format!(
             "[[rule]]\nwatch = [\"{}\"]\nsettle = \"0s\"\n{}\n",
@@ -44,7 +48,17 @@ impl Pod {
         );
         let file = self.folder.path().join("podnudge.toml");
         fs::write(&file, config).unwrap();
-        Agent::start(self.folder.path(), &["--config", file.to_str().unwrap()])
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// The same, by way of another program.
+    fn nudge_through(&self, mut program: Command, settings: &str) -> Agent {
+        let config = self.configure(settings);
+        program.args([env!("CARGO_BIN_EXE_podnudge"), "--listen", "off", "--log", "json"]);
+        program.args(["--config", &config]);
+        let agent = Agent::spawn(self.folder.path(), program);
+        agent.wait_for("baseline", 1);
+        agent
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -377,5 +391,29 @@ fn an_application_that_dies_of_the_first_of_two_actions_gets_back_what_it_had() 
         let reason = agent.last("rolling-back", "reason");
         assert!(reason.starts_with("process ") && reason.contains(" ended"), "{reason}");
         assert_eq!(application.starts(), 2);
+    });
+}
+
+/// It was asked to end, and cannot be made to: whatever comes of it, that was a restart.
+#[test]
+fn a_restart_that_does_not_come_to_its_end_is_of_the_budget() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let application = pod.kept_alive("trap '' TERM; while :; do sleep 0.05; done");
+        let settings = format!(
+            "{TARGET}restart = {{ grace = \"100ms\", most = 1, within = \"1h\" }}\non-start = \"never\"\n"
+        );
+        let settings = settings.replace("target = {", "target = { wait = \"1s\",");
+        let settings = settings.replace("200ms\" }", "200ms\", timeout = \"1s\" }");
+        let mut strace = Command::new("strace");
+        strace.args(["-D", "-f", "-qqq", "-o", "/dev/null"]);
+        strace.args(["-e", "inject=pidfd_send_signal:error=EIO:when=2+"]);
+        let agent = pod.nudge_through(strace, &settings);
+        pod.change("2");
+        agent.wait_for("restarted", 1);
+        let target = agent.last("restarted", "target");
+        assert!(target.contains("cannot send SIGKILL"), "{target}");
+        agent.wait_for("held", 1);
+        assert_eq!((agent.count("restarted"), application.starts()), (1, 1));
     });
 }

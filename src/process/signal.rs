@@ -150,11 +150,12 @@ impl Ready<'_> {
     }
 }
 
-/// Ends processes: asks each to end, and after `grace` leaves them no choice.
+/// Ends processes: asks each to end, and after `grace` leaves them no choice. Gives why one of them
+/// may go on, if that is so.
 ///
 /// # Errors
-/// If one was not asked, or goes on.
-pub async fn end(targets: &[&Chosen], grace: Duration) -> Result<(), SendError> {
+/// If none was asked.
+pub async fn end(targets: &[&Chosen], grace: Duration) -> Result<Option<Reason>, SendError> {
     let with = |signal| SignalAction { signal, allow_unhandled: true };
     let mut asked = Vec::new();
     for target in targets {
@@ -162,10 +163,14 @@ pub async fn end(targets: &[&Chosen], grace: Duration) -> Result<(), SendError> 
         ready.is_permitted()?;
         asked.push(ready);
     }
+    // When one was asked, that counts, whatever comes of it.
+    let (mut is_begun, mut trouble) = (false, None);
     for ready in &asked {
         match ready.send() {
-            Ok(()) | Err(SendError::Gone(_)) => {}
-            Err(error) => return Err(error),
+            Ok(()) => is_begun = true,
+            Err(SendError::Gone(_)) => {}
+            Err(error) if !is_begun => return Err(error),
+            Err(error) => trouble = Some(error.reason()),
         }
     }
     // All of them at once have the grace that is left.
@@ -174,14 +179,17 @@ pub async fn end(targets: &[&Chosen], grace: Duration) -> Result<(), SendError> 
         ready.signal = Signal::SIGKILL;
         match ready.send() {
             Ok(()) | Err(SendError::Gone(_)) => {}
-            Err(error) => return Err(error),
+            Err(error) => trouble = Some(error.reason()),
         }
     }
-    timeout(LAST, ended(&asked)).await.map_err(|_| {
-        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-        let reason = Reason::new(format!("process {} does not end", names.join(", ")));
-        SendError::Failed(reason.hint("it hangs in the kernel, perhaps on a file system"))
-    })
+    let ended = timeout(LAST, ended(&asked)).await;
+    Ok(ended.err().map(|_| {
+        trouble.unwrap_or_else(|| {
+            let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+            let reason = Reason::new(format!("process {} does not end", names.join(", ")));
+            reason.hint("it hangs in the kernel, perhaps on a file system")
+        })
+    }))
 }
 
 /// Waits until all of them have ended.
