@@ -41,8 +41,13 @@ impl InFlight {
     /// is to be looked at now, since whoever is started anew would be taken for the application.
     fn ended_of(&self, digest: Digest) -> Option<Acted> {
         let (of, acted) = self.broken_off.as_ref()?;
+        (*of == digest && self.has_ended()).then(|| acted.clone())
+    }
+
+    /// Whether a process that must go on has ended.
+    pub(crate) fn has_ended(&self) -> bool {
         let has_ended = |process: &Identity| matches!(process::life(*process), Life::Ended(_));
-        (*of == digest && self.processes.iter().any(has_ended)).then(|| acted.clone())
+        self.processes.iter().any(has_ended)
     }
 }
 

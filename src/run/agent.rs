@@ -327,8 +327,13 @@ impl Agent {
             }
             Done::Acted(rule, acted, in_flight) => {
                 self.endings.wait_for(rule, deliver::endings(&in_flight));
+                // Before anybody waited for it.
+                let has_ended = in_flight.has_ended();
                 self.in_flight.insert(rule, in_flight);
                 self.tell(Event::Acted(rule, acted));
+                if has_ended {
+                    self.tell(Event::Ended(rule));
+                }
             }
             Done::Verified(rule, verified, in_flight) => {
                 self.in_flight.insert(rule, in_flight);
