@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use podnudge::config::{KeyFilter, Publish};
+use podnudge::core::event::{Publication, Reason, UnixTime};
+use podnudge::volume::publish::Place;
+use podnudge::volume::{read, snapshot};
 
 use crate::agent::Application;
 use crate::support::agent::Agent;
@@ -608,4 +612,40 @@ fn a_large_volume_of_another_rule_delays_no_roll_back() {
     agent.wait_for("rolled-back", 1);
     assert_eq!(pod.seen(), texts(&one));
     assert_eq!(agent.count("baseline") + agent.count("fresh"), 1, "the large one is being read");
+}
+
+/// Turning back failed, and a person wants the content all the same.
+#[test]
+fn what_is_forced_and_works_is_no_longer_bad() {
+    let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let publish = Publish {
+        dir: pod.dir(),
+        folders: vec![PathBuf::new()],
+        keep: 3,
+        mode: None,
+        uid: None,
+        gid: None,
+        rollback: true,
+    };
+    let (volumes, keys) = ([pod.kubelet.volume.clone()], KeyFilter::default());
+    let place = Place { publish: &publish, volumes: &volumes, keys: &keys };
+    let now = UnixTime::default();
+    let digest = || {
+        let read = read::read(&volumes[0], &keys).unwrap();
+        snapshot::digest([read.snapshot.unwrap().digest()])
+    };
+    let one = digest();
+    assert_eq!(place.publish(one, None, now), Publication::Done);
+    place.approve(one).unwrap();
+    pod.kubelet.write(&payload(&[("app.conf", "2")]));
+    let two = digest();
+    assert_eq!(place.publish(two, None, now), Publication::Done);
+    let bad = (two, Reason::new("it did not work"));
+    let lost = snapshot::digest([two]);
+    assert!(matches!(place.roll_back(lost, &bad), Publication::Failed(_)));
+    assert_eq!(place.open().unwrap().bad, [bad]);
+    assert_eq!(place.publish(two, None, now), Publication::Done);
+    assert_eq!(place.open().unwrap().bad, []);
+    place.approve(two).unwrap();
+    assert_eq!(place.open().unwrap().good, Some(two));
 }

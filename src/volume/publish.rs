@@ -21,7 +21,7 @@ use super::contents::{self, Contents, Unread};
 use super::read;
 use super::snapshot::{self, Digest};
 use crate::config::{KeyFilter, Publish};
-use crate::core::event::{Publication, Published, Reason, Standing, UnixTime};
+use crate::core::event::{Publication, Reason, Standing, UnixTime};
 use dir::{Dir, Name};
 pub use lock::Lock;
 use record::{Bad, Record, Unreadable};
@@ -137,11 +137,15 @@ impl Place<'_> {
             }
             let name = self.write(dir, &contents, asked, now, record.last_good())?;
             let before = record.clone();
-            record.bad.retain(|bad| bad.digest != asked);
+            record.clear(asked);
             record.is_open = true;
             let saved = if *record == before { Ok(()) } else { record.save(dir) };
             let turned = saved.and_then(|()| dir.turn(&name));
             turned.inspect_err(|_| dir.discard(&name))?;
+        } else if record.is_bad(asked) {
+            // Taking it back did not come to its end, and a person wants it all the same.
+            record.clear(asked);
+            record.save(dir)?;
         }
         dir.link()?;
         Ok(Publication::Done)
@@ -176,11 +180,8 @@ impl Place<'_> {
         let turn = || {
             let dir = Dir::open(&self.publish.dir)?;
             let mut record = Record::load(&dir)?;
-            record.bad.retain(|known| known.digest != bad.0);
-            record.bad.push(Bad::new(bad));
+            record.condemn(bad);
             record.is_open = true;
-            let surplus = record.bad.len().saturating_sub(Published::MOST_BAD);
-            record.bad.drain(..surplus);
             // First: killed between the two, podnudge goes on here when it starts.
             record.save(&dir)?;
             let generations = dir.generations()?;
@@ -204,6 +205,7 @@ impl Place<'_> {
     pub fn approve(self, digest: Digest) -> Result<(), Reason> {
         self.record(|record| {
             record.good = Some(digest);
+            record.clear(digest);
             record.is_open = false;
         })
     }
@@ -215,6 +217,7 @@ impl Place<'_> {
     pub fn start_with(self, digest: Digest) -> Result<(), Reason> {
         self.record(|record| {
             record.for_start = Some(digest);
+            record.clear(digest);
             record.is_open = false;
         })
     }

@@ -6,7 +6,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::dir::Dir;
-use crate::core::event::{Reason, Standing};
+use crate::core::event::{Published, Reason, Standing};
 use crate::files::{self, FileError, LARGEST};
 use crate::volume::snapshot::Digest;
 
@@ -37,7 +37,7 @@ pub(super) struct Bad {
 }
 
 impl Bad {
-    pub(super) fn new((digest, reason): &(Digest, Reason)) -> Self {
+    fn new((digest, reason): &(Digest, Reason)) -> Self {
         Self { digest: *digest, message: reason.message.clone(), hint: reason.hint.clone() }
     }
 
@@ -68,6 +68,25 @@ impl Record {
     /// work.
     pub(super) fn last_good(&self) -> Option<Digest> {
         self.good.or(self.for_start)
+    }
+
+    pub(super) fn is_bad(&self, digest: Digest) -> bool {
+        self.bad.iter().any(|bad| bad.digest == digest)
+    }
+
+    /// This one is tried, or was found to work: nothing is held against it any more.
+    pub(super) fn clear(&mut self, digest: Digest) {
+        self.bad.retain(|bad| bad.digest != digest);
+    }
+
+    /// This one must not be used again, for this reason; the oldest such are forgotten.
+    pub(super) fn condemn(&mut self, bad: &(Digest, Reason)) {
+        self.clear(bad.0);
+        self.bad.push(Bad::new(bad));
+        let surplus = self.bad.len().saturating_sub(Published::MOST_BAD);
+        self.bad.drain(..surplus);
+        self.good = self.good.filter(|good| *good != bad.0);
+        self.for_start = self.for_start.filter(|digest| *digest != bad.0);
     }
 
     /// How far a published digest is proven.
@@ -103,5 +122,26 @@ impl Record {
 
     pub(super) fn save(&self, dir: &Dir) -> Result<(), Reason> {
         dir.replace(FILE, &serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_good_is_not_bad() {
+        let (one, two) = (Digest([1; 32]), Digest([2; 32]));
+        let bad = |digest| (digest, Reason::new("it did not work"));
+        let mut record = Record { good: Some(one), for_start: Some(two), ..Record::default() };
+        record.condemn(&bad(two));
+        assert_eq!(
+            (record.last_good(), record.for_start, record.is_bad(two)),
+            (Some(one), None, true)
+        );
+        record.clear(two);
+        assert!(!record.is_bad(two));
+        record.condemn(&bad(one));
+        assert_eq!(record.last_good(), None);
     }
 }
