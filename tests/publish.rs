@@ -649,3 +649,15 @@ fn what_is_forced_and_works_is_no_longer_bad() {
     place.approve(two).unwrap();
     assert_eq!(place.open().unwrap().good, Some(two));
 }
+
+#[test]
+fn a_check_that_asks_the_application_is_told_apart_before_it_starts() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let check = "[[rule.check]]\nkeys = [\"app.conf\"]\nhttp = \"http://127.0.0.1:1/adapt\"";
+    let config = pod.configure("", check, UNUSED);
+    let output = once(&config, &[], &["--wait", "0s"]);
+    assert_eq!(output.status.code(), Some(69));
+    let text = said(&output);
+    assert!(text.contains("http://127.0.0.1:1/adapt"), "{text}");
+    assert!(text.contains("in an init container the application does not run yet"), "{text}");
+}

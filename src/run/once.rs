@@ -9,8 +9,9 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::{clock, locks};
+use crate::action::http;
 use crate::checking::{self, Begun};
-use crate::config::{Config, Rule};
+use crate::config::{Check, Condition, Config, Rule};
 use crate::core::Policy;
 use crate::core::event::{Checked, Moment, Publication, Reason};
 use crate::exit::Exit;
@@ -161,7 +162,8 @@ async fn publish(
         Checked::Passed => {}
         Checked::Refused(reason) => return Err(Not::WithThis(reason)),
         Checked::Moved => return Err(Not::Yet(moved())),
-        Checked::NotBefore(_, reason) | Checked::Failed(reason) => return Err(Not::Yet(reason)),
+        Checked::NotBefore(_, reason) => return Err(Not::Yet(reason)),
+        Checked::Failed(reason) => return Err(Not::Yet(hinted(rule, reason))),
     }
     match place.publish(digest, whole, clock::now().wall) {
         // The application that starts now need not be told.
@@ -169,6 +171,22 @@ async fn publish(
         Publication::Moved => Err(Not::Yet(moved())),
         Publication::Failed(reason, _) => Err(Not::Yet(reason)),
     }
+}
+
+/// With a hint where a URL does not answer: it may be the application's, which waits for this.
+fn hinted(rule: &Rule, reason: Reason) -> Reason {
+    let is_asked_by = |check: &Check| match &check.condition {
+        Condition::Http(check) => {
+            reason.message.contains(&http::name(&check.method, &check.endpoint))
+        }
+        _ => false,
+    };
+    if reason.hint.is_some() || !rule.checks.iter().any(is_asked_by) {
+        return reason;
+    }
+    reason.hint(
+        "in an init container the application does not run yet: leave checks that ask it to the agent, and give `once` a configuration without them",
+    )
 }
 
 fn moved() -> Reason {
