@@ -5,23 +5,20 @@
 //! Reading `/proc` happens right here, on the loop's thread: a pod has few processes, and a hop
 //! to another thread would cost more than the reading.
 
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt as _;
+mod program;
+
 use std::sync::Arc;
 
-use crate::action::{exec, http, socket};
-use crate::config::{Action, Program, Rule, SignalAction};
+use crate::action::{http, socket};
+use crate::config::{Action, Rule, SignalAction};
 use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
 use crate::process::ending::Ending;
+use crate::process::restarts::Restarts;
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
 use crate::verify::{self, Before};
-use crate::volume::snapshot::{Digest, Key};
-
-/// The longest list of changed keys that programs are told of, in bytes.
-const MOST_CHANGED: usize = 64 * 1024;
+use crate::volume::snapshot::Digest;
 
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +34,15 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
+    /// Whether another rule has ended these meanwhile. Whatever is started anew takes their place.
+    fn was_replaced(&mut self, restarts: &Restarts) -> bool {
+        if !self.has_ended() || !self.processes.iter().all(|process| restarts.has(*process)) {
+            return false;
+        }
+        self.replaced = std::mem::take(&mut self.processes);
+        true
+    }
+
     /// What was done for this digest, if not all was done, and a process has ended since then: it
     /// is to be looked at now, since whoever is started anew would be taken for the application.
     fn ended_of(&self, digest: Digest) -> Option<Acted> {
@@ -69,18 +75,27 @@ pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
 
 /// Does the rule's actions once, one after the other. `last` is what is remembered from the attempt
 /// before this one.
-pub(crate) async fn act(own: &Own, rule: &Rule, act: &Act, last: InFlight) -> (Acted, InFlight) {
+pub(crate) async fn act(
+    (own, restarts): (&Own, &Restarts),
+    rule: &Rule,
+    act: &Act,
+    last: InFlight,
+) -> (Acted, InFlight) {
     if let Some(acted) = last.ended_of(act.digest) {
         return (acted, last);
     }
-    match try_to_act(own, rule, act).await {
+    match try_to_act((own, restarts), rule, act).await {
         Ok(done) => done,
         Err(acted) => (acted, last),
     }
 }
 
 /// `Err` is an outcome that needs no verification.
-async fn try_to_act(own: &Own, rule: &Rule, act: &Act) -> Result<(Acted, InFlight), Acted> {
+async fn try_to_act(
+    (own, restarts): (&Own, &Restarts),
+    rule: &Rule,
+    act: &Act,
+) -> Result<(Acted, InFlight), Acted> {
     let targets = if rule.names_process() || act.restart {
         process::find(own, &rule.target, read_by_application(rule))
             .map_err(|error| refusal(&error))?
@@ -93,7 +108,7 @@ async fn try_to_act(own: &Own, rule: &Rule, act: &Act) -> Result<(Acted, InFligh
         return Ok((Acted::Fresh(names(&targets)), in_flight));
     }
     if act.restart {
-        return restart(rule, act, &targets).await;
+        return restart(restarts, rule, act, &targets).await;
     }
     let before = match verify::before(rule, act.digest, &roots(&targets)).await {
         Ok(before) => before,
@@ -113,10 +128,10 @@ async fn try_to_act(own: &Own, rule: &Rule, act: &Act) -> Result<(Acted, InFligh
                 in_flight.processes = roots(sent);
             }),
             Action::Http(action) => done.take(http::send(action).await),
-            Action::Exec(program) => done.take(run(rule, program, act).await),
+            Action::Exec(program) => done.take(program::run(rule, program, act).await),
             Action::Command(command) => done.take(socket::command(command).await),
             // What comes behind it would meet nobody: it is the last.
-            Action::Restart => match restart(rule, act, &targets).await {
+            Action::Restart => match restart(restarts, rule, act, &targets).await {
                 Err(acted) => Err(acted),
                 restarted => return restarted,
             },
@@ -187,47 +202,15 @@ impl Done {
     }
 }
 
-/// Runs a program of the rule: ending with 0 is success, and anything else that it says by itself
-/// is its refusal.
-async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
-    let digest = act.digest.to_string();
-    let (keys, are_all) = changed_keys(&act.changed);
-    let mut environment = vec![
-        ("PODNUDGE_RULE", OsStr::new(&rule.name)),
-        ("PODNUDGE_DIGEST", OsStr::new(&digest)),
-        ("PODNUDGE_CHANGED_KEYS", &keys),
-    ];
-    if !are_all {
-        environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
-    }
-    match exec::run(&program.arguments, &environment, None, program.timeout).await {
-        Ok(ended) if ended.is_success => Acted::Accepted(exec::said(&program.arguments, &ended)),
-        Ok(ended) => {
-            let reason = exec::failure(&program.arguments, &ended.how, &ended.output);
-            if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }
-        }
-        Err(reason) => Acted::Failed(reason),
-    }
-}
-
-/// The changed keys, one a line, and whether these are all: a variable holds 128 KiB at most.
-fn changed_keys(changed: &BTreeSet<Key>) -> (OsString, bool) {
-    let mut lines = Vec::new();
-    for Key(key) in changed {
-        if lines.len() + key.len() >= MOST_CHANGED {
-            return (OsString::from_vec(lines), false);
-        }
-        if !lines.is_empty() {
-            lines.push(b'\n');
-        }
-        lines.extend_from_slice(key);
-    }
-    (OsString::from_vec(lines), true)
-}
-
 /// Ends the targets; whoever has started them starts them anew.
-async fn restart(rule: &Rule, act: &Act, targets: &[Chosen]) -> Result<(Acted, InFlight), Acted> {
+async fn restart(
+    restarts: &Restarts,
+    rule: &Rule,
+    act: &Act,
+    targets: &[Chosen],
+) -> Result<(Acted, InFlight), Acted> {
     let replaced: Vec<&Chosen> = targets.iter().filter(|target| target.is_root).collect();
+    restarts.begin(&roots(replaced.iter().copied()));
     let ended = signal::end(&replaced, rule.restart.grace).await;
     let goes_on = ended.map_err(|error| not_sent(&error))?;
     let in_flight = InFlight {
@@ -318,15 +301,23 @@ fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
 
 /// Looks once whether the application took it. Gives what is to be remembered until the next look.
 pub(crate) async fn verify(
-    own: &Own,
+    (own, restarts): (&Own, &Restarts),
     rule: &Rule,
     mut in_flight: InFlight,
 ) -> (Verified, InFlight) {
-    let verified = look(own, rule, &mut in_flight).await;
+    let verified = look((own, restarts), rule, &mut in_flight).await;
     (verified, in_flight)
 }
 
-async fn look(own: &Own, rule: &Rule, in_flight: &mut InFlight) -> Verified {
+async fn look(
+    (own, restarts): (&Own, &Restarts),
+    rule: &Rule,
+    in_flight: &mut InFlight,
+) -> Verified {
+    if in_flight.was_replaced(restarts) {
+        let reason = Reason::new("another rule has restarted the target");
+        return Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) };
+    }
     if in_flight.processes.is_empty() && !in_flight.replaced.is_empty() {
         match process::find(own, &rule.target, read_by_application(rule)) {
             Ok(chosen) => in_flight.processes = roots(&chosen),

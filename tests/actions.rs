@@ -168,6 +168,36 @@ fn restarts_beyond_the_budget_wait() {
     });
 }
 
+/// One Helm release changes two volumes: one rule reloads the target, the other restarts it.
+#[test]
+fn a_restart_by_another_rule_is_held_against_no_content() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        fs::create_dir(pod.file("config")).unwrap();
+        let mut env = Kubelet::new(pod.file("env"));
+        env.write(&payload(&[("b", "1")]));
+        let application =
+            pod.kept_alive("trap ':' HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done");
+        let target = "target = { cmdline = \"^sh -c .* FOLDER$\" }\n";
+        let conf = "name = \"conf\"\npublish = { dir = \"FOLDER/config\" }\n\
+                    signal = { name = \"HUP\" }\nverify = { alive-for = \"2s\" }\n";
+        let other = "[[rule]]\nname = \"env\"\nwatch = [\"FOLDER/env\"]\nsettle = \"0s\"\n\
+                     on-start = \"never\"\nrestart = { grace = \"5s\" }\n\
+                     verify = { alive-for = \"500ms\" }\n";
+        let agent = pod.nudge(&format!("{conf}{target}{other}{target}"));
+        wait_until("the first content is in use", || agent.count("applied") == 1);
+        pod.change("2");
+        agent.wait_for("sent", 1);
+        env.write(&payload(&[("b", "2")]));
+        agent.wait_for("restarted", 1);
+        // Both contents are seen to work with the new process.
+        agent.wait_for("applied", 3);
+        assert_eq!((agent.count("rolling-back"), agent.count("tripped")), (0, 0));
+        assert_eq!(application.starts(), 2);
+        assert_eq!(fs::read_to_string(pod.file("config/app.conf")).unwrap(), "2");
+    });
+}
+
 /// The application reads its content only when it starts, and does not come up with a broken one.
 #[test]
 fn content_that_an_application_does_not_start_with_is_taken_back() {

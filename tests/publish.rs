@@ -546,6 +546,7 @@ fn what_the_checks_have_not_seen_is_not_published() {
     pod.kubelet.write(&payload(&[("app.conf", "2"), ("inc", "fine")]));
     wait_until("the checks have seen it", || marker.exists());
     agent.wait_for("scheduled", 2);
+    agent.wait_for("rejected", 1);
     let three = payload(&[("app.conf", "3"), ("inc", "fine")]);
     pod.kubelet.write(&three);
     wait_until("what has passed is published", || {
@@ -642,7 +643,7 @@ fn what_is_forced_and_works_is_no_longer_bad() {
     assert_eq!(place.publish(two, None, now), Publication::Done);
     let bad = (two, Reason::new("it did not work"));
     let lost = snapshot::digest([two]);
-    assert!(matches!(place.roll_back(lost, &bad), Publication::Failed(_)));
+    assert!(matches!(place.roll_back(lost, &bad), Publication::Failed(..)));
     assert_eq!(place.open().unwrap().bad, [bad]);
     assert_eq!(place.publish(two, None, now), Publication::Done);
     assert_eq!(place.open().unwrap().bad, []);

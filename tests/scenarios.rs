@@ -283,6 +283,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
             let verifies = &mut world.application.verifies;
             match how {
                 "alive" => verifies.alive = Alive::Yes,
+                "replaced" => verifies.alive = Alive::Replaced,
                 "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
                 "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
                 "given" => verifies.proof = Proof::Given,

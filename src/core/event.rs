@@ -253,6 +253,8 @@ pub enum Alive {
     Yes,
     /// No process was acted on (HTTP without a target).
     Unknown,
+    /// podnudge has ended it itself, for another rule. From now on it is about what is started anew.
+    Replaced,
     /// It ended.
     Gone(Reason),
 }

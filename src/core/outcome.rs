@@ -118,6 +118,12 @@ impl Rule {
                     self.phase = Phase::Tripped { digest: disk.digest, reason };
                 }
             }
+            (Alive::Replaced, _) => {
+                // It takes its time until somebody starts it anew, and then has to survive.
+                let anew = now.mono.after(self.policy.target_wait);
+                verification.deadline = deadline.max(anew);
+                verification.next_look = Some(now.mono.after(PROOF_POLL.0));
+            }
             (_, Proof::Given | Proof::NotAsked) if now.mono >= survived => {
                 if attempt.back_to.is_some() || self.is_taken_back() {
                     self.say(Fact::RolledBack(digest), out);

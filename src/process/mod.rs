@@ -5,6 +5,7 @@
 pub mod children;
 pub(crate) mod ending;
 pub mod proc;
+pub(crate) mod restarts;
 pub mod select;
 pub mod signal;
 

@@ -25,6 +25,7 @@ use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
 use crate::deliver::{self, InFlight};
 use crate::os_signals::{OsSignal, OsSignals};
+use crate::process::restarts::Restarts;
 use crate::process::{self, Own};
 use crate::publishing;
 use crate::report;
@@ -56,6 +57,7 @@ pub(super) struct Agent {
     pub(super) core: Core,
     pub(super) watching: Watching,
     own: Arc<Own>,
+    restarts: Arc<Restarts>,
     state: Option<StateDir>,
     /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
@@ -97,6 +99,7 @@ impl Agent {
             core: Core::new(policies, (&remembered, published), replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             own: Arc::new(process::own()),
+            restarts: Arc::default(),
             config,
             volumes,
             state,
@@ -246,20 +249,22 @@ impl Agent {
             }),
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
-                let own = Arc::clone(&self.own);
+                let (own, restarts) = (Arc::clone(&self.own), Arc::clone(&self.restarts));
                 let last = self.in_flight.get(&act.rule).filter(|_| act.attempt > 1);
                 let last = last.cloned().unwrap_or_default();
                 self.begin(async move {
-                    let (acted, in_flight) = deliver::act(&own, &config, &act, last).await;
+                    let (acted, in_flight) =
+                        deliver::act((&own, &restarts), &config, &act, last).await;
                     Done::Acted(act.rule, acted, in_flight)
                 });
             }
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
                 let in_flight = self.in_flight.get(&rule).cloned().unwrap_or_default();
-                let own = Arc::clone(&self.own);
+                let (own, restarts) = (Arc::clone(&self.own), Arc::clone(&self.restarts));
                 self.begin(async move {
-                    let (verified, in_flight) = deliver::verify(&own, &config, in_flight).await;
+                    let (verified, in_flight) =
+                        deliver::verify((&own, &restarts), &config, in_flight).await;
                     Done::Verified(rule, verified, in_flight)
                 });
             }

@@ -1,0 +1,51 @@
+//! A program as an action: what it is told, and what its end means.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt as _;
+
+use crate::action::exec;
+use crate::config::{Program, Rule};
+use crate::core::event::{Act, Acted};
+use crate::volume::snapshot::Key;
+
+/// The longest list of changed keys that programs are told of, in bytes.
+const MOST_CHANGED: usize = 64 * 1024;
+
+/// Runs a program of the rule: ending with 0 is success, and anything else that it says by itself
+/// is its refusal.
+pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
+    let digest = act.digest.to_string();
+    let (keys, are_all) = changed_keys(&act.changed);
+    let mut environment = vec![
+        ("PODNUDGE_RULE", OsStr::new(&rule.name)),
+        ("PODNUDGE_DIGEST", OsStr::new(&digest)),
+        ("PODNUDGE_CHANGED_KEYS", &keys),
+    ];
+    if !are_all {
+        environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
+    }
+    match exec::run(&program.arguments, &environment, None, program.timeout).await {
+        Ok(ended) if ended.is_success => Acted::Accepted(exec::said(&program.arguments, &ended)),
+        Ok(ended) => {
+            let reason = exec::failure(&program.arguments, &ended.how, &ended.output);
+            if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }
+        }
+        Err(reason) => Acted::Failed(reason),
+    }
+}
+
+/// The changed keys, one a line, and whether these are all: a variable holds 128 KiB at most.
+fn changed_keys(changed: &BTreeSet<Key>) -> (OsString, bool) {
+    let mut lines = Vec::new();
+    for Key(key) in changed {
+        if lines.len() + key.len() >= MOST_CHANGED {
+            return (OsString::from_vec(lines), false);
+        }
+        if !lines.is_empty() {
+            lines.push(b'\n');
+        }
+        lines.extend_from_slice(key);
+    }
+    (OsString::from_vec(lines), true)
+}
