@@ -242,6 +242,66 @@ fn status_prints_a_table_and_its_exit_code_tells() {
     assert!(text.contains("nobody listens") && text.contains("hint: "), "{text}");
 }
 
+/// Runs podnudge's own commands beside a podnudge in a network of its own.
+fn beside(agent: &Agent, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new("nsenter");
+    command.args(["--net", "--target", &agent.pid().to_string()]);
+    let output = command.arg(env!("CARGO_BIN_EXE_podnudge")).args(arguments).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// In a cluster with IPv6 only, the kubelet's probe comes to the pod's IPv6 address.
+#[test]
+fn by_default_it_serves_both_families_and_knows_loopback_in_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    let file = folder.path().join("podnudge.toml");
+    let config = format!(
+        "[agent]\nlog = \"json\"\nreload = \"loopback\"\n[[rule]]\nwatch = \"{}\"\n\
+         on-start = \"never\"\nhttp = {{ url = \"http://127.0.0.1:9/\" }}\n",
+        kubelet.volume.display()
+    );
+    fs::write(&file, config).unwrap();
+    let mut command = Command::new("unshare");
+    // There are nodes where a socket is for IPv6 only unless it says otherwise.
+    let script =
+        "ip link set lo up && echo 1 > /proc/sys/net/ipv6/bindv6only && exec \"$0\" \"$@\"";
+    command.args(["--net", "sh", "-ec", script, env!("CARGO_BIN_EXE_podnudge")]);
+    command.arg("--config").arg(&file);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    assert_eq!(agent.last("started", "listen"), "[::]:9533");
+    for url in [&[][..], &["--url", "http://[::1]:9533"], &["--url", "http://127.0.0.1:9533"]] {
+        assert_eq!(beside(&agent, &[&["status"], url].concat()), (Some(0), String::new()));
+        assert_eq!(beside(&agent, &[&["trigger"], url].concat()), (Some(0), String::new()));
+    }
+}
+
+/// A kernel that was started with `ipv6.disable=1`, or without any IPv6 address to bind to.
+#[test]
+fn without_ipv6_it_serves_ipv4() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    for missing in ["socket:error=EAFNOSUPPORT", "bind:error=EADDRNOTAVAIL"] {
+        let mut command = Command::new("strace");
+        let inject = format!("inject={missing}:when=1");
+        // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
+        command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", &inject]);
+        command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", ":0"]);
+        command.args(["--on-start", "never", "--url", "http://127.0.0.1:9/", "--watch"]);
+        let agent = Agent::spawn(folder.path(), {
+            command.arg(&kubelet.volume);
+            command
+        });
+        agent.wait_for("baseline", 1);
+        let address = agent.last("started", "listen");
+        assert!(address.starts_with("0.0.0.0:"), "{missing}: {address}");
+        drop(TcpStream::connect(&address).unwrap());
+    }
+}
+
 fn sample() -> Status {
     let at = |seconds| UnixTime(Duration::from_secs(seconds));
     let mut took = Histogram::default();

@@ -508,6 +508,7 @@ fn a_port_in_use_is_a_warning_by_default_and_the_end_if_it_was_asked_for() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(69), "{said}");
-    assert!(said.contains(&format!("cannot listen on {address}")), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address}: ")), "{said}");
+    assert_eq!(said.matches("os error").count(), 1, "{said}");
     assert!(said.contains("hint: the containers of a pod share their ports"), "{said}");
 }

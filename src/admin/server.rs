@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use rustix::io::Errno;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::warn;
@@ -27,6 +28,7 @@ use super::metrics;
 use crate::config::{Listen, ReloadEndpoint};
 use crate::core::event::Reason;
 use crate::core::status::Status;
+use crate::exit::chain;
 use crate::files;
 
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
@@ -34,6 +36,8 @@ const HEADER_LIMIT: Duration = Duration::from_secs(2);
 /// How long the loop may take to answer before it counts as stuck.
 const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 128;
 
 /// What a request asks of the loop.
 #[derive(Debug)]
@@ -51,7 +55,7 @@ pub enum Ask {
 
 /// Why the listener cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}")]
 pub struct BindError {
     address: SocketAddr,
     source: io::Error,
@@ -61,7 +65,7 @@ impl BindError {
     /// The error with what can be done about it.
     #[must_use]
     pub fn reason(&self) -> Reason {
-        let reason = Reason::new(self.to_string());
+        let reason = Reason::new(chain(self));
         let port = self.address.port();
         match self.source.kind() {
             io::ErrorKind::AddrInUse => reason.hint(format!(
@@ -71,7 +75,7 @@ impl BindError {
                 "port {port} is only for root; choose one from 1024 on"
             )),
             io::ErrorKind::AddrNotAvailable => {
-                reason.hint("the address is none of this pod's; use 0.0.0.0 or 127.0.0.1")
+                reason.hint("the address is none of this pod's; use `[::]` or `127.0.0.1`")
             }
             _ => reason,
         }
@@ -87,12 +91,30 @@ pub fn bind(listen: Listen) -> Result<Option<TcpListener>, BindError> {
         Listen::Off => return Ok(None),
         Listen::Default(address) | Listen::Explicit(address) => address,
     };
-    let open = || {
-        let listener = StdTcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
+    let opened = match open(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_without_ipv6(&error) => {
+            open(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+        }
+        opened => opened,
     };
-    open().map(Some).map_err(|source| BindError { address, source })
+    opened.map(Some).map_err(|source| BindError { address, source })
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
+    if address.is_ipv6() {
+        // Else `net.ipv6.bindv6only` decides whether `::` serves IPv4, too.
+        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Whether the kernel has no IPv6 at all (`ipv6.disable=1`), or none to bind to.
+fn is_without_ipv6(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
 /// Serves one connection to its end.

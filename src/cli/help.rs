@@ -111,7 +111,7 @@ pub(super) const SETTINGS: [(&str, &[Setting]); 7] = [
     ("podnudge itself", &[
         one("listen", "ADDRESS", &["agent", "listen"],
             "Serve /metrics, /livez, /readyz and /status here, such as `:9533`; or `off` \
-             [default: 0.0.0.0:9533]").common(),
+             [default: [::]:9533, IPv6 and IPv4]").common(),
         one("state-dir", "DIR", &["agent", "state-dir"],
             "Remember what is applied here, over a restart of podnudge"),
         one("log", "FORMAT", &["agent", "log"],

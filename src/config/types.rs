@@ -1,6 +1,6 @@
 //! Parsers for single settings: text in, value or a reasoned refusal out. Pure.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::{Listen, SocketAddress};
 use crate::core::event::Reason;
 
 /// Where the admin listener is by default: all interfaces, because the kubelet's probes and
-/// Prometheus come by the pod's address.
+/// Prometheus come by the pod's address, which may be of either family.
 pub(super) const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 9533);
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9533);
 
 /// A duration from `least` to `most`, with a unit.
 pub(crate) fn duration(
@@ -291,7 +291,7 @@ pub(super) fn listen(text: &str) -> Result<Listen, Reason> {
     if text == "off" {
         return Ok(Listen::Off);
     }
-    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
     match full.parse::<SocketAddr>() {
         Ok(address) => Ok(Listen::Explicit(address)),
         Err(_) => Err(Reason::new(format!("{} is not an address to listen on", literal(text)))
