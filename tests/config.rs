@@ -239,6 +239,22 @@ fn https_without_a_ca_file_trusts_the_system_bundle_or_is_refused() {
 }
 
 #[test]
+fn the_option_for_a_ca_file_serves_every_https_request_of_the_rule() {
+    let file = "[[rule]]\nwatch = \"/a\"\nhttp = { url = \"http://localhost/\" }\n\
+                verify = { http = \"https://localhost/\" }\n\
+                [[rule.check]]\nsyntax = \"json\"\n\
+                [[rule.check]]\nhttp = \"HTTPS://localhost/\"\n\
+                [[rule.check]]\nhttp = \"http://localhost/\"\n";
+    let arguments = ["podnudge", "--config=c.toml", "--ca-file=/ca.crt"].map(OsString::from);
+    let Ok(cli::Command::Run(run)) = cli::parse(arguments, []) else { unreachable!() };
+    let parse = |file| config::parse("c.toml", file, &run.overrides, None);
+    let effective = config::effective(&parse(file).unwrap().0);
+    assert_eq!(effective.matches("ca-file = \"/ca.crt\"").count(), 2, "{effective}");
+    let problems = parse(&file.replace("ttps:", "ttp:").replace("TTPS:", "TTP:")).unwrap_err();
+    assert!(problems.to_string().starts_with("--ca-file: a CA file is of use only"), "{problems}");
+}
+
+#[test]
 fn a_port_that_changes_is_warned_of() {
     assert_snapshot!(
         "warning_port_zero",

@@ -132,17 +132,36 @@ pub(super) fn overlay(root: &mut Vec<Entry>, overrides: &Overrides, report: &Rep
 /// The CA file serves every https request of the rule.
 fn set_ca_file(rule: &mut Vec<Entry>, node: &Node, report: &Report<'_>) {
     let mut used = false;
-    for (table, url) in [("http", "url"), ("verify", "http")] {
-        let Some(Value::Table(request)) = find(rule, table) else { continue };
-        if matches!(find(request, url), Some(Value::Text(url)) if url.starts_with("https:")) {
-            used = true;
-            set(rule, &[table, "ca-file"], node.clone());
+    for (key, url) in [("http", "url"), ("verify", "http"), ("check", "http")] {
+        for request in tables(rule, key) {
+            if matches!(find(request, url), Some(Value::Text(url)) if is_https(url)) {
+                used = true;
+                set(request, &["ca-file"], node.clone());
+            }
         }
     }
     if !used {
         let reason = Reason::new("a CA file is of use only for an https URL");
         report.problem(&node.at, reason.hint("leave it out, or write https:// in the URL"));
     }
+}
+
+fn is_https(url: &str) -> bool {
+    url.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
+}
+
+/// The table at `key`, or the tables in the list there.
+fn tables<'a>(entries: &'a mut [Entry], key: &str) -> impl Iterator<Item = &'a mut Vec<Entry>> {
+    let node = entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node);
+    let nodes = match node {
+        Some(Node { value: Value::List(nodes), .. }) => nodes.as_mut_slice(),
+        Some(node) => std::slice::from_mut(node),
+        None => &mut [],
+    };
+    nodes.iter_mut().filter_map(|node| match &mut node.value {
+        Value::Table(table) => Some(table),
+        _ => None,
+    })
 }
 
 pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Value> {
