@@ -1,6 +1,7 @@
 //! The thin edge: arguments in, exit code out. Alone prints and exits.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use podnudge::exit::{self, Exit};
 use podnudge::{action, admin, config, install, logs, run};
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(bug));
     action::install_crypto();
     match cli::parse(std::env::args_os(), std::env::vars_os()) {
         Ok(Command::Check(arguments)) => with_config(&arguments, |config| {
@@ -23,6 +25,15 @@ fn main() -> ExitCode {
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
     }
+}
+
+/// Left to itself, a panic would end podnudge with SIGABRT and without a line in its log.
+#[expect(clippy::exit, clippy::disallowed_methods, reason = "nothing returns from a panic")]
+fn bug(panic: &PanicHookInfo<'_>) {
+    if let Some(text) = logs::bug(panic) {
+        print(Stream::Stderr, &text, Exit::Bug);
+    }
+    std::process::exit(Exit::Bug as i32);
 }
 
 fn with_config(arguments: &cli::Run, go_on: impl FnOnce(config::Config) -> ExitCode) -> ExitCode {

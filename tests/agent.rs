@@ -512,3 +512,22 @@ fn a_port_in_use_is_a_warning_by_default_and_the_end_if_it_was_asked_for() {
     assert_eq!(said.matches("os error").count(), 1, "{said}");
     assert!(said.contains("hint: the containers of a pod share their ports"), "{said}");
 }
+
+/// Where threads cannot be had, the library that reads volumes on one panics.
+#[test]
+fn a_panic_is_one_line_in_the_log_and_its_exit_code_is_that_of_a_bug() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("strace");
+    // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
+    command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=clone3:error=EAGAIN"]);
+    command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", "off"]);
+    command.args(["--url", "http://127.0.0.1:9/", "--watch"]).arg(folder.path());
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("bug", 1);
+    let line = agent.events("bug").remove(0);
+    assert_eq!(line["level"], "ERROR");
+    assert!(line["message"].as_str().unwrap().starts_with("this is a bug in podnudge: "), "{line}");
+    assert!(line["place"].as_str().unwrap().contains(".rs:"), "{line}");
+    assert!(agent.log().lines().last().unwrap().contains("\"bug\""), "{}", agent.log());
+    assert_eq!(agent.stop().code(), Some(70));
+}

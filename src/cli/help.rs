@@ -159,8 +159,9 @@ file; for a rule of the file only if it is the only one.
 Checks, by which podnudge refuses content that is broken, stand in the file: [[rule.check]] with
 the syntax of JSON, YAML or TOML, certificates and keys (PEM), a program or a URL to ask, and more.
 
-Exit codes: 0 done, 64 wrong command line, 65 content refused (once), 66 no configuration file,
-69 port in use, 74 no output, 78 wrong configuration. A bug ends podnudge by SIGABRT.";
+Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content refused
+(once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger),
+70 bug in podnudge, 74 output could not be written, 78 wrong configuration.";
 
 const AFTER_SHORT: &str = "\
 Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
