@@ -18,9 +18,10 @@ use clap::error::ErrorKind;
 
 use help::{QUICK_START, SETTINGS, Setting, command};
 
-use crate::config::{self, At, Override, Overrides, Problem, escaped, nearest};
+use crate::config::{self, At, Override, Overrides, Problem, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::Exit;
+use crate::shown;
 
 /// What the command line asks for.
 #[derive(Debug, Clone)]
@@ -263,7 +264,7 @@ fn stop(error: &clap::Error) -> Stop {
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
             // The wrong words are quoted in it.
-            let lines: Vec<String> = text.lines().map(escaped).collect();
+            let lines: Vec<String> = text.lines().map(shown::text).collect();
             let text = format!("podnudge: {}\n", lines.join("\n"));
             Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
         }

@@ -31,6 +31,7 @@ pub mod process;
 mod publishing;
 mod report;
 pub mod run;
+mod shown;
 pub mod state;
 pub mod verify;
 pub mod volume;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::config::Rule;
-use crate::core::Policy;
 use crate::core::event::{
     Current, Now, Publication, Published, Reason, RollBack, RuleId, UnixTime,
 };
+use crate::shown;
 use crate::volume::publish::{Found, Place};
 use crate::volume::snapshot::Digest;
 
@@ -97,7 +97,7 @@ pub(crate) fn approve(rule: &Rule, digest: Digest) -> Result<(), Reason> {
 
 /// Whether this file is there, and so pauses a rule.
 pub(crate) fn paused_by(file: &Path) -> Option<Reason> {
-    let reason = Reason::new(format!("paused by the file `{}`", Policy::shown(file)));
+    let reason = Reason::new(format!("paused by the file `{}`", shown::path(file)));
     file.symlink_metadata().is_ok().then(|| reason.hint("remove it, or force the reload"))
 }
 

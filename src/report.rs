@@ -10,9 +10,9 @@ use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
 use crate::config::Config;
-use crate::core::Policy;
 use crate::core::event::{Reason, VolumeId};
 use crate::core::fact::{Basis, Fact};
+use crate::shown;
 use crate::volume::mount;
 use crate::volume::snapshot::{Changes, Digest, Key};
 
@@ -36,7 +36,7 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
             warn!(
                 event = "subpath",
                 rule = rule.name,
-                path = Policy::shown(path),
+                path = shown::path(path),
                 hint = reason.hint,
                 "{}",
                 reason.message

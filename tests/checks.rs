@@ -111,6 +111,14 @@ fn a_document_that_is_nested_without_end_is_refused_and_does_no_harm() {
 }
 
 #[test]
+fn names_are_escaped_once() {
+    let not_empty = condition(Condition::NotEmpty);
+    assert_eq!(refusal(&payload(&[("a\x1b[0m", "")]), not_empty), r"`a\x1b[0m` is empty");
+    let required = condition(Condition::RequiredKeys(vec!["a \"b\"\t".to_owned()]));
+    assert_eq!(refusal(&payload(&[("a", "")]), required), r#"`a "b"\t` is missing"#);
+}
+
+#[test]
 fn missing_empty_and_large_keys_are_named() {
     let content = payload(&[("a.conf", "1"), ("sites/b.conf", " \n"), ("c.conf", "")]);
     let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -50,6 +50,8 @@ fn a_program_that_cannot_be_run_is_explained() {
     let missing = execute(&["/nowhere/checker"], LONG).unwrap_err();
     assert!(missing.message.contains("cannot run `/nowhere/checker`"), "{missing}");
     assert!(missing.hint.is_some());
+    let quoted = execute(&["/no \"where\"\\\n"], LONG).unwrap_err();
+    assert!(quoted.message.contains("cannot run `/no \"where\"\\\\n`"), "{quoted}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("checker");
     fs::write(&file, "#!/bin/sh\n").unwrap();

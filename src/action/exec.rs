@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use crate::core::event::Reason;
 use crate::process::ending::Ending;
 use crate::process::signal::{self, GroupSignal};
+use crate::shown;
 
 /// How much of the output is kept: its end, where programs say what is wrong.
 const KEPT: usize = 4 * 1024;
@@ -84,8 +85,8 @@ pub async fn run<A: AsRef<OsStr>>(
     let [program, arguments @ ..] = arguments else {
         return Err(Reason::new("there is no program to run"));
     };
-    let shown = program.as_ref().to_string_lossy().into_owned();
-    let failed = |error: io::Error| cannot_start(&shown, &error);
+    let name = program.as_ref().to_string_lossy().into_owned();
+    let failed = |error: io::Error| cannot_start(&name, &error);
     let (reader, writer) = io::pipe().map_err(failed)?;
     let mut command = Command::new(program);
     command
@@ -122,7 +123,7 @@ pub async fn run<A: AsRef<OsStr>>(
     };
     let is_exit = is_in_time && status.code().is_some();
     let is_success = is_in_time && status.success();
-    Ok(Ended { is_success, is_exit, how, output: output.text() })
+    Ok(Ended { is_success, is_exit, how, output: shown::lines(&output.kept) })
 }
 
 /// A program that was started. Dropped before it was reaped, it is killed with its group.
@@ -224,13 +225,6 @@ impl Output {
         let surplus = self.kept.len().saturating_sub(KEPT);
         self.kept.drain(..surplus);
     }
-
-    /// Lines, without control characters.
-    fn text(&self) -> String {
-        let text = String::from_utf8_lossy(&self.kept);
-        let printable = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
-        text.trim().chars().map(printable).collect()
-    }
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -255,13 +249,13 @@ pub fn said(arguments: &[String], ended: &Ended) -> String {
 /// it said.
 #[must_use]
 pub fn failure(arguments: &[String], how: &str, said: &str) -> Reason {
-    let shown = arguments.join(" ");
+    let program = shown::program(arguments);
     let colon = if said.is_empty() { "" } else { ": " };
-    Reason::new(format!("`{}` {how}{colon}{said}", shown.escape_debug()))
+    Reason::new(format!("`{program}` {how}{colon}{said}"))
 }
 
 fn cannot_start(program: &str, error: &io::Error) -> Reason {
-    let reason = Reason::new(format!("cannot run `{}`: {error}", program.escape_debug()));
+    let reason = Reason::new(format!("cannot run `{}`: {error}", shown::text(program)));
     match error.kind() {
         io::ErrorKind::NotFound => reason.hint(
             "podnudge's own image holds no other program; run podnudge in the application's image",

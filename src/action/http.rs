@@ -13,13 +13,12 @@ use super::{AnswerEnd, ExchangeError};
 use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
 use crate::core::event::{Acted, Checked, Reason};
 use crate::files::{self, LARGEST};
+use crate::shown;
 
 /// How much of an answer to an action is read.
 const ACTION_BODY: usize = 64 * 1024;
 /// The largest body that is sent from a file, in bytes.
 const LARGEST_BODY: u64 = 16 * LARGEST;
-/// How much of an answer is shown, in characters.
-const SHOWN: usize = 200;
 
 const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
 const UNAUTHORIZED: &str =
@@ -66,7 +65,7 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
     match exchange_content(&endpoint, check.method.clone(), Some(content), ACTION_BODY).await {
         Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
         Ok(answer) => {
-            let said = excerpt(&answer.body);
+            let said = shown::one_line(&answer.body);
             let colon = if said.is_empty() { "" } else { ": " };
             let message = format!("{what} answered {} for `{key}`{colon}{said}", answer.status);
             let reason = Reason::new(message);
@@ -106,7 +105,7 @@ pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
 #[must_use]
 pub fn unexpected(what: &str, answer: &Answer) -> Reason {
     let status = answer.status;
-    let said = excerpt(&answer.body);
+    let said = shown::one_line(&answer.body);
     let colon = if said.is_empty() { "" } else { ": " };
     let reason = Reason::new(format!("{what} answered {status}{colon}{said}"));
     match status.as_u16() {
@@ -299,12 +298,4 @@ fn chain(error: &reqwest::Error) -> String {
         }
     }
     if unsaid.is_empty() { "no reason is given".to_owned() } else { unsaid.join(": ") }
-}
-
-/// The beginning of a body, on one line.
-pub(crate) fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let text: String = text.trim().chars().take(SHOWN).map(printable).collect();
-    text
 }

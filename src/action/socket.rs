@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::http::excerpt;
 use super::{AnswerEnd, ExchangeError};
 use crate::config::{SocketAddress, SocketCommand};
 use crate::core::event::{Acted, Reason};
+use crate::shown;
 
 /// How much of an answer is read.
 const MOST: usize = 64 * 1024;
@@ -62,7 +62,9 @@ pub async fn command(command: &SocketCommand) -> Acted {
     let SocketCommand { address, send, timeout, .. } = command;
     match ask(address, send, MOST, *timeout).await {
         Ok(answer) => match expected(command, &answer) {
-            Ok(()) => Acted::Accepted(format!("`{address}` answered: {}", excerpt(&answer.bytes))),
+            Ok(()) => {
+                Acted::Accepted(format!("`{address}` answered: {}", shown::one_line(&answer.bytes)))
+            }
             Err(reason) => Acted::Declined(reason),
         },
         Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
@@ -92,7 +94,7 @@ fn expected(command: &SocketCommand, answer: &Answer) -> Result<(), Reason> {
         AnswerEnd::Cut => format!("the first {} KiB of the answer do", MOST / 1024),
         AnswerEnd::BrokeOff(how) => format!("the answer, which {how}, does"),
     };
-    let said = excerpt(&answer.bytes);
+    let said = shown::one_line(&answer.bytes);
     Err(Reason::new(format!("`{address}`: {what} not match `{matches}`: {said}")))
 }
 

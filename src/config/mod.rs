@@ -29,8 +29,8 @@ pub use action::{Action, Budget, Restart, SignalAction, Step};
 pub use check::{Check, Condition, Syntax};
 pub use effective::effective;
 pub use load::{LoadError, load};
+pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
-pub(crate) use problem::{escaped, nearest};
 pub use proof::{
     BodyProof, HttpProof, Program, ProofBy, Scalar, SocketAddress, SocketCommand, Verify,
 };

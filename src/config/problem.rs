@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::core::event::Reason;
 use crate::exit::Exit;
+use crate::shown;
 
 /// Where a setting was given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +85,7 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(file_name: &str, text: &'a str) -> Self {
         Self {
-            file_name: escaped(file_name),
+            file_name: shown::text(file_name),
             text,
             problems: RefCell::default(),
             warnings: RefCell::default(),
@@ -142,19 +143,7 @@ pub(super) fn literal(text: &str) -> String {
     const LONGEST: usize = 60;
     let cut = if text.chars().count() > LONGEST { "…" } else { "" };
     let head: String = text.chars().take(LONGEST).collect();
-    format!("`{}{cut}`", escaped(&head))
-}
-
-/// Text from outside, harmless on a terminal: quotes and backslashes stay as they are.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' | '\'' | '\\' => safe.push(c),
-            _ => safe.extend(c.escape_debug()),
-        }
-    }
-    safe
+    format!("`{}{cut}`", shown::text(&head))
 }
 
 /// The candidate that `word` was probably meant to be: at most two letters (in short words one)

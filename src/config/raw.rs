@@ -3,8 +3,9 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{At, Report, escaped};
+use super::problem::{At, Report};
 use crate::core::event::Reason;
+use crate::shown;
 
 /// What options and environment variables set. They go before the file.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +61,7 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Vec<Entry>> {
         return Some(entries(table.into_inner()));
     };
     let message = error.message().replace('\n', ", ");
-    let reason = Reason::new(format!("not TOML: {}", escaped(&message)));
+    let reason = Reason::new(format!("not TOML: {}", shown::text(&message)));
     report.problem(&At::File(place(error)), reason);
     None
 }
@@ -130,7 +131,7 @@ pub(super) fn overlay(root: &mut Vec<Entry>, overrides: &Overrides, report: &Rep
 }
 
 /// The CA file serves every https request of the rule.
-fn set_ca_file(rule: &mut Vec<Entry>, node: &Node, report: &Report<'_>) {
+fn set_ca_file(rule: &mut [Entry], node: &Node, report: &Report<'_>) {
     let mut used = false;
     for (key, url) in [("http", "url"), ("verify", "http"), ("check", "http")] {
         for request in tables(rule, key) {

@@ -1,11 +1,11 @@
 //! What the core needs to know of a rule's configuration: times and choices, no paths to open,
 //! no addresses.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::event::VolumeId;
 use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step};
+use crate::shown;
 
 /// A rule, as far as decisions go.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Policy {
     pub fn new(rule: &config::Rule, first: VolumeId) -> Self {
         let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
             id: VolumeId(first.0 + n),
-            path: Self::shown(path),
+            path: shown::path(path),
         };
         Self {
             name: rule.name.clone(),
@@ -105,19 +105,5 @@ impl Policy {
             proof: !rule.verify.proofs.is_empty(),
             verify_timeout: rule.verify.timeout,
         }
-    }
-
-    /// A path for people: control characters are escaped, bytes that are not UTF-8 replaced.
-    #[must_use]
-    pub fn shown(path: &Path) -> String {
-        let mut shown = String::new();
-        for c in path.to_string_lossy().chars() {
-            if c.is_control() {
-                shown.extend(c.escape_default());
-            } else {
-                shown.push(c);
-            }
-        }
-        shown
     }
 }

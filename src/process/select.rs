@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Identity;
 use crate::config::{Target, TargetBy};
 use crate::core::event::Reason;
+use crate::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;
@@ -111,7 +112,7 @@ impl Process {
     /// `41 (nginx)`, control characters escaped.
     #[must_use]
     pub fn for_people(&self) -> String {
-        format!("{} ({})", self.identity.pid, self.comm.escape_debug())
+        format!("{} ({})", self.identity.pid, shown::text(&self.comm))
     }
 }
 
@@ -281,7 +282,7 @@ fn nobody_mounts(candidates: &[&Process]) -> Refusal {
 fn list(processes: &[&Process]) -> String {
     let name = |process: &&Process| {
         let uid = process.uid.map_or_else(String::new, |uid| format!(", uid {uid}"));
-        format!("{} ({}{uid})", process.identity.pid, process.comm.escape_debug())
+        format!("{} ({}{uid})", process.identity.pid, shown::text(&process.comm))
     };
     let mut names: Vec<String> = processes.iter().take(MOST_LISTED).map(name).collect();
     if processes.len() > MOST_LISTED {

@@ -29,6 +29,7 @@ use crate::process::restarts::Restarts;
 use crate::process::{self, Own};
 use crate::publishing;
 use crate::report;
+use crate::shown;
 use crate::state::StateDir;
 use crate::volume::read::{self, ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
@@ -364,6 +365,6 @@ impl Agent {
     }
 
     fn path_for_people(&self, volume: VolumeId) -> String {
-        self.volumes.get(volume.0).map(|(_, path)| Policy::shown(path)).unwrap_or_default()
+        self.volumes.get(volume.0).map(|(_, path)| shown::path(path)).unwrap_or_default()
     }
 }

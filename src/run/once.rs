@@ -12,10 +12,10 @@ use super::{clock, locks};
 use crate::action::http;
 use crate::checking::{self, Begun};
 use crate::config::{Check, Condition, Config, Rule};
-use crate::core::Policy;
 use crate::core::event::{Checked, Moment, Publication, Reason};
 use crate::exit::Exit;
 use crate::publishing;
+use crate::shown;
 use crate::volume::publish::{Found, Place};
 use crate::volume::read;
 use crate::volume::snapshot::{self, Digest};
@@ -84,7 +84,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
     let error = loop {
         match publish(rule, place, config, &found).await {
             Ok(digest) => {
-                let path = Policy::shown(&place.publish.dir);
+                let path = shown::path(&place.publish.dir);
                 let digest = format!("{digest:.12}");
                 info!(
                     event = "published",
@@ -211,12 +211,12 @@ fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
     for path in &rule.watch {
         let reading = read::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
         let Some(snapshot) = reading.snapshot else {
-            let reason = Reason::new(format!("nothing is at `{}`", Policy::shown(path)));
+            let reason = Reason::new(format!("nothing is at `{}`", shown::path(path)));
             return Err(Not::Yet(reason.hint("is the volume mounted in this container, too?")));
         };
         if snapshot.keys.is_empty() && !snapshot.generation.is_link() {
             // Whoever fills it has not begun; an optional volume of the kubelet's has a generation.
-            return Err(Not::Yet(Reason::new(format!("`{}` is empty", Policy::shown(path)))));
+            return Err(Not::Yet(Reason::new(format!("`{}` is empty", shown::path(path)))));
         }
         is_atomic &= snapshot.generation.is_link();
         digests.push(snapshot.digest());

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::http::PROOF_BODY;
 use crate::action::AnswerEnd;
-use crate::action::http::excerpt;
 use crate::config::{BodyProof, Scalar};
 use crate::core::event::Reason;
+use crate::shown;
 
 /// A body.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
                 Before::Another => Ok(()),
                 Before::Value(before) if *before != now => Ok(()),
                 Before::Value(_) => {
-                    let same = format_args!("{what} has not changed: it is {}", shown(&now));
+                    let same = format_args!("{what} has not changed: it is {}", cut(&now));
                     Err(page.reason(same).hint(
                         "every reload must change it, also one of equal content, which is no news to a hash",
                     ))
@@ -94,7 +94,7 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
             if is(&now, wanted) {
                 return Ok(());
             }
-            let (now, wanted) = (shown(&now), as_written(wanted));
+            let (now, wanted) = (cut(&now), as_written(wanted));
             Err(page.reason(format_args!("the value at `{pointer}` is {now}, not {wanted}")))
         }
         BodyProof::JsonContains(pointer, wanted) => {
@@ -103,7 +103,7 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
                 (Value::Array(items), _) => ("list", items.iter().any(|item| is(item, wanted))),
                 (Value::String(text), Scalar::Text(part)) => ("text", text.contains(part)),
                 _ => {
-                    let (now, wanted) = (shown(&now), as_written(wanted));
+                    let (now, wanted) = (cut(&now), as_written(wanted));
                     return Err(page.reason(format_args!(
                         "the value at `{pointer}` is {now}, which cannot contain {wanted}"
                     )));
@@ -147,7 +147,7 @@ impl Page {
         let value = self.json(pointer)?;
         let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
         number.ok_or_else(|| {
-            let value = shown(&value);
+            let value = cut(&value);
             self.reason(format_args!("the value at `{pointer}` is {value}, which is no number"))
         })
     }
@@ -213,12 +213,12 @@ fn is_number(number: f64, wanted: i64) -> bool {
 }
 
 /// A value for people, cut when long.
-fn shown(value: &Value) -> String {
+fn cut(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => excerpt(format!("{text:?}").as_bytes()),
+        Value::String(text) => shown::one_line(format!("{text:?}").as_bytes()),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
     }

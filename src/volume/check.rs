@@ -20,6 +20,7 @@ use super::read::ReadError;
 use super::snapshot::{self, Digest, Key};
 use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::{Checked, Reason, UnixTime};
+use crate::shown;
 
 /// How many keys a refusal names at most.
 const KEYS_NAMED: usize = 5;
@@ -144,7 +145,7 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked
                 let key = Key(name.as_bytes().to_vec());
                 !volumes.iter().any(|volume| volume.contents.contains_key(&key))
             };
-            let missing = required.iter().filter(is_there).cloned();
+            let missing = required.iter().filter(is_there).map(|name| shown::text(name));
             refuse_named(missing, "is missing", "are missing")
         }
         Condition::MaxBytes(most) => {
@@ -169,7 +170,7 @@ fn refuse_named(
     one: &str,
     several: &str,
 ) -> Result<(), Reason> {
-    let keys: Vec<String> = keys.map(|key| format!("`{}`", key.escape_debug())).collect();
+    let keys: Vec<String> = keys.map(|key| format!("`{key}`")).collect();
     let named = keys.iter().take(KEYS_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match keys.len() {
         0 => Ok(()),

@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use super::write::{self, NEW_FILE, Writer};
 use crate::config::Publish;
 use crate::core::event::{Reason, UnixTime};
+use crate::shown;
 use crate::volume::contents::Contents;
 use crate::volume::read::changed;
 use crate::volume::snapshot::Digest;
@@ -265,7 +266,7 @@ impl Dir {
         let message = format!(
             "`{}` has an entry `{}` that podnudge did not make",
             self.path.display(),
-            name.escape_debug()
+            shown::text(name)
         );
         Reason::new(message).hint("give podnudge an empty directory of its own: an emptyDir")
     }

@@ -1,0 +1,63 @@
+//! What came from outside, as people get to see it: harmless on a terminal and in a log. Pure.
+//!
+//! Names are escaped, so that nothing of them is lost; of what others say, control characters
+//! become blanks. Keys escape themselves (`volume/snapshot.rs`): they are bytes.
+
+use std::path::Path;
+
+/// How much of what somebody says stands on one line, in characters.
+const LONGEST: usize = 200;
+
+/// A name or a word: control characters are escaped, quotes and backslashes stay as they are.
+pub(crate) fn text(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => safe.push(c),
+            _ => safe.extend(c.escape_debug()),
+        }
+    }
+    safe
+}
+
+/// The same for a path; bytes that are not UTF-8 are replaced.
+pub(crate) fn path(path: &Path) -> String {
+    text(&path.to_string_lossy())
+}
+
+/// A program and its arguments.
+pub(crate) fn program(arguments: &[String]) -> String {
+    text(&arguments.join(" "))
+}
+
+/// The beginning of what somebody says, on one line.
+pub(crate) fn one_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    text.trim().chars().take(LONGEST).map(printable).collect()
+}
+
+/// What somebody says, with its lines.
+pub(crate) fn lines(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<String> =
+        text.trim().split('\n').map(|line| line.replace(char::is_control, " ")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_outside_commands_a_terminal() {
+        assert_eq!(text("a \"b\" 'c' \\d ü"), "a \"b\" 'c' \\d ü");
+        assert_eq!(text("\u{1b}[31m\n\u{202e}"), "\\u{1b}[31m\\n\\u{202e}");
+        assert_eq!(path(Path::new("/etc/a\tb")), "/etc/a\\tb");
+        assert_eq!(one_line(b" one\ntwo\x1b[0m\n"), "one two [0m");
+        assert_eq!(one_line("ü".repeat(300).as_bytes()), "ü".repeat(200));
+        assert_eq!(lines(b"\none\r\ntwo\x07\xff\n"), "one \ntwo \u{fffd}");
+        let program = program(&["sh".to_owned(), "-c".to_owned(), "echo \"\\a\"\n".to_owned()]);
+        assert_eq!(program, "sh -c echo \"\\a\"\\n");
+    }
+}
