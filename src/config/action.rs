@@ -87,7 +87,7 @@ pub enum Step {
 /// The words for the steps; `effective.rs` writes them.
 pub(super) const STEPS: [(&str, Step); 2] = [("retry", Step::Retry), ("restart", Step::Restart)];
 
-const KINDS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
+pub(super) const KINDS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
 
 /// The actions of a rule, and what is done when they do not help.
 #[derive(Debug, Clone)]

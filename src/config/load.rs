@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::problem::literal;
-use super::{Config, Problem, Problems, parse};
+use super::window::ZONES;
+use super::{Config, Problem, Problems, parse_with_zones};
 use crate::cli::Run;
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
@@ -17,9 +18,6 @@ const BUNDLES: [&str; 5] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-
-/// Where systems keep the time zone database.
-const ZONES: &str = "/usr/share/zoneinfo";
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +56,6 @@ pub enum LoadError {
         /// The file, as it was named.
         path: PathBuf,
     },
-    /// There is no such time zone.
-    #[error("there is no time zone {} in {ZONES}", literal(zone))]
-    Zone {
-        /// Its name.
-        zone: String,
-    },
     /// The configuration is wrong.
     #[error(transparent)]
     Wrong(#[from] Problems),
@@ -75,7 +67,7 @@ impl LoadError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Read { .. } | Self::NotAFile { .. } => Exit::NoInput,
-            Self::NotText { .. } | Self::TooLarge { .. } | Self::Zone { .. } => Exit::Config,
+            Self::NotText { .. } | Self::TooLarge { .. } => Exit::Config,
             Self::Wrong(problems) => problems.exit(),
         }
     }
@@ -105,10 +97,6 @@ impl LoadError {
                 Some("a mounted ConfigMap is a directory; name the file in it")
             }
             Self::NotText { .. } | Self::TooLarge { .. } => Some("is this the right file?"),
-            Self::Zone { .. } => Some(
-                "podnudge's image holds no time zones: write the rule itself, such as \
-                 `CET-1CEST,M3.5.0,M10.5.0/3` for Central Europe, or mount the database there",
-            ),
             Self::NotAFile { .. } | Self::Wrong(_) => None,
         }
     }
@@ -121,18 +109,12 @@ impl LoadError {
 /// If the file cannot be read, or with all problems of the configuration.
 pub fn load(arguments: &Run) -> Result<(Config, Vec<Problem>), LoadError> {
     let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
-    let (mut config, warnings) = match &arguments.config {
-        None => parse("(no file)", "", &arguments.overrides, bundle)?,
-        Some(path) => parse(&path.to_string_lossy(), &read(path)?, &arguments.overrides, bundle)?,
+    let zones = |name: &str| files::read(&Path::new(ZONES).join(name), LARGEST).ok();
+    let (file_name, text) = match &arguments.config {
+        None => ("(no file)".into(), String::new()),
+        Some(path) => (path.to_string_lossy(), read(path)?),
     };
-    for window in config.rules.iter_mut().filter_map(|rule| rule.hold.window.as_mut()) {
-        let Some(zone) = window.zone_to_read().map(str::to_owned) else { continue };
-        let file = files::read(&Path::new(ZONES).join(&zone), LARGEST).ok();
-        if !file.is_some_and(|file| window.take_zone(&file)) {
-            return Err(LoadError::Zone { zone });
-        }
-    }
-    Ok((config, warnings))
+    Ok(parse_with_zones(&file_name, &text, &arguments.overrides, bundle, &zones)?)
 }
 
 fn read(path: &Path) -> Result<String, LoadError> {

@@ -10,6 +10,7 @@ mod action;
 mod check;
 mod effective;
 mod load;
+mod places;
 mod problem;
 mod proof;
 mod publish;
@@ -41,7 +42,8 @@ pub(crate) use types::{duration, url};
 pub use window::{Hold, Window};
 
 /// Makes the configuration from the file's text (empty without one) and from what goes before
-/// it. `bundle` is the system's CA bundle, for https without `ca-file`. Pure.
+/// it. `bundle` is the system's CA bundle, for https without `ca-file`. No time zone is known by
+/// its name. Pure.
 ///
 /// # Errors
 ///
@@ -52,7 +54,18 @@ pub fn parse(
     overrides: &Overrides,
     bundle: Option<&Path>,
 ) -> Result<(Config, Vec<Problem>), Problems> {
-    let report = problem::Report::new(file_name, text);
+    parse_with_zones(file_name, text, overrides, bundle, &|_| None)
+}
+
+/// The same, with the time zones of the system.
+fn parse_with_zones(
+    file_name: &str,
+    text: &str,
+    overrides: &Overrides,
+    bundle: Option<&Path>,
+    zones: window::Zones<'_>,
+) -> Result<(Config, Vec<Problem>), Problems> {
+    let report = problem::Report::new(file_name, text, zones);
     let config = raw::read(text, &report).and_then(|mut root| {
         raw::overlay(&mut root, overrides, &report);
         validate::config(table::Table::root(root, &report), bundle)

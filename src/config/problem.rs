@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use super::window::Zones;
 use crate::core::event::Reason;
 use crate::exit::Exit;
 use crate::shown;
@@ -78,15 +79,17 @@ impl fmt::Display for Problem {
 pub(super) struct Report<'a> {
     file_name: String,
     text: &'a str,
+    pub(super) zones: Zones<'a>,
     problems: RefCell<Vec<(At, Reason)>>,
     warnings: RefCell<Vec<(At, Reason)>>,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(file_name: &str, text: &'a str) -> Self {
+    pub(super) fn new(file_name: &str, text: &'a str, zones: Zones<'a>) -> Self {
         Self {
             file_name: shown::text(file_name),
             text,
+            zones,
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }

@@ -52,7 +52,7 @@ pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<Http
 }
 
 /// What [`endpoint`] reads.
-const OF_AN_ENDPOINT: [&str; 7] =
+pub(super) const OF_AN_ENDPOINT: [&str; 7] =
     ["unix-socket", "headers", "basic", "bearer-file", "ca-file", "cert-file", "key-file"];
 
 /// Takes out what makes sense only with a URL, and reports what is there of it.

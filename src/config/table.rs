@@ -4,6 +4,7 @@
 //! key: here each is noted and the reading goes on.
 
 use super::Scalar;
+use super::places;
 use super::problem::{At, Given, Report, literal, nearest};
 use super::raw::{Entry, Node, Value, find};
 use super::types::choice;
@@ -25,7 +26,9 @@ impl<'a> Table<'a> {
     }
 
     fn take(&mut self, key: &'static str) -> Option<Entry> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.swap_remove(index))
     }
@@ -306,15 +309,22 @@ impl<'a> Table<'a> {
 
     /// Reports the keys that nobody asked for.
     pub(super) fn finish(self) {
+        debug_assert!(
+            places::are_listed(self.header, &self.known),
+            "places.rs lacks a key of {}: {:?}",
+            self.header,
+            self.known
+        );
         for Entry { key, at, .. } in self.entries {
             let inside = match self.header {
                 "" => String::new(),
                 header => format!(" in `{header}`"),
             };
             let reason = Reason::new(format!("unknown key {}{inside}", literal(&key)));
-            let hint = match nearest(&key, &self.known) {
-                Some(known) => format!("did you mean `{known}`?"),
-                None => format!("known here: `{}`", self.known.join("`, `")),
+            let hint = match (places::only_place_of(&key), nearest(&key, &self.known)) {
+                (Some(header), _) => format!("it belongs in `{header}`"),
+                (None, Some(known)) => format!("did you mean `{known}`?"),
+                (None, None) => format!("known here: `{}`", self.known.join("`, `")),
             };
             self.report.problem(&at, reason.hint(hint));
         }

@@ -37,16 +37,11 @@ pub struct Window {
     /// Seconds of the day.
     from: i64,
     until: i64,
-    zone: Zone,
+    zone: TimeZone,
 }
 
-/// Where the clock is read.
-#[derive(Debug, Clone)]
-enum Zone {
-    Known(TimeZone),
-    /// A name of the time zone database, whose file is still to be read.
-    Named,
-}
+/// Where systems keep the time zone database.
+pub(super) const ZONES: &str = "/usr/share/zoneinfo";
 
 /// One time in which something may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,28 +90,7 @@ impl Window {
     }
 
     fn offset(&self, unix: i64) -> i64 {
-        match &self.zone {
-            Zone::Known(zone) => {
-                zone.find_local_time_type(unix).map_or(0, |local| i64::from(local.ut_offset()))
-            }
-            Zone::Named => 0,
-        }
-    }
-
-    /// The time zone's name, if its file is still to be read.
-    pub(super) fn zone_to_read(&self) -> Option<&str> {
-        matches!(self.zone, Zone::Named).then_some(&self.zone_text)
-    }
-
-    /// Takes the content of the time zone's file (RFC 8536). Says whether it is one.
-    pub(super) fn take_zone(&mut self, file: &[u8]) -> bool {
-        match TimeZone::from_tz_data(file) {
-            Ok(zone) => {
-                self.zone = Zone::Known(zone);
-                true
-            }
-            Err(_) => false,
-        }
+        self.zone.find_local_time_type(unix).map_or(0, |local| i64::from(local.ut_offset()))
     }
 }
 
@@ -128,8 +102,9 @@ pub(super) fn hold(rule: &mut Table<'_>, agent: &Agent) -> Option<Hold> {
     let report = table.report;
     let pause_file = table.parsed("pause-file", path).map(|given| given.value);
     let pause_key = table.parsed("pause-key", key);
+    let both = ["window", "time-zone"].iter().all(|key| table.place_of(key).is_some());
     let given = table.parsed("window", times);
-    let zone = table.parsed("time-zone", zone);
+    let zone = table.parsed("time-zone", |text| zone(text, report.zones));
     let approve_at = table.place_of("approve").cloned();
     let approve = table.truth("approve");
     if let (true, Some(at), ReloadEndpoint::Off) = (approve, approve_at, &agent.reload) {
@@ -145,6 +120,8 @@ pub(super) fn hold(rule: &mut Table<'_>, agent: &Agent) -> Option<Hold> {
             let (zone_text, zone) = zone.value;
             Some(Window { text: given.value.0, zone_text, days, from, until, zone })
         }
+        // One of the two was refused.
+        (Some(_), None) | (None, Some(_)) if both => return None,
         (Some(given), None) => {
             let reason = Reason::new("`window` needs `time-zone` beside it");
             report.problem(&given.at, reason.hint("for example `time-zone = \"UTC\"`"));
@@ -192,19 +169,25 @@ fn times(text: &str) -> Result<(String, Times), Reason> {
 /// The seconds of `09:00`; `24:00` is the end of the day.
 fn clock(text: &str) -> Option<i64> {
     let (hours, minutes) = text.split_once(':')?;
-    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.len() == 2).map(i64::from);
+    let number = |text: &str| {
+        let is_number = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_: &i64| is_number)
+    };
     let seconds = number(hours)? * 3600 + number(minutes).filter(|m| *m < 60)? * 60;
     (seconds <= DAY).then_some(seconds)
 }
 
-fn zone(text: &str) -> Result<(String, Zone), Reason> {
+/// Gives the file of a time zone (RFC 8536) by the zone's name.
+pub(super) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+
+fn zone(text: &str, zones: Zones<'_>) -> Result<(String, TimeZone), Reason> {
     let fixed = |seconds| TimeZone::fixed(seconds).ok();
     let known = if text.eq_ignore_ascii_case("UTC") {
         fixed(0)
     } else if let Some(offset) = offset(text) {
         fixed(offset)
     } else {
-        // Nothing is read here: a name is looked up when the file with the settings is.
+        // Nothing is read here: a name is looked up below.
         let nothing = TimeZoneSettings::new(&[], |_| Err("not read".into()));
         nothing.parse_posix_tz(text).ok()
     };
@@ -212,13 +195,21 @@ fn zone(text: &str) -> Result<(String, Zone), Reason> {
         part.starts_with(|c: char| c.is_ascii_alphabetic())
             && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-+".contains(c))
     });
-    match known {
-        Some(zone) => Ok((text.to_owned(), Zone::Known(zone))),
-        None if is_name => Ok((text.to_owned(), Zone::Named)),
+    let zone = match known {
+        None if is_name => {
+            let found = zones(text).and_then(|file| TimeZone::from_tz_data(&file).ok());
+            found.ok_or_else(|| {
+                Reason::new(format!("there is no time zone {} in {ZONES}", literal(text))).hint(
+                    "podnudge's image holds no time zones: write the rule itself, such as `CET-1CEST,M3.5.0,M10.5.0/3` for Central Europe, or mount the database there",
+                )
+            })
+        }
         None => Err(Reason::new(format!("{} is not a time zone", literal(text))).hint(
             "`UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`",
         )),
-    }
+        Some(zone) => Ok(zone),
+    };
+    zone.map(|zone| (text.to_owned(), zone))
 }
 
 /// The seconds of `+02:00`.
@@ -238,7 +229,7 @@ mod tests {
 
     fn window(text: &str, zone_text: &str) -> Window {
         let (text, (days, from, until)) = times(text).unwrap();
-        let (zone_text, zone) = zone(zone_text).unwrap();
+        let (zone_text, zone) = zone(zone_text, &|_| None).unwrap();
         Window { text, zone_text, days, from, until, zone }
     }
 
@@ -278,12 +269,17 @@ mod tests {
         let work = window("Mon-Sun 09:00-10:00", "CET-1CEST,M3.5.0,M10.5.0/3");
         assert_eq!(opens(&work, "2026-10-24T12:00:00Z"), "2026-10-25T08:00:00Z");
         assert_eq!(opens(&work, "2026-10-23T12:00:00Z"), "2026-10-24T07:00:00Z");
-        let mut named = window("Mon-Sun 09:00-10:00", "Europe/Berlin");
-        assert_eq!(named.zone_to_read(), Some("Europe/Berlin"));
-        assert!(!named.take_zone(b"no such file"));
-        let (from, until) = (Duration::from_hours(9), Duration::from_hours(10));
+        let (from, until) = (Duration::from_hours(8), Duration::from_hours(9));
         let opening = Opening { from: UnixTime(from), until: UnixTime(until) };
-        assert_eq!(named.next_opening(UnixTime(Duration::ZERO)), Some(opening));
+        assert_eq!(work.next_opening(UnixTime(Duration::ZERO)), Some(opening));
+        // A file of the database, of version 1: five hours before UTC.
+        let file = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04\
+            \xff\xff\xb9\xb0\0\0EST\0";
+        let zones = |name: &str| (name == "America/Panama").then(|| file.to_vec());
+        assert!(zone("America/Panama", &zones).is_ok());
+        let refused = zone("Europe/Berlin", &zones).unwrap_err();
+        assert!(refused.message.starts_with("there is no time zone `Europe/Berlin`"), "{refused}");
+        assert!(zone("Europe/Berlin", &|_| Some(b"no such file".to_vec())).is_err());
     }
 
     #[test]
@@ -299,11 +295,12 @@ mod tests {
             "Mon 09:60-10:00",
             "Mon 24:00-25:00",
             "Mon- 09:00-10:00",
+            "Mon +9:00-10:00",
         ] {
             assert!(times(text).is_err(), "{text}");
         }
-        for text in ["", "+2", "../etc/passwd", "Europe/", "+25:00"] {
-            assert!(zone(text).is_err(), "{text}");
+        for text in ["", "+2", "../etc/passwd", "Europe/", "+25:00", "++9:00"] {
+            assert!(zone(text, &|_| None).is_err(), "{text}");
         }
     }
 }
