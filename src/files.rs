@@ -73,16 +73,50 @@ pub(crate) fn read_or_tell(path: &Path, largest: u64) -> Result<Vec<u8>, Reason>
 /// A password or token: the file without the line feed at its end.
 ///
 /// # Errors
-/// As for [`read`], and if it is no text.
+/// As for [`read`], and if it is empty, several lines, or no text.
 pub(crate) fn secret(path: &Path) -> Result<String, Reason> {
+    let refused = |what: &str| {
+        Reason::new(format!("`{}` {what}", path.display())).hint(
+            "write the token or password into it, and nothing else but a line feed at the end",
+        )
+    };
     let text = String::from_utf8(read_or_tell(path, LARGEST)?)
-        .map_err(|_| Reason::new(format!("`{}` is not UTF-8 text", path.display())))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+        .map_err(|_| refused("is not UTF-8 text"))?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(refused("is empty")),
+        text if text.contains(char::is_control) => {
+            Err(refused("has a line break or another control character in it"))
+        }
+        text => Ok(text.to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_is_one_line_that_is_not_empty() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let file = folder.path().join("token");
+        let read = |content: &[u8]| {
+            std::fs::write(&file, content).expect("it can be written");
+            secret(&file)
+        };
+        assert_eq!(read(b"s3cret with blanks\r\n"), Ok("s3cret with blanks".to_owned()));
+        for (content, what) in [
+            (&b""[..], "is empty"),
+            (b"\n", "is empty"),
+            (b"s3\ncret\n", "has a line break"),
+            (b"s3\0cret", "has a line break or another control character"),
+            (b"s3\xff", "is not UTF-8 text"),
+        ] {
+            let refused = read(content).expect_err("it is no secret");
+            let start = format!("`{}` {what}", file.display());
+            assert!(refused.message.starts_with(&start) && refused.hint.is_some(), "{refused}");
+            assert!(!refused.to_string().contains("s3"), "{refused}");
+        }
+    }
 
     #[test]
     fn pipes_devices_directories_and_large_files_are_refused_at_once() {

@@ -41,7 +41,7 @@ pub(crate) fn one_line(bytes: &[u8]) -> String {
 pub(crate) fn lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<String> =
-        text.trim().split('\n').map(|line| line.replace(char::is_control, " ")).collect();
+        text.trim().lines().map(|line| line.replace(char::is_control, " ")).collect();
     lines.join("\n")
 }
 
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(path(Path::new("/etc/a\tb")), "/etc/a\\tb");
         assert_eq!(one_line(b" one\ntwo\x1b[0m\n"), "one two [0m");
         assert_eq!(one_line("ü".repeat(300).as_bytes()), "ü".repeat(200));
-        assert_eq!(lines(b"\none\r\ntwo\x07\xff\n"), "one \ntwo \u{fffd}");
+        assert_eq!(lines(b"\none\r\ntwo\x07\xff\n"), "one\ntwo \u{fffd}");
         let program = program(&["sh".to_owned(), "-c".to_owned(), "echo \"\\a\"\n".to_owned()]);
         assert_eq!(program, "sh -c echo \"\\a\"\\n");
     }

@@ -224,12 +224,15 @@ fn a_reset_is_a_failure_and_nobody_there_is_no_failure() {
 
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let absent = send(&action(endpoint(&format!("http://{nobody}/"))));
-    assert!(matches!(absent, Acted::Absent(_)), "{absent:?}");
+    let Acted::Absent(reason) = absent else { panic!("{absent:?}") };
+    let hint = "nobody listens there: the application may be starting; look at the port";
+    assert_eq!(reason.hint.as_deref(), Some(hint), "{reason}");
 
     let mut socket = action(endpoint("http://localhost/reload"));
     socket.endpoint.unix_socket = Some(PathBuf::from("/nowhere/app.sock"));
     let absent = send(&socket);
-    assert!(matches!(absent, Acted::Absent(_)), "{absent:?}");
+    let Acted::Absent(reason) = absent else { panic!("{absent:?}") };
+    assert!(reason.hint.unwrap().contains("the folder of the socket must be a volume"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
-use super::{AnswerEnd, ExchangeError};
+use super::{AnswerEnd, By, ExchangeError, no_connection};
 use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
 use crate::core::event::{Acted, Checked, Reason};
 use crate::files::{self, LARGEST};
@@ -22,7 +22,7 @@ const LARGEST_BODY: u64 = 16 * LARGEST;
 
 const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
 const UNAUTHORIZED: &str =
-    "configure basic-auth or bearer-file, and look whether the file is current";
+    "configure `basic` or `bearer-file`, and look whether the file is current";
 
 /// What was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,8 +268,9 @@ fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeE
     }
     let reason = Reason::new(format!("{what} failed: {}", chain(error)));
     match io_kind(error) {
-        Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) if error.is_connect() => {
-            ExchangeError::NotThere(reason)
+        Some(kind) if error.is_connect() => {
+            let by = if endpoint.unix_socket.is_some() { By::File } else { By::Port };
+            no_connection(reason, by, kind)
         }
         _ => ExchangeError::Failed(reason),
     }

@@ -4,6 +4,8 @@ pub mod exec;
 pub mod http;
 pub mod socket;
 
+use std::io;
+
 use crate::core::event::Reason;
 
 /// How an answer ends.
@@ -33,6 +35,37 @@ impl ExchangeError {
         match self {
             Self::NotThere(reason) | Self::Failed(reason) => reason,
         }
+    }
+}
+
+/// What somebody was to be reached by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// A socket file.
+    File,
+    /// A port of a host.
+    Port,
+}
+
+/// That there is no connection, with what can be done about it.
+fn no_connection(reason: Reason, by: By, kind: io::ErrorKind) -> ExchangeError {
+    match (kind, by) {
+        (io::ErrorKind::NotFound, By::File) => ExchangeError::NotThere(reason.hint(
+            "the application may be starting; the folder of the socket must be a volume that both containers mount",
+        )),
+        (io::ErrorKind::ConnectionRefused, By::File) => ExchangeError::NotThere(reason.hint(
+            "nobody listens there: the socket may be left over, and the application starting",
+        )),
+        (io::ErrorKind::ConnectionRefused, By::Port) => ExchangeError::NotThere(
+            reason.hint("nobody listens there: the application may be starting; look at the port"),
+        ),
+        (io::ErrorKind::PermissionDenied, By::File) => {
+            let uid = rustix::process::geteuid().as_raw();
+            ExchangeError::Failed(reason.hint(format!(
+                "podnudge runs as uid {uid}, which must be allowed to write to the socket; let the application set its mode or owner, or run podnudge as its uid"
+            )))
+        }
+        _ => ExchangeError::Failed(reason),
     }
 }
 

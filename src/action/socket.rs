@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::{AnswerEnd, ExchangeError};
+use super::{AnswerEnd, By, ExchangeError, no_connection};
 use crate::config::{SocketAddress, SocketCommand};
 use crate::core::event::{Acted, Reason};
 use crate::shown;
@@ -104,7 +104,14 @@ async fn exchange(
     most: usize,
     bytes: &mut Vec<u8>,
 ) -> Result<AnswerEnd, ExchangeError> {
-    let no_connection = |error: io::Error| cannot_connect(address, &error);
+    let no_connection = |error: io::Error| {
+        let reason = Reason::new(format!("cannot connect to `{address}`: {error}"));
+        let by = match address {
+            SocketAddress::Unix(_) => By::File,
+            SocketAddress::Tcp(_) => By::Port,
+        };
+        no_connection(reason, by, error.kind())
+    };
     let mut stream: Box<dyn Stream> = match address {
         SocketAddress::Unix(path) => {
             Box::new(UnixStream::connect(path).await.map_err(no_connection)?)
@@ -144,29 +151,6 @@ async fn converse(
         }
     }
     sent.map(|()| AnswerEnd::Whole)
-}
-
-fn cannot_connect(address: &SocketAddress, error: &io::Error) -> ExchangeError {
-    let reason = Reason::new(format!("cannot connect to `{address}`: {error}"));
-    let is_file = matches!(address, SocketAddress::Unix(_));
-    match error.kind() {
-        io::ErrorKind::NotFound if is_file => ExchangeError::NotThere(reason.hint(
-            "the application may be starting; the folder of the socket must be a volume that both containers mount",
-        )),
-        io::ErrorKind::ConnectionRefused if is_file => ExchangeError::NotThere(reason.hint(
-            "nobody listens there: the socket may be left over, and the application starting",
-        )),
-        io::ErrorKind::ConnectionRefused => ExchangeError::NotThere(
-            reason.hint("nobody listens there: the application may be starting; look at the port"),
-        ),
-        io::ErrorKind::PermissionDenied => {
-            let uid = rustix::process::geteuid().as_raw();
-            ExchangeError::Failed(reason.hint(format!(
-                "podnudge runs as uid {uid}, which must be allowed to write to the socket; let the application set its mode or owner, or run podnudge as its uid"
-            )))
-        }
-        _ => ExchangeError::Failed(reason),
-    }
 }
 
 fn too_late(address: &SocketAddress, text: &str, limit: Duration) -> ExchangeError {

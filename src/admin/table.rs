@@ -1,6 +1,7 @@
 //! The status as a table for people. Pure.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -75,6 +76,11 @@ fn row(rule: &Rule, now: f64) -> [String; 7] {
         rule.delivery.clone(),
         short(&rule.digest_on_disk),
         short(&rule.digest_applied),
-        rule.next_action_at.map_or("-".to_owned(), |at| format!("in {:.1}s", (at - now).max(0.0))),
+        rule.next_action_at.map_or("-".to_owned(), |at| format!("in {}", whole_seconds(at - now))),
     ]
+}
+
+fn whole_seconds(seconds: f64) -> humantime::FormattedDuration {
+    let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default();
+    humantime::format_duration(Duration::from_secs(time.as_secs()))
 }
