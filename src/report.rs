@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
-use crate::config::Config;
+use crate::config::{Config, LogLevel};
 use crate::core::event::{Reason, VolumeId};
 use crate::core::fact::{Basis, Fact};
 use crate::shown;
@@ -45,281 +45,226 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
     }
 }
 
+/// One line of the log. A field that is `None` is left out.
+#[derive(Default)]
+struct Line {
+    event: &'static str,
+    message: &'static str,
+    path: Option<String>,
+    digest: Option<String>,
+    back_to: Option<String>,
+    target: Option<String>,
+    answer: Option<String>,
+    because: Option<&'static str>,
+    attempt: Option<u32>,
+    wait: Option<String>,
+    after: Option<String>,
+    added: Option<String>,
+    changed: Option<String>,
+    removed: Option<String>,
+    reason: Option<String>,
+    hint: Option<String>,
+}
+
+impl Line {
+    fn new(event: &'static str, message: &'static str) -> Self {
+        Self { event, message, ..Self::default() }
+    }
+
+    fn path(self, path: String) -> Self {
+        Self { path: Some(path), ..self }
+    }
+
+    fn digest(self, digest: &Digest) -> Self {
+        Self { digest: Some(short(digest)), ..self }
+    }
+
+    fn target(self, names: &str) -> Self {
+        Self { target: Some(names.to_owned()), ..self }
+    }
+
+    fn wait(self, wait: Duration) -> Self {
+        Self { wait: Some(time(wait)), ..self }
+    }
+
+    fn reason(self, Reason { message, hint }: &Reason) -> Self {
+        Self { reason: Some(message.clone()), hint: hint.clone(), ..self }
+    }
+}
+
 /// Logs a fact about `rule`. `path` gives the path of a volume, for people.
-#[expect(clippy::too_many_lines, reason = "a table: one arm a fact")]
 pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
+    let (level, line) = line(fact, path);
+    // A place in the code has one level, so there is one for each.
+    macro_rules! write {
+        ($write:ident) => {
+            $write!(
+                event = line.event,
+                rule,
+                path = line.path,
+                digest = line.digest,
+                back_to = line.back_to,
+                target = line.target,
+                answer = line.answer,
+                because = line.because,
+                attempt = line.attempt,
+                wait = line.wait,
+                after = line.after,
+                added = line.added,
+                changed = line.changed,
+                removed = line.removed,
+                reason = line.reason,
+                hint = line.hint,
+                "{}",
+                line.message
+            )
+        };
+    }
+    match level {
+        LogLevel::Error => write!(error),
+        LogLevel::Warn => write!(warn),
+        LogLevel::Info => write!(info),
+        LogLevel::Debug => write!(debug),
+    }
+}
+
+#[rustfmt::skip] // a table
+fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
+    use LogLevel::{Debug, Error, Info, Warn};
+    let line = Line::new;
     match fact {
-        Fact::Baseline(digest, basis) => baseline(rule, digest, *basis),
-        Fact::VolumeMissing(volume) => {
-            warn!(
-                event = "volume-missing",
-                rule,
-                path = path(*volume),
-                "nothing is at the watched path; waiting for it"
-            );
+        Fact::Baseline(digest, basis) =>
+            (Info, baseline(*basis).digest(digest)),
+        Fact::VolumeMissing(volume) =>
+            (Warn, line("volume-missing", "nothing is at the watched path; waiting for it")
+                .path(path(*volume))),
+        Fact::VolumeBack(volume) =>
+            (Info, line("volume-back", "the watched path is there")
+                .path(path(*volume))),
+        Fact::Polling(volume, reason) =>
+            (Warn, line("polling", "looking at the volume regularly instead of by inotify")
+                .path(path(*volume)).reason(reason)),
+        Fact::WatchedAgain(volume) =>
+            (Info, line("watched-again", "inotify serves the volume again")
+                .path(path(*volume))),
+        Fact::MissedByWatch(volume) =>
+            (Warn, line("missed-by-watch", "the volume changed and the watch did not tell; the audit found it")
+                .path(path(*volume))),
+        Fact::Unreadable(volume, reason) =>
+            (Warn, line("unreadable", "the volume cannot be read; the application keeps what it has")
+                .path(path(*volume)).reason(reason)),
+        Fact::KeysChanged(volume, changes) =>
+            (Info, keys_changed(changes).path(path(*volume))),
+        Fact::Unchanged(digest) =>
+            (Debug, line("unchanged", "the content is what the application runs")
+                .digest(digest)),
+        Fact::Passed(digest) =>
+            (Debug, line("passed", "the checks let it pass")
+                .digest(digest)),
+        Fact::Rejected(digest, reason) =>
+            (Error, line("rejected", "the checks refuse the new content; it is not used")
+                .digest(digest).reason(reason)),
+        Fact::CheckFailed(reason, wait) =>
+            (Warn, line("check-failed", "the checks could not be done; the content is not used")
+                .wait(*wait).reason(reason)),
+        Fact::Scheduled(digest, wait) =>
+            (Info, line("scheduled", "new content")
+                .digest(digest).wait(*wait)),
+        Fact::Cancelled(digest) =>
+            (Info, line("cancelled", "the content is again what the application runs; nothing to do")
+                .digest(digest)),
+        Fact::Forced =>
+            (Info, line("forced", "a reload was asked for")),
+        Fact::Published(digest) =>
+            (Info, line("published", "the application reads the new content from now on")
+                .digest(digest)),
+        Fact::RollingBack(bad, good, reason) =>
+            (Error, Line {
+                back_to: Some(short(good)),
+                ..line("rolling-back", "the new content does not work; the application gets the last good one again")
+                    .digest(bad).reason(reason)
+            }),
+        Fact::RolledBack(digest) =>
+            (Warn, line("rolled-back", "the application runs the last good content again; what is on disk is not tried again until it changes")
+                .digest(digest)),
+        Fact::Restarted(digest, names) =>
+            (Info, line("restarted", "the target has ended; whoever started it starts it anew")
+                .digest(digest).target(names)),
+        Fact::Escalating(digest, reason) =>
+            (Warn, line("escalating", "the content did not take; the target is restarted")
+                .digest(digest).reason(reason)),
+        Fact::Held(reason, wait) =>
+            (Info, Line {
+                wait: wait.map(time),
+                ..line("held", "new content has to wait").reason(reason)
+            }),
+        Fact::Sent(digest, names) =>
+            (Info, line("sent", "the signal was sent")
+                .digest(digest).target(names)),
+        Fact::Accepted(digest, answer) =>
+            (Info, Line {
+                answer: Some(answer.clone()),
+                ..line("accepted", "the application accepted").digest(digest)
+            }),
+        Fact::Fresh(digest, names) =>
+            (Info, line("fresh", "the target started after the change and has read it already")
+                .digest(digest).target(names)),
+        Fact::TargetAbsent(reason) =>
+            (Info, line("waiting-for-target", "the target is not there yet, or not ready")
+                .reason(reason)),
+        Fact::Retrying(reason, attempt, wait) =>
+            (Warn, Line {
+                attempt: Some(*attempt),
+                ..line("retrying", "the action failed").wait(*wait).reason(reason)
+            }),
+        Fact::Refused(reason) =>
+            (Error, line("refused", "nothing was done")
+                .reason(reason)),
+        Fact::GaveUp(reason, _) =>
+            (Error, line("gave-up", "the last attempt failed; waiting for newer content")
+                .reason(reason)),
+        Fact::Tripped(_, reason) =>
+            (Error, line("tripped", "the target ended just after the action; no second shot")
+                .reason(reason)),
+        Fact::Applied(digest, took) =>
+            (Info, Line {
+                after: Some(time(*took)),
+                ..line("applied", "the application runs the new content").digest(digest)
+            }),
+        Fact::Superseded(digest) =>
+            (Info, line("superseded", "newer content is on disk; the proof of this one is not waited for")
+                .digest(digest)),
+    }
+}
+
+fn baseline(basis: Basis) -> Line {
+    let because = match basis {
+        Basis::Remembered => "what podnudge has kept says that it was applied",
+        Basis::TargetIsYounger => "the target started after the last change",
+        Basis::Never => "on-start is `never`",
+        Basis::Unknown => {
+            let hint =
+                "set state-dir to an emptyDir mount, so that a restart of podnudge misses nothing";
+            let message =
+                "nothing tells when the target started; what is on disk is taken as what it runs";
+            return Line { hint: Some(hint.to_owned()), ..Line::new("baseline", message) };
         }
-        Fact::VolumeBack(volume) => {
-            info!(event = "volume-back", rule, path = path(*volume), "the watched path is there");
-        }
-        Fact::Polling(volume, reason) => {
-            warn!(
-                event = "polling",
-                rule,
-                path = path(*volume),
-                reason = reason.message,
-                hint = reason.hint,
-                "looking at the volume regularly instead of by inotify"
-            );
-        }
-        Fact::WatchedAgain(volume) => {
-            info!(
-                event = "watched-again",
-                rule,
-                path = path(*volume),
-                "inotify serves the volume again"
-            );
-        }
-        Fact::MissedByWatch(volume) => {
-            warn!(
-                event = "missed-by-watch",
-                rule,
-                path = path(*volume),
-                "the volume changed and the watch did not tell; the audit found it"
-            );
-        }
-        Fact::Unreadable(volume, reason) => {
-            warn!(
-                event = "unreadable",
-                rule,
-                path = path(*volume),
-                reason = reason.message,
-                hint = reason.hint,
-                "the volume cannot be read; the application keeps what it has"
-            );
-        }
-        Fact::KeysChanged(volume, changes) => keys_changed(rule, &path(*volume), changes),
-        Fact::Unchanged(digest) => {
-            debug!(
-                event = "unchanged",
-                rule,
-                digest = short(digest),
-                "the content is what the application runs"
-            );
-        }
-        Fact::Passed(digest) => {
-            debug!(event = "passed", rule, digest = short(digest), "the checks let it pass");
-        }
-        Fact::Rejected(digest, reason) => {
-            error!(
-                event = "rejected",
-                rule,
-                digest = short(digest),
-                reason = reason.message,
-                hint = reason.hint,
-                "the checks refuse the new content; it is not used"
-            );
-        }
-        Fact::CheckFailed(reason, wait) => {
-            warn!(
-                event = "check-failed",
-                rule,
-                wait = time(*wait),
-                reason = reason.message,
-                hint = reason.hint,
-                "the checks could not be done; the content is not used"
-            );
-        }
-        Fact::Scheduled(digest, wait) => {
-            info!(
-                event = "scheduled",
-                rule,
-                digest = short(digest),
-                wait = time(*wait),
-                "new content"
-            );
-        }
-        Fact::Cancelled(digest) => {
-            info!(
-                event = "cancelled",
-                rule,
-                digest = short(digest),
-                "the content is again what the application runs; nothing to do"
-            );
-        }
-        Fact::Forced => info!(event = "forced", rule, "a reload was asked for"),
-        Fact::Published(digest) => {
-            info!(
-                event = "published",
-                rule,
-                digest = short(digest),
-                "the application reads the new content from now on"
-            );
-        }
-        Fact::RollingBack(bad, good, reason) => {
-            error!(
-                event = "rolling-back",
-                rule,
-                digest = short(bad),
-                back_to = short(good),
-                reason = reason.message,
-                hint = reason.hint,
-                "the new content does not work; the application gets the last good one again"
-            );
-        }
-        Fact::RolledBack(digest) => {
-            warn!(
-                event = "rolled-back",
-                rule,
-                digest = short(digest),
-                "the application runs the last good content again; what is on disk is not tried again until it changes"
-            );
-        }
-        Fact::Restarted(digest, names) => {
-            info!(
-                event = "restarted",
-                rule,
-                digest = short(digest),
-                target = names,
-                "the target has ended; whoever started it starts it anew"
-            );
-        }
-        Fact::Escalating(digest, reason) => {
-            warn!(
-                event = "escalating",
-                rule,
-                digest = short(digest),
-                reason = reason.message,
-                hint = reason.hint,
-                "the content did not take; the target is restarted"
-            );
-        }
-        Fact::Held(reason, wait) => {
-            info!(
-                event = "held",
-                rule,
-                wait = wait.map(time),
-                reason = reason.message,
-                hint = reason.hint,
-                "new content has to wait"
-            );
-        }
-        Fact::Sent(digest, to) => {
-            info!(event = "sent", rule, digest = short(digest), target = to, "the signal was sent");
-        }
-        Fact::Accepted(digest, answer) => {
-            info!(
-                event = "accepted",
-                rule,
-                digest = short(digest),
-                answer,
-                "the application accepted"
-            );
-        }
-        Fact::Fresh(digest, target) => {
-            info!(
-                event = "fresh",
-                rule,
-                digest = short(digest),
-                target,
-                "the target started after the change and has read it already"
-            );
-        }
-        Fact::TargetAbsent(reason) => {
-            info!(
-                event = "waiting-for-target",
-                rule,
-                reason = reason.message,
-                hint = reason.hint,
-                "the target is not there yet, or not ready"
-            );
-        }
-        Fact::Retrying(reason, attempt, wait) => {
-            warn!(
-                event = "retrying",
-                rule,
-                attempt,
-                wait = time(*wait),
-                reason = reason.message,
-                hint = reason.hint,
-                "the action failed"
-            );
-        }
-        Fact::Refused(reason) => failure(rule, "refused", "nothing was done", reason),
-        Fact::GaveUp(reason, _) => {
-            failure(rule, "gave-up", "the last attempt failed; waiting for newer content", reason);
-        }
-        Fact::Tripped(_, reason) => {
-            failure(
-                rule,
-                "tripped",
-                "the target ended just after the action; no second shot",
-                reason,
-            );
-        }
-        Fact::Applied(digest, took) => {
-            info!(
-                event = "applied",
-                rule,
-                digest = short(digest),
-                after = time(*took),
-                "the application runs the new content"
-            );
-        }
-        Fact::Superseded(digest) => {
-            info!(
-                event = "superseded",
-                rule,
-                digest = short(digest),
-                "newer content is on disk; the proof of this one is not waited for"
-            );
-        }
+    };
+    Line { because: Some(because), ..Line::new("baseline", "the application runs what is on disk") }
+}
+
+fn keys_changed(changes: &Changes) -> Line {
+    Line {
+        added: names(&changes.added),
+        changed: names(&changes.changed),
+        removed: names(&changes.removed),
+        ..Line::new("changed", "keys changed")
     }
 }
 
 /// What podnudge remembers over a restart could not be written.
 pub(crate) fn unwritable(rule: &str, reason: &Reason) {
     warn!(event = "state-unwritable", rule, hint = reason.hint, "{}", reason.message);
-}
-
-fn baseline(rule: &str, digest: &Digest, basis: Basis) {
-    let because = match basis {
-        Basis::Remembered => "what podnudge has kept says that it was applied",
-        Basis::TargetIsYounger => "the target started after the last change",
-        Basis::Never => "on-start is `never`",
-        Basis::Unknown => {
-            info!(
-                event = "baseline",
-                rule,
-                digest = short(digest),
-                hint = "set state-dir to an emptyDir mount, so that a restart of podnudge misses nothing",
-                "nothing tells when the target started; what is on disk is taken as what it runs"
-            );
-            return;
-        }
-    };
-    info!(
-        event = "baseline",
-        rule,
-        digest = short(digest),
-        because,
-        "the application runs what is on disk"
-    );
-}
-
-fn keys_changed(rule: &str, path: &str, changes: &Changes) {
-    info!(
-        event = "changed",
-        rule,
-        path,
-        added = names(&changes.added),
-        changed = names(&changes.changed),
-        removed = names(&changes.removed),
-        "keys changed"
-    );
-}
-
-fn failure(rule: &str, event: &str, what: &str, reason: &Reason) {
-    error!(event, rule, reason = reason.message, hint = reason.hint, "{what}");
 }
 
 /// Key names joined by commas, bounded; `None` for none, so that the field is left out.
@@ -343,4 +288,105 @@ fn time(duration: Duration) -> String {
         millis => Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)),
     };
     humantime::format_duration(rounded).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::fmt;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("nobody panics with it").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn every_fact() -> Vec<Fact> {
+        let (one, two, volume) = (Digest([1; 32]), Digest([2; 32]), VolumeId(0));
+        let why = || Reason::new("no \"way\"").hint("go on");
+        let wait = Duration::from_micros(1_500_700);
+        let target = || "41 (app)".to_owned();
+        let key = |name: &str| Key(name.as_bytes().to_vec());
+        let changes = Changes {
+            added: (0..22).map(|n| key(&n.to_string())).collect(),
+            changed: Vec::new(),
+            removed: vec![key("b\n")],
+        };
+        let mut facts = vec![
+            Fact::VolumeMissing(volume),
+            Fact::VolumeBack(volume),
+            Fact::Polling(volume, why()),
+            Fact::WatchedAgain(volume),
+            Fact::MissedByWatch(volume),
+            Fact::Unreadable(volume, why()),
+            Fact::KeysChanged(volume, changes),
+            Fact::Unchanged(one),
+            Fact::Passed(one),
+            Fact::Rejected(one, why()),
+            Fact::CheckFailed(why(), wait),
+            Fact::Scheduled(one, wait),
+            Fact::Cancelled(one),
+            Fact::Forced,
+            Fact::Published(one),
+            Fact::RollingBack(one, two, why()),
+            Fact::RolledBack(one),
+            Fact::Sent(one, target()),
+            Fact::Accepted(one, "yes".to_owned()),
+            Fact::Restarted(one, target()),
+            Fact::Escalating(one, why()),
+            Fact::Held(why(), None),
+            Fact::Held(why(), Some(wait)),
+            Fact::Fresh(one, target()),
+            Fact::TargetAbsent(Reason::new("nobody")),
+            Fact::Retrying(why(), 2, wait),
+            Fact::Refused(why()),
+            Fact::GaveUp(why(), 3),
+            Fact::Tripped(one, why()),
+            Fact::Applied(one, wait),
+            Fact::Superseded(one),
+        ];
+        let bases = [Basis::Remembered, Basis::TargetIsYounger, Basis::Unknown, Basis::Never];
+        facts.extend(bases.map(|basis| Fact::Baseline(one, basis)));
+        facts
+    }
+
+    /// What people and their tools know.
+    #[test]
+    fn every_fact_has_its_line_in_both_formats() {
+        let log = Log::default();
+        let writer = log.clone();
+        let lines = fmt::layer()
+            .with_writer(move || writer.clone())
+            .with_target(false)
+            .without_time()
+            .with_ansi(false);
+        let text = tracing_subscriber::registry().with(lines);
+        let writer = log.clone();
+        let lines = fmt::layer().with_writer(move || writer.clone()).with_target(false);
+        let json =
+            tracing_subscriber::registry().with(lines.without_time().json().flatten_event(true));
+        let all = || {
+            for known in every_fact() {
+                fact("web", &known, |_| "/etc/app".to_owned());
+            }
+        };
+        tracing::subscriber::with_default(text, all);
+        tracing::subscriber::with_default(json, all);
+        let log = log.0.lock().expect("nobody panics with it");
+        insta::with_settings!({snapshot_path => "../tests/snapshots"}, {
+            insta::assert_snapshot!("every_fact", String::from_utf8_lossy(&log));
+        });
+    }
 }
