@@ -57,6 +57,7 @@ struct Line {
     answer: Option<String>,
     because: Option<&'static str>,
     attempt: Option<u32>,
+    attempts: Option<u32>,
     wait: Option<String>,
     after: Option<String>,
     added: Option<String>,
@@ -108,6 +109,7 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 answer = line.answer,
                 because = line.because,
                 attempt = line.attempt,
+                attempts = line.attempts,
                 wait = line.wait,
                 after = line.after,
                 added = line.added,
@@ -129,6 +131,7 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
 }
 
 #[rustfmt::skip] // a table
+#[expect(clippy::too_many_lines, reason = "a table: one arm a fact")]
 fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
     use LogLevel::{Debug, Error, Info, Warn};
     let line = Line::new;
@@ -220,12 +223,15 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Refused(reason) =>
             (Error, line("refused", "nothing was done")
                 .reason(reason)),
-        Fact::GaveUp(reason, _) =>
-            (Error, line("gave-up", "the last attempt failed; waiting for newer content")
-                .reason(reason)),
-        Fact::Tripped(_, reason) =>
+        Fact::GaveUp(digest, reason, attempts) =>
+            (Error, Line {
+                attempts: Some(*attempts),
+                ..line("gave-up", "the last attempt failed; waiting for newer content")
+                    .digest(digest).reason(reason)
+            }),
+        Fact::Tripped(digest, reason) =>
             (Error, line("tripped", "the target ended just after the action; no second shot")
-                .reason(reason)),
+                .digest(digest).reason(reason)),
         Fact::Applied(digest, took) =>
             (Info, Line {
                 after: Some(time(*took)),
@@ -352,7 +358,7 @@ mod tests {
             Fact::TargetAbsent(Reason::new("nobody")),
             Fact::Retrying(why(), 2, wait),
             Fact::Refused(why()),
-            Fact::GaveUp(why(), 3),
+            Fact::GaveUp(one, why(), 3),
             Fact::Tripped(one, why()),
             Fact::Applied(one, wait),
             Fact::Superseded(one),

@@ -64,7 +64,7 @@ pub enum Fact {
     /// The action was refused: nothing was sent. It is looked at again later.
     Refused(Reason),
     /// No further attempt for this digest.
-    GaveUp(Reason, u32),
+    GaveUp(Digest, Reason, u32),
     /// The target ended just after the action.
     Tripped(Digest, Reason),
     /// The application runs it; this long after the commit.

@@ -280,7 +280,7 @@ impl Rule {
             {
                 return;
             }
-            self.say(Fact::GaveUp(reason.clone(), attempt.number), out);
+            self.say(Fact::GaveUp(attempt.digest(), reason.clone(), attempt.number), out);
             self.phase = Phase::Failed { attempt, at: None, reason };
             return;
         }
