@@ -2,11 +2,13 @@
 //! what.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::core::event::{Checked, UnixTime};
 use podnudge::volume::check::check;
+use podnudge::volume::copy::PrivateCopy;
 use podnudge::volume::read::read;
 use podnudge::volume::snapshot::{Digest, digest};
 
@@ -142,6 +144,24 @@ fn missing_empty_and_large_keys_are_named() {
         refusal(&many, condition(Condition::NotEmpty)),
         "`0`, `1`, `2`, `3`, `4` and 4 more are empty"
     );
+}
+
+/// What a program of the volume needs to run; all else is nobody's but podnudge's.
+#[test]
+fn a_private_copy_keeps_what_may_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    for (name, mode) in [("run.sh", 0o755), ("a.conf", 0o666), ("for-others", 0o655)] {
+        fs::write(volume.join(name), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(volume.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let (asked, root) = (on_disk(&volume), folder.path().join("copy"));
+    let copy = PrivateCopy::make(&[volume], &KeyFilter::default(), asked, root).unwrap();
+    for (name, mode) in [("run.sh", 0o700), ("a.conf", 0o600), ("for-others", 0o600)] {
+        let copied = copy.first().join(name).metadata().unwrap().permissions().mode() & 0o7777;
+        assert_eq!(copied, mode, "{name}");
+    }
 }
 
 #[test]

@@ -8,16 +8,15 @@ use std::ffi::OsStr;
 use std::fmt;
 #[cfg(feature = "tls")]
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::de::IgnoredAny;
 
-use super::contents::{self, Content, Contents};
+use super::contents::{self, Content, Volume};
 use super::filter;
 #[cfg(feature = "tls")]
 use super::pem;
-use super::read::ReadError;
-use super::snapshot::{self, Digest, Key};
+use super::snapshot::{Digest, Key};
 use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::{Checked, Reason, UnixTime};
 use crate::shown;
@@ -39,13 +38,6 @@ impl fmt::Debug for Post {
     }
 }
 
-/// One volume, read.
-struct Volume {
-    /// What its keys are named from.
-    folder: PathBuf,
-    contents: Contents,
-}
-
 /// Whether the content of these volumes, if it is still the one with this digest, meets the
 /// checks at this time, as far as podnudge can tell by itself. Gives what is to be asked about by
 /// HTTP: a list for each check, in their order.
@@ -59,7 +51,7 @@ pub fn check<'a>(
     checks: &[Check],
     now: UnixTime,
 ) -> Result<Vec<Vec<Post>>, Checked> {
-    let read = read(volumes, keys, asked)?;
+    let read = contents::counted(volumes, keys, asked)?;
     checks.iter().try_for_each(|check| meets(check, &read, now))?;
     Ok(checks.iter().map(|check| posts(check, &read)).collect())
 }
@@ -74,34 +66,9 @@ pub fn expiry<'a>(
     checks: &[Check],
     now: UnixTime,
 ) -> Option<UnixTime> {
-    let read = read(volumes, keys, asked).ok()?;
+    let read = contents::counted(volumes, keys, asked).ok()?;
     let of_certificates = checks.iter().filter(|check| check.is_of_certificates());
     of_certificates.filter_map(|check| certificates_expire(concerned(check, &read), now)).min()
-}
-
-fn read<'a>(
-    volumes: impl IntoIterator<Item = &'a Path>,
-    keys: &KeyFilter,
-    asked: Digest,
-) -> Result<Vec<Volume>, Checked> {
-    let mut read = Vec::new();
-    let mut digests = Vec::new();
-    for path in volumes {
-        match contents::of(path, keys) {
-            Ok(Some((snapshot, contents))) => {
-                digests.push(snapshot.digest());
-                // A watched file is a key of its directory.
-                let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-                read.push(Volume { folder: folder.to_owned(), contents });
-            }
-            Ok(None) | Err(ReadError::Moving { .. }) => return Err(Checked::Moved),
-            Err(error @ ReadError::TooMuch { .. }) => {
-                return Err(Checked::Refused(error.reason()));
-            }
-            Err(error) => return Err(Checked::Failed(error.reason())),
-        }
-    }
-    if snapshot::digest(digests) == asked { Ok(read) } else { Err(Checked::Moved) }
 }
 
 /// The folder that a key is named from, the key, and what it holds.

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::read::{Purpose, ReadError, Reader};
-use super::snapshot::{self, Digest, Key, Snapshot};
+use super::read::{Purpose, ReadError, Reader, Reading};
+use super::snapshot::{self, Digest, Key};
 use crate::config::KeyFilter;
-use crate::core::event::Reason;
+use crate::core::event::{Checked, Reason};
 
 /// The contents of a volume's keys. They never leave `volume`.
 pub(super) type Contents = BTreeMap<Key, Content>;
@@ -31,38 +31,21 @@ impl Deref for Content {
     }
 }
 
-/// Reads what is at `path`, and keeps the contents of the keys that count.
-///
-/// # Errors
-/// If it cannot be read, not as one generation, or if it is too much.
-pub(super) fn of(path: &Path, keys: &KeyFilter) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    kept(path, keys, Purpose::Keep)
+/// One volume, read.
+#[derive(Debug)]
+pub(super) struct Volume {
+    /// What its keys are named from: a watched file is a key of its directory.
+    pub(super) folder: PathBuf,
+    pub(super) contents: Contents,
 }
 
-/// The same, with the contents of all keys, those that do not count as far as they can be read.
-/// The snapshot is of those that count.
-///
-/// # Errors
-/// As for [`of`].
-fn of_all(path: &Path, keys: &KeyFilter) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    kept(path, keys, Purpose::KeepAll)
-}
-
-fn kept(
-    path: &Path,
-    keys: &KeyFilter,
-    purpose: Purpose,
-) -> Result<Option<(Snapshot, Contents)>, ReadError> {
-    let mut reader = Reader::new(path, keys, purpose);
-    let snapshot = reader.look()?.snapshot;
-    Ok(snapshot.map(|snapshot| (snapshot, reader.contents)))
-}
-
-/// Why the volumes cannot be copied.
+/// Why the volumes' contents are not to be had.
 #[derive(Debug)]
 pub(super) enum Unread {
     /// They hold something else than was asked about.
     Moved,
+    /// They hold more than is ever read.
+    TooMuch(Reason),
     /// They cannot be read now.
     Failed(Reason),
 }
@@ -73,35 +56,66 @@ impl From<Reason> for Unread {
     }
 }
 
-/// The contents of all keys, volume by volume, if what counts of them has the digest that was
-/// asked about.
-pub(super) fn whole(
-    volumes: &[PathBuf],
+impl From<Unread> for Checked {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Moved => Self::Moved,
+            Unread::TooMuch(reason) => Self::Refused(reason),
+            Unread::Failed(reason) => Self::Failed(reason),
+        }
+    }
+}
+
+/// The contents of the keys that count, volume by volume, if they have the digest that was asked
+/// about.
+pub(super) fn counted<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     asked: Digest,
-) -> Result<Vec<Contents>, Unread> {
-    let (mut digests, mut all) = (Vec::new(), Vec::new());
+) -> Result<Vec<Volume>, Unread> {
+    read(volumes, keys, asked, Purpose::Keep)
+}
+
+/// The contents of all keys, those that do not count as far as they can be read.
+pub(super) fn whole<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    keys: &KeyFilter,
+    asked: Digest,
+) -> Result<Vec<Volume>, Unread> {
+    read(volumes, keys, asked, Purpose::KeepAll).map_err(|unread| match unread {
+        // It may be too much by the keys that do not count: this says nothing against the others.
+        Unread::TooMuch(Reason { message, .. }) => Unread::Failed(Reason::new(message).hint(
+            "copies are of the whole volume, also of keys that do not count, and hold at most 16 MiB",
+        )),
+        unread => unread,
+    })
+}
+
+fn read<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    keys: &KeyFilter,
+    asked: Digest,
+    purpose: Purpose,
+) -> Result<Vec<Volume>, Unread> {
+    let (mut digests, mut read) = (Vec::new(), Vec::new());
     for path in volumes {
-        let (snapshot, contents) = match of_all(path, keys) {
-            Ok(Some(read)) => read,
-            Ok(None) | Err(ReadError::Moving { .. }) => return Err(Unread::Moved),
-            Err(ReadError::TooMuch { .. }) => {
-                let reason = Reason::new(format!("`{}` holds too much", path.display()));
-                return Err(Unread::Failed(reason.hint(
-                    "copies are of the whole volume, also of keys that do not count, and hold at most 16 MiB",
-                )));
-            }
+        let mut reader = Reader::new(path, keys, purpose);
+        let snapshot = match reader.look() {
+            Ok(Reading { snapshot: Some(snapshot), .. }) => snapshot,
+            Ok(_) | Err(ReadError::Moving { .. }) => return Err(Unread::Moved),
+            Err(error @ ReadError::TooMuch { .. }) => return Err(Unread::TooMuch(error.reason())),
             Err(error) => return Err(Unread::Failed(error.reason())),
         };
         digests.push(snapshot.digest());
-        all.push(contents);
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        read.push(Volume { folder: folder.to_owned(), contents: reader.contents });
     }
-    if snapshot::digest(digests) == asked { Ok(all) } else { Err(Unread::Moved) }
+    if snapshot::digest(digests) == asked { Ok(read) } else { Err(Unread::Moved) }
 }
 
 /// The digest over all keys of all volumes, also over those that do not count.
-pub(super) fn digest_of_all(volumes: &[Contents]) -> Digest {
-    let of_one = |contents: &Contents| {
+pub(super) fn digest_of_all(volumes: &[Volume]) -> Digest {
+    let of_one = |Volume { contents, .. }: &Volume| {
         let mut hash = Sha256::new();
         for (key, content) in contents {
             hash.update(key.0.len().to_le_bytes());

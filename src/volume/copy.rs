@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::contents::{self, Unread};
+use super::contents::{self, Content, Volume};
 use super::snapshot::Digest;
 use crate::config::KeyFilter;
 use crate::core::event::{Checked, Reason};
@@ -43,16 +43,12 @@ impl PrivateCopy {
         let (first, whole) = (root.clone(), asked);
         let mut copy = Self { first, root: root.clone(), whole };
         copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
-        let contents = contents::whole(volumes, keys, asked).map_err(|unread| match unread {
-            Unread::Moved => Checked::Moved,
-            Unread::Failed(reason) => Checked::Failed(reason),
-        })?;
-        copy.whole = contents::digest_of_all(&contents);
+        let paths = volumes.iter().map(PathBuf::as_path);
+        let volumes = contents::whole(paths, keys, asked)?;
+        copy.whole = contents::digest_of_all(&volumes);
         let mut folders = Vec::new();
-        for (path, contents) in volumes.iter().zip(contents) {
-            // A watched file is a key of its directory.
-            let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-            let folder = root.join(folder.strip_prefix("/").unwrap_or(folder));
+        for Volume { folder, contents } in volumes {
+            let folder = root.join(folder.strip_prefix("/").unwrap_or(&folder));
             for (key, content) in &contents {
                 let file = folder.join(OsStr::from_bytes(&key.0));
                 write(&file, content).map_err(failed)?;
@@ -103,12 +99,15 @@ fn private() -> DirBuilder {
     builder
 }
 
-fn write(file: &Path, content: &[u8]) -> io::Result<()> {
+/// A program of the volume stays one that podnudge may run.
+const RUNNABLE: u32 = 0o100;
+
+fn write(file: &Path, content: &Content) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         private().recursive(true).create(folder)?;
     }
     // One of several volumes may lie within another: then its keys come twice.
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
+    options.write(true).create(true).truncate(true).mode(0o600 | content.mode & RUNNABLE);
     options.open(file)?.write_all(content)
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use tracing::warn;
 
-use super::contents::{self, Contents, Unread};
+use super::contents::{self, Unread, Volume};
 use super::read;
 use super::snapshot::{self, Digest};
 use crate::config::{KeyFilter, Publish};
@@ -94,7 +94,7 @@ impl Place<'_> {
     pub fn publish(self, asked: Digest, whole: Option<Digest>, now: UnixTime) -> Publication {
         self.try_to_publish(asked, whole, now).unwrap_or_else(|unread| match unread {
             Unread::Moved => Publication::Moved,
-            Unread::Failed(reason) => self.failed(reason),
+            Unread::TooMuch(reason) | Unread::Failed(reason) => self.failed(reason),
         })
     }
 
@@ -131,11 +131,12 @@ impl Place<'_> {
         let is_there = current
             .is_some_and(|name| name.digest == asked && self.digest_of(&name) == Some(asked));
         if !is_there {
-            let contents = contents::whole(self.volumes, self.keys, asked)?;
-            if whole.is_some_and(|whole| whole != contents::digest_of_all(&contents)) {
+            let volumes =
+                contents::whole(self.volumes.iter().map(PathBuf::as_path), self.keys, asked)?;
+            if whole.is_some_and(|whole| whole != contents::digest_of_all(&volumes)) {
                 return Err(Unread::Moved);
             }
-            let name = self.write(dir, &contents, asked, now, record.last_good())?;
+            let name = self.write(dir, &volumes, asked, now, record.last_good())?;
             let before = record.clone();
             record.clear(asked);
             record.is_open = true;
@@ -155,12 +156,17 @@ impl Place<'_> {
     fn write(
         self,
         dir: &Dir,
-        contents: &[Contents],
+        volumes: &[Volume],
         asked: Digest,
         now: UnixTime,
         good: Option<Digest>,
     ) -> Result<Name, Reason> {
-        let parts: Vec<_> = self.publish.folders.iter().zip(contents).collect();
+        let parts: Vec<_> = self
+            .publish
+            .folders
+            .iter()
+            .zip(volumes.iter().map(|volume| &volume.contents))
+            .collect();
         dir.refuse_strangers(&parts)?;
         let name = Name { at: now, digest: asked };
         let write = || dir.write(&name, &parts, self.publish);
