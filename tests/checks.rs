@@ -146,6 +146,20 @@ fn missing_empty_and_large_keys_are_named() {
     );
 }
 
+#[test]
+fn contents_of_more_than_16_mib_are_too_much_however_many_files_hold_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..16 {
+        fs::write(folder.path().join(n.to_string()), vec![b'x'; 1024 * 1024]).unwrap();
+    }
+    let not_empty = [condition(Condition::NotEmpty)];
+    let judge = || at_any_time([folder.path()], on_disk(folder.path()), &not_empty);
+    assert_eq!(judge(), Checked::Passed);
+    fs::write(folder.path().join("more"), "x").unwrap();
+    let Checked::Refused(reason) = judge() else { panic!("{:?}", judge()) };
+    assert!(reason.message.ends_with("holds more than 16 MiB"), "{reason}");
+}
+
 /// What a program of the volume needs to run; all else is nobody's but podnudge's.
 #[test]
 fn a_private_copy_keeps_what_may_be_run() {

@@ -23,7 +23,7 @@ use super::contents::Contents;
 use super::link::Links;
 use super::mount;
 use super::snapshot::{Digest, Generation, Key, Snapshot};
-use super::tree::{DEEPEST, Entry, Level, MOST_KEYS};
+use super::tree::{Beside, DEEPEST, Entry, Level, MOST_KEYS};
 use crate::config::KeyFilter;
 use crate::core::event::{Reason, UnixTime};
 
@@ -149,6 +149,8 @@ pub(super) struct Reader<'a> {
     pub(super) pauses: bool,
     /// What they hold, if that is to be kept.
     pub(super) contents: Contents,
+    /// How many bytes that is.
+    pub(super) kept: usize,
     /// Whether the fingerprint is needed: a volume of the kubelet tells its generation itself.
     pub(super) is_marked: bool,
     /// Over names, sizes, inodes and times.
@@ -169,6 +171,7 @@ impl<'a> Reader<'a> {
             keys: BTreeMap::new(),
             pauses: false,
             contents: Contents::new(),
+            kept: 0,
             is_marked: true,
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,
@@ -226,6 +229,7 @@ impl<'a> Reader<'a> {
             self.pauses = false;
             self.visited = 0;
             self.contents.clear();
+            self.kept = 0;
             let whole = self.one_generation(root, &target, key)?;
             let again = match readlinkat(root, DATA, Vec::new()) {
                 Ok(again) => again,
@@ -263,7 +267,7 @@ impl<'a> Reader<'a> {
             None => self.walk(&level),
             Some(name) => {
                 let entry = Entry { name: name.to_owned(), kind: FileType::RegularFile };
-                self.file_entry(&level, &entry, false)
+                self.file_entry(&level, &entry, Beside::Others)
             }
         }
     }
@@ -306,7 +310,7 @@ impl<'a> Reader<'a> {
         let level =
             Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
         let entry = Entry { name, kind: FileType::RegularFile };
-        if self.file_entry(&level, &entry, false)?.is_none() {
+        if self.file_entry(&level, &entry, Beside::Others)?.is_none() {
             return self.absent();
         }
         self.directories.push(watch);

@@ -33,6 +33,14 @@ pub(super) struct Level<'a> {
     pub(super) above: Option<&'a Level<'a>>,
 }
 
+/// What else is in a file's directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// What the kubelet puts beside a service account token.
+    TokenFiles,
+    Others,
+}
+
 /// A name in a directory.
 pub(super) struct Entry {
     pub(super) name: CString,
@@ -54,7 +62,8 @@ impl Reader<'_> {
         }
         let entries = self.entries(level)?;
         let has = |name: &CStr| entries.iter().any(|entry| entry.name.as_c_str() == name);
-        let beside_token = has(c"ca.crt") && has(c"namespace");
+        let is_token_folder = has(c"ca.crt") && has(c"namespace");
+        let beside = if is_token_folder { Beside::TokenFiles } else { Beside::Others };
         let mut whole = Some(());
         for entry in &entries {
             let read = match entry.kind {
@@ -62,7 +71,7 @@ impl Reader<'_> {
                 FileType::Symlink | FileType::Unknown if is_directory(level, entry) => {
                     self.beyond(level, entry)?
                 }
-                _ => self.file_entry(level, entry, beside_token)?,
+                _ => self.file_entry(level, entry, beside)?,
             };
             // In a plain directory a file that is gone is simply no key.
             if read.is_none() && level.path.is_none() {
@@ -121,7 +130,7 @@ impl Reader<'_> {
         &mut self,
         level: &Level<'_>,
         entry: &Entry,
-        beside_token: bool,
+        beside: Beside,
     ) -> Result<Option<()>, ReadError> {
         let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
         let pauses = filter::pauses(self.filter, &key.0);
@@ -157,10 +166,11 @@ impl Reader<'_> {
             return Ok(Some(()));
         }
         let mut kept = Vec::new();
-        let hash = self.hash(&fd, beside_token, &mut kept);
+        let hash = self.hash(&fd, beside, &mut kept);
         self.mark(&key, &stat);
         if let Some(digest) = hash.map_err(|error| self.error_at(level, entry, error))? {
             if self.purpose.keeps() {
+                self.kept += kept.len();
                 let mode = stat.st_mode & 0o777;
                 self.contents.insert(key.clone(), Content { bytes: kept, mode });
             }
@@ -168,7 +178,7 @@ impl Reader<'_> {
                 self.keys.insert(key, digest);
             }
         }
-        if self.contents.values().map(|content| content.len()).sum::<usize>() > MOST_KEPT {
+        if self.kept > MOST_KEPT {
             return Err(ReadError::TooMuch { path: self.path.to_owned() });
         }
         Ok(Some(()))
@@ -179,7 +189,7 @@ impl Reader<'_> {
     fn hash(
         &mut self,
         fd: &OwnedFd,
-        beside_token: bool,
+        beside: Beside,
         kept: &mut Vec<u8>,
     ) -> Result<Option<Digest>, Errno> {
         self.buffer.resize(BUFFER, 0);
@@ -191,7 +201,7 @@ impl Reader<'_> {
             if piece.is_empty() {
                 return Ok(Some(Digest(hash.finalize().into())));
             }
-            if first && beside_token && filter::is_token(piece) {
+            if first && beside == Beside::TokenFiles && filter::is_token(piece) {
                 return Ok(None);
             }
             first = false;
