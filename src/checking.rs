@@ -86,7 +86,8 @@ fn root(rule: &Rule, work_dir: &Path) -> PathBuf {
     work_dir.join(format!("podnudge-check-{}", rule.name))
 }
 
-fn has_programs(rule: &Rule) -> bool {
+/// Whether copies are made for a rule.
+pub(crate) fn has_programs(rule: &Rule) -> bool {
     rule.checks.iter().any(|check| matches!(check.condition, Condition::Exec(_)))
 }
 

@@ -5,11 +5,13 @@
 //! contents never get here.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
-use crate::config::{Config, LogLevel};
+use crate::checking;
+use crate::config::{Config, LogLevel, Rule};
 use crate::core::event::{Reason, VolumeId};
 use crate::core::fact::{Basis, Fact};
 use crate::shown;
@@ -30,18 +32,33 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
         "podnudge watches"
     );
     for rule in &config.rules {
-        for (path, reason) in
-            rule.watch.iter().filter_map(|path| Some((path, mount::subpath(path)?)))
-        {
-            warn!(
-                event = "subpath",
-                rule = rule.name,
-                path = shown::path(path),
-                hint = reason.hint,
-                "{}",
-                reason.message
-            );
-        }
+        never_changing(rule);
+        on_disk(rule, &config.agent.work_dir);
+    }
+}
+
+fn never_changing(rule: &Rule) {
+    for path in &rule.watch {
+        let Some(Reason { message, hint }) = mount::subpath(path) else { continue };
+        let path = shown::path(path);
+        warn!(event = "subpath", rule = rule.name, path, hint, "{message}");
+    }
+}
+
+/// Warns where what a Secret holds would get to a disk of the node.
+pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
+    let published = rule.publish.as_ref().map(|publish| publish.dir.as_path());
+    let copied = checking::has_programs(rule).then_some(work_dir);
+    for folder in published.into_iter().chain(copied) {
+        let Some(volume) = mount::leaving_memory(&rule.watch, folder) else { continue };
+        let volume = shown::path(volume);
+        warn!(
+            event = "secret-on-disk",
+            rule = rule.name,
+            path = shown::path(folder),
+            hint = "an emptyDir with medium: Memory keeps secrets off the node's disk",
+            "what `{volume}` has in memory is written to a disk"
+        );
     }
 }
 

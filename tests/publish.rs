@@ -260,6 +260,48 @@ fn a_full_directory_keeps_what_it_has_and_makes_room_of_what_is_old() {
     assert!(said(&output).contains("the emptyDir is full"), "{}", said(&output));
 }
 
+/// Secrets are mounted from memory; the node's disk is not where they belong.
+#[test]
+fn secrets_that_would_get_to_a_disk_are_warned_of() {
+    let script = "set -eu
+        for place in $IN_MEMORY; do mount -t tmpfs tmpfs \"$place\"; done
+        echo 1 > \"$VOLUME/a.conf\"
+        exec \"$@\"";
+    for (in_memory, warned_of) in [
+        (&[][..], &[][..]),
+        (&["volume"], &["config", "work"]),
+        (&["volume", "work"], &["config"]),
+        (&["volume", "config", "work"], &[]),
+    ] {
+        // A temporary directory may be in memory; the one with the test's own program is not.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let [volume, config, work] = ["volume", "config", "work"].map(|name| {
+            fs::create_dir(place(name)).unwrap();
+            place(name)
+        });
+        let file = folder.path().join("podnudge.toml");
+        let text = format!(
+            "[agent]\nlisten = \"off\"\nlog = \"json\"\nwork-dir = \"{work}\"\n[[rule]]\n\
+             watch = \"{volume}\"\npublish = {{ dir = \"{config}\" }}\n\
+             http = {{ url = \"http://127.0.0.1:9/\" }}\n[[rule.check]]\nexec = \"true\"\n"
+        );
+        fs::write(&file, text).unwrap();
+        let mounts: Vec<String> = in_memory.iter().map(|name| place(name)).collect();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_podnudge")]);
+        command.arg("--config").arg(&file);
+        command.env("VOLUME", &volume).env("IN_MEMORY", mounts.join(" "));
+        let agent = Agent::spawn(folder.path(), command);
+        agent.wait_for("published", 1);
+        let warnings = agent.events("secret-on-disk");
+        let paths: Vec<&str> = warnings.iter().map(|line| line["path"].as_str().unwrap()).collect();
+        let wanted: Vec<String> = warned_of.iter().map(|name| place(name)).collect();
+        assert_eq!(paths, wanted, "in memory: {in_memory:?}");
+        assert!(warnings.iter().all(|line| line["hint"].as_str().unwrap().contains("Memory")));
+    }
+}
+
 /// Killed before any system call that changes something: the reader finds one of the two
 /// contents whole, and the next start brings the other and leaves nothing behind.
 #[test]

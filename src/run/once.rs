@@ -15,6 +15,7 @@ use crate::config::{Check, Condition, Config, Rule};
 use crate::core::event::{Checked, Moment, Publication, Reason};
 use crate::exit::Exit;
 use crate::publishing;
+use crate::report;
 use crate::shown;
 use crate::volume::publish::{Found, Place};
 use crate::volume::read;
@@ -69,6 +70,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     let locks =
         locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
     for rule in publishing {
+        report::on_disk(rule, &config.agent.work_dir);
         checking::clean(rule, &config.agent.work_dir);
         fill(rule, config, deadline).await?;
     }

@@ -34,6 +34,11 @@ impl Mount {
         self.root.components().any(generation)
             || self.root.as_os_str().as_bytes().ends_with(b"//deleted")
     }
+
+    /// Whether its files are in memory only.
+    fn is_in_memory(&self) -> bool {
+        matches!(self.fs_type.as_str(), "tmpfs" | "ramfs")
+    }
 }
 
 /// Whether a name is that of a kubelet's timestamped directory, `..2006_01_02_15_04_05.123`.
@@ -67,6 +72,21 @@ pub fn subpath(path: &Path) -> Option<Reason> {
         Reason::new(format!("`{path}` is mounted with subPath, so it never changes: `{mount_point}`"))
             .hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there")
     })
+}
+
+/// The first of the volumes that is kept in memory, as those of Secrets are (`medium: Memory`,
+/// kubernetes pkg/volume/secret/secret.go), if what is written to `to` goes to a disk.
+#[must_use]
+pub fn leaving_memory<'a>(volumes: &'a [PathBuf], to: &Path) -> Option<&'a Path> {
+    let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
+    let is_in_memory = |path: &Path| {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        containing(&path, &mounts).is_some_and(Mount::is_in_memory)
+    };
+    if is_in_memory(to) {
+        return None;
+    }
+    volumes.iter().map(PathBuf::as_path).find(|volume| is_in_memory(volume))
 }
 
 /// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`
