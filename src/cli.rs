@@ -1,5 +1,5 @@
-//! The command line and the environment: what they mean, and the help that tells of them. Pure:
-//! both are arguments.
+//! The command line and the environment: what they mean, and the help that tells of them. Both are
+//! arguments, and it is pure but for [`replica`], which asks the system who this is.
 //!
 //! One table, `help::SETTINGS`, says for each option its environment variable (`PODNUDGE_` and
 //! its name in capitals), its place in the configuration file, and its help. The values stay

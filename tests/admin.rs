@@ -13,8 +13,8 @@ use podnudge::core::status::{
 };
 use podnudge::volume::snapshot::Digest;
 
-use crate::agent::Application;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target};
 
@@ -157,7 +157,7 @@ fn clients_that_are_slow_large_or_many_do_no_harm() {
     // Each would be cut off after 2 s; a probe does not wait for that.
     let slow = slow_clients(&scene.address, 200);
     let mut probe = TcpStream::connect(&scene.address).unwrap();
-    probe.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    probe.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
     probe.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut answer = String::new();
     probe.read_to_string(&mut answer).unwrap();

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use nix::sys::signal::Signal;
@@ -17,49 +15,10 @@ use podnudge::volume::snapshot::{Snapshot, digest};
 use serde_json::Value;
 
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::wait::wait_until;
-
-/// An application that reloads on any request, and keeps what it read each time.
-pub(crate) struct Application {
-    port: u16,
-    reloads: Arc<Mutex<Vec<String>>>,
-}
-
-impl Application {
-    /// Answers 200 after reading `key` of the volume, or 400 if what it reads there is broken.
-    pub(crate) fn start(volume: &Path, key: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let reloads = Arc::new(Mutex::new(Vec::new()));
-        let (file, seen) = (volume.join(key), Arc::clone(&reloads));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let content = fs::read_to_string(&file).unwrap_or_default();
-                let status = if content.contains("broken") { "400 Broken" } else { "200 OK" };
-                seen.lock().unwrap().push(content);
-                answer(stream.unwrap(), status);
-            }
-        });
-        Self { port, reloads }
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/-/reload", self.port)
-    }
-
-    pub(crate) fn reloads(&self) -> Vec<String> {
-        self.reloads.lock().unwrap().clone()
-    }
-}
-
-fn answer(mut stream: TcpStream, status: &str) {
-    let mut request = [0; 4096];
-    drop(stream.read(&mut request));
-    let rest = "content-length: 0\r\nconnection: close\r\n\r\n";
-    drop(stream.write_all(format!("HTTP/1.1 {status}\r\n{rest}").as_bytes()));
-}
 
 /// podnudge for this volume and application, without waits.
 fn nudge(folder: &Path, volume: &Path, application: &Application, more: &[&str]) -> Agent {
@@ -360,7 +319,7 @@ fn killed_at_any_moment_it_leaves_the_target_alone_and_applies_the_final_content
                 let digest = on_disk(&volume);
                 agent.last("applied", "digest") == digest
                     || (agent.last("baseline", "digest") == digest
-                        && agent.last("baseline", "because").contains("state directory"))
+                        && agent.last("baseline", "because").contains("what podnudge has kept"))
             });
             assert!(target.is_running());
             assert!(target.signals() <= signals + 1);

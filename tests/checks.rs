@@ -12,8 +12,8 @@ use podnudge::volume::copy::PrivateCopy;
 use podnudge::volume::read::read;
 use podnudge::volume::snapshot::{Digest, digest};
 
-use crate::agent::Application;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 
 fn condition(condition: Condition) -> Check {

@@ -13,9 +13,9 @@ use podnudge::action::http;
 use podnudge::config::{self, Condition, HttpCheck, Overrides};
 use podnudge::core::event::{Checked, Reason};
 
-use crate::agent::Application;
-use crate::http::{Seen, answering, request, respond, server, wait};
 use crate::support::agent::Agent;
+use crate::support::application::Application;
+use crate::support::http::{Seen, answering, request, respond, server, wait};
 use crate::support::kubelet::{Kubelet, payload};
 
 /// A check as the configuration file has it.

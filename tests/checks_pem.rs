@@ -12,8 +12,8 @@ use podnudge::volume::read::read;
 use podnudge::volume::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use crate::agent::Application;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::wait::wait_until;
 

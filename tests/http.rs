@@ -1,8 +1,8 @@
 //! Requests to servers that behave and to servers that do not, all on loopback.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
+use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,59 +15,7 @@ use podnudge::config::{Auth, Body, Endpoint, HttpAction};
 use podnudge::core::event::{Acted, Reason};
 use reqwest::Method;
 
-/// What a server saw of each request: everything up to the empty line, and the body.
-pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
-
-/// Serves each connection with `serve`, one after the other, and gives the URL.
-pub(crate) fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/-/reload", listener.local_addr().unwrap());
-    thread::spawn(move || listener.incoming().for_each(|stream| serve(stream.unwrap())));
-    url
-}
-
-/// Reads a request with its body.
-pub(crate) fn request(stream: impl std::io::Read) -> String {
-    let mut reader = BufReader::new(stream);
-    let (mut text, mut length) = (String::new(), 0);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
-            break;
-        }
-        if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
-            length = number.trim().parse().unwrap();
-        }
-        text.push_str(&line);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    text + &String::from_utf8(body).unwrap()
-}
-
-pub(crate) fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &str) {
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n"
-    );
-    drop(stream.write_all((head + body).as_bytes()));
-}
-
-/// A server that answers each request with the next of these, the last for ever.
-pub(crate) fn answering(
-    answers: &'static [(&'static str, &'static str, &'static str)],
-) -> (String, Seen) {
-    let seen = Seen::default();
-    let kept = Arc::clone(&seen);
-    let url = server(move |stream| {
-        let text = request(&stream);
-        let mut seen = kept.lock().unwrap();
-        let (status, headers, body) = answers[seen.len().min(answers.len() - 1)];
-        seen.push(text);
-        respond(stream, status, headers, body);
-    });
-    (url, seen)
-}
+use crate::support::http::{answering, request, respond, server, wait};
 
 pub(crate) fn endpoint(url: &str) -> Endpoint {
     Endpoint {
@@ -82,11 +30,6 @@ pub(crate) fn endpoint(url: &str) -> Endpoint {
 
 fn action(endpoint: Endpoint) -> HttpAction {
     HttpAction { endpoint, method: Method::POST, body: Body::Empty, expect: Vec::new() }
-}
-
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    podnudge::action::install_crypto();
-    podnudge::run::runtime().unwrap().block_on(future)
 }
 
 fn send(action: &HttpAction) -> Acted {

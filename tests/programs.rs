@@ -6,17 +6,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use podnudge::action::exec::{Ended, run};
 use podnudge::core::event::Reason;
 
-use crate::agent::Application;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::in_namespace;
+use crate::support::pod::{in_namespace, no_other_process};
 use crate::support::wait::wait_until;
 
 const LONG: Duration = Duration::from_mins(1);
@@ -156,15 +154,6 @@ fn ten_thousand_runs_leave_nothing_behind() {
             assert!(resident() < memory + 1024, "{memory} KiB before, {} KiB after", resident());
         });
         no_other_process();
-    });
-}
-
-/// No child is left, not even as a zombie, and nobody else is in this namespace.
-pub(crate) fn no_other_process() {
-    wait_until("this process is alone", || {
-        // As pid 1 it inherits what its children leave.
-        let left = waitpid(None, Some(WaitPidFlag::WNOHANG));
-        left == Err(Errno::ECHILD)
     });
 }
 

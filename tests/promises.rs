@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::agent::Application;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::wait::wait_until;
 

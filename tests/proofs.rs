@@ -15,12 +15,11 @@ use podnudge::core::event::{Proof, Reason};
 use podnudge::verify;
 use podnudge::volume::snapshot::Digest;
 
-use crate::agent::Application;
-use crate::http::{answering, request, server, wait};
-use crate::programs::no_other_process;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
+use crate::support::http::{answering, request, server, wait};
 use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::in_namespace;
+use crate::support::pod::{in_namespace, no_other_process};
 use crate::support::wait::wait_until;
 
 const DIGEST: Digest = Digest([7; 32]);

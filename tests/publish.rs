@@ -16,8 +16,8 @@ use podnudge::core::event::{Publication, Reason, UnixTime};
 use podnudge::volume::publish::Place;
 use podnudge::volume::{read, snapshot};
 
-use crate::agent::Application;
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::wait::wait_until;
 

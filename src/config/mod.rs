@@ -160,7 +160,7 @@ pub enum WatchMode {
     Poll,
 }
 
-/// Some watched volumes, one target, one action.
+/// Some watched volumes, one target, and what is done to it.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// Unique; a DNS label, so that it can stand in metrics and file names.
@@ -273,7 +273,7 @@ pub enum OnStart {
 pub struct Target {
     /// How the process is found.
     pub by: TargetBy,
-    /// Only processes of this real uid.
+    /// Only processes of this effective uid.
     pub uid: Option<u32>,
     /// Every match, instead of the root of the matching process tree.
     pub all: bool,

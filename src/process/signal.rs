@@ -202,6 +202,8 @@ async fn ended(all: &[Ready<'_>]) {
             continue;
         }
         while matches!(life(ready.chosen.identity), Life::Goes) {
+            // Between two looks: when to give up is decided by whoever waits for this. The clock
+            // of `run` is the loop's.
             drop(timeout(POLL, std::future::pending::<()>()).await);
         }
     }

@@ -6,10 +6,10 @@ use super::load::{get, under_load};
 use super::plain::{Application, CHANGES, by_example, volume};
 use super::plays;
 use super::pod::{Example, Pod, Subject};
-use crate::fleet::Random;
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Payload, payload};
 use crate::support::pod::{in_namespace, in_network};
+use crate::support::random::Random;
 use crate::support::wait::wait_until;
 
 const NGINX: Subject = Subject {

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::fleet::Random;
 use crate::support::agent::Agent;
+use crate::support::random::Random;
 
 use super::load::{Outage, under_load, under_load_but_for_outages};
 use super::pod::{Container, Example, Pod, Subject};

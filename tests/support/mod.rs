@@ -1,8 +1,11 @@
 //! What the tests share.
 
 pub(crate) mod agent;
+pub(crate) mod application;
+pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod pod;
+pub(crate) mod random;
 pub(crate) mod shelf;
 pub(crate) mod wait;
 pub(crate) mod world;

@@ -11,6 +11,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use nix::errno::Errno;
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -207,4 +209,13 @@ fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
     assert!(output.status.success(), "{test} in a namespace:\n{stdout}\n{stderr}");
     assert!(stdout.contains("1 passed"), "{test} did not run in its namespace:\n{stdout}");
     print!("{stdout}");
+}
+
+/// No child is left, not even as a zombie, and nobody else is in this namespace.
+pub(crate) fn no_other_process() {
+    wait_until("this process is alone", || {
+        // As pid 1 it inherits what its children leave.
+        let left = waitpid(None, Some(WaitPidFlag::WNOHANG));
+        left == Err(Errno::ECHILD)
+    });
 }

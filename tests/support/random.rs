@@ -1,0 +1,25 @@
+//! Chance, with a seed.
+
+use std::time::Duration;
+
+/// A small generator (`SplitMix64`), so that a seed gives the same fleet everywhere.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn from_environment() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "the seed is this test's only input")]
+        let seed = std::env::var("PODNUDGE_FLEET_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or(20_261_121);
+        println!("PODNUDGE_FLEET_SEED={seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn below(&mut self, limit: Duration) -> Duration {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        Duration::from_nanos(z % u64::try_from(limit.as_nanos()).expect("a limit of hours fits"))
+    }
+}
