@@ -20,18 +20,18 @@ use help::{QUICK_START, SETTINGS, Setting, command};
 
 use crate::config::{self, At, Override, Overrides, Problem, nearest};
 use crate::core::jitter::{self, Replica};
-use crate::exit::Exit;
+use crate::exit::{Exit, sentence};
 use crate::shown;
 
 /// What the command line asks for.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Watch and act.
-    Run(Run),
+    Run(Settings),
     /// Print the effective configuration, or what is wrong with it.
-    Check(Run),
+    Check(Settings),
     /// Publish, and end.
-    Once(Run, Duration),
+    Once(Settings, Duration),
     /// Ask a running podnudge.
     Status(Status),
     /// Make a running podnudge reload now.
@@ -42,7 +42,7 @@ pub enum Command {
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
-pub struct Run {
+pub struct Settings {
     /// The configuration file.
     pub config: Option<PathBuf>,
     /// What goes before the file.
@@ -116,11 +116,11 @@ pub fn parse(
             .map_err(|reason| {
                 usage(&format!("--wait: {}", reason.message), reason.hint.as_deref())
             })?;
-            Ok(Command::Once(run(matches, &environment)?, wait))
+            Ok(Command::Once(settings(matches, &environment)?, wait))
         }
-        Some(("check", matches)) => run(matches, &environment).map(Command::Check),
-        Some((_, matches)) => run(matches, &environment).map(Command::Run),
-        None => run(&matches, &environment).map(Command::Run),
+        Some(("check", matches)) => settings(matches, &environment).map(Command::Check),
+        Some((_, matches)) => settings(matches, &environment).map(Command::Run),
+        None => settings(&matches, &environment).map(Command::Run),
     }
 }
 
@@ -140,7 +140,7 @@ pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> R
     }
 }
 
-fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
+fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Settings, Stop> {
     let given = |name: &'static str| -> Option<(At, Vec<OsString>)> {
         if let Some(values) = matches.get_many::<OsString>(name) {
             return Some((At::Option(format!("--{name}")), values.cloned().collect()));
@@ -181,7 +181,7 @@ fn run(matches: &ArgMatches, environment: &Environment) -> Result<Run, Stop> {
             return Err(usage("nothing to do when the volume changes: no action", hint));
         }
     }
-    Ok(Run { config, overrides: Overrides { settings }, warnings: nearly_known(environment) })
+    Ok(Settings { config, overrides: Overrides { settings }, warnings: nearly_known(environment) })
 }
 
 fn status(matches: &ArgMatches) -> Result<Status, Stop> {
@@ -250,8 +250,7 @@ fn not_utf8(at: &At, value: &OsStr) -> Stop {
 }
 
 fn usage<'a>(message: &str, hint: impl Into<Option<&'a str>>) -> Stop {
-    let hint = hint.into().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-    let text = format!("podnudge: {message}{hint}\n");
+    let text = sentence(message, hint.into());
     Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
 }
 

@@ -36,7 +36,10 @@ fn bug(panic: &PanicHookInfo<'_>) {
     std::process::exit(Exit::Bug as i32);
 }
 
-fn with_config(arguments: &cli::Run, go_on: impl FnOnce(config::Config) -> ExitCode) -> ExitCode {
+fn with_config(
+    arguments: &cli::Settings,
+    go_on: impl FnOnce(config::Config) -> ExitCode,
+) -> ExitCode {
     match config::load(arguments) {
         Ok((config, warnings)) => {
             for warning in arguments.warnings.iter().chain(&warnings) {

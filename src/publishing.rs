@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::config::Rule;
-use crate::core::event::{
-    Current, Now, Publication, Published, Reason, RollBack, RuleId, UnixTime,
-};
+use crate::core::event::{Now, Publication, Published, Reason, RollBack, RuleId, UnixTime};
 use crate::shown;
-use crate::volume::publish::{Found, Place};
+use crate::volume::publish::Place;
 use crate::volume::snapshot::Digest;
 
 /// Why a publish directory cannot be used.
@@ -54,20 +52,10 @@ pub(crate) fn open(rules: &[Rule], now: Now) -> Result<BTreeMap<RuleId, Publishe
     let mut published = BTreeMap::new();
     for (n, rule) in rules.iter().enumerate() {
         if let Some(place) = place(rule) {
-            let found = place.open()?;
-            published.insert(RuleId(n), known(found, now));
+            published.insert(RuleId(n), place.open(now)?);
         }
     }
     Ok(published)
-}
-
-fn known(Found { current, good, bad }: Found, now: Now) -> Published {
-    let current = current.map(|(digest, since, standing)| Current {
-        digest,
-        at: now.moment_of(since),
-        standing,
-    });
-    Published { current, good, bad }
 }
 
 /// Publishes what is on disk, if it has this digest, and the other one over all of it that the

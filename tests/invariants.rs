@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that decide with values only.
-const PURE: [&str; 25] = [
+const PURE: [&str; 27] = [
     "src/core",
     "src/shown.rs",
     "src/cli/help.rs",
@@ -13,10 +13,12 @@ const PURE: [&str; 25] = [
     "src/config/effective.rs",
     "src/config/places.rs",
     "src/config/problem.rs",
+    "src/config/program.rs",
     "src/config/proof.rs",
     "src/config/publish.rs",
     "src/config/raw.rs",
     "src/config/request.rs",
+    "src/config/socket.rs",
     "src/config/table.rs",
     "src/config/types.rs",
     "src/config/validate.rs",

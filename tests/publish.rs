@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use podnudge::config::{KeyFilter, Publish};
-use podnudge::core::event::{Publication, Reason, UnixTime};
+use podnudge::core::event::{Now, Publication, Reason, UnixTime};
 use podnudge::volume::publish::Place;
 use podnudge::volume::{read, snapshot};
 
@@ -686,11 +686,11 @@ fn what_is_forced_and_works_is_no_longer_bad() {
     let bad = (two, Reason::new("it did not work"));
     let lost = snapshot::digest([two]);
     assert!(matches!(place.roll_back(lost, &bad), Publication::Failed(..)));
-    assert_eq!(place.open().unwrap().bad, [bad]);
+    assert_eq!(place.open(Now::default()).unwrap().bad, [bad]);
     assert_eq!(place.publish(two, None, now), Publication::Done);
-    assert_eq!(place.open().unwrap().bad, []);
+    assert_eq!(place.open(Now::default()).unwrap().bad, []);
     place.approve(two).unwrap();
-    assert_eq!(place.open().unwrap().good, Some(two));
+    assert_eq!(place.open(Now::default()).unwrap().good, Some(two));
 }
 
 #[test]

@@ -65,16 +65,11 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
     match exchange_content(&endpoint, check.method.clone(), Some(content), ACTION_BODY).await {
         Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
         Ok(answer) => {
-            let said = shown::one_line(&answer.body);
-            let colon = if said.is_empty() { "" } else { ": " };
-            let message = format!("{what} answered {} for `{key}`{colon}{said}", answer.status);
-            let reason = Reason::new(message);
+            let reason = told(&what, &format!(" for `{key}`"), &answer);
             if is_about_content(answer.status) {
                 return Checked::Refused(reason);
             }
             Checked::Failed(match answer.status.as_u16() {
-                300..=399 => reason.hint(REDIRECTED),
-                401 => reason.hint(UNAUTHORIZED),
                 403..=405 => {
                     reason.hint("look at path and method: they may not be those of a check")
                 }
@@ -104,16 +99,23 @@ pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
 /// `POST http://127.0.0.1:9090/-/reload answered 503 Service Unavailable: …`
 #[must_use]
 pub fn unexpected(what: &str, answer: &Answer) -> Reason {
-    let status = answer.status;
-    let said = shown::one_line(&answer.body);
-    let colon = if said.is_empty() { "" } else { ": " };
-    let reason = Reason::new(format!("{what} answered {status}{colon}{said}"));
-    match status.as_u16() {
-        300..=399 => reason.hint(REDIRECTED),
-        401 => reason.hint(UNAUTHORIZED),
+    let reason = told(what, "", answer);
+    match answer.status.as_u16() {
         403..=405 => reason.hint(
             "look at path and method, and whether the application has its reload endpoint switched on (Prometheus: --web.enable-lifecycle)",
         ),
+        _ => reason,
+    }
+}
+
+/// What was answered, with what is to be said of some statuses whatever the request was for.
+fn told(what: &str, of: &str, answer: &Answer) -> Reason {
+    let said = shown::one_line(&answer.body);
+    let colon = if said.is_empty() { "" } else { ": " };
+    let reason = Reason::new(format!("{what} answered {}{of}{colon}{said}", answer.status));
+    match answer.status.as_u16() {
+        300..=399 => reason.hint(REDIRECTED),
+        401 => reason.hint(UNAUTHORIZED),
         _ => reason,
     }
 }

@@ -4,12 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::check::program;
-use super::proof::{Program, SocketCommand};
+use super::program::{Program, program};
+use super::socket::{SocketCommand, socket_command};
 use super::table::Table;
 use super::types::{choice, duration, signal};
 use super::validate::{DAY, HOUR, MINUTE, MS, SECOND, value_or};
-use super::verify::socket_command;
 use super::{HttpAction, request};
 use crate::core::event::Reason;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::problem::literal;
 use super::window::ZONES;
 use super::{Config, Problem, Problems, parse_with_zones};
-use crate::cli::Run;
+use crate::cli::Settings;
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
 
@@ -107,7 +107,7 @@ impl LoadError {
 /// # Errors
 ///
 /// If the file cannot be read, or with all problems of the configuration.
-pub fn load(arguments: &Run) -> Result<(Config, Vec<Problem>), LoadError> {
+pub fn load(arguments: &Settings) -> Result<(Config, Vec<Problem>), LoadError> {
     let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let zones = |name: &str| files::read(&Path::new(ZONES).join(name), LARGEST).ok();
     let (file_name, text) = match &arguments.config {

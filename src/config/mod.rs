@@ -12,10 +12,12 @@ mod effective;
 mod load;
 mod places;
 mod problem;
+mod program;
 mod proof;
 mod publish;
 mod raw;
 mod request;
+mod socket;
 mod table;
 mod types;
 mod validate;
@@ -32,12 +34,12 @@ pub use effective::effective;
 pub use load::{LoadError, load};
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
-pub use proof::{
-    BodyProof, HttpProof, Program, ProofBy, Scalar, SocketAddress, SocketCommand, Verify,
-};
+pub use program::Program;
+pub use proof::{BodyProof, HttpProof, ProofBy, Scalar, Verify};
 pub use publish::Publish;
 pub use raw::{Override, Overrides};
 pub use request::HttpCheck;
+pub use socket::{SocketAddress, SocketCommand};
 pub(crate) use types::{duration, url};
 pub use window::{Hold, Window};
 

@@ -1,11 +1,10 @@
 //! What proves that an application took a change. Pure.
 
-use std::fmt;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Endpoint;
+use super::program::Program;
+use super::socket::SocketCommand;
 
 /// How it is known that the application took the change.
 #[derive(Debug, Clone)]
@@ -72,47 +71,6 @@ pub enum Scalar {
     Number(i64),
     /// True or false.
     Truth(bool),
-}
-
-/// A command on a socket whose answer proves that the application took the change.
-#[derive(Debug, Clone)]
-pub struct SocketCommand {
-    /// Where it goes.
-    pub address: SocketAddress,
-    /// What is sent.
-    pub send: String,
-    /// What the answer must match.
-    pub matches: regex_lite::Regex,
-    /// The limit for one look. Whoever does not close the connection is listened to for so long.
-    pub timeout: Duration,
-}
-
-/// A socket to connect to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SocketAddress {
-    /// A socket file.
-    Unix(PathBuf),
-    /// A port of a host, which is mostly the pod itself.
-    Tcp(SocketAddr),
-}
-
-/// As the configuration writes it.
-impl fmt::Display for SocketAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
-        }
-    }
-}
-
-/// A program in podnudge's own file system.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
-    /// Its name or path, and its arguments.
-    pub arguments: Vec<String>,
-    /// How long it may take.
-    pub timeout: Duration,
 }
 
 /// The kinds of [`BodyProof`], by their keys.

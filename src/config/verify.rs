@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::check::program;
 use super::problem::{At, Given, Report};
-use super::proof::{BODY_PROOFS, BodyProof, HttpProof, Program, ProofBy, SocketCommand};
+use super::program::{Program, program};
+use super::proof::{BODY_PROOFS, BodyProof, HttpProof, ProofBy};
 use super::request::{endpoint, limit, statuses, without_url};
+use super::socket::socket_command;
 use super::table::Table;
-use super::types::{duration, json_pointer, metric_name, regex, socket_address, url};
+use super::types::{duration, json_pointer, metric_name, regex, url};
 use super::validate::{HOUR, MINUTE, SECOND, in_order, value_or};
 use super::{Action, Scalar, Verify};
 use crate::core::event::Reason;
@@ -176,31 +177,6 @@ fn socket_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<Proof
         return Some(None);
     }
     socket_command(table, timeout).map(|command| Some(ProofBy::Socket(command)))
-}
-
-/// A socket, what is sent and what must be answered; `None` only after a problem was reported.
-pub(super) fn socket_command(table: &mut Table<'_>, timeout: Duration) -> Option<SocketCommand> {
-    let example = "socket = \"/run/haproxy/master.sock\"";
-    let address = table.required("socket", example, socket_address);
-    let send = table.required("send", "send = \"show proc\\nquit\\n\"", |text| match text {
-        "" => {
-            Err(Reason::new("there is nothing to send").hint("a command, such as `show proc\\n`"))
-        }
-        _ => Ok(text.to_owned()),
-    });
-    let matches = table.required("answer-matches", "answer-matches = \"worker\"", regex);
-    if let Some(given) = &send
-        && (given.value.ends_with("\\n") || given.value.ends_with("\\r"))
-    {
-        let reason = Reason::new("`send` ends with a backslash and a letter, not with a line feed");
-        table.report.warn(&given.at, reason.hint("write it in double quotes"));
-    }
-    Some(SocketCommand {
-        address: address?.value,
-        send: send?.value,
-        matches: matches?.value,
-        timeout,
-    })
 }
 
 /// The outer `None` only after a problem was reported.

@@ -12,12 +12,12 @@ use super::{clock, locks};
 use crate::action::http;
 use crate::checking::{self, Begun};
 use crate::config::{Check, Condition, Config, Rule};
-use crate::core::event::{Checked, Moment, Publication, Reason};
+use crate::core::event::{Checked, Moment, Publication, Published, Reason};
 use crate::exit::Exit;
 use crate::publishing;
 use crate::report;
 use crate::shown;
-use crate::volume::publish::{Found, Place};
+use crate::volume::publish::Place;
 use crate::volume::read;
 use crate::volume::snapshot::{self, Digest};
 
@@ -80,7 +80,8 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
 
 async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), OnceError> {
     let Some(place) = publishing::place(rule) else { return Ok(()) };
-    let open = || place.open().map_err(|reason| OnceError { reason, exit: Exit::Config });
+    let open =
+        || place.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
     let found = open()?;
     let mut said = None;
     let error = loop {
@@ -117,7 +118,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
         clock::sleep(POLL).await;
     };
     let found = open()?;
-    let mut kept = found.current.map(|(digest, ..)| digest);
+    let mut kept = found.current.map(|current| current.digest);
     let bad = found.bad.iter().find(|(bad, _)| Some(*bad) == kept);
     if let (Some(bad), Some(good)) = (bad, found.good) {
         if let Publication::Failed(reason, _) = place.roll_back(good, bad) {
@@ -145,7 +146,7 @@ async fn publish(
     rule: &Rule,
     place: Place<'_>,
     config: &Config,
-    found: &Found,
+    found: &Published,
 ) -> Result<Digest, Not> {
     let digest = settled(rule).await?;
     if let Some((_, reason)) = found.bad.iter().find(|(bad, _)| *bad == digest) {

@@ -21,21 +21,10 @@ use super::contents::{self, Unread, Volume};
 use super::read;
 use super::snapshot::{self, Digest};
 use crate::config::{KeyFilter, Publish};
-use crate::core::event::{Publication, Reason, Standing, UnixTime};
+use crate::core::event::{Current, Now, Publication, Published, Reason, UnixTime};
 use dir::{Dir, Name};
 pub use lock::Lock;
 use record::{Bad, Record, Unreadable};
-
-/// What podnudge finds in a publish directory when it starts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
-    /// What the application reads, when it was put there, and how far it is proven.
-    pub current: Option<(Digest, UnixTime, Standing)>,
-    /// What can be gone back to.
-    pub good: Option<Digest>,
-    /// What must not be used again, and why.
-    pub bad: Vec<(Digest, Reason)>,
-}
 
 /// Where a rule publishes, and what.
 #[derive(Debug, Clone, Copy)]
@@ -72,20 +61,24 @@ impl Place<'_> {
     ///
     /// # Errors
     /// If it cannot be written to, or what is known of it cannot be read.
-    pub fn open(self) -> Result<Found, Reason> {
+    pub fn open(self, now: Now) -> Result<Published, Reason> {
         let dir = Dir::open(&self.publish.dir)?;
         dir.try_to_write()?;
         dir.clean()?;
         let record = known(&dir)?;
         let current = dir.current()?;
-        let current = current
-            .filter(|(name, _)| self.digest_of(name) == Some(name.digest))
-            .map(|(name, since)| (name.digest, since, record.standing(name.digest)));
+        let current = current.filter(|(name, _)| self.digest_of(name) == Some(name.digest)).map(
+            |(Name { digest, .. }, since)| Current {
+                digest,
+                at: now.moment_of(since),
+                standing: record.standing(digest),
+            },
+        );
         if current.is_some() {
             dir.link()?;
         }
         let good = record.last_good();
-        Ok(Found { current, good, bad: record.bad.into_iter().map(Bad::into_pair).collect() })
+        Ok(Published { current, good, bad: record.bad.into_iter().map(Bad::into_pair).collect() })
     }
 
     /// Publishes what the volumes hold, if it still has this digest, and where programs have looked
