@@ -40,6 +40,14 @@ pub(super) const JITTER_BYS: [(&str, JitterBy); 3] =
 pub(super) const ON_STARTS: [(&str, OnStart); 3] =
     [("if-newer", OnStart::IfNewer), ("never", OnStart::Never), ("always", OnStart::Always)];
 
+/// How many rules the file has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rules {
+    /// It needs no name.
+    One,
+    Several,
+}
+
 /// The whole configuration; `None` only after a problem was reported.
 pub(super) fn config(mut root: Table<'_>, bundle: Option<&Path>) -> Option<Config> {
     let agent_table = root.table("agent", "[agent]", None);
@@ -56,13 +64,14 @@ pub(super) fn config(mut root: Table<'_>, bundle: Option<&Path>) -> Option<Confi
             ),
         );
     }
-    let alone = tables.len() == 1;
+    let rules = if tables.len() == 1 { Rules::One } else { Rules::Several };
     let (mut names, mut dirs) = (Vec::new(), Vec::new());
-    let rules =
-        tables.into_iter().map(|table| rule(table, alone, (&mut names, &mut dirs), &agent, bundle));
-    let rules: Vec<Option<Rule>> = rules.collect();
+    let all: Vec<Option<Rule>> = tables
+        .into_iter()
+        .map(|table| rule(table, rules, (&mut names, &mut dirs), &agent, bundle))
+        .collect();
     root.finish();
-    Some(Config { agent, rules: rules.into_iter().collect::<Option<_>>()? })
+    Some(Config { agent, rules: all.into_iter().collect::<Option<_>>()? })
 }
 
 fn agent(mut table: Table<'_>) -> Agent {
@@ -113,13 +122,13 @@ fn agent(mut table: Table<'_>) -> Agent {
 
 fn rule(
     mut table: Table<'_>,
-    alone: bool,
+    rules: Rules,
     (names, dirs): (&mut Vec<Given<String>>, &mut Vec<Given<PathBuf>>),
     agent: &Agent,
     bundle: Option<&Path>,
 ) -> Option<Rule> {
     let report = table.report;
-    let name = name(&mut table, alone, names);
+    let name = name(&mut table, rules, names);
     let watch = watch(&mut table, agent);
     let globs = |table: &mut Table<'_>, key| -> Vec<glob::Pattern> {
         let list = table.list(key, glob).map(|given| given.value).unwrap_or_default();
@@ -177,10 +186,10 @@ fn on_failure(actions: &Actions, publish: Option<&Publish>) -> Vec<Step> {
     actions.on_failure.clone().unwrap_or(by_default)
 }
 
-fn name(table: &mut Table<'_>, alone: bool, names: &mut Vec<Given<String>>) -> Option<String> {
+fn name(table: &mut Table<'_>, rules: Rules, names: &mut Vec<Given<String>>) -> Option<String> {
     let missing = table.place_of("name").is_none();
     let name = table.parsed("name", rule_name);
-    if missing && alone {
+    if missing && rules == Rules::One {
         return Some("default".to_owned());
     }
     if missing {

@@ -101,9 +101,12 @@ impl Hints {
         match event {
             Ok(event) if event.need_rescan() => state.pending.all = true,
             Ok(event) if matters(event.kind) => {
-                let dies = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(_));
+                let touch = match event.kind {
+                    EventKind::Remove(_) | EventKind::Modify(_) => State::removed,
+                    _ => State::written,
+                };
                 for path in &event.paths {
-                    state.touch(path, dies);
+                    touch(&mut state, path);
                 }
             }
             Ok(_) => return,
@@ -127,17 +130,27 @@ fn matters(kind: EventKind) -> bool {
 }
 
 impl State {
-    fn touch(&mut self, path: &Path, dies: bool) {
-        if dies {
-            // With a directory go the watches of what is below it.
-            let below = self.interests.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
-            for (place, interested) in below.take_while(|(place, _)| place.starts_with(path)) {
-                self.pending.volumes.extend(interested.keys());
-                self.gone.insert(place.clone());
-            }
-        } else if let Some(interested) = self.interests.get(path) {
+    /// Something is no longer at this path.
+    fn removed(&mut self, path: &Path) {
+        // With a directory go the watches of what is below it.
+        let below = self.interests.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+        for (place, interested) in below.take_while(|(place, _)| place.starts_with(path)) {
+            self.pending.volumes.extend(interested.keys());
+            self.gone.insert(place.clone());
+        }
+        self.entry_changed(path);
+    }
+
+    /// Something was made or written at this path.
+    fn written(&mut self, path: &Path) {
+        if let Some(interested) = self.interests.get(path) {
             self.pending.volumes.extend(interested.keys());
         }
+        self.entry_changed(path);
+    }
+
+    /// Tells those who watch the directory that this path is in.
+    fn entry_changed(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if is_preparation(name) {
             return;
