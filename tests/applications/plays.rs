@@ -69,7 +69,8 @@ pub(super) fn never_meets_a_broken_one(subject: &'static Subject) {
     }
     println!("refused: {}", agent.last("rejected", "reason"));
     assert_eq!(agent.count("published"), good - at_start);
-    assert_eq!(agent.count("sent") + agent.count("accepted"), good);
+    let told = ["sent", "accepted", "fresh"].map(|event| agent.count(event));
+    assert_eq!(told.iter().sum::<usize>(), good);
     assert!(agent.events("scheduled").iter().all(|event| event["wait"] == "0s"), "applied late");
     for trouble in ["rolling-back", "retrying", "check-failed", "refused", "gave-up", "tripped"] {
         assert_eq!(agent.count(trouble), 0, "{trouble}: {}", agent.last(trouble, "reason"));
