@@ -1,6 +1,5 @@
 //! The vocabulary of the core: what it is told ([`Event`]) and what it asks for ([`Command`]).
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -367,7 +366,7 @@ pub struct Act {
     pub restart: bool,
     /// The keys that differ from what the application was last known to run, as far as somebody
     /// wants to know: [`Policy::tells_changes`](super::Policy::tells_changes).
-    pub changed: BTreeSet<Key>,
+    pub changed: Vec<Key>,
 }
 
 /// What is remembered of a rule over a restart of podnudge.

@@ -195,11 +195,9 @@ impl Look {
     }
 
     /// The keys of all volumes, as they are known.
-    pub(super) fn keys(&self) -> Keys {
-        let all =
-            self.volumes.iter().filter_map(|volume| Some((volume.id, volume.snapshot.as_ref()?)));
-        let keys = all.flat_map(|(id, snapshot)| snapshot.keys.iter().map(move |one| (id, one)));
-        keys.map(|(id, (key, digest))| ((id, key.clone()), *digest)).collect()
+    pub(super) fn keys(&self) -> Vec<Keys> {
+        let keys = |volume: &Volume| volume.snapshot.as_ref().map(|snapshot| snapshot.keys.clone());
+        self.volumes.iter().map(|volume| keys(volume).unwrap_or_default()).collect()
     }
 
     /// Whether a volume has the key that pauses the rule.

@@ -1,6 +1,5 @@
 //! A program as an action: what it is told, and what its end means.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 
@@ -36,7 +35,7 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
 }
 
 /// The changed keys, one a line, and whether these are all: a variable holds 128 KiB at most.
-fn changed_keys(changed: &BTreeSet<Key>) -> (OsString, bool) {
+fn changed_keys(changed: &[Key]) -> (OsString, bool) {
     let mut lines = Vec::new();
     for Key(key) in changed {
         if lines.len() + key.len() >= MOST_CHANGED {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -283,7 +284,8 @@ impl Agent {
     /// Begins a task right here; what has to wait for somebody goes on beside the loop. A signal
     /// waits for nobody, and is sent without a detour.
     fn begin(&mut self, task: impl Future<Output = Done> + Send + 'static) {
-        let mut task = Box::pin(task);
+        // One kind of task for all of them: each kind costs some KiB of the binary.
+        let mut task: Pin<Box<dyn Future<Output = Done> + Send>> = Box::pin(task);
         match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => self.done(done),
             Poll::Pending => drop(self.tasks.spawn(task)),

@@ -23,12 +23,14 @@ impl Lane {
         tasks: &mut JoinSet<Done>,
         work: impl FnOnce() -> Done + Send + 'static,
     ) {
-        let lane = Arc::clone(&self.0);
-        tasks.spawn(async move {
-            let turn = lane.lock_owned().await;
-            let done = spawn_blocking(work).await;
-            drop(turn);
-            done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
-        });
+        // One kind of task for all of them: each kind costs some KiB of the binary.
+        tasks.spawn(in_turn(Arc::clone(&self.0), Box::new(work)));
     }
+}
+
+async fn in_turn(lane: Arc<Mutex<()>>, work: Box<dyn FnOnce() -> Done + Send>) -> Done {
+    let turn = lane.lock_owned().await;
+    let done = spawn_blocking(work).await;
+    drop(turn);
+    done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
 }

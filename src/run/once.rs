@@ -184,12 +184,13 @@ fn hinted(rule: &Rule, reason: Reason) -> Reason {
         }
         _ => false,
     };
-    if reason.hint.is_some() || !rule.checks.iter().any(is_asked_by) {
+    if !rule.checks.iter().any(is_asked_by) {
         return reason;
     }
-    reason.hint(
-        "in an init container the application does not run yet: leave checks that ask it to the agent, and give `once` a configuration without them",
-    )
+    let known = reason.hint.as_ref().map(|hint| format!("{hint}; ")).unwrap_or_default();
+    reason.hint(format!(
+        "{known}in an init container the application does not run yet: leave checks that ask it to the agent, and give `once` a configuration without them",
+    ))
 }
 
 fn moved() -> Reason {
