@@ -12,6 +12,7 @@ use super::jitter;
 use super::rule::Rule;
 use super::status::State;
 use crate::config::Jitter;
+use crate::shown;
 
 /// Between two looks whether the file or key is still there that pauses a rule.
 const PAUSE_POLL: Duration = Duration::from_secs(5);
@@ -78,7 +79,7 @@ impl Rule {
             return Some((None, reason.hint("with `agent.reload` set, run `podnudge trigger` or send POST /reload; or send podnudge HUP")));
         }
         if let Some(key) = hold.pause_key.as_ref().filter(|_| self.look.is_pausing()) {
-            let reason = Reason::new(format!("paused by the key `{}`", key.escape_debug()));
+            let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
             let at = Some(now.mono.after(PAUSE_POLL));
             return Some((at, reason.hint("remove the key, or force the reload")));
         }

@@ -98,7 +98,11 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         comm: String::from_utf8_lossy(text.get(open + 1..close)?).into_owned(),
         parent: field(4)?.parse().ok()?,
         start_ticks: field(22)?.parse().ok()?,
-        is_dead: matches!(field(3)?, "Z" | "X" | "x"),
+        is_dead: match field(3)? {
+            // The first thread of several may end alone, as when another one executes a program.
+            "Z" => field(20)?.parse::<u32>().ok()? <= 1,
+            state => matches!(state, "X" | "x"),
+        },
         is_kernel_thread: flags & KERNEL_THREAD != 0,
     })
 }
@@ -303,6 +307,18 @@ mod tests {
         let stat = parse_stat(line).expect("it is a stat line");
         assert_eq!(stat.comm, "a) S 9 (b");
         assert_eq!((stat.parent, stat.start_ticks, stat.is_dead), (7, 12345, false));
+    }
+
+    #[test]
+    fn a_first_thread_that_has_ended_alone_is_no_end() {
+        let line = |state: &str, threads: u32| {
+            format!(
+                "41 (a) {state} 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 1 1"
+            )
+        };
+        let is_dead = |text: String| parse_stat(text.as_bytes()).expect("a stat line").is_dead;
+        assert!(!is_dead(line("Z", 2)) && !is_dead(line("S", 1)));
+        assert!(is_dead(line("Z", 1)) && is_dead(line("Z", 0)) && is_dead(line("X", 1)));
     }
 
     #[test]
