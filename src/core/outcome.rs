@@ -208,7 +208,9 @@ impl Rule {
         self.running = Some(digest).filter(|_| is_known);
         self.applied = Some((digest, now.wall));
         self.delivery = Delivery::Applied;
-        self.phase = Phase::Idle;
+        // What was gone on with at start may be at its end before the first look is.
+        let is_seen = self.look.on_disk().is_some();
+        self.phase = if is_seen { Phase::Idle } else { Phase::Starting };
         // What could not be read is no memory to rely on.
         let certain = self.running.filter(|_| self.look.unreadable().is_none());
         self.remember(now, certain, out);
