@@ -20,6 +20,14 @@ use crate::publishing::read_by_application;
 use crate::verify::{self, Before};
 use crate::volume::snapshot::Digest;
 
+/// What was done for a digest when the last of the actions were not.
+#[derive(Debug, Clone)]
+struct BrokenOff {
+    digest: Digest,
+    at: Moment,
+    acted: Acted,
+}
+
 /// What is remembered from an action until its verification.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight {
@@ -30,24 +38,28 @@ pub(crate) struct InFlight {
     /// What the proofs compare with.
     before: Option<Arc<Before>>,
     /// What was done for which digest, where the last of the actions were not.
-    broken_off: Option<(Digest, Acted)>,
+    broken_off: Option<BrokenOff>,
 }
 
 impl InFlight {
-    /// Whether another rule has ended these meanwhile. Whatever is started anew takes their place.
-    fn was_replaced(&mut self, restarts: &Restarts) -> bool {
+    /// What is to be said of them, unless another rule has ended them meanwhile: then whatever is
+    /// started anew takes their place.
+    fn or_replaced(&mut self, unwell: Verified, restarts: &Restarts) -> Verified {
         if !self.has_ended() || !self.processes.iter().all(|process| restarts.has(*process)) {
-            return false;
+            return unwell;
         }
         self.replaced = std::mem::take(&mut self.processes);
-        true
+        let reason = Reason::new("another rule has restarted the target");
+        Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) }
     }
 
-    /// What was done for this digest, if not all was done, and a process has ended since then: it
+    /// What was done before for this digest, if not all was done, and a process has ended of it: it
     /// is to be looked at now, since whoever is started anew would be taken for the application.
-    fn ended_of(&self, digest: Digest) -> Option<Acted> {
-        let (of, acted) = self.broken_off.as_ref()?;
-        (*of == digest && self.has_ended()).then(|| acted.clone())
+    fn ended_of(&self, rule: &Rule, act: &Act, started_anew: Option<Moment>) -> Option<Acted> {
+        let BrokenOff { digest, at, acted } = self.broken_off.as_ref()?;
+        // Later, it has ended of something else.
+        let is_soon = started_anew.unwrap_or(act.at) <= at.after(rule.verify.alive_for);
+        (*digest == act.digest && is_soon && self.has_ended()).then(|| acted.clone())
     }
 
     /// Whether a process that must go on has ended.
@@ -81,7 +93,13 @@ pub(crate) async fn act(
     act: &Act,
     last: InFlight,
 ) -> (Acted, InFlight) {
-    if let Some(acted) = last.ended_of(act.digest) {
+    let started_anew = || match inspect(own, rule) {
+        Inspection::Running { last, .. } => Some(last),
+        _ => None,
+    };
+    if last.broken_off.is_some()
+        && let Some(acted) = last.ended_of(rule, act, started_anew())
+    {
         return (acted, last);
     }
     match try_to_act((own, restarts), rule, act).await {
@@ -187,10 +205,12 @@ impl Done {
             let message = format!("{}, then: {}", done.join("; "), reason.message);
             Reason { message, ..reason }
         };
-        let in_flight = InFlight { broken_off: Some((act.digest, self.acted())), ..in_flight };
-        if let Some(acted) = in_flight.ended_of(act.digest) {
-            return Ok((acted, in_flight));
+        let acted_before = self.acted();
+        if in_flight.has_ended() {
+            return Ok((acted_before, in_flight));
         }
+        let broken_off = BrokenOff { digest: act.digest, at: act.at, acted: acted_before };
+        let in_flight = InFlight { broken_off: Some(broken_off), ..in_flight };
         let acted = match acted {
             Acted::Absent(reason) | Acted::Refused(reason) | Acted::Failed(reason) => {
                 Acted::Failed(then(reason))
@@ -314,10 +334,6 @@ async fn look(
     rule: &Rule,
     in_flight: &mut InFlight,
 ) -> Verified {
-    if in_flight.was_replaced(restarts) {
-        let reason = Reason::new("another rule has restarted the target");
-        return Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) };
-    }
     if in_flight.processes.is_empty() && !in_flight.replaced.is_empty() {
         match process::find(own, &rule.target, read_by_application(rule)) {
             Ok(chosen) => in_flight.processes = roots(&chosen),
@@ -331,12 +347,12 @@ async fn look(
         }
     }
     if let Err(unwell) = are_well(rule, in_flight) {
-        return unwell;
+        return in_flight.or_replaced(unwell, restarts);
     }
     let proof = verify::look(rule, in_flight.before.as_deref(), &in_flight.processes).await;
     // That takes its time, and they may have ended of what it proves.
     if let Err(unwell) = are_well(rule, in_flight) {
-        return unwell;
+        return in_flight.or_replaced(unwell, restarts);
     }
     let alive = if in_flight.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
     Verified { alive, proof }

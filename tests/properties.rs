@@ -8,7 +8,7 @@ use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::config::{Budget, Jitter, JitterBy};
 use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Proof, Reason, UnixTime, VolumeId,
+    Acted, Alive, Checked, Command, Event, Proof, Reason, Standing, UnixTime, VolumeId,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -252,6 +252,15 @@ fn play(policy: Policy, steps: &[Step]) -> World {
     for step in steps {
         apply(&mut world, step);
     }
+    world
+}
+
+/// A world in which podnudge may find something published, or nothing.
+fn publishing(policy: Policy, is_filled: bool) -> World {
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    let published = is_filled.then_some(Standing::Good);
+    let mut world = World::publishing(policy, &replica, None, published);
+    behave(&mut world, Behaviour::Takes);
     world
 }
 
@@ -527,5 +536,67 @@ proptest! {
         if all_told {
             prop_assert_eq!(world.application.runs, world.digest_on_disk());
         }
+    }
+
+    /// Newer content that may be used is tried in the end, wherever an older one has come to rest.
+    #[test]
+    fn newer_content_is_tried_in_the_end(
+        policy in policy_strategy(),
+        is_filled in any::<bool>(),
+        wait in 1..400u64,
+        steps in prop::collection::vec(step(), 0..30),
+        last in behaviour(),
+        restarts in any::<bool>(),
+    ) {
+        let target_wait = Duration::from_secs(wait);
+        let mut world = publishing(Policy { publishes: true, target_wait, ..policy }, is_filled);
+        for step in &steps {
+            apply(&mut world, step);
+        }
+        behave(&mut world, last);
+        checks(&mut world, Says::Passed);
+        world.shelf.behaves = Shelving::Works;
+        world.is_paused = false;
+        if restarts {
+            world.restart(None);
+        }
+        for volume in 0..world.disks.len() {
+            world.disks[volume].unreadable = None;
+            let content = BTreeMap::from([("key".to_owned(), "the fix".to_owned())]);
+            world.put(volume, Some(content));
+            world.tell(Event::Touched(VolumeId(volume)));
+        }
+        let fix = world.digest_on_disk();
+        world.run_for(Duration::from_hours(1));
+        let is_tried =
+            |command: &Command| matches!(command, Command::Act(act) if Some(act.digest) == fix);
+        let status = world.status();
+        prop_assert!(world.log.iter().any(|(_, it)| is_tried(it)), "{:?}", status.rules[0].state);
+    }
+
+    /// Nothing is published or asked in circles while nothing changes.
+    #[test]
+    fn a_core_that_is_left_alone_does_little(
+        policy in policy_strategy(),
+        is_filled in any::<bool>(),
+        wait in 1..400u64,
+        steps in prop::collection::vec(step(), 0..40),
+        restarts in any::<bool>(),
+    ) {
+        let mut world =
+            publishing(Policy { target_wait: Duration::from_secs(wait), ..policy }, is_filled);
+        for step in &steps {
+            apply(&mut world, step);
+        }
+        if restarts {
+            world.restart(None);
+        }
+        let before = world.log.len();
+        world.run_for(Duration::from_mins(10));
+        let is_work = |command: &Command| {
+            matches!(command, Command::Publish(..) | Command::RollBack(..) | Command::Inspect(..))
+        };
+        let work = world.log.iter().skip(before).filter(|(_, command)| is_work(command)).count();
+        prop_assert!(work < 150, "{} in ten minutes: {:?}", work, world.status().rules[0].state);
     }
 }

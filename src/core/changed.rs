@@ -16,6 +16,8 @@ pub(super) struct Known {
     keys: Vec<(Digest, Vec<Keys>)>,
     /// What the application was last known to run.
     base: Option<Digest>,
+    /// The keys of all that it was told of since.
+    told: Vec<Key>,
 }
 
 impl Rule {
@@ -33,14 +35,19 @@ impl Rule {
         }
     }
 
-    /// The keys that differ, as far as both sides are known. Before anything is known to run, all
-    /// of them; in a roll-back, those of what is taken back.
-    pub(super) fn changed_keys(&self, attempt: &Attempt) -> Vec<Key> {
+    /// The keys that differ, as far as both sides are known, and those that may differ since
+    /// something was tried. Before anything is known to run, all of them; in a roll-back, those of
+    /// what is taken back.
+    pub(super) fn changed_keys(&mut self, attempt: &Attempt) -> Vec<Key> {
         let old = self.known.of(self.running.or(self.known.base));
         let new = self.known.of(Some(attempt.disk.digest));
         let mut changed = [missing(new, old), missing(old, new)].concat();
+        if self.running.is_none() {
+            changed.extend(self.known.told.iter().cloned());
+        }
         changed.sort();
         changed.dedup();
+        self.known.told.clone_from(&changed);
         changed
     }
 }

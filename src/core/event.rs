@@ -360,6 +360,8 @@ pub struct Act {
     /// Whether it is done even if the proof's state before it cannot be read: what does not work is
     /// taken back, or has kept it from being read for long enough.
     pub lenient: bool,
+    /// When it begins.
+    pub at: Moment,
     /// 1 for the first.
     pub attempt: u32,
     /// Instead of the rule's actions, the target is to be ended and started anew.

@@ -26,7 +26,8 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         let is_begun = attempt.number > 1 || self.is_published(attempt.digest());
-        if attempt.forced || attempt.back_to.is_some() || self.is_first_fill() {
+        let is_urgent = self.is_first_fill() || self.is_good(attempt.digest());
+        if attempt.forced || attempt.back_to.is_some() || is_urgent {
             self.begin(now, attempt, out);
         } else if let Some((at, reason)) = self.hold(now, &attempt, is_begun) {
             // What cannot be brought to its end now must not lie there until it can.
@@ -47,8 +48,11 @@ impl Rule {
         let attempt = attempt.clone();
         match by {
             Some(reason) => {
-                let at = Some(now.mono.after(PAUSE_POLL));
-                self.held(now.mono, attempt, at, reason, out);
+                let at = now.mono.after(PAUSE_POLL);
+                match self.replaced.take() {
+                    Some(trial) => self.resume(now.mono, trial, &attempt, at),
+                    None => self.held(now.mono, attempt, Some(at), reason, out),
+                }
                 self.reconcile(now, out);
             }
             None => self.begin(now, attempt, out),

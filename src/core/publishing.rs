@@ -71,6 +71,11 @@ impl Rule {
             .is_some_and(|attempt| attempt.back_to.is_some() || self.is_published(attempt.digest()))
     }
 
+    /// Whether this was verified last: it may always be gone back to.
+    pub(super) fn is_good(&self, digest: Digest) -> bool {
+        self.published.good == Some(digest)
+    }
+
     /// Whether the application reads this.
     pub(super) fn is_published(&self, digest: Digest) -> bool {
         self.published.current.is_some_and(|current| current.digest == digest)
@@ -87,29 +92,35 @@ impl Rule {
         let Some(trial) = self.phase.attempt() else { return false };
         let (old, is_old) = (trial.digest(), trial.disk.digest == disk.digest);
         // The application is told of what it reads again before it is told of the next.
-        let is_untold = trial.back_to.is_some()
-            && matches!(self.phase, Phase::TargetAbsent { .. } | Phase::Backoff { .. });
-        if is_old || old == disk.digest || !self.check(disk, out) || is_untold {
+        let is_untold = trial.back_to.is_some() && matches!(self.phase, Phase::Backoff { .. });
+        if is_old || old == disk.digest {
+            self.turn = None;
+            return false;
+        }
+        if !self.check(disk, out) || is_untold {
             return false;
         }
         let attempt = Attempt::first(disk, false);
         let has_turn = self.turn(now.mono, disk, out) <= now.mono;
-        // What was good may always be gone back to.
-        let is_free = self.published.good == Some(disk.digest)
-            || (!self.policy.has_pause_file && self.hold(now, &attempt, false).is_none());
-        let is_due = self.is_whole() && has_turn && is_free;
+        let is_held = !self.is_good(disk.digest) && self.hold(now, &attempt, false).is_some();
+        let is_due = self.is_whole() && !self.look.is_busy() && has_turn && !is_held;
         if is_due {
-            self.begin(now, attempt, out);
+            let trial = self.phase.clone();
+            self.begin_unless_held(now, attempt, out);
+            self.replaced = Some(trial);
         }
         is_due
     }
 
     /// Publishes what is to be delivered, where podnudge does that, and acts.
     pub(super) fn begin(&mut self, now: Now, attempt: Attempt, out: &mut VecDeque<Command>) {
-        self.turn = None;
+        let digest = attempt.digest();
         // A person who forces it may have seen that something is wrong with what is published.
-        let is_there =
-            self.is_published(attempt.digest()) && !self.is_half_published && !attempt.forced;
+        let mut before = self.phase.attempt().into_iter();
+        let is_first = !before.any(|before| before.forced && before.digest() == digest);
+        let is_there = self.is_published(digest)
+            && self.half_published != Some(digest)
+            && !(attempt.forced && is_first);
         if !self.policy.publishes || is_there {
             return self.act(now, attempt, out);
         }
@@ -122,10 +133,11 @@ impl Rule {
                 Command::RollBack(self.id, RollBack { to, bad, reason })
             }
         });
-        let is_on_trial = attempt.back_to.is_none()
-            && (self.goes_on() || matches!(self.phase, Phase::Verifying(_)));
+        let goes_on = attempt.back_to.is_none() && self.goes_on();
         let trial = std::mem::replace(&mut self.phase, Phase::Publishing(attempt));
-        self.replaced = Some(trial).filter(|_| is_on_trial);
+        if goes_on {
+            self.replaced = Some(trial);
+        }
     }
 
     pub(super) fn was_published(
@@ -144,7 +156,8 @@ impl Rule {
                     self.say(Fact::Superseded(trial.digest()), out);
                 }
                 self.is_read(now, digest);
-                self.is_half_published = false;
+                self.half_published = None;
+                self.turn = None;
                 self.is_filled = true;
                 self.published.bad.retain(|(bad, _)| *bad != digest);
                 if attempt.back_to.is_none() {
@@ -160,14 +173,14 @@ impl Rule {
                 let reason = Reason::new("the volume changed while it was being published");
                 let at = now.mono.after(self.policy.retry.first);
                 match replaced {
-                    Some(trial) => self.resume(now.mono, trial, attempt.digest(), at),
+                    Some(trial) => self.resume(now.mono, trial, &attempt, at),
                     None => self.phase = Phase::Backoff { attempt, at, reason },
                 }
             }
             Publication::Failed(reason, current) => {
                 let is_turned = current == Some(attempt.digest());
-                self.is_half_published = is_turned;
                 if is_turned {
+                    self.half_published = current;
                     self.is_read(now, attempt.digest());
                 } else if current.is_none_or(|current| !self.is_published(current)) {
                     self.running = None;
@@ -178,7 +191,7 @@ impl Rule {
                     Some(trial) => {
                         self.say(Fact::Refused(reason), out);
                         let at = now.mono.after(self.policy.retry.max);
-                        self.resume(now.mono, trial, attempt.digest(), at);
+                        self.resume(now.mono, trial, &attempt, at);
                     }
                     None => self.refused(now.mono, attempt, reason, out),
                 }
@@ -188,7 +201,10 @@ impl Rule {
     }
 
     /// What was to take its place could not be published, and has its next turn at `at`.
-    fn resume(&mut self, now: Moment, trial: Phase, next: Digest, at: Moment) {
+    pub(super) fn resume(&mut self, now: Moment, trial: Phase, next: &Attempt, at: Moment) {
+        // What a person asked for is still to be done.
+        self.forced |= next.forced;
+        let next = next.digest();
         self.phase = trial;
         self.turn = Some((next, at));
         if let Phase::Verifying(verification) = &mut self.phase {
@@ -230,6 +246,7 @@ impl Rule {
         self.published.bad.drain(..surplus);
         // Whoever forced it has got what there was to get.
         self.forced &= self.look.on_disk().is_some_and(|disk| disk.digest != digest);
+        self.turn = None;
         let attempt = Attempt {
             back_to: Some(good),
             after_restart: attempt.restart || self.policy.is_restart,

@@ -35,8 +35,8 @@ pub(super) struct Rule {
     pub(super) certificates_expire_at: Option<UnixTime>,
     /// What the application reads, where podnudge publishes.
     pub(super) published: Published,
-    /// Whether what is published still has to be published to the end.
-    pub(super) is_half_published: bool,
+    /// What is published, and still has to be published to the end.
+    pub(super) half_published: Option<Digest>,
     /// Whether the application has had something to read, as far as podnudge publishes.
     pub(super) is_filled: bool,
     /// What the state directory held at start.
@@ -63,6 +63,8 @@ pub(super) struct Rule {
     pub(super) repeated: Option<Digest>,
     /// A person asked for the action, and it has not begun.
     pub(super) forced: bool,
+    /// What the first look found since: it is for nothing else.
+    pub(super) forced_for: Option<Digest>,
     /// The first look is to be acted on, even if the target has read the content by itself.
     pub(super) insists: bool,
     pub(super) stopping: bool,
@@ -88,7 +90,7 @@ impl Rule {
             verdict: Verdict::Open,
             expiry_of: None,
             certificates_expire_at: None,
-            is_half_published: false,
+            half_published: None,
             is_filled: published.current.is_some(),
             published,
             remembered,
@@ -103,6 +105,7 @@ impl Rule {
             read_until: Moment::default(),
             repeated: None,
             forced: false,
+            forced_for: None,
             insists: false,
             stopping: false,
             draws: 0,
@@ -142,15 +145,14 @@ impl Rule {
         scans: Vec<(VolumeId, Scan)>,
         out: &mut VecDeque<Command>,
     ) {
-        let Some(disk) = self.look.scanned(now, scans, &mut self.counters, out) else { return };
+        let seen = self.look.scanned(now, scans, &mut self.counters, out);
+        self.bind_force();
+        let Some(disk) = seen else { return };
         self.repeated = self.repeated.filter(|digest| *digest == disk.digest);
         self.note_keys(disk.digest);
         if self.policy.has_certificates && self.expiry_of != Some(disk.digest) {
             self.expiry_of = Some(disk.digest);
             out.push_back(Command::Expiry(self.id, disk.digest));
-        }
-        if matches!(self.phase, Phase::Starting) && self.forced {
-            self.published.bad.retain(|(bad, _)| *bad != disk.digest);
         }
         match self.phase {
             Phase::Starting => self.first_look(now, disk, out),
@@ -191,10 +193,22 @@ impl Rule {
     pub(super) fn force(&mut self, now: Now, out: &mut VecDeque<Command>) {
         self.say(Fact::Forced, out);
         self.forced = true;
+        self.forced_for = None;
         let disk = self.look.on_disk().map(|disk| disk.digest);
         self.published.bad.retain(|(bad, _)| Some(*bad) != disk);
         self.check_again();
         self.look.look_now(now.mono);
+    }
+
+    /// A person's wish is for what the first look behind it finds, and for what the application runs,
+    /// but for no content that comes later.
+    fn bind_force(&mut self) {
+        let Some(disk) = self.look.on_disk().filter(|_| self.forced) else { return };
+        if self.forced_for.is_none() {
+            self.forced_for = Some(disk.digest);
+            self.published.bad.retain(|(bad, _)| *bad != disk.digest);
+        }
+        self.forced = [self.forced_for, self.running].contains(&Some(disk.digest));
     }
 
     pub(super) fn expires(&mut self, at: Option<UnixTime>) {
@@ -219,7 +233,7 @@ impl Rule {
         }
         self.look.advance(now.mono, out);
         self.check_if_due(now, out);
-        if !self.look.is_busy() {
+        if !self.look.is_busy() || self.goes_on() {
             self.fire_if_due(now, out);
         }
         if let Phase::Verifying(verification) = &mut self.phase
@@ -238,7 +252,7 @@ impl Rule {
             Phase::Verifying(verification) => verification.next_look,
             // An action that falls due during a look begins when the look ends, one that falls due
             // while a volume is missing when that is back, and so on.
-            phase => phase.due().filter(|_| !self.look.is_busy() && self.may_fire()),
+            phase => phase.due().filter(|_| self.may_fire()),
         };
         delivery.into_iter().chain(self.look.next_wakeup()).chain(self.verdict.due()).min()
     }
@@ -312,15 +326,17 @@ impl Rule {
     /// Asks for the action.
     pub(super) fn act(&mut self, now: Now, mut attempt: Attempt, out: &mut VecDeque<Command>) {
         attempt.doubts = self.look.settle_doubts();
+        let changed = self.changed_keys(&attempt);
         out.push_back(Command::Act(Act {
             rule: self.id,
+            at: now.mono,
             digest: attempt.digest(),
             fresh_after: (!attempt.forced && !self.insists)
                 .then(|| self.readable_since(attempt.disk).after(CLOCK_MARGIN)),
             lenient: attempt.back_to.is_some() || self.has_waited_enough(now.mono, &attempt),
             attempt: attempt.number,
             restart: attempt.restart,
-            changed: self.changed_keys(&attempt),
+            changed,
         }));
         // Whatever becomes of it, and if podnudge is killed now: what runs is open.
         self.remember(now, None, out);

@@ -36,18 +36,19 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) -> Moment {
         let is_urgent = self.is_first_fill() || self.published.good == Some(disk.digest);
-        let known = self.turn.filter(|(digest, _)| *digest == disk.digest);
-        let at = match known {
-            Some((_, at)) => at,
-            None if is_urgent => now,
-            None => {
+        let is_known = self.turn.is_some_and(|(digest, _)| digest == disk.digest);
+        let at = match self.turn {
+            // A wait keeps its time, whatever content comes meanwhile.
+            Some((_, at)) if is_known || !is_urgent => at,
+            _ if is_urgent => now,
+            _ => {
                 self.draws += 1;
                 let jitter = self.policy.jitter;
                 now.after(jitter::wait(jitter, &self.replica, &disk.digest, self.draws))
             }
         };
         let fire_at = if is_urgent { at } else { self.spaced(at) };
-        if known.is_none() {
+        if !is_known {
             self.say(Fact::Scheduled(disk.digest, fire_at.since(now)), out);
         }
         self.turn = Some((disk.digest, at));
@@ -61,8 +62,14 @@ impl Rule {
         }
         let due = self.phase.due().is_some_and(|at| now.mono >= at);
         let disk = self.look.on_disk();
-        // The application is told of what it reads again before a person's wish has its turn.
-        let may_force = self.forced && !(self.phase.is_rolling_back() && self.goes_on());
+        // The application is told of what it reads again before a person's wish has its turn, which
+        // may also have failed a moment ago.
+        let is_untold = self.phase.is_rolling_back()
+            && matches!(self.phase, Phase::TargetAbsent { .. } | Phase::Backoff { .. });
+        let has_turn = self.turn.is_none_or(|(_, at)| at <= now.mono) || !self.goes_on();
+        let is_possible = self.reads_volumes() || self.is_whole();
+        let may_force =
+            self.forced && self.forced_for.is_some() && is_possible && !is_untold && has_turn;
         if let Some(disk) = disk.filter(|_| may_force)
             && self.check(disk, out)
         {
@@ -84,7 +91,7 @@ impl Rule {
 
     /// Whether what is due may begin.
     pub(super) fn may_fire(&self) -> bool {
-        self.goes_on() || (self.is_whole() && self.is_usable())
+        self.goes_on() || (!self.look.is_busy() && self.is_whole() && self.is_usable())
     }
 
     /// Whether all of what is on disk can be delivered: what cannot be read cannot be published.

@@ -17,13 +17,13 @@ const POLL: Duration = Duration::from_millis(100);
 /// Takes the directories of all rules, until the locks are dropped.
 ///
 /// # Errors
-/// If one cannot be opened, or if somebody has it and keeps it, at most until `deadline`.
+/// If one cannot be opened, or if somebody has it and keeps it until `deadline`.
 pub(super) async fn take(
     rules: &[Rule],
     deadline: Option<Moment>,
 ) -> Result<Vec<Lock>, PublishError> {
     let patience = clock::now().mono.after(PATIENCE);
-    let until = deadline.map_or(patience, |deadline| deadline.min(patience));
+    let until = deadline.unwrap_or(patience);
     let mut locks = Vec::new();
     for place in rules.iter().filter_map(publishing::place) {
         locks.push(take_one(place, until).await?);

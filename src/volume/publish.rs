@@ -181,8 +181,12 @@ impl Place<'_> {
             let mut record = Record::load(&dir)?;
             record.condemn(bad);
             record.is_open = true;
-            // First: killed between the two, podnudge goes on here when it starts.
-            record.save(&dir)?;
+            // First: killed between the two, podnudge goes on here when it starts. What is only kept
+            // for people to look at gives it room.
+            record.save(&dir).or_else(|_| {
+                dir.prune(0, Some(to));
+                record.save(&dir)
+            })?;
             let generations = dir.generations()?;
             let is_whole = |name: &&Name| name.digest == to && self.digest_of(name) == Some(to);
             let Some(name) = generations.iter().rev().find(is_whole) else {
