@@ -34,7 +34,21 @@ impl Rule {
             if !is_begun || !self.roll_back(now, &attempt, &reason, out) {
                 self.held(now.mono, attempt, at, reason, out);
             }
-        } else if self.policy.has_pause_file && !is_begun {
+        } else if is_begun {
+            self.begin(now, attempt, out);
+        } else {
+            self.begin_unless_paused(now, attempt, out);
+        }
+    }
+
+    /// Begins an attempt that nothing else keeps, unless there is a file that pauses the rule.
+    pub(super) fn begin_unless_paused(
+        &mut self,
+        now: Now,
+        attempt: Attempt,
+        out: &mut VecDeque<Command>,
+    ) {
+        if self.policy.has_pause_file {
             out.push_back(Command::LookForPause(self.id));
             self.phase = Phase::LookingForPause(attempt);
         } else {

@@ -102,11 +102,16 @@ impl Rule {
         }
         let attempt = Attempt::first(disk, false);
         let has_turn = self.turn(now.mono, disk, out) <= now.mono;
-        let is_held = !self.is_good(disk.digest) && self.hold(now, &attempt, false).is_some();
+        let is_good = self.is_good(disk.digest);
+        let is_held = !is_good && self.hold(now, &attempt, false).is_some();
         let is_due = self.is_whole() && !self.look.is_busy() && has_turn && !is_held;
         if is_due {
             let trial = self.phase.clone();
-            self.begin_unless_held(now, attempt, out);
+            if is_good {
+                self.begin(now, attempt, out);
+            } else {
+                self.begin_unless_paused(now, attempt, out);
+            }
             self.replaced = Some(trial);
         }
         is_due
