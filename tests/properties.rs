@@ -166,7 +166,7 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
                 let pauses;
                 (policy.retries_first, policy.restarts_last, policy.is_restart, pauses) = ladder;
                 policy.restarts = BUDGET;
-                policy.has_pause_file = pauses;
+                policy.hold.pause_file = pauses.then(|| "/pause".into());
                 policy
             },
         )

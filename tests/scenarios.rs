@@ -137,7 +137,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         }
         "restarts" => policy.restarts.most = value.parse().expect(place),
         "within" => policy.restarts.within = time(),
-        "pause-file" => policy.has_pause_file = value == "yes",
+        "pause-file" => policy.hold.pause_file = (value == "yes").then(|| "/pause".into()),
         "pause-key" => policy.hold.pause_key = Some(value.to_owned()),
         "approve" => policy.hold.approve = value == "yes",
         "window" => {

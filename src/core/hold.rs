@@ -48,7 +48,7 @@ impl Rule {
         attempt: Attempt,
         out: &mut VecDeque<Command>,
     ) {
-        if self.policy.has_pause_file {
+        if self.policy.hold.pause_file.is_some() {
             out.push_back(Command::LookForPause(self.id));
             self.phase = Phase::LookingForPause(attempt);
         } else {

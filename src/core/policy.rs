@@ -33,8 +33,6 @@ pub struct Policy {
     pub tells_changes: bool,
     /// What keeps the rule from beginning; its file is looked at elsewhere.
     pub hold: Hold,
-    /// Whether there is a file that pauses the rule.
-    pub has_pause_file: bool,
     /// How replicas are spread.
     pub jitter: Jitter,
     /// The shortest time between two actions.
@@ -91,7 +89,6 @@ impl Policy {
             rolls_back: rule.publish.as_ref().is_some_and(|publish| publish.rollback),
             tells_changes: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
             hold: rule.hold.clone(),
-            has_pause_file: rule.hold.pause_file.is_some(),
             jitter: rule.jitter,
             min_interval: rule.min_interval,
             retry: rule.retry,

@@ -108,7 +108,6 @@ pub(crate) fn policy() -> Policy {
         has_checks: false,
         has_certificates: false,
         hold: Hold::default(),
-        has_pause_file: false,
         tells_changes: false,
         publishes: false,
         rolls_back: false,
