@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use crate::action::{exec, http};
+use crate::clock::UnixTime;
 use crate::config::{Condition, HttpCheck, Program, Rule};
-use crate::core::event::{Checked, UnixTime};
+use crate::core::event::Checked;
 use crate::volume::check::{self, Post};
 use crate::volume::copy::PrivateCopy;
 use crate::volume::snapshot::Digest;

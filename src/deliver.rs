@@ -10,13 +10,15 @@ mod program;
 use std::sync::Arc;
 
 use crate::action::{http, socket};
+use crate::clock::Moment;
 use crate::config::{Action, Rule, SignalAction};
-use crate::core::event::{Act, Acted, Alive, Inspection, Moment, Proof, Reason, Verified};
+use crate::core::event::{Act, Acted, Alive, Inspection, Proof, Verified};
 use crate::process::ending::Ending;
 use crate::process::restarts::Restarts;
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
 use crate::publishing::read_by_application;
+use crate::reason::Reason;
 use crate::verify::{self, Before};
 use crate::volume::snapshot::Digest;
 

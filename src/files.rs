@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// The largest file that holds a secret, a certificate bundle or a configuration, in bytes: what
 /// a ConfigMap or a Secret may hold in all.

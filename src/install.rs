@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// The kernel's link to the running executable (proc(5)).
 const OWN: &str = "/proc/self/exe";

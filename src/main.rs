@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use podnudge::cli::{self, Command, Stop, Stream};
-use podnudge::core::event::Reason;
 use podnudge::exit::{self, Exit};
+use podnudge::reason::Reason;
 use podnudge::{action, admin, config, install, logs, run};
 
 fn main() -> ExitCode {

@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::clock::{Now, UnixTime};
 use crate::config::Rule;
-use crate::core::event::{Now, Publication, Published, Reason, RollBack, RuleId, UnixTime};
+use crate::core::event::{Publication, Published, RollBack, RuleId};
+use crate::reason::Reason;
 use crate::shown;
 use crate::volume::publish::Place;
 use crate::volume::snapshot::Digest;

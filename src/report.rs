@@ -12,8 +12,9 @@ use tracing::{debug, error, info, warn};
 
 use crate::checking;
 use crate::config::{Config, LogLevel, Rule};
-use crate::core::event::{Reason, VolumeId};
+use crate::core::event::VolumeId;
 use crate::core::fact::{Basis, Fact};
+use crate::reason::Reason;
 use crate::shown;
 use crate::volume::mount;
 use crate::volume::snapshot::{Changes, Digest, Key};

@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::event::{Memory, Reason, RuleId, UnixTime};
+use crate::clock::UnixTime;
+use crate::core::event::{Memory, RuleId};
 use crate::files::{self, FileError, LARGEST};
+use crate::reason::Reason;
 
 /// The state directory.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Inotify where it serves, polling where it does not, per volume.
 
 use crate::config::WatchMode;
-use crate::core::event::{Reason, VolumeId, Watch};
+use crate::core::event::{VolumeId, Watch};
+use crate::reason::Reason;
 use crate::volume::read::Directory;
 use crate::volume::watch::{Hints, Synced, Watcher};
 

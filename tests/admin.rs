@@ -7,10 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use podnudge::admin::{metrics, table};
-use podnudge::core::event::{Reason, UnixTime};
+use podnudge::clock::UnixTime;
 use podnudge::core::status::{
     Counters, Delivery, Histogram, RuleStatus, State, Status, VolumeStatus,
 };
+use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 
 use crate::support::agent::Agent;

@@ -5,8 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
-use podnudge::core::event::{Checked, UnixTime};
+use podnudge::core::event::Checked;
 use podnudge::volume::check::check;
 use podnudge::volume::copy::PrivateCopy;
 use podnudge::volume::read::read;

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use podnudge::action::http;
 use podnudge::config::{self, Condition, HttpCheck, Overrides};
-use podnudge::core::event::{Checked, Reason};
+use podnudge::core::event::Checked;
+use podnudge::reason::Reason;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;

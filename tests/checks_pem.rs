@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
-use podnudge::core::event::{Checked, UnixTime};
+use podnudge::core::event::Checked;
 use podnudge::volume::check::{check, expiry};
 use podnudge::volume::read::read;
 use podnudge::volume::snapshot::digest;

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use podnudge::action::http;
 use podnudge::config::{Auth, Body, Endpoint, HttpAction};
-use podnudge::core::event::{Acted, Reason};
+use podnudge::core::event::Acted;
+use podnudge::reason::Reason;
 use reqwest::Method;
 
 use crate::support::http::{answering, request, respond, server, wait};

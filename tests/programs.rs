@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use podnudge::action::exec::{Ended, run};
-use podnudge::core::event::Reason;
+use podnudge::reason::Reason;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use podnudge::config::{self, Overrides, ProofBy, Rule};
-use podnudge::core::event::{Proof, Reason};
+use podnudge::core::event::Proof;
+use podnudge::reason::Reason;
 use podnudge::verify;
 use podnudge::volume::snapshot::Digest;
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
+use podnudge::clock::UnixTime;
 use podnudge::config::{Budget, Jitter, JitterBy};
-use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Proof, Reason, Standing, UnixTime, VolumeId,
-};
+use podnudge::core::event::{Acted, Alive, Checked, Command, Event, Proof, Standing, VolumeId};
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, PolicyVolume};
+use podnudge::reason::Reason;
 use proptest::prelude::*;
 
 const BUDGET: Budget = Budget { most: 2, within: Duration::from_mins(1) };

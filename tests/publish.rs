@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use podnudge::clock::{Now, UnixTime};
 use podnudge::config::{KeyFilter, Publish};
-use podnudge::core::event::{Now, Publication, Reason, UnixTime};
+use podnudge::core::event::Publication;
+use podnudge::reason::Reason;
 use podnudge::volume::publish::Place;
 use podnudge::volume::{read, snapshot};
 

@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, EPOCH, World};
+use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Memory, Moment, Proof, Reason, Standing, UnixTime,
-    VolumeId, Watch,
+    Acted, Alive, Checked, Command, Event, Memory, Proof, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
+use podnudge::reason::Reason;
 
 #[test]
 fn every_scenario_plays_as_written() {

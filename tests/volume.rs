@@ -414,7 +414,7 @@ proptest! {
         let snapshots = |volumes: &[std::collections::BTreeMap<String, u8>]| -> Digest {
             let snapshot = |volume: &std::collections::BTreeMap<String, u8>| Snapshot {
                 generation: podnudge::volume::snapshot::Generation(String::new()),
-                committed: podnudge::core::event::UnixTime::default(),
+                committed: podnudge::clock::UnixTime::default(),
                 pauses: false,
                 keys: volume
                     .iter()

@@ -20,9 +20,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 
-use crate::core::event::Reason;
 use crate::process::ending::Ending;
 use crate::process::signal::{self, GroupSignal};
+use crate::reason::Reason;
 use crate::shown;
 
 /// How much of the output is kept: its end, where programs say what is wrong.

@@ -11,8 +11,9 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
 use super::{AnswerEnd, By, ExchangeError, no_connection};
 use crate::config::{Auth, Body, Endpoint, HttpAction, HttpCheck, Tls};
-use crate::core::event::{Acted, Checked, Reason};
+use crate::core::event::{Acted, Checked};
 use crate::files::{self, LARGEST};
+use crate::reason::Reason;
 use crate::shown;
 
 /// How much of an answer to an action is read.

@@ -6,7 +6,7 @@ pub mod socket;
 
 use std::io;
 
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// How an answer ends.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use tokio::time::timeout;
 
 use super::{AnswerEnd, By, ExchangeError, no_connection};
 use crate::config::{SocketAddress, SocketCommand};
-use crate::core::event::{Acted, Reason};
+use crate::core::event::Acted;
+use crate::reason::Reason;
 use crate::shown;
 
 /// How much of an answer is read.

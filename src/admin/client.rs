@@ -8,9 +8,9 @@ use reqwest::Url;
 use super::table;
 use crate::action::http::base_client;
 use crate::cli;
-use crate::core::event::Reason;
 use crate::exit::Exit;
 use crate::files;
+use crate::reason::Reason;
 
 const LIMIT: Duration = Duration::from_secs(5);
 

@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::core::event::UnixTime;
+use crate::clock::UnixTime;
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
 /// All states, for one series each: exactly one of them is 1.

@@ -26,10 +26,10 @@ use tracing::warn;
 
 use super::metrics;
 use crate::config::{Listen, ReloadEndpoint};
-use crate::core::event::Reason;
 use crate::core::status::Status;
 use crate::exit::chain;
 use crate::files;
+use crate::reason::Reason;
 
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// What the table shows of `/status`. Lenient: podnudge may be of another version.
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use super::table::Table;
 use super::types::{choice, duration, signal};
 use super::validate::{DAY, HOUR, MINUTE, MS, SECOND, value_or};
 use super::{HttpAction, request};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// One thing that is done to the application.
 #[derive(Debug, Clone)]

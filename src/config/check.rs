@@ -9,7 +9,7 @@ use super::request::{self, HttpCheck};
 use super::table::Table;
 use super::types::{choice, duration, glob, key};
 use super::validate::{MINUTE, MS, SECOND, at_most_one};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// One condition that the content of a rule's volumes must meet.
 #[derive(Debug, Clone)]

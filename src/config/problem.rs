@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::fmt;
 
 use super::window::Zones;
-use crate::core::event::Reason;
 use crate::exit::Exit;
+use crate::reason::Reason;
 use crate::shown;
 
 /// Where a setting was given.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::problem::{Given, literal};
 use super::table::Table;
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// A program in podnudge's own file system.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::Agent;
 use super::problem::{Given, literal};
 use super::table::Table;
 use super::types::path;
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// A directory that podnudge owns and the application reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

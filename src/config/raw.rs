@@ -4,7 +4,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{At, Report};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 use crate::shown;
 
 /// What options and environment variables set. They go before the file.

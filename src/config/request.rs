@@ -12,7 +12,7 @@ use super::table::Table;
 use super::types::{duration, method, path, url};
 use super::validate::{MINUTE, MS, SECOND, at_most_one, value_or};
 use super::{Auth, Body, ClientCertificate, Endpoint, HttpAction, Tls};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// A URL that says whether the application would take a key's content.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::table::Table;
 use super::types::{regex, socket_address};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// A command on a socket, and what the answer must be.
 #[derive(Debug, Clone)]

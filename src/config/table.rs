@@ -8,7 +8,7 @@ use super::places;
 use super::problem::{At, Given, Report, literal, nearest};
 use super::raw::{Entry, Node, Value, find};
 use super::types::choice;
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// A table being read: what is asked for is taken out, and what nobody asked for is unknown.
 pub(super) struct Table<'a> {

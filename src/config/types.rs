@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 
 use super::problem::{literal, nearest};
 use super::{Listen, SocketAddress};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// Where the admin listener is by default: all interfaces, because the kubelet's probes and
 /// Prometheus come by the pod's address, which may be of either family.

@@ -16,7 +16,7 @@ use super::{
     ReloadEndpoint, Retry, Rule, Step, Target, TargetBy, WatchMode, action, check, publish, verify,
     window,
 };
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::types::{duration, json_pointer, metric_name, regex, url};
 use super::validate::{HOUR, MINUTE, SECOND, in_order, value_or};
 use super::{Action, Scalar, Verify};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// `[rule.verify]`; `None` only after a problem was reported.
 pub(super) fn verify(

@@ -10,7 +10,8 @@ use super::problem::literal;
 use super::table::Table;
 use super::types::{key, path};
 use super::{Agent, ReloadEndpoint};
-use crate::core::event::{Reason, UnixTime};
+use crate::clock::UnixTime;
+use crate::reason::Reason;
 
 /// What keeps a rule from acting.
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,11 @@
 //! Where the delivery of a rule's content to its application is.
 
-use super::event::{Moment, Reason, VolumeId};
+use super::event::VolumeId;
 use super::look::OnDisk;
 use super::seen::Doubt;
 use super::status::State;
+use crate::clock::Moment;
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 #[derive(Debug, Clone, PartialEq)]

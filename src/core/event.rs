@@ -1,69 +1,9 @@
 //! The vocabulary of the core: what it is told ([`Event`]) and what it asks for ([`Command`]).
 
-use std::fmt;
-use std::time::Duration;
-
-use serde::{Serialize, Serializer};
-
 use super::fact::Fact;
+use crate::clock::{Moment, UnixTime};
+use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Key, Snapshot};
-
-/// A point of the monotonic clock, as the time since the machine booted: what was there before
-/// podnudge has a moment, too, and no change of the wall clock moves it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Moment(pub Duration);
-
-impl Moment {
-    /// The moment `wait` later.
-    #[must_use]
-    pub fn after(self, wait: Duration) -> Self {
-        Self(self.0.saturating_add(wait))
-    }
-
-    /// The time from `earlier` to this moment; zero if `earlier` is later.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-/// A point of the wall clock, as the time since the Unix epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct UnixTime(pub Duration);
-
-impl UnixTime {
-    /// The time from `earlier` to this one; zero if `earlier` is later.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-impl Serialize for UnixTime {
-    /// Seconds since the epoch, with millisecond precision.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit 52 bits")]
-        serializer.serialize_f64(self.0.as_millis() as f64 / 1000.0)
-    }
-}
-
-/// Both clocks at one instant. The core never reads a clock: every call brings this.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Now {
-    /// For waits.
-    pub mono: Moment,
-    /// For comparing with file times and for people.
-    pub wall: UnixTime,
-}
-
-impl Now {
-    /// The moment of a wall time in the past, if the wall clock was not changed in between; what
-    /// lies ahead counts as now, and what was before the boot as the boot.
-    #[must_use]
-    pub fn moment_of(self, time: UnixTime) -> Moment {
-        Moment(self.mono.0.saturating_sub(self.wall.since(time)))
-    }
-}
 
 /// A rule, by its place in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,40 +207,6 @@ pub enum Proof {
     Given,
     /// Not yet, for this reason.
     Pending(Reason),
-}
-
-/// Why something is as it is, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// What happened, and where.
-    pub message: String,
-    /// How to mend it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-impl Reason {
-    /// A reason without a hint.
-    #[must_use]
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
-    }
-
-    /// The same reason with a hint.
-    #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        match &self.hint {
-            Some(hint) => write!(f, "; hint: {hint}"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// What the core asks for. Each is answered by exactly one event, except `Approve`, `Persist` and

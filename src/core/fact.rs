@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::event::{Reason, VolumeId};
+use super::event::VolumeId;
+use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Digest};
 
 /// Something that happened to a rule and that a person may want to know.

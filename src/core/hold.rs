@@ -6,12 +6,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::delivery::{Attempt, Phase};
-use super::event::{Command, Moment, Now, Reason};
+use super::event::Command;
 use super::fact::Fact;
 use super::jitter;
 use super::rule::Rule;
 use super::status::State;
+use crate::clock::{Moment, Now};
 use crate::config::Jitter;
+use crate::reason::Reason;
 use crate::shown;
 
 /// Between two looks whether the file or key is still there that pauses a rule.

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use super::backoff;
 use super::changed::Keys;
-use super::event::{Command, Moment, Now, Reason, RuleId, Scan, UnixTime, VolumeId, Watch};
+use super::event::{Command, RuleId, Scan, VolumeId, Watch};
 use super::policy::Policy;
 use super::seen::{Doubt, Volume};
 use super::settle::Settle;
 use super::status::{Counters, VolumeStatus};
+use crate::clock::{Moment, Now, UnixTime};
+use crate::reason::Reason;
 use crate::volume::snapshot::{self, Digest, Generation};
 
 /// After the first failed look.

@@ -29,9 +29,9 @@ mod verdict;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use event::{
-    Command, Event, Memory, Moment, Now, Published, Reason, RuleId, UnixTime, VolumeId, Watch,
-};
+use crate::clock::{Moment, Now, UnixTime};
+use crate::reason::Reason;
+use event::{Command, Event, Memory, Published, RuleId, VolumeId, Watch};
 use jitter::Replica;
 pub use policy::{Policy, PolicyVolume};
 use rule::Rule;

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::backoff;
 use super::delivery::{Attempt, Phase, Verification};
-use super::event::{Acted, Alive, Command, Moment, Now, Proof, Reason, Verified};
+use super::event::{Acted, Alive, Command, Proof, Verified};
 use super::fact::Fact;
 use super::rule::Rule;
 use super::status::{Delivery, State};
+use crate::clock::{Moment, Now};
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 /// Between two looks for a target that is not there: at first, and at most.

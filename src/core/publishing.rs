@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 
 use super::delivery::{Attempt, Phase, Question};
-use super::event::{
-    Command, Current, Moment, Now, Publication, Published, Reason, RollBack, Standing, UnixTime,
-};
+use super::event::{Command, Current, Publication, Published, RollBack, Standing};
 use super::fact::{Basis, Fact};
 use super::look::OnDisk;
 use super::rule::Rule;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 impl Rule {

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::delivery::{Attempt, Phase, Question};
-use super::event::{Command, Inspection, Moment, Now};
+use super::event::{Command, Inspection};
 use super::fact::{Basis, Fact};
 use super::look::OnDisk;
 use super::rule::Rule;
+use crate::clock::{Moment, Now};
 use crate::config::OnStart;
 use crate::volume::snapshot::Digest;
 

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 
 use super::delivery::Attempt;
-use super::event::{Command, Moment, Now, Reason};
+use super::event::Command;
 use super::fact::Fact;
 use super::rule::Rule;
+use crate::clock::{Moment, Now};
+use crate::reason::Reason;
 
 impl Rule {
     /// Restarts the target instead, once for an attempt and within the budget. Says whether.

@@ -9,9 +9,7 @@ use std::collections::VecDeque;
 
 use super::changed::Known;
 use super::delivery::{Attempt, Phase, Question};
-use super::event::{
-    Act, Command, Memory, Moment, Now, Published, Reason, RuleId, Scan, UnixTime, VolumeId, Watch,
-};
+use super::event::{Act, Command, Memory, Published, RuleId, Scan, VolumeId, Watch};
 use super::fact::Fact;
 use super::jitter::Replica;
 use super::look::{Look, OnDisk};
@@ -19,6 +17,8 @@ use super::policy::Policy;
 use super::reading::CLOCK_MARGIN;
 use super::status::{Counters, Delivery};
 use super::verdict::Verdict;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation};
 
 #[derive(Debug)]

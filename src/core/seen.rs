@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 
 use super::backend_name;
-use super::event::{Command, Moment, Now, Reason, RuleId, Scan, VolumeId, Watch};
+use super::event::{Command, RuleId, Scan, VolumeId, Watch};
 use super::fact::Fact;
 use super::policy::PolicyVolume;
 use super::status::{Counters, VolumeStatus};
+use crate::clock::{Moment, Now};
+use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
 
 /// Commits in a row that only the audit found, until the volume is polled.

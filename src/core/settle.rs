@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::Moment;
+use crate::clock::Moment;
 
 /// A wait that each further hint prolongs, up to a cap: several files or volumes that change
 /// together become one reload, and a volume that never rests is read all the same.

@@ -1,11 +1,11 @@
 //! What a rule shows of itself.
 
 use super::delivery::Phase;
-use super::event::{Moment, Now, UnixTime};
 use super::look;
 use super::rule::Rule;
 use super::status::{RuleStatus, State};
 use super::verdict::Verdict;
+use crate::clock::{Moment, Now, UnixTime};
 
 impl Rule {
     pub(super) fn status(&self, now: Now) -> RuleStatus {

@@ -3,7 +3,8 @@
 
 use serde::Serialize;
 
-use super::event::{Reason, UnixTime};
+use crate::clock::UnixTime;
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 /// podnudge at one instant.

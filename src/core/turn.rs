@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 
 use super::delivery::{Attempt, Phase};
-use super::event::{Command, Moment, Now};
+use super::event::Command;
 use super::fact::Fact;
 use super::jitter;
 use super::look::OnDisk;
 use super::rule::Rule;
+use crate::clock::{Moment, Now};
 
 impl Rule {
     /// Content is to be delivered: it is checked, and then has its turn.

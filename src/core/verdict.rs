@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use super::backoff;
 use super::delivery::Phase;
-use super::event::{Checked, Command, Moment, Now, Reason};
+use super::event::{Checked, Command};
 use super::fact::Fact;
 use super::look::OnDisk;
 use super::rule::Rule;
+use crate::clock::{Moment, Now};
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 /// How long content waits at most that must not be used before a certain time: the clock that it

@@ -7,7 +7,8 @@
 //! (its own parent ended) is none.
 
 use super::{Identity, proc};
-use crate::core::event::{Moment, Reason};
+use crate::clock::Moment;
+use crate::reason::Reason;
 
 /// The children of some processes at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

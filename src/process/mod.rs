@@ -12,8 +12,9 @@ pub mod signal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::clock::Moment;
 use crate::config::{Target, TargetBy};
-use crate::core::event::{Moment, Reason};
+use crate::reason::Reason;
 use proc::Detail;
 pub use proc::own;
 pub use select::{Own, Process, Refusal};

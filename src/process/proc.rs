@@ -11,9 +11,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
 use super::select::{COMM_LENGTH, Mounts, Own, Process, Refusal, Seen};
+use crate::clock::Moment;
 use crate::config::{Target, TargetBy};
-use crate::core::event::{Moment, Reason};
 use crate::files::{self, FileError, LARGEST};
+use crate::reason::Reason;
 use crate::volume::mount::{self, Mount};
 
 /// What a file of a process holds; `None` if there is no such process, or it hides from podnudge.

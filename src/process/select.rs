@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Identity;
 use crate::config::{Target, TargetBy};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 use crate::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).

@@ -17,7 +17,7 @@ use super::ending::Ending;
 use super::proc;
 use super::{Chosen, Life, life};
 use crate::config::SignalAction;
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// A process younger than this that does not handle the signal may only be starting.
 const STARTING: Duration = Duration::from_secs(10);

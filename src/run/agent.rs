@@ -17,10 +17,9 @@ use super::endings::Endings;
 use super::lanes::Lane;
 use crate::admin::server;
 use crate::checking::{self, Begun};
+use crate::clock::Moment;
 use crate::config::{Config, Rule};
-use crate::core::event::{
-    Acted, Command, Event, Moment, Published, Reason, RuleId, Verified, VolumeId,
-};
+use crate::core::event::{Acted, Command, Event, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
@@ -29,6 +28,7 @@ use crate::os_signals::{OsSignal, OsSignals};
 use crate::process::restarts::Restarts;
 use crate::process::{self, Own};
 use crate::publishing;
+use crate::reason::Reason;
 use crate::report;
 use crate::shown;
 use crate::state::StateDir;

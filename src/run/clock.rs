@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::core::event::{Moment, Now, UnixTime};
+use crate::clock::{Moment, Now, UnixTime};
 
 /// A wait that is longer than this ends here, and begins again.
 const FAR: Duration = Duration::from_hours(24);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::clock;
+use crate::clock::Moment;
 use crate::config::Rule;
-use crate::core::event::Moment;
 use crate::publishing::{self, PublishError};
 use crate::volume::publish::{Lock, Place};
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::http::PROOF_BODY;
 use crate::action::AnswerEnd;
 use crate::config::{BodyProof, Scalar};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 use crate::shown;
 
 /// A body.

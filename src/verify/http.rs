@@ -6,7 +6,7 @@ use super::body::{self, Page};
 use crate::action::ExchangeError;
 use crate::action::http::{exchange, is_expected, name, unexpected};
 use crate::config::{Body, HttpProof};
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// How much of an answer is read: a page of metrics may be long.
 pub(super) const PROOF_BODY: usize = 1024 * 1024;

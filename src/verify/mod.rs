@@ -10,9 +10,10 @@ pub mod http;
 
 use crate::action::{exec, socket};
 use crate::config::{Program, ProofBy, Rule};
-use crate::core::event::{Proof, Reason};
+use crate::core::event::Proof;
 use crate::process::Identity;
 use crate::process::children::Children;
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 use std::ffi::OsStr;
 

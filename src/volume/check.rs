@@ -17,8 +17,10 @@ use super::filter;
 #[cfg(feature = "tls")]
 use super::pem;
 use super::snapshot::{Digest, Key};
+use crate::clock::UnixTime;
 use crate::config::{Check, Condition, KeyFilter, Syntax};
-use crate::core::event::{Checked, Reason, UnixTime};
+use crate::core::event::Checked;
+use crate::reason::Reason;
 use crate::shown;
 
 /// How many keys a refusal names at most.

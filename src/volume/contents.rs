@@ -11,7 +11,8 @@ use sha2::{Digest as _, Sha256};
 use super::read::{Purpose, ReadError, Reader, Reading};
 use super::snapshot::{self, Digest, Key};
 use crate::config::KeyFilter;
-use crate::core::event::{Checked, Reason};
+use crate::core::event::Checked;
+use crate::reason::Reason;
 
 /// The contents of a volume's keys. They never leave `volume`.
 pub(super) type Contents = BTreeMap<Key, Content>;

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use super::contents::{self, Content, Volume};
 use super::snapshot::Digest;
 use crate::config::KeyFilter;
-use crate::core::event::{Checked, Reason};
+use crate::core::event::Checked;
+use crate::reason::Reason;
 
 /// A copy of what the volumes hold, each at its own path below a root. Removed when it is dropped.
 #[derive(Debug)]

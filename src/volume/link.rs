@@ -12,7 +12,7 @@ use rustix::fs::{FileType, Stat, lstat, stat};
 
 use super::read::{Directory, changed, identity};
 use super::snapshot::Snapshot;
-use crate::core::event::UnixTime;
+use crate::clock::UnixTime;
 
 /// The links in a path, as they are now.
 pub(super) struct Links(Vec<(PathBuf, Stat)>);

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use crate::core::event::Reason;
+use crate::reason::Reason;
 
 /// One line of mountinfo, as far as it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,9 @@ use rustls::pki_types::PrivateKeyDer;
 use self::block::{Block, Kind};
 use self::certificate::Certificate;
 use super::snapshot::Key;
-use crate::core::event::{Checked, Reason, UnixTime};
+use crate::clock::UnixTime;
+use crate::core::event::Checked;
+use crate::reason::Reason;
 
 /// A key of a volume.
 pub(super) struct File<'a> {

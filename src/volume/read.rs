@@ -24,8 +24,9 @@ use super::link::Links;
 use super::mount;
 use super::snapshot::{Digest, Generation, Key, Snapshot};
 use super::tree::{Beside, DEEPEST, Entry, Level, MOST_KEYS};
+use crate::clock::UnixTime;
 use crate::config::KeyFilter;
-use crate::core::event::{Reason, UnixTime};
+use crate::reason::Reason;
 
 /// The kubelet's link to the generation that counts.
 const DATA: &CStr = c"..data";

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::core::event::UnixTime;
+use crate::clock::UnixTime;
 
 /// SHA-256 over the sorted keys and contents of a rule's volumes. Modes, owners, times and
 /// timestamped directory names have no part in it, so equal content gives equal digests on every

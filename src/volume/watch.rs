@@ -19,7 +19,8 @@ use notify::{Config, ErrorKind, Event, EventKind, INotifyWatcher, RecursiveMode,
 use tokio::sync::Notify;
 
 use super::read::Directory;
-use crate::core::event::{Reason, VolumeId};
+use crate::core::event::VolumeId;
+use crate::reason::Reason;
 
 /// The directory watches of all volumes.
 #[derive(Debug)]

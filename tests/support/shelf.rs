@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use podnudge::core::event::{Current, Moment, Publication, Published, Reason, RollBack, Standing};
+use podnudge::clock::Moment;
+use podnudge::core::event::{Current, Publication, Published, RollBack, Standing};
+use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 
 /// How the publish directory behaves from now on.

@@ -4,14 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::config::{Budget, Hold, Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::event::{
-    Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Moment, Now, Proof,
-    Publication, Reason, RuleId, Scan, Standing, UnixTime, Verified, VolumeId, Watch,
+    Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Proof, Publication, RuleId,
+    Scan, Standing, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
 use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
+use podnudge::reason::Reason;
 use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
 

@@ -5,7 +5,7 @@
 
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
 
-use crate::core::event::Reason;
+use crate::reason::Reason;
 use crate::volume::snapshot::Key;
 
 /// A block that could be read.

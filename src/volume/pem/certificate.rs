@@ -9,7 +9,7 @@ use std::time::Duration;
 use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
 use der::{Reader as _, SliceReader, Tag, TagNumber, Tagged as _};
 
-use crate::core::event::UnixTime;
+use crate::clock::UnixTime;
 
 /// 2.5.29.19, the basic constraints: whether it is a CA's.
 const BASIC_CONSTRAINTS: [u8; 3] = [0x55, 0x1d, 0x13];

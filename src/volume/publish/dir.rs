@@ -19,8 +19,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::write::{self, NEW_FILE, Writer};
+use crate::clock::UnixTime;
 use crate::config::Publish;
-use crate::core::event::{Reason, UnixTime};
+use crate::reason::Reason;
 use crate::shown;
 use crate::volume::contents::Contents;
 use crate::volume::read::changed;

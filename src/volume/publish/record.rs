@@ -6,8 +6,9 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::dir::Dir;
-use crate::core::event::{Published, Reason, Standing};
+use crate::core::event::{Published, Standing};
 use crate::files::{self, FileError, LARGEST};
+use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 /// Hidden from the application as the kubelet's own names are.
