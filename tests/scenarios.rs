@@ -1,63 +1,121 @@
-//! Plays the files of `tests/scenarios` to the core and compares what it did, line by line.
+//! Plays the stories of `tests/scenarios` to the core and compares what it did, line by line.
 //!
-//! A file is a story: its name is a sentence, its comments say what it guards. Each line is a
-//! time and what happens then; `expect` lines say what must hold. Everything the core asked for
-//! is the trace, kept as a snapshot beside it.
+//! A story is a text file: its name is a sentence, its folder is a subject, its comments say what
+//! it guards. Each line is a time and what happens then; `expect` lines say what must hold.
 //!
 //! ```text
 //! rule settle=200ms jitter=30s          what differs from a rule without waits
 //! before act absent not there           how things are when podnudge starts
 //! 10s  commit a=2                       new content in volume 0, with a hint
 //! 10s  silently v1 a=2 b=3              new content in volume 1, without one
+//! 12s  trigger                          a person asks for the action
 //! 12s  expect state=idle acts=1 in-sync=yes
 //! ```
+//!
+//! Beside it, in a file that ends in `.snap`, stands its trace: what operators and applications
+//! see. These are the facts that podnudge reports, what it publishes (`publish`) and the actions
+//! that it asks for (`act`, `restart`). How the core gets there (scans, checks, looks at the
+//! target, what it remembers) is not in it, nor are the steps of the story. Each line is a time
+//! and everything that happened then:
+//!
+//! ```text
+//!    10.000s  volume 0: changed a; scheduled digest-2 in 0s; act for digest-2, attempt 1
+//! 20.000s..40.000s  unchanged digest-2 (3 times)
+//!    70.000s  act for digest-2 in any case, attempt 1; target absent: not there; and again
+//! ```
+//!
+//! - Digests have numbers in the order in which the trace names them.
+//! - `in any case`: also if the target started after the content was in place.
+//! - Equal lines in a row are one line, with their number and the first and the last time.
+//! - `and again`: the same action is asked for again, until something new is reported, which then
+//!   has a line of its own. How often and when is not in the trace.
+//!
+//! `UPDATE=1` writes the traces of the core as it is, instead of comparing.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::shelf::Shelving;
+use crate::support::trace;
 use crate::support::world::{self, EPOCH, World};
 use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Memory, Proof, Standing, VolumeId, Watch,
+    Acted, Alive, Checked, Command, Event, Proof, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::reason::Reason;
 
 #[test]
 fn every_scenario_plays_as_written() {
-    let mut files: Vec<_> = fs::read_dir("tests/scenarios")
-        .expect("the folder of scenarios is there")
-        .map(|entry| entry.expect("it can be listed").path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "txt"))
-        .collect();
-    files.sort();
-    assert!(files.len() >= 40, "only {} scenarios were found", files.len());
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path("scenarios");
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    for file in files {
-        let name = file.file_stem().and_then(|name| name.to_str()).expect("names are UTF-8");
-        let trace = play(&file);
-        settings.bind(|| insta::assert_snapshot!(name, trace));
+    let files = files_below(Path::new("tests/scenarios"));
+    let (stories, traces): (BTreeSet<_>, BTreeSet<_>) =
+        files.into_iter().partition(|file| file.extension().is_some_and(|ending| ending == "txt"));
+    assert!(stories.len() >= 186, "only {} scenarios were found", stories.len());
+    let expected: BTreeSet<_> = stories.iter().map(|story| story.with_extension("snap")).collect();
+    let strays: Vec<_> = traces.difference(&expected).collect();
+    assert!(strays.is_empty(), "no story is played for {strays:?}");
+    let update = std::env::var_os("UPDATE").is_some();
+    let mut wrong = Vec::new();
+    for story in stories {
+        // The rest is played all the same, so that one run names all that differ.
+        let Ok(trace) = std::panic::catch_unwind(|| play(&story)) else {
+            wrong.push(format!("{}: panicked, see above", story.display()));
+            continue;
+        };
+        let file = story.with_extension("snap");
+        if update {
+            fs::write(&file, trace).expect("the trace can be written");
+            continue;
+        }
+        let expected = fs::read_to_string(&file).unwrap_or_default();
+        if trace != expected {
+            wrong.push(format!("{}:\n{}", file.display(), difference(&expected, &trace)));
+        }
     }
+    assert!(
+        wrong.is_empty(),
+        "{}\nstories that differ: {}; `UPDATE=1` writes their traces anew",
+        wrong.join("\n"),
+        wrong.len()
+    );
 }
 
-/// Plays one file and gives its trace.
+fn files_below(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folders of scenarios can be listed");
+    let paths = entries.map(|entry| entry.expect("they can be listed").path());
+    paths
+        .flat_map(|path| if path.is_dir() { files_below(&path) } else { BTreeSet::from([path]) })
+        .collect()
+}
+
+/// The lines from the first to the last that differ, and two before them.
+fn difference(expected: &str, seen: &str) -> String {
+    let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), seen.lines().collect());
+    let equal = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| {
+        pairs.take_while(|(old, new)| old == new).count()
+    };
+    let head = equal(&mut old.iter().zip(&new));
+    let tail = equal(&mut old[head..].iter().rev().zip(new[head..].iter().rev()));
+    let mark = |sign: &str, lines: &[&str]| -> Vec<String> {
+        lines.iter().map(|line| format!("{sign} {line}")).collect()
+    };
+    [
+        mark(" ", &old[head.saturating_sub(2)..head]),
+        mark("-", &old[head..old.len() - tail]),
+        mark("+", &new[head..new.len() - tail]),
+    ]
+    .concat()
+    .join("\n")
+}
+
+/// Plays one story and gives its trace.
 fn play(file: &Path) -> String {
     let text = fs::read_to_string(file).expect("the scenario can be read");
-    let mut stage = Stage {
-        trace: Trace::default(),
-        world: None,
-        policy: world::policy(),
-        published: Some(Standing::Good),
-    };
+    let mut stage = Stage { world: None, policy: world::policy(), published: Some(Standing::Good) };
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
         if !line.is_empty() {
@@ -65,7 +123,7 @@ fn play(file: &Path) -> String {
             stage.line(line, &place);
         }
     }
-    stage.trace.text
+    stage.world.map(|world| trace::render(&world.log, &world.restarts)).unwrap_or_default()
 }
 
 struct Stage {
@@ -73,7 +131,6 @@ struct Stage {
     policy: Policy,
     /// What lies in the publish directory when the story begins.
     published: Option<Standing>,
-    trace: Trace,
 }
 
 impl Stage {
@@ -104,12 +161,7 @@ impl Stage {
         let (verb, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let world = self.world.get_or_insert_with(|| start(self.policy.clone(), self.published));
         world.run_until(at);
-        self.trace.add(world);
-        if verb != "expect" {
-            self.trace.note(at, line.split_once(char::is_whitespace).map_or("", |(_, r)| r.trim()));
-        }
         happen(world, verb, rest.trim(), place);
-        self.trace.add(world);
     }
 }
 
@@ -229,7 +281,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "application-touches-its-volume" => world.application.touches = true,
         "audits-hang" => world.audits_hang = true,
         "audits-answer" => world.audits_hang = false,
-        "force" => world.tell(Event::Force(None)),
+        "trigger" => world.tell(Event::Force(None)),
         "stop" => world.tell(Event::Stop),
         "publish-takes" => world.publish_takes = duration(rest, place),
         "publish" => {
@@ -374,52 +426,4 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 
 fn duration(text: &str, place: &str) -> Duration {
     humantime::parse_duration(text).unwrap_or_else(|error| panic!("{place}: {text}: {error}"))
-}
-
-/// What happened, for people: digests are numbered in the order of their appearance.
-#[derive(Default)]
-struct Trace {
-    text: String,
-    seen: usize,
-    digests: BTreeMap<String, String>,
-}
-
-impl Trace {
-    fn note(&mut self, at: Duration, what: &str) {
-        writeln!(self.text, "{:>8.3}s  > {what}", at.as_secs_f64()).expect("a String takes it");
-    }
-
-    fn add(&mut self, world: &World) {
-        for (at, command) in world.log.iter().skip(self.seen) {
-            let line = match command {
-                Command::Report(_, fact) => format!("{fact:?}"),
-                Command::Act(act) => {
-                    let forced = if act.fresh_after.is_none() { " in any case" } else { "" };
-                    format!("Act #{} for {}{forced}", act.attempt, act.digest)
-                }
-                Command::Persist(_, Memory { running, .. }) => match running {
-                    Some(digest) => format!("Persist {digest}"),
-                    None => "Persist that it is open".to_owned(),
-                },
-                command => format!("{command:?}"),
-            };
-            let line = self.named(line);
-            writeln!(self.text, "{:>8.3}s    {line}", at.as_secs_f64()).expect("it fits");
-        }
-        self.seen = world.log.len();
-    }
-
-    fn named(&mut self, mut line: String) -> String {
-        let hex: Vec<String> = line
-            .split(|c: char| !c.is_ascii_hexdigit())
-            .filter(|word| word.len() == 64)
-            .map(str::to_owned)
-            .collect();
-        for word in hex {
-            let next = format!("digest-{}", self.digests.len() + 1);
-            let name = self.digests.entry(word.clone()).or_insert(next);
-            line = line.replace(&word, name);
-        }
-        line
-    }
 }

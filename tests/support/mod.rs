@@ -7,5 +7,6 @@ pub(crate) mod kubelet;
 pub(crate) mod pod;
 pub(crate) mod random;
 pub(crate) mod shelf;
+pub(crate) mod trace;
 pub(crate) mod wait;
 pub(crate) mod world;

@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) audits_hang: bool,
     /// Everything the core asked for, with its time in the story.
     pub(crate) log: Vec<(Duration, Command)>,
+    /// The places in the log where podnudge started anew.
+    pub(crate) restarts: Vec<usize>,
     /// When something new was put in place.
     pub(crate) swaps: Vec<Duration>,
     /// What the state directory holds.
@@ -184,6 +186,7 @@ impl World {
             is_paused: false,
             audits_hang: false,
             log: Vec::new(),
+            restarts: Vec::new(),
             swaps: Vec::new(),
             persisted: None,
             actions_overlapped: false,
@@ -217,6 +220,7 @@ impl World {
         self.answers.clear();
         self.acting = false;
         self.shelf.forget();
+        self.restarts.push(self.log.len());
         self.core = core(&self.policy, &self.replica, remembered, &self.shelf, self.now);
         self.run_to(self.now.mono);
     }

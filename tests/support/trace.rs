@@ -1,0 +1,321 @@
+//! What a rule did, in words: the facts that podnudge reports, what it publishes and the actions
+//! that it asks for. What the core needs to get there (scans, checks, looks at the target) is left
+//! out, so that another way to the same result gives the same trace.
+//!
+//! The words are written here and not derived from the names in `src`: renaming a variant changes
+//! no trace.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use podnudge::core::event::{Act, Command, RollBack, VolumeId};
+use podnudge::core::fact::{Basis, Fact};
+use podnudge::volume::snapshot::{Changes, Digest, Key};
+
+/// Renders what is observable of these commands, one line for an instant. `restarts` are the
+/// places in the log where podnudge started anew.
+///
+/// - Digests are numbered in the order in which the trace names them.
+/// - Equal lines in a row are one line with their number and the time of the first and the last.
+/// - Where such lines hold an action, how many they are and when they end is no matter of a trace:
+///   there is the time of the first, and `and again`.
+/// - An action that did not reach its target (absent, or not attempted) is asked for again until
+///   that changes. This is `and again`, too. What comes of it in the end is a fact, and has its own
+///   line.
+pub(crate) fn render(log: &[(Duration, Command)], restarts: &[usize]) -> String {
+    let mut trace = Trace::default();
+    for (place, (at, command)) in log.iter().enumerate() {
+        if restarts.contains(&place) {
+            trace.unreached = None;
+            trace.push(Entry::new(*at, "podnudge restarts".to_owned()));
+        }
+        trace.add(*at, command);
+    }
+    folded(&trace.entries)
+}
+
+#[derive(Default)]
+struct Trace {
+    entries: Vec<Entry>,
+    unreached: Option<Unreached>,
+    digests: BTreeMap<Digest, usize>,
+}
+
+struct Entry {
+    at: Duration,
+    words: String,
+    /// Of an action.
+    attempt: Option<u32>,
+    times: usize,
+    /// The action is asked for again after this.
+    again: bool,
+}
+
+/// The last action, as long as it may turn out that it did not reach its target.
+struct Unreached {
+    action: Action,
+    /// The entry that says that it did not.
+    said: Option<usize>,
+}
+
+/// An action without its attempt and its time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Action {
+    digest: Digest,
+    is_restart: bool,
+    in_any_case: bool,
+}
+
+impl Trace {
+    fn add(&mut self, at: Duration, command: &Command) {
+        let words = match command {
+            Command::Act(act) => return self.act(at, act),
+            Command::Report(_, fact) => self.fact(fact),
+            Command::Publish(_, digest) => format!("publish {}", self.name(*digest)),
+            Command::RollBack(_, RollBack { to, bad, reason }) => {
+                let (bad, to) = (self.name(*bad), self.name(*to));
+                format!("publish {to} again and quarantine {bad}: {reason}")
+            }
+            Command::Scan(..)
+            | Command::Audit(_)
+            | Command::Inspect(_)
+            | Command::Check(..)
+            | Command::Expiry(..)
+            | Command::LookForPause(_)
+            | Command::Approve(..)
+            | Command::Verify(_)
+            | Command::Persist(..) => return,
+        };
+        self.push(Entry::new(at, words));
+        match reach(command) {
+            Reach::Open => {}
+            Reach::Settled => self.unreached = None,
+            Reach::Missed => {
+                let last = self.entries.len() - 1;
+                if let Some(unreached) = &mut self.unreached {
+                    unreached.said = unreached.said.or(Some(last));
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, at: Duration, act: &Act) {
+        let action = Action {
+            digest: act.digest,
+            is_restart: act.restart,
+            in_any_case: act.fresh_after.is_none(),
+        };
+        let before = self.unreached.as_ref().filter(|before| before.action == action);
+        if let Some(said) = before.and_then(|before| before.said) {
+            self.entries[said].again = true;
+            return;
+        }
+        self.unreached = Some(Unreached { action, said: None });
+        let verb = if action.is_restart { "restart" } else { "act" };
+        let in_any_case = if action.in_any_case { " in any case" } else { "" };
+        let words = format!("{verb} for {}{in_any_case}", self.name(act.digest));
+        self.push(Entry { attempt: Some(act.attempt), ..Entry::new(at, words) });
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let key = |entry: &Entry| (entry.at, entry.words.clone(), entry.attempt, entry.again);
+        match self.entries.last_mut() {
+            Some(last) if key(last) == key(&entry) => last.times += 1,
+            _ => self.entries.push(entry),
+        }
+    }
+
+    fn name(&mut self, digest: Digest) -> String {
+        let next = self.digests.len() + 1;
+        format!("digest-{}", self.digests.entry(digest).or_insert(next))
+    }
+
+    fn fact(&mut self, fact: &Fact) -> String {
+        match fact {
+            Fact::Baseline(digest, basis) => {
+                format!("baseline {}: {}", self.name(*digest), because(*basis))
+            }
+            Fact::VolumeMissing(volume) => format!("{} is missing", path(*volume)),
+            Fact::VolumeBack(volume) => format!("{} is present again", path(*volume)),
+            Fact::Polling(volume, reason) => format!("{} is polled: {reason}", path(*volume)),
+            Fact::WatchedAgain(volume) => format!("{} is watched again", path(*volume)),
+            Fact::MissedByWatch(volume) => {
+                format!("{} has a commit that the watch missed", path(*volume))
+            }
+            Fact::Unreadable(volume, reason) => {
+                format!("{} is unreadable: {reason}", path(*volume))
+            }
+            Fact::KeysChanged(volume, changes) => format!("{}: {}", path(*volume), keys(changes)),
+            Fact::Unchanged(digest) => format!("unchanged {}", self.name(*digest)),
+            Fact::Passed(digest) => format!("{} passed the checks", self.name(*digest)),
+            Fact::Rejected(digest, reason) => {
+                format!("rejected {}: {reason}", self.name(*digest))
+            }
+            Fact::CheckFailed(reason, wait) => {
+                format!("check not possible, again in {}: {reason}", time(*wait))
+            }
+            Fact::Scheduled(digest, wait) => {
+                format!("scheduled {} in {}", self.name(*digest), time(*wait))
+            }
+            Fact::Cancelled(digest) => {
+                format!("cancelled, the content is {} again", self.name(*digest))
+            }
+            Fact::Forced => "triggered".to_owned(),
+            Fact::Published(digest) => format!("published {}", self.name(*digest)),
+            Fact::RollingBack(bad, good, reason) => {
+                let (bad, good) = (self.name(*bad), self.name(*good));
+                format!("rolling back {bad} to {good}: {reason}")
+            }
+            Fact::RolledBack(digest) => format!("rolled back to {}", self.name(*digest)),
+            Fact::Sent(digest, target) => {
+                format!("signalled {target} for {}", self.name(*digest))
+            }
+            Fact::Accepted(digest, answer) => format!("accepted {}: {answer}", self.name(*digest)),
+            Fact::Restarted(digest, target) => {
+                format!("restarted {target} for {}", self.name(*digest))
+            }
+            Fact::Escalating(digest, reason) => {
+                format!("escalating to a restart for {}: {reason}", self.name(*digest))
+            }
+            Fact::Held(reason, None) => format!("held: {reason}"),
+            Fact::Held(reason, Some(wait)) => format!("held for {}: {reason}", time(*wait)),
+            Fact::Fresh(digest, target) => {
+                format!("{} was read at start by {target}", self.name(*digest))
+            }
+            Fact::TargetAbsent(reason) => format!("target absent: {reason}"),
+            Fact::Retrying(reason, attempt, wait) => {
+                format!("attempt {attempt} failed, next in {}: {reason}", time(*wait))
+            }
+            Fact::Refused(reason) => format!("not attempted: {reason}"),
+            Fact::GaveUp(digest, reason, attempts) => {
+                format!("gave up {} after attempt {attempts}: {reason}", self.name(*digest))
+            }
+            Fact::Tripped(digest, reason) => format!("tripped by {}: {reason}", self.name(*digest)),
+            Fact::Applied(digest, after) => {
+                format!("applied {} after {}", self.name(*digest), time(*after))
+            }
+            Fact::Superseded(digest) => format!("superseded {}", self.name(*digest)),
+        }
+    }
+}
+
+impl Entry {
+    fn new(at: Duration, words: String) -> Self {
+        Self { at, words, attempt: None, times: 1, again: false }
+    }
+}
+
+/// The lines: entries of one instant share one, and equal ones are folded.
+fn folded(entries: &[Entry]) -> String {
+    let instants: Vec<&[Entry]> = entries.chunk_by(|one, next| one.at == next.at).collect();
+    let mut text = String::new();
+    for equal in instants.chunk_by(|one, next| line(one, false) == line(next, false)) {
+        let (first, last) = (equal[0], equal[equal.len() - 1]);
+        let acts = first.iter().any(|entry| entry.attempt.is_some());
+        let from = seconds(first[0].at);
+        let (time, repetition) = match equal.len() {
+            1 => (from, String::new()),
+            _ if acts => (from, "; and again".to_owned()),
+            times => (format!("{from}..{}", seconds(last[0].at)), format!(" ({times} times)")),
+        };
+        let line = line(first, true);
+        writeln!(text, "{time:>10}  {line}{repetition}").expect("a String takes it");
+    }
+    text
+}
+
+/// One instant in words. Actions that differ in their attempt alone are equal without it.
+fn line(entries: &[Entry], with_attempts: bool) -> String {
+    let words = entries.iter().map(|Entry { words, attempt, times, again, .. }| {
+        let attempt = attempt.filter(|_| with_attempts);
+        let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
+        let times = if *times > 1 { format!(" ({times} times)") } else { String::new() };
+        let again = if *again { "; and again" } else { "" };
+        format!("{words}{attempt}{times}{again}")
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+/// What a command says of the last action.
+enum Reach {
+    /// Nothing.
+    Open,
+    /// It did not reach its target.
+    Missed,
+    /// It reached its target, or is no longer asked for.
+    Settled,
+}
+
+fn reach(command: &Command) -> Reach {
+    let Command::Report(_, fact) = command else {
+        return match command {
+            Command::RollBack(..) => Reach::Settled,
+            _ => Reach::Open,
+        };
+    };
+    match fact {
+        Fact::TargetAbsent(_) | Fact::Refused(_) => Reach::Missed,
+        Fact::VolumeMissing(_)
+        | Fact::VolumeBack(_)
+        | Fact::Polling(..)
+        | Fact::WatchedAgain(_)
+        | Fact::MissedByWatch(_)
+        | Fact::Unreadable(..)
+        | Fact::KeysChanged(..)
+        | Fact::Unchanged(_)
+        | Fact::Passed(_)
+        | Fact::Rejected(..)
+        | Fact::CheckFailed(..)
+        | Fact::Scheduled(..)
+        | Fact::Cancelled(_)
+        | Fact::Forced
+        | Fact::Held(..) => Reach::Open,
+        Fact::Baseline(..)
+        | Fact::Published(_)
+        | Fact::RollingBack(..)
+        | Fact::RolledBack(_)
+        | Fact::Sent(..)
+        | Fact::Accepted(..)
+        | Fact::Restarted(..)
+        | Fact::Escalating(..)
+        | Fact::Fresh(..)
+        | Fact::Retrying(..)
+        | Fact::GaveUp(..)
+        | Fact::Tripped(..)
+        | Fact::Applied(..)
+        | Fact::Superseded(_) => Reach::Settled,
+    }
+}
+
+fn because(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Remembered => "it is remembered as applied",
+        Basis::TargetIsYounger => "the target started after its commit",
+        Basis::Unknown => "the start of the target is unknown",
+        Basis::Never => "on-start is never",
+    }
+}
+
+fn path(volume: VolumeId) -> String {
+    format!("volume {}", volume.0)
+}
+
+/// `added a, changed b c`.
+fn keys(Changes { added, changed, removed }: &Changes) -> String {
+    let list = |verb: &str, keys: &[Key]| {
+        let names: Vec<_> = keys.iter().map(ToString::to_string).collect();
+        (!names.is_empty()).then(|| format!("{verb} {}", names.join(" ")))
+    };
+    let all = [list("added", added), list("changed", changed), list("removed", removed)];
+    let all: Vec<_> = all.into_iter().flatten().collect();
+    if all.is_empty() { "no key changed".to_owned() } else { all.join(", ") }
+}
+
+fn time(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string().replace(' ', "")
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.3}s", time.as_secs_f64())
+}
