@@ -18,7 +18,8 @@ use clap::error::ErrorKind;
 
 use help::{QUICK_START, SETTINGS, Setting, command};
 
-use crate::config::{self, At, Override, Overrides, Problem, nearest};
+use crate::admin::client::{Status, Trigger};
+use crate::config::{self, At, Override, Overrides, Problem, Settings, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
 use crate::shown;
@@ -38,37 +39,6 @@ pub enum Command {
     Trigger(Trigger),
     /// Copy podnudge into this directory.
     Install(PathBuf),
-}
-
-/// Where the configuration comes from.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// The configuration file.
-    pub config: Option<PathBuf>,
-    /// What goes before the file.
-    pub overrides: Overrides,
-    /// What should be looked at, such as a variable whose name is nearly known.
-    pub warnings: Vec<Problem>,
-}
-
-/// `podnudge status`.
-#[derive(Debug, Clone)]
-pub struct Status {
-    /// Print the JSON as it comes instead of a table.
-    pub json: bool,
-    /// The admin listener, without a path.
-    pub url: reqwest::Url,
-}
-
-/// `podnudge trigger`.
-#[derive(Debug, Clone)]
-pub struct Trigger {
-    /// The rule; all of them, if none is named.
-    pub rule: Option<String>,
-    /// The file that holds the token, where one is asked for.
-    pub token_file: Option<PathBuf>,
-    /// The admin listener, without a path.
-    pub url: reqwest::Url,
 }
 
 /// Nothing to do but print this and end.

@@ -37,7 +37,7 @@ fn bug(panic: &PanicHookInfo<'_>) {
 }
 
 fn with_config(
-    arguments: &cli::Settings,
+    arguments: &config::Settings,
     go_on: impl FnOnce(config::Config) -> ExitCode,
 ) -> ExitCode {
     match config::load(arguments) {
@@ -73,12 +73,12 @@ fn install_into(folder: &Path) -> ExitCode {
     told(Ok(done.map_err(|reason| (reason, Exit::Io))))
 }
 
-fn show_status(arguments: &cli::Status) -> ExitCode {
+fn show_status(arguments: &admin::client::Status) -> ExitCode {
     let shown = run::block_on(admin::client::show(arguments));
     told(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
 }
 
-fn trigger(arguments: &cli::Trigger) -> ExitCode {
+fn trigger(arguments: &admin::client::Trigger) -> ExitCode {
     told(run::block_on(admin::client::trigger(arguments)).map(|answer| {
         let answer = answer.map(|text| (text, Exit::Ok));
         answer.map_err(|reason| (reason, Exit::Unavailable))

@@ -1,16 +1,36 @@
 //! Asks a running podnudge: `podnudge status` and `podnudge trigger`, because an image without a
 //! shell has no curl either.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::Url;
 
 use super::table;
 use crate::action::http::base_client;
-use crate::cli;
 use crate::exit::Exit;
 use crate::files;
 use crate::reason::Reason;
+
+/// `podnudge status`.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Print the JSON as it comes instead of a table.
+    pub json: bool,
+    /// The admin listener, without a path.
+    pub url: Url,
+}
+
+/// `podnudge trigger`.
+#[derive(Debug, Clone)]
+pub struct Trigger {
+    /// The rule; all of them, if none is named.
+    pub rule: Option<String>,
+    /// The file that holds the token, where one is asked for.
+    pub token_file: Option<PathBuf>,
+    /// The admin listener, without a path.
+    pub url: Url,
+}
 
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -18,7 +38,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// If nobody answers there, or something that is not podnudge.
-pub async fn show(arguments: &cli::Status) -> Result<(String, Exit), Reason> {
+pub async fn show(arguments: &Status) -> Result<(String, Exit), Reason> {
     let json = status(&arguments.url).await?;
     let (table, in_sync) = table::render(&json)?;
     let exit = if in_sync { Exit::Ok } else { Exit::NotInSync };
@@ -29,7 +49,7 @@ pub async fn show(arguments: &cli::Status) -> Result<(String, Exit), Reason> {
 ///
 /// # Errors
 /// If nobody answers there, or it refuses.
-pub async fn trigger(arguments: &cli::Trigger) -> Result<String, Reason> {
+pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
     let token = arguments.token_file.as_deref().map(files::secret).transpose()?;
     let mut address = arguments.url.join("/reload").unwrap_or_else(|_| arguments.url.clone());
     if let Some(rule) = &arguments.rule {

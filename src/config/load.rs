@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::problem::literal;
 use super::window::ZONES;
-use super::{Config, Problem, Problems, parse_with_zones};
-use crate::cli::Settings;
+use super::{Config, Overrides, Problem, Problems, parse_with_zones};
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
 
@@ -18,6 +17,17 @@ const BUNDLES: [&str; 5] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    /// What goes before the file.
+    pub overrides: Overrides,
+    /// What should be looked at, such as a variable whose name is nearly known.
+    pub warnings: Vec<Problem>,
+}
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]

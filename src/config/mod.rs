@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use action::{Action, Budget, Restart, SignalAction, Step};
 pub use check::{Check, Condition, Syntax};
 pub use effective::effective;
-pub use load::{LoadError, load};
+pub use load::{LoadError, Settings, load};
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
 pub use program::Program;
