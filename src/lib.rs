@@ -37,4 +37,3 @@ mod shown;
 pub mod state;
 pub mod verify;
 pub mod volume;
-mod watching;

@@ -16,7 +16,7 @@ use crate::core::event::VolumeId;
 use crate::core::fact::{Basis, Fact};
 use crate::reason::Reason;
 use crate::shown;
-use crate::volume::mount;
+use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Digest, Key};
 
 /// How many key names a log line holds at most.
@@ -40,7 +40,7 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
 
 fn never_changing(rule: &Rule) {
     for path in &rule.watch {
-        let Some(Reason { message, hint }) = mount::subpath(path) else { continue };
+        let Some(Reason { message, hint }) = mounts::subpath(path) else { continue };
         let path = shown::path(path);
         warn!(event = "subpath", rule = rule.name, path, hint, "{message}");
     }
@@ -51,7 +51,7 @@ pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
     let published = rule.publish.as_ref().map(|publish| publish.dir.as_path());
     let copied = checking::has_programs(rule).then_some(work_dir);
     for folder in published.into_iter().chain(copied) {
-        let Some(volume) = mount::leaving_memory(&rule.watch, folder) else { continue };
+        let Some(volume) = mounts::leaving_memory(&rule.watch, folder) else { continue };
         let volume = shown::path(volume);
         warn!(
             event = "secret-on-disk",

@@ -10,7 +10,7 @@ use std::thread;
 
 use nix::sys::signal::Signal;
 use podnudge::config::KeyFilter;
-use podnudge::volume::read::read;
+use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::{Snapshot, digest};
 use serde_json::Value;
 

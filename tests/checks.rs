@@ -10,7 +10,7 @@ use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::core::event::Checked;
 use podnudge::volume::check::check;
 use podnudge::volume::copy::PrivateCopy;
-use podnudge::volume::read::read;
+use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::{Digest, digest};
 
 use crate::support::agent::Agent;

@@ -9,7 +9,7 @@ use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::core::event::Checked;
 use podnudge::volume::check::{check, expiry};
-use podnudge::volume::read::read;
+use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 

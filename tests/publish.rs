@@ -16,7 +16,7 @@ use podnudge::config::{KeyFilter, Publish};
 use podnudge::core::event::Publication;
 use podnudge::reason::Reason;
 use podnudge::volume::publish::Place;
-use podnudge::volume::{read, snapshot};
+use podnudge::volume::{scan, snapshot};
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
@@ -676,7 +676,7 @@ fn what_is_forced_and_works_is_no_longer_bad() {
     let place = Place { publish: &publish, volumes: &volumes, keys: &keys };
     let now = UnixTime::default();
     let digest = || {
-        let read = read::read(&volumes[0], &keys).unwrap();
+        let read = scan::read(&volumes[0], &keys).unwrap();
         snapshot::digest([read.snapshot.unwrap().digest()])
     };
     let one = digest();

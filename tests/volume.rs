@@ -11,8 +11,8 @@ use std::thread;
 
 use podnudge::config::KeyFilter;
 use podnudge::core::event::VolumeId;
-use podnudge::volume::mount;
-use podnudge::volume::read::{ReadError, Reading, generation, read};
+use podnudge::volume::mounts;
+use podnudge::volume::scan::{ReadError, Reading, generation, read};
 use podnudge::volume::snapshot::{Digest, Snapshot, digest};
 use podnudge::volume::watch::{Hints, Pending, Synced, Watcher};
 use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
@@ -207,15 +207,15 @@ fn a_key_mounted_by_subpath_is_told_from_the_volume() {
             assert!(done.success());
         };
         bind(&source, &mounted);
-        let told = mount::subpath(&mounted).expect("before the first swap");
+        let told = mounts::subpath(&mounted).expect("before the first swap");
         assert!(told.message.contains("mounted with subPath"), "{told}");
         kubelet.write(&payload(&[("a.conf", "2")]));
-        assert!(mount::subpath(&mounted).is_some(), "after it, when its generation is deleted");
+        assert!(mounts::subpath(&mounted).is_some(), "after it, when its generation is deleted");
         assert_eq!(fs::read_to_string(&mounted).unwrap(), "1");
         let whole = folder.path().join("whole");
         fs::create_dir(&whole).unwrap();
         bind(&kubelet.volume, &whole);
-        assert_eq!(mount::subpath(&whole), None);
+        assert_eq!(mounts::subpath(&whole), None);
         for path in [&mounted, &whole] {
             assert!(Command::new("umount").arg(path).status().unwrap().success());
         }

@@ -15,7 +15,7 @@ use crate::clock::Moment;
 use crate::config::{Target, TargetBy};
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
-use crate::volume::mount::{self, Mount};
+use crate::volume::mounts::{self, Mount};
 
 /// What a file of a process holds; `None` if there is no such process, or it hides from podnudge.
 ///
@@ -235,11 +235,11 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
     let text = contents("/proc/self/mountinfo").map_err(|error| {
         Refusal::Blind(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
     })?;
-    let all = mount::parse(&text);
+    let all = mounts::parse(&text);
     let mut found = Vec::new();
     for path in volumes {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        match mount::containing(&real, &all) {
+        match mounts::containing(&real, &all) {
             Some(mount) if mount.mount_point != Path::new("/") => found.push(mount.clone()),
             _ => {
                 let path = path.display();
@@ -258,7 +258,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
 /// How a process mounts these volumes; the whole volume counts before a part of it.
 fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
     let text = of_process(pid, "mountinfo")?.unwrap_or_default();
-    let all = mount::parse(&text);
+    let all = mounts::parse(&text);
     let same = |mount: &&Mount| {
         volumes.iter().any(|own| own.device == mount.device && own.root == mount.root)
     };

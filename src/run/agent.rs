@@ -32,9 +32,9 @@ use crate::reason::Reason;
 use crate::report;
 use crate::shown;
 use crate::state::StateDir;
-use crate::volume::read::{self, ReadError, Reading};
+use crate::volume::scan::{self, ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
-use crate::watching::Watching;
+use crate::volume::watch::Watching;
 
 /// How many questions of connections may wait.
 const ASKS: usize = 8;
@@ -201,7 +201,7 @@ impl Agent {
                 let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
                 let scan = move || {
                     let read =
-                        |(id, path): (VolumeId, PathBuf)| (id, read::read(&path, &config.keys));
+                        |(id, path): (VolumeId, PathBuf)| (id, scan::read(&path, &config.keys));
                     Done::Scanned(rule, volumes.into_iter().map(read).collect())
                 };
                 if is_quick {

@@ -8,7 +8,7 @@ use super::clock;
 use crate::action::exec;
 use crate::config::Rule;
 use crate::core::event::{Event, RuleId, Scan, VolumeId};
-use crate::volume::read::{self, ReadError, Reading};
+use crate::volume::scan::{self, ReadError, Reading};
 
 impl Agent {
     /// Compares the volumes with what was read last, and tries inotify again where it failed.
@@ -30,7 +30,7 @@ impl Agent {
         let begun = clock::now().mono;
         self.reading.take(&mut self.tasks, move || {
             let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
-                (volume, read::generation(&path, &rule.keys))
+                (volume, scan::generation(&path, &rule.keys))
             };
             Done::Audited(begun, looks.into_iter().map(look).collect())
         });
@@ -74,7 +74,7 @@ impl Agent {
             let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
             let config = Arc::clone(&config);
             self.reading.take(&mut self.tasks, move || {
-                match read::generation(&path, &config.keys) {
+                match scan::generation(&path, &config.keys) {
                     Ok(now) if now == read => Done::Nothing,
                     _ => Done::Told(Event::Untold(volume)),
                 }

@@ -20,7 +20,7 @@ use crate::reason::Reason;
 use crate::report;
 use crate::shown;
 use crate::volume::publish::Place;
-use crate::volume::read;
+use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
 
 /// Between two looks at what is not there yet.
@@ -215,7 +215,7 @@ async fn settled(rule: &Rule) -> Result<Digest, Not> {
 fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
     let (mut digests, mut is_atomic) = (Vec::new(), true);
     for path in &rule.watch {
-        let reading = read::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
+        let reading = scan::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
         let Some(snapshot) = reading.snapshot else {
             let reason = Reason::new(format!("nothing is at `{}`", shown::path(path)));
             return Err(Not::Yet(reason.hint("is the volume mounted in this container, too?")));

@@ -2,35 +2,16 @@
 //!
 //! Reads the volumes; changes nothing.
 
-use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::read::{Purpose, ReadError, Reader, Reading};
-use super::snapshot::{self, Digest, Key};
+pub(crate) use super::reader::{Content, Contents};
+use super::reader::{Purpose, ReadError, Reader, Reading};
+use super::snapshot::{self, Digest};
 use crate::config::KeyFilter;
 use crate::core::event::Checked;
 use crate::reason::Reason;
-
-/// The contents of a volume's keys. They never leave `volume`.
-pub(super) type Contents = BTreeMap<Key, Content>;
-
-/// What a key holds, and the mode of its file.
-#[derive(Debug, Default)]
-pub(super) struct Content {
-    pub(super) bytes: Vec<u8>,
-    pub(super) mode: u32,
-}
-
-impl Deref for Content {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
 
 /// One volume, read.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat, lstat, stat};
 
-use super::read::{Directory, changed, identity};
+use super::reader::{Directory, changed, identity};
 use super::snapshot::Snapshot;
 use crate::clock::UnixTime;
 

@@ -1,15 +1,19 @@
-//! The watched volumes: reading them, watching them, and knowing how they are mounted.
+//! The watched volumes: reading them (`scan`, which performs Scan and Audit), watching them (`watch`),
+//! and knowing how they are mounted (`mounts`).
+//!
+//! Reads the watched paths and `/proc/self/mountinfo`; changes nothing.
 
 pub mod check;
 mod contents;
 pub mod copy;
 mod filter;
 mod link;
-pub mod mount;
+pub mod mounts;
 #[cfg(feature = "tls")]
 mod pem;
 pub mod publish;
-pub mod read;
+mod reader;
+pub mod scan;
 pub mod snapshot;
 mod tree;
 pub mod watch;

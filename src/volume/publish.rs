@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use tracing::warn;
 
 use super::contents::{self, Unread, Volume};
-use super::read;
+use super::scan;
 use super::snapshot::{self, Digest};
 use crate::clock::{Now, UnixTime};
 use crate::config::{KeyFilter, Publish};
@@ -243,7 +243,7 @@ impl Place<'_> {
     fn digest_of(self, name: &Name) -> Option<Digest> {
         let root = self.publish.dir.join(name.to_string());
         let digest = |folder: &PathBuf| {
-            let read = read::read(&root.join(folder), self.keys).ok()?;
+            let read = scan::read(&root.join(folder), self.keys).ok()?;
             Some(read.snapshot?.digest())
         };
         let digests: Option<Vec<Digest>> = self.publish.folders.iter().map(digest).collect();

@@ -10,15 +10,13 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::contents::Content;
 use super::filter;
-use super::read::{DIRECTORY, Directory, MOST_KEPT, Purpose, ReadError, Reader, changed, identity};
+use super::reader::{
+    Content, DEEPEST, DIRECTORY, Directory, MOST_KEPT, MOST_KEYS, Purpose, ReadError, Reader,
+    changed, identity,
+};
 use super::snapshot::{Digest, Key};
 
-/// How deep directories may be nested.
-pub(super) const DEEPEST: usize = 32;
-/// How many keys and folders a volume may have, counted or not.
-pub(super) const MOST_KEYS: usize = 20_000;
 const BUFFER: usize = 16 * 1024;
 
 /// A directory on the way down.

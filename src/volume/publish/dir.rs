@@ -24,7 +24,7 @@ use crate::config::Publish;
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::contents::Contents;
-use crate::volume::read::changed;
+use crate::volume::reader::changed;
 use crate::volume::snapshot::Digest;
 
 const DATA: &str = "..data";
@@ -329,7 +329,7 @@ mod tests {
         };
         let text = name.to_string();
         assert!(text.starts_with("..2026_11_21_10_06_20.120000000.0707"), "{text}");
-        assert!(crate::volume::mount::is_generation_name(text.as_bytes()));
+        assert!(crate::volume::mounts::is_generation_name(text.as_bytes()));
         assert_eq!(Name::parse(&text), Some(name));
         assert_eq!(Name::parse("..2026_11_21_10_06_20.123"), None);
         assert_eq!(Name::parse("..data"), None);

@@ -1,4 +1,5 @@
-//! Reading a volume: one consistent generation, through the directory's own descriptor.
+//! Performs Scan and Audit: reads a volume as one consistent generation, through the directory's own
+//! descriptor, or tells only which generation is there.
 //!
 //! Reads the watched path and what is below it; changes nothing. File contents go through SHA-256
 //! in pieces and are never held.
@@ -8,103 +9,27 @@
 //! this one opens the directory that `..data` names, reads below it, and looks at `..data` again:
 //! if it moved, or a file was gone, the reading is repeated.
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, readlinkat, statat};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 
-use super::contents::Contents;
 use super::link::Links;
-use super::mount;
-use super::snapshot::{Digest, Generation, Key, Snapshot};
-use super::tree::{Beside, DEEPEST, Entry, Level, MOST_KEYS};
+use super::mounts;
+use super::reader::{ATTEMPTS, DIRECTORY, Purpose, Reader, identity, modified};
+pub use super::reader::{Directory, ReadError, Reading};
+use super::snapshot::{Digest, Generation, Snapshot};
+use super::tree::{Beside, Entry, Level};
 use crate::clock::UnixTime;
 use crate::config::KeyFilter;
-use crate::reason::Reason;
 
 /// The kubelet's link to the generation that counts.
 const DATA: &CStr = c"..data";
-/// How many bytes are kept at most, for checks: a ConfigMap or Secret holds at most 1 MiB.
-pub(super) const MOST_KEPT: usize = 16 * 1024 * 1024;
-/// How often a volume may move under the reader before it is left for later.
-const ATTEMPTS: usize = 20;
-
-/// What one look at a path brought.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
-    /// `None` if there is nothing at the path.
-    pub snapshot: Option<Snapshot>,
-    /// What must be watched to hear of the next change.
-    pub directories: Vec<Directory>,
-}
-
-/// A directory to watch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Directory {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Device and inode: the same path may be another directory later.
-    pub id: (u64, u64),
-    /// The one entry besides `..data` that matters; `None` if all do.
-    pub entry: Option<Vec<u8>>,
-}
-
-/// Why a path could not be read. All of these may pass.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The kubelet swapped faster than the reader read.
-    #[error("`{}` changed during each of {ATTEMPTS} readings", path.display())]
-    Moving {
-        /// The watched path.
-        path: PathBuf,
-    },
-    /// There is more than a configuration.
-    #[error("`{}` has more than {MOST_KEYS} files and folders or {DEEPEST} levels", path.display())]
-    TooLarge {
-        /// The watched path.
-        path: PathBuf,
-    },
-    /// There is more than can be kept.
-    #[error("`{}` holds more than {} MiB", path.display(), MOST_KEPT / 1024 / 1024)]
-    TooMuch {
-        /// The watched path.
-        path: PathBuf,
-    },
-    /// The system says no.
-    #[error("cannot read `{}`: {source}", path.display())]
-    System {
-        /// The watched path, or the key below it.
-        path: PathBuf,
-        /// What the system says.
-        source: Errno,
-    },
-}
-
-impl ReadError {
-    /// The error with what can be done about it.
-    #[must_use]
-    pub fn reason(&self) -> Reason {
-        let reason = Reason::new(self.to_string());
-        match self {
-            Self::System { source: Errno::ACCESS | Errno::PERM, .. } => {
-                let uid = rustix::process::geteuid().as_raw();
-                reason.hint(format!(
-                    "podnudge runs as uid {uid}; set the volume's defaultMode to 0444, or fsGroup in the pod's securityContext"
-                ))
-            }
-            Self::TooLarge { .. } | Self::TooMuch { .. } => reason
-                .hint("watch the directory with the configuration alone, or narrow it by `only`"),
-            Self::Moving { .. } | Self::System { .. } => reason,
-        }
-    }
-}
-
 /// Reads what is at `path`: a volume of the kubelet, another directory, or a single file.
 ///
 /// # Errors
@@ -123,65 +48,7 @@ pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, R
     Ok(reading.snapshot.map(|snapshot| snapshot.generation))
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Hash,
-    /// The same, and the contents are kept.
-    Keep,
-    /// The same, and the contents of keys that do not count are kept, too.
-    KeepAll,
-    Fingerprint,
-}
-
-impl Purpose {
-    pub(super) fn keeps(self) -> bool {
-        matches!(self, Self::Keep | Self::KeepAll)
-    }
-}
-
-/// One reading in progress.
-pub(super) struct Reader<'a> {
-    pub(super) path: &'a Path,
-    pub(super) filter: &'a KeyFilter,
-    pub(super) purpose: Purpose,
-    /// The keys read so far.
-    pub(super) keys: BTreeMap<Key, Digest>,
-    /// Whether the key is there that pauses the rule.
-    pub(super) pauses: bool,
-    /// What they hold, if that is to be kept.
-    pub(super) contents: Contents,
-    /// How many bytes that is.
-    pub(super) kept: usize,
-    /// Whether the fingerprint is needed: a volume of the kubelet tells its generation itself.
-    pub(super) is_marked: bool,
-    /// Over names, sizes, inodes and times.
-    pub(super) fingerprint: Sha256,
-    pub(super) newest: Duration,
-    /// How many names were seen, counted or not.
-    pub(super) visited: usize,
-    pub(super) directories: Vec<Directory>,
-    pub(super) buffer: Vec<u8>,
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(path: &'a Path, filter: &'a KeyFilter, purpose: Purpose) -> Self {
-        Self {
-            path,
-            filter,
-            purpose,
-            keys: BTreeMap::new(),
-            pauses: false,
-            contents: Contents::new(),
-            kept: 0,
-            is_marked: true,
-            fingerprint: Sha256::new(),
-            newest: Duration::ZERO,
-            visited: 0,
-            directories: Vec::new(),
-            buffer: Vec::new(),
-        }
-    }
-
+impl Reader<'_> {
     pub(super) fn look(&mut self) -> Result<Reading, ReadError> {
         // Before the reading: a link that is turned meanwhile gives another generation next time.
         let links = Links::of(self.path);
@@ -278,7 +145,7 @@ impl<'a> Reader<'a> {
     fn is_half_made(&self, root: BorrowedFd<'_>) -> Result<bool, ReadError> {
         for entry in Dir::read_from(root).map_err(|error| self.error(error))? {
             let entry = entry.map_err(|error| self.error(error))?;
-            if mount::is_generation_name(entry.file_name().to_bytes()) {
+            if mounts::is_generation_name(entry.file_name().to_bytes()) {
                 return Ok(true);
             }
         }
@@ -351,33 +218,4 @@ impl<'a> Reader<'a> {
         };
         Reading { snapshot: Some(snapshot), directories }
     }
-
-    pub(super) fn stat_fd(&self, fd: BorrowedFd<'_>) -> Result<Stat, ReadError> {
-        fstat(fd).map_err(|error| self.error(error))
-    }
-
-    pub(super) fn error(&self, source: Errno) -> ReadError {
-        ReadError::System { path: self.path.to_owned(), source }
-    }
-}
-
-pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
-pub(super) fn identity(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
-}
-
-/// When a link was made, since the epoch; zero for times before it.
-fn modified(stat: &Stat) -> Duration {
-    since_epoch(stat.st_mtime, stat.st_mtime_nsec)
-}
-
-/// When a file came to be here, at the earliest: a file that is moved or restored may keep its
-/// modification time, but not its change time (inode(7)).
-pub(super) fn changed(stat: &Stat) -> Duration {
-    modified(stat).max(since_epoch(stat.st_ctime, stat.st_ctime_nsec))
-}
-
-fn since_epoch(seconds: i64, nanos: impl TryInto<u32>) -> Duration {
-    Duration::new(u64::try_from(seconds).unwrap_or(0), nanos.try_into().unwrap_or(0))
 }

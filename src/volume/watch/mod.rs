@@ -1,10 +1,14 @@
-//! Inotify where it serves, polling where it does not, per volume.
+//! Watching the volumes: inotify where it serves, polling where it does not, per volume.
+//!
+//! Reads no content; changes nothing but the watches of its inotify instance.
+
+mod inotify;
 
 use crate::config::WatchMode;
 use crate::core::event::{VolumeId, Watch};
 use crate::reason::Reason;
-use crate::volume::read::Directory;
-use crate::volume::watch::{Hints, Synced, Watcher};
+use crate::volume::scan::Directory;
+pub use inotify::{Hints, Pending, Synced, Watcher};
 
 /// How each volume is watched.
 #[derive(Debug)]

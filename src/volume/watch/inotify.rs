@@ -18,9 +18,9 @@ use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Config, ErrorKind, Event, EventKind, INotifyWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-use super::read::Directory;
 use crate::core::event::VolumeId;
 use crate::reason::Reason;
+use crate::volume::scan::Directory;
 
 /// The directory watches of all volumes.
 #[derive(Debug)]
