@@ -17,12 +17,13 @@
 
 pub mod action;
 pub mod admin;
-mod checking;
+pub mod checks;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod core;
 mod deliver;
+pub mod exchange;
 pub mod exit;
 mod files;
 pub mod install;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
 use podnudge::reason::Reason;
-use podnudge::{action, admin, config, install, logs, run};
+use podnudge::{admin, config, exchange, install, logs, run};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(bug));
-    action::install_crypto();
+    exchange::install_crypto();
     match cli::parse(std::env::args_os(), std::env::vars_os()) {
         Ok(Command::Check(arguments)) => with_config(&arguments, |config| {
             print(Stream::Stdout, &config::effective(&config), Exit::Ok)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
-use crate::checking;
+use crate::checks;
 use crate::config::{Config, LogLevel, Rule};
 use crate::core::event::VolumeId;
 use crate::core::fact::{Basis, Fact};
@@ -49,7 +49,7 @@ fn never_changing(rule: &Rule) {
 /// Warns where what a Secret holds would get to a disk of the node.
 pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
     let published = rule.publish.as_ref().map(|publish| publish.dir.as_path());
-    let copied = checking::has_programs(rule).then_some(work_dir);
+    let copied = checks::has_programs(rule).then_some(work_dir);
     for folder in published.into_iter().chain(copied) {
         let Some(volume) = mounts::leaving_memory(&rule.watch, folder) else { continue };
         let volume = shown::path(volume);

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use crate::admin::server::{self, BindError};
-use crate::checking;
+use crate::checks;
 use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
 use crate::exit::Exit;
@@ -104,7 +104,7 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
     let listener = listen(&config)?;
     let locks = locks::take(&config.rules, None).await?;
-    config.rules.iter().for_each(|rule| checking::clean(rule, &config.agent.work_dir));
+    config.rules.iter().for_each(|rule| checks::clean(rule, &config.agent.work_dir));
     let published = publishing::open(&config.rules, clock::now())?;
     let mut agent = Agent::new(config, state, &published, &replica);
     agent.run(signals, listener).await;

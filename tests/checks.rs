@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use podnudge::checks::contents::check;
+use podnudge::checks::copy::PrivateCopy;
 use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::core::event::Checked;
-use podnudge::volume::check::check;
-use podnudge::volume::copy::PrivateCopy;
 use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::{Digest, digest};
 

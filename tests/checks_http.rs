@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use podnudge::action::http;
+use podnudge::checks::url;
 use podnudge::config::{self, Condition, HttpCheck, Overrides};
 use podnudge::core::event::Checked;
 use podnudge::reason::Reason;
@@ -32,7 +32,7 @@ fn check(settings: &str) -> HttpCheck {
 }
 
 fn ask(check: &HttpCheck, content: &[u8]) -> Checked {
-    wait(http::ask(check, "a.conf", content.to_vec()))
+    wait(url::ask(check, "a.conf", content.to_vec()))
 }
 
 fn refusal(check: &HttpCheck) -> Reason {

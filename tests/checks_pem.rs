@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use podnudge::checks::contents::{check, expiry};
 use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::core::event::Checked;
-use podnudge::volume::check::{check, expiry};
 use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};

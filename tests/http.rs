@@ -287,7 +287,7 @@ mod tls {
     /// Serves 200 over TLS as `localhost`, asking for a client certificate where `clients` says
     /// who signs them. Gives the URL.
     fn serve(authority: &Authority, clients: Option<&Authority>) -> String {
-        podnudge::action::install_crypto();
+        podnudge::exchange::install_crypto();
         let (certificate, key) = issue(authority, "localhost");
         let builder = match clients {
             None => ServerConfig::builder().with_no_client_auth(),

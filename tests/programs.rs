@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use podnudge::action::exec::{Ended, run};
+use podnudge::exchange::program::{Ended, run};
 use podnudge::reason::Reason;
 
 use crate::support::agent::Agent;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::table;
-use crate::action::http::base_client;
+use crate::exchange::http::base_client;
 use crate::exit::Exit;
 use crate::files;
 use crate::reason::Reason;

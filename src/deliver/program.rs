@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 
-use crate::action::exec;
 use crate::config::{Program, Rule};
 use crate::core::event::{Act, Acted};
+use crate::exchange::program;
 use crate::volume::snapshot::Key;
 
 /// The longest list of changed keys that programs are told of, in bytes.
@@ -24,10 +24,10 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
     if !are_all {
         environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
     }
-    match exec::run(&program.arguments, &environment, None, program.timeout).await {
-        Ok(ended) if ended.is_success => Acted::Accepted(exec::said(&program.arguments, &ended)),
+    match program::run(&program.arguments, &environment, None, program.timeout).await {
+        Ok(ended) if ended.is_success => Acted::Accepted(program::said(&program.arguments, &ended)),
         Ok(ended) => {
-            let reason = exec::failure(&program.arguments, &ended.how, &ended.output);
+            let reason = program::failure(&program.arguments, &ended.how, &ended.output);
             if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }
         }
         Err(reason) => Acted::Failed(reason),

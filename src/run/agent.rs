@@ -16,7 +16,7 @@ use super::connections::{Connections, accept};
 use super::endings::Endings;
 use super::lanes::Lane;
 use crate::admin::server;
-use crate::checking::{self, Begun};
+use crate::checks::{self, Begun};
 use crate::clock::Moment;
 use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Command, Event, Published, RuleId, Verified, VolumeId};
@@ -219,7 +219,7 @@ impl Agent {
                 let work_dir = self.config.agent.work_dir.clone();
                 let now = clock::now().wall;
                 self.begin_reading(rule, move |config| {
-                    let begun = checking::begin(config, digest, &work_dir, now);
+                    let begun = checks::begin(config, digest, &work_dir, now);
                     Done::CheckBegun(rule, digest, begun)
                 });
             }
@@ -231,7 +231,7 @@ impl Agent {
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
                 self.begin_reading(rule, move |config| {
-                    Done::Told(Event::Expires(rule, checking::expiry(config, digest, now)))
+                    Done::Told(Event::Expires(rule, checks::expiry(config, digest, now)))
                 });
             }
             Command::Publish(rule, digest) => {
@@ -329,7 +329,7 @@ impl Agent {
                     self.asked.insert(rule, (digest, whole));
                 }
                 self.begin(async move {
-                    let checked = checking::ask(&config, digest, open).await;
+                    let checked = checks::ask(&config, digest, open).await;
                     Done::Told(Event::Checked(rule, checked))
                 });
             }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::agent::{Agent, Done};
 use super::clock;
-use crate::action::exec;
 use crate::config::Rule;
 use crate::core::event::{Event, RuleId, Scan, VolumeId};
+use crate::exchange::program;
 use crate::volume::scan::{self, ReadError, Reading};
 
 impl Agent {
     /// Compares the volumes with what was read last, and tries inotify again where it failed.
     pub(super) fn audit(&mut self, volumes: Vec<VolumeId>) {
-        exec::reap_orphans();
+        program::reap_orphans();
         for volume in &volumes {
             if let Some(watch) = self.watching.try_again(*volume) {
                 self.tell(Event::Watched(*volume, watch));

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::{clock, locks};
-use crate::action::http;
-use crate::checking::{self, Begun};
+use crate::checks::{self, Begun};
 use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
 use crate::core::event::{Checked, Publication, Published};
+use crate::exchange::http;
 use crate::exit::Exit;
 use crate::publishing;
 use crate::reason::Reason;
@@ -73,7 +73,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
     for rule in publishing {
         report::on_disk(rule, &config.agent.work_dir);
-        checking::clean(rule, &config.agent.work_dir);
+        checks::clean(rule, &config.agent.work_dir);
         fill(rule, config, deadline).await?;
     }
     drop(locks);
@@ -156,11 +156,11 @@ async fn publish(
         return Err(Not::WithThis(Reason { message, ..reason.clone() }));
     }
     let work_dir = &config.agent.work_dir;
-    let (checked, whole) = match checking::begin(rule, digest, work_dir, clock::now().wall) {
+    let (checked, whole) = match checks::begin(rule, digest, work_dir, clock::now().wall) {
         Begun::Judged(checked) => (checked, None),
         Begun::Open(open) => {
             let whole = open.whole();
-            (checking::ask(rule, digest, open).await, whole)
+            (checks::ask(rule, digest, open).await, whole)
         }
     };
     match checked {

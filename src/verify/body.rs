@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::http::PROOF_BODY;
-use crate::action::AnswerEnd;
 use crate::config::{BodyProof, Scalar};
+use crate::exchange::AnswerEnd;
 use crate::reason::Reason;
 use crate::shown;
 

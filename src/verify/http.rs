@@ -3,9 +3,9 @@
 use reqwest::Method;
 
 use super::body::{self, Page};
-use crate::action::ExchangeError;
-use crate::action::http::{exchange, is_expected, name, unexpected};
 use crate::config::{Body, HttpProof};
+use crate::exchange::ExchangeError;
+use crate::exchange::http::{exchange, is_expected, name, unexpected};
 use crate::reason::Reason;
 
 /// How much of an answer is read: a page of metrics may be long.

@@ -7,10 +7,11 @@
 
 pub mod body;
 pub mod http;
+mod socket;
 
-use crate::action::{exec, socket};
 use crate::config::{Program, ProofBy, Rule};
 use crate::core::event::Proof;
+use crate::exchange::program;
 use crate::process::Identity;
 use crate::process::children::Children;
 use crate::reason::Reason;
@@ -98,9 +99,9 @@ async fn agrees(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reas
     let digest = digest.to_string();
     let environment =
         [("PODNUDGE_RULE", OsStr::new(&rule.name)), ("PODNUDGE_DIGEST", OsStr::new(&digest))];
-    let ended = exec::run(&proof.arguments, &environment, None, proof.timeout).await?;
+    let ended = program::run(&proof.arguments, &environment, None, proof.timeout).await?;
     if ended.is_success {
         return Ok(());
     }
-    Err(exec::failure(&proof.arguments, &ended.how, &ended.output))
+    Err(program::failure(&proof.arguments, &ended.how, &ended.output))
 }

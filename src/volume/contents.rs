@@ -10,20 +10,19 @@ pub(crate) use super::reader::{Content, Contents};
 use super::reader::{Purpose, ReadError, Reader, Reading};
 use super::snapshot::{self, Digest};
 use crate::config::KeyFilter;
-use crate::core::event::Checked;
 use crate::reason::Reason;
 
 /// One volume, read.
 #[derive(Debug)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     /// What its keys are named from: a watched file is a key of its directory.
-    pub(super) folder: PathBuf,
-    pub(super) contents: Contents,
+    pub(crate) folder: PathBuf,
+    pub(crate) contents: Contents,
 }
 
 /// Why the volumes' contents are not to be had.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(crate) enum Unread {
     /// They hold something else than was asked about.
     Moved,
     /// They hold more than is ever read.
@@ -38,19 +37,9 @@ impl From<Reason> for Unread {
     }
 }
 
-impl From<Unread> for Checked {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Moved => Self::Moved,
-            Unread::TooMuch(reason) => Self::Refused(reason),
-            Unread::Failed(reason) => Self::Failed(reason),
-        }
-    }
-}
-
 /// The contents of the keys that count, volume by volume, if they have the digest that was asked
 /// about.
-pub(super) fn counted<'a>(
+pub(crate) fn counted<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     asked: Digest,
@@ -59,7 +48,7 @@ pub(super) fn counted<'a>(
 }
 
 /// The contents of all keys, those that do not count as far as they can be read.
-pub(super) fn whole<'a>(
+pub(crate) fn whole<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     asked: Digest,
@@ -96,7 +85,7 @@ fn read<'a>(
 }
 
 /// The digest over all keys of all volumes, also over those that do not count.
-pub(super) fn digest_of_all(volumes: &[Volume]) -> Digest {
+pub(crate) fn digest_of_all(volumes: &[Volume]) -> Digest {
     let of_one = |Volume { contents, .. }: &Volume| {
         let mut hash = Sha256::new();
         for (key, content) in contents {

@@ -32,7 +32,7 @@ pub(super) fn pauses(filter: &KeyFilter, key: &[u8]) -> bool {
 /// Whether a pattern matches a key. One with a `/` is matched against the key's whole path below
 /// the content root, one without against the file name at any depth. Bytes that are not UTF-8
 /// match `?` and `*`.
-pub(super) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
     let path = String::from_utf8_lossy(key);
     let name = path.rsplit_once('/').map_or(path.as_ref(), |(_, name)| name);
     let text = if pattern.as_str().contains('/') { path.as_ref() } else { name };

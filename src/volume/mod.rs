@@ -3,14 +3,10 @@
 //!
 //! Reads the watched paths and `/proc/self/mountinfo`; changes nothing.
 
-pub mod check;
-mod contents;
-pub mod copy;
-mod filter;
+pub(crate) mod contents;
+pub(crate) mod filter;
 mod link;
 pub mod mounts;
-#[cfg(feature = "tls")]
-mod pem;
 pub mod publish;
 mod reader;
 pub mod scan;

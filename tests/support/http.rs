@@ -60,6 +60,6 @@ pub(crate) fn answering(
 }
 
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    podnudge::action::install_crypto();
+    podnudge::exchange::install_crypto();
     podnudge::run::runtime().unwrap().block_on(future)
 }

@@ -9,11 +9,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::contents::{self, Content, Volume};
-use super::snapshot::Digest;
 use crate::config::KeyFilter;
 use crate::core::event::Checked;
 use crate::reason::Reason;
+use crate::volume::contents::{self, Content, Volume};
+use crate::volume::snapshot::Digest;
 
 /// A copy of what the volumes hold, each at its own path below a root. Removed when it is dropped.
 #[derive(Debug)]

@@ -1,22 +1,29 @@
-//! Checking content before it is used: first what podnudge can tell by itself, then what programs
-//! say of a private copy and what URLs say of each key, in their order.
+//! Performs Check and Expiry: checks content before it is used. First what podnudge can tell by
+//! itself, then what programs say of a private copy and what URLs say of each key, in their order.
 //!
 //! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs
 //! and sends the requests that the rule names. What is sent is the content that the digest is of.
 
-use std::ffi::OsStr;
+#[cfg(feature = "tls")]
+mod certificates;
+pub mod contents;
+pub mod copy;
+mod program;
+mod syntax;
+pub mod url;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use crate::action::{exec, http};
 use crate::clock::UnixTime;
-use crate::config::{Condition, HttpCheck, Program, Rule};
+use crate::config::{Condition, Rule};
 use crate::core::event::Checked;
-use crate::volume::check::{self, Post};
-use crate::volume::copy::PrivateCopy;
+use crate::volume::contents::Unread;
 use crate::volume::snapshot::Digest;
+use contents::Post;
+use copy::PrivateCopy;
 
 /// What the first part comes to.
 #[derive(Debug)]
@@ -48,7 +55,7 @@ impl Open {
 /// while where the volumes are on a slow file system.
 pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {
     let volumes = rule.watch.iter().map(PathBuf::as_path);
-    let posts = match check::check(volumes, &rule.keys, asked, &rule.checks, now) {
+    let posts = match contents::check(volumes, &rule.keys, asked, &rule.checks, now) {
         Ok(posts) => posts,
         Err(checked) => return Begun::Judged(checked),
     };
@@ -68,7 +75,7 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) 
 /// has this digest.
 pub(crate) fn expiry(rule: &Rule, asked: Digest, now: UnixTime) -> Option<UnixTime> {
     let volumes = rule.watch.iter().map(PathBuf::as_path);
-    check::expiry(volumes, &rule.keys, asked, &rule.checks, now)
+    contents::expiry(volumes, &rule.keys, asked, &rule.checks, now)
 }
 
 /// Removes what a podnudge that was killed during a check has left: the copy may hold secrets.
@@ -96,8 +103,10 @@ pub(crate) fn has_programs(rule: &Rule) -> bool {
 pub(crate) async fn ask(rule: &Rule, asked: Digest, open: Open) -> Checked {
     for (check, posts) in rule.checks.iter().zip(open.posts) {
         let checked = match (&check.condition, &open.copy) {
-            (Condition::Exec(program), Some(copy)) => ask_program(rule, program, asked, copy).await,
-            (Condition::Http(http), _) => ask_url(http, posts).await,
+            (Condition::Exec(program), Some(copy)) => {
+                program::ask(rule, program, asked, copy).await
+            }
+            (Condition::Http(http), _) => url::ask_each(http, posts).await,
             _ => Checked::Passed,
         };
         if checked != Checked::Passed {
@@ -107,37 +116,12 @@ pub(crate) async fn ask(rule: &Rule, asked: Digest, open: Open) -> Checked {
     Checked::Passed
 }
 
-/// One key after the other.
-async fn ask_url(check: &HttpCheck, posts: Vec<Post>) -> Checked {
-    for Post { key, content } in posts {
-        match http::ask(check, &key.to_string(), content).await {
-            Checked::Passed => {}
-            other => return other,
+impl From<Unread> for Checked {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Moved => Self::Moved,
+            Unread::TooMuch(reason) => Self::Refused(reason),
+            Unread::Failed(reason) => Self::Failed(reason),
         }
-    }
-    Checked::Passed
-}
-
-async fn ask_program(rule: &Rule, program: &Program, asked: Digest, copy: &PrivateCopy) -> Checked {
-    let (dir, root) = (copy.first().to_string_lossy(), copy.root().to_string_lossy());
-    let fill = |argument: &String| argument.replace("{dir}", &dir).replace("{root}", &root);
-    let arguments: Vec<String> = program.arguments.iter().map(fill).collect();
-    let digest = asked.to_string();
-    let environment = [
-        ("PODNUDGE_RULE", OsStr::new(&rule.name)),
-        ("PODNUDGE_DIGEST", OsStr::new(&digest)),
-        ("PODNUDGE_DIR", copy.first().as_os_str()),
-    ];
-    let ended = exec::run(&arguments, &environment, Some(copy.first()), program.timeout).await;
-    match ended {
-        Ok(ended) if ended.is_success => Checked::Passed,
-        Ok(ended) => {
-            // As the configuration has it: the place of the copy tells nobody anything.
-            let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
-            let reason = exec::failure(&program.arguments, &ended.how, &said);
-            // A program that was stopped, by its time or by the node, has said nothing of the content.
-            if ended.is_exit { Checked::Refused(reason) } else { Checked::Failed(reason) }
-        }
-        Err(reason) => Checked::Failed(reason),
     }
 }

@@ -1,5 +1,5 @@
-//! The checks that look at contents: they stay in here, and what is told of them is names, places
-//! and sizes. Only what a rule wants to be sent to a URL is handed on ([`Post`]).
+//! The checks that podnudge does itself on contents: what is told of them is names, places and sizes.
+//! Only what a rule wants to be sent to a URL is handed on ([`Post`]).
 //!
 //! Reads the rule's volumes once more, and makes sure that it is what was asked about.
 
@@ -10,18 +10,17 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use serde::de::IgnoredAny;
-
-use super::contents::{self, Content, Volume};
-use super::filter;
 #[cfg(feature = "tls")]
-use super::pem;
-use super::snapshot::{Digest, Key};
+use super::certificates::{self, File};
+use super::syntax;
 use crate::clock::UnixTime;
 use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::Checked;
 use crate::reason::Reason;
 use crate::shown;
+use crate::volume::contents::{Content, Volume, counted};
+use crate::volume::filter;
+use crate::volume::snapshot::{Digest, Key};
 
 /// How many keys a refusal names at most.
 const KEYS_NAMED: usize = 5;
@@ -53,7 +52,7 @@ pub fn check<'a>(
     checks: &[Check],
     now: UnixTime,
 ) -> Result<Vec<Vec<Post>>, Checked> {
-    let read = contents::counted(volumes, keys, asked)?;
+    let read = counted(volumes, keys, asked)?;
     checks.iter().try_for_each(|check| meets(check, &read, now))?;
     Ok(checks.iter().map(|check| posts(check, &read)).collect())
 }
@@ -68,7 +67,7 @@ pub fn expiry<'a>(
     checks: &[Check],
     now: UnixTime,
 ) -> Option<UnixTime> {
-    let read = contents::counted(volumes, keys, asked).ok()?;
+    let read = counted(volumes, keys, asked).ok()?;
     let of_certificates = checks.iter().filter(|check| check.is_of_certificates());
     of_certificates.filter_map(|check| certificates_expire(concerned(check, &read), now)).min()
 }
@@ -101,8 +100,8 @@ fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
 /// The refusal, if the contents do not meet a check.
 fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked> {
     let concerned = || concerned(check, volumes);
-    let texts = |syntax: &str, parse: fn(&str) -> Result<(), Place>| {
-        concerned().try_for_each(|(_, key, content)| parse_text(syntax, parse, key, content))
+    let texts = |parse: fn(&Key, &[u8]) -> Result<(), Reason>| {
+        concerned().try_for_each(|(_, key, content)| parse(key, content))
     };
     let verdict = match &check.condition {
         Condition::NotEmpty => {
@@ -124,9 +123,9 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked
             }
             Err(Reason::new(format!("the keys hold {bytes} bytes, more than the {most} allowed")))
         }
-        Condition::Syntax(Syntax::Json) => texts("JSON", json),
-        Condition::Syntax(Syntax::Yaml) => texts("YAML", yaml),
-        Condition::Syntax(Syntax::Toml) => texts("TOML", toml),
+        Condition::Syntax(Syntax::Json) => texts(syntax::json),
+        Condition::Syntax(Syntax::Yaml) => texts(syntax::yaml),
+        Condition::Syntax(Syntax::Toml) => texts(syntax::toml),
         Condition::Syntax(Syntax::Pem) => return certificates(concerned(), now),
         // They are asked when the others are met.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
@@ -156,7 +155,7 @@ fn certificates<'a>(
     concerned: impl Iterator<Item = Concerned<'a>>,
     now: UnixTime,
 ) -> Result<(), Checked> {
-    pem::check(concerned.map(pem_file), now)
+    certificates::check(concerned.map(pem_file), now)
 }
 
 #[cfg(feature = "tls")]
@@ -164,12 +163,12 @@ fn certificates_expire<'a>(
     concerned: impl Iterator<Item = Concerned<'a>>,
     now: UnixTime,
 ) -> Option<UnixTime> {
-    pem::expiry(concerned.map(pem_file), now)
+    certificates::expiry(concerned.map(pem_file), now)
 }
 
 #[cfg(feature = "tls")]
-fn pem_file((folder, key, content): Concerned<'_>) -> pem::File<'_> {
-    pem::File { path: folder.join(OsStr::from_bytes(&key.0)), key, content }
+fn pem_file((folder, key, content): Concerned<'_>) -> File<'_> {
+    File { path: folder.join(OsStr::from_bytes(&key.0)), key, content }
 }
 
 #[cfg(not(feature = "tls"))]
@@ -183,49 +182,4 @@ fn certificates_expire<'a>(
     _: UnixTime,
 ) -> Option<UnixTime> {
     None
-}
-
-/// Line and column, both counted from one.
-type Place = (usize, usize);
-
-/// Parses a key. What is told is where it fails, and never what stands there.
-fn parse_text(
-    syntax: &str,
-    parse: fn(&str) -> Result<(), Place>,
-    key: &Key,
-    content: &[u8],
-) -> Result<(), Reason> {
-    let refused = |what: &str, (line, column): Place| {
-        Reason::new(format!("`{key}` is not {what}: see line {line}, column {column}"))
-    };
-    let text = std::str::from_utf8(content)
-        .map_err(|error| refused("UTF-8 text", place(content, error.valid_up_to())))?;
-    parse(text).map_err(|place| refused(syntax, place))
-}
-
-fn json(text: &str) -> Result<(), Place> {
-    let parsed = serde_json::from_str::<IgnoredAny>(text);
-    parsed.map(drop).map_err(|error| (error.line(), error.column()))
-}
-
-fn toml(text: &str) -> Result<(), Place> {
-    toml::from_str::<IgnoredAny>(text)
-        .map(drop)
-        .map_err(|error| place(text.as_bytes(), error.span().map_or(0, |span| span.start)))
-}
-
-fn yaml(text: &str) -> Result<(), Place> {
-    let mut parser = saphyr_parser::Parser::new_from_str(text);
-    parser.try_for_each(|event| event.map(drop)).map_err(|error| {
-        let marker = error.marker();
-        (marker.line(), marker.col() + 1)
-    })
-}
-
-/// The place of a byte, the column in characters.
-fn place(content: &[u8], offset: usize) -> Place {
-    let before = content.get(..offset).unwrap_or(content);
-    let lines = before.split(|byte| *byte == b'\n');
-    let last = lines.clone().next_back().unwrap_or_default();
-    (lines.count(), String::from_utf8_lossy(last).chars().count() + 1)
 }

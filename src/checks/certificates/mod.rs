@@ -15,10 +15,10 @@ use rustls::pki_types::PrivateKeyDer;
 
 use self::block::{Block, Kind};
 use self::certificate::Certificate;
-use super::snapshot::Key;
 use crate::clock::UnixTime;
 use crate::core::event::Checked;
 use crate::reason::Reason;
+use crate::volume::snapshot::Key;
 
 /// A key of a volume.
 pub(super) struct File<'a> {

@@ -1,0 +1,50 @@
+//! Asking a URL whether a key's content is good.
+
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+
+use super::contents::Post;
+use crate::config::HttpCheck;
+use crate::core::event::Checked;
+use crate::exchange::http::{
+    SHORT_ANSWER, exchange_content, is_about_content, is_expected, name, told,
+};
+
+/// Asks about one key after the other; the first that is not good decides.
+pub(super) async fn ask_each(check: &HttpCheck, posts: Vec<Post>) -> Checked {
+    for Post { key, content } in posts {
+        match ask(check, &key.to_string(), content).await {
+            Checked::Passed => {}
+            other => return other,
+        }
+    }
+    Checked::Passed
+}
+
+/// Asks a URL whether a key's content is good. Only its status says so; that there is none says
+/// nothing of the content.
+pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
+    let what = name(&check.method, &check.endpoint);
+    let mut endpoint = check.endpoint.clone();
+    endpoint.headers.push((CONTENT_TYPE, check.content_type.clone()));
+    if content.is_empty() {
+        // Nobody else writes it down then, and there are servers that want to know (RFC 9110, 8.6).
+        endpoint.headers.push((CONTENT_LENGTH, HeaderValue::from_static("0")));
+    }
+    match exchange_content(&endpoint, check.method.clone(), Some(content), SHORT_ANSWER).await {
+        Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
+        Ok(answer) => {
+            let reason = told(&what, &format!(" for `{key}`"), &answer);
+            if is_about_content(answer.status) {
+                return Checked::Refused(reason);
+            }
+            Checked::Failed(match answer.status.as_u16() {
+                403..=405 => {
+                    reason.hint("look at path and method: they may not be those of a check")
+                }
+                415 => reason.hint("set `content-type` to what the application takes"),
+                _ => reason,
+            })
+        }
+        Err(error) => Checked::Failed(error.into_reason()),
+    }
+}

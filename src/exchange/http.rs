@@ -1,0 +1,261 @@
+//! One HTTP exchange: never through a proxy, never redirected, never repeated here, and bounded in
+//! time and size. Retries are states of the core.
+//!
+//! Reads files with credentials and certificates, for each request: they rotate.
+
+use std::io;
+use std::time::Duration;
+
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
+
+use super::{AnswerEnd, By, ExchangeError, no_connection};
+use crate::config::{Auth, Body, Endpoint, Tls};
+use crate::files::{self, LARGEST};
+use crate::reason::Reason;
+use crate::shown;
+
+/// How much of an answer is read where its status decides, in bytes.
+pub(crate) const SHORT_ANSWER: usize = 64 * 1024;
+/// The largest body that is sent from a file, in bytes.
+const LARGEST_BODY: u64 = 16 * LARGEST;
+
+const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
+const UNAUTHORIZED: &str =
+    "configure `basic` or `bearer-file`, and look whether the file is current";
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The body, as far as it was asked for and came.
+    pub body: Vec<u8>,
+    /// How the body ends.
+    pub end: AnswerEnd,
+}
+
+/// Whether a status that is not expected may be an answer to the content, and not to the way of
+/// asking or to the moment.
+pub(crate) fn is_about_content(status: StatusCode) -> bool {
+    !matches!(
+        status.as_u16(),
+        300..=399 | 401 | 403..=405 | 407 | 408 | 415 | 421 | 425 | 429 | 501..
+    )
+}
+
+/// Whether a status is one of `expect`, or any 2xx where that is empty.
+#[must_use]
+pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
+    if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
+}
+
+/// `POST http://127.0.0.1:9090/-/reload answered 503 Service Unavailable: …`
+#[must_use]
+pub fn unexpected(what: &str, answer: &Answer) -> Reason {
+    let reason = told(what, "", answer);
+    match answer.status.as_u16() {
+        403..=405 => reason.hint(
+            "look at path and method, and whether the application has its reload endpoint switched on (Prometheus: --web.enable-lifecycle)",
+        ),
+        _ => reason,
+    }
+}
+
+/// What was answered, with what is to be said of some statuses whatever the request was for.
+pub(crate) fn told(what: &str, of: &str, answer: &Answer) -> Reason {
+    let said = shown::one_line(&answer.body);
+    let colon = if said.is_empty() { "" } else { ": " };
+    let reason = Reason::new(format!("{what} answered {}{of}{colon}{said}", answer.status));
+    match answer.status.as_u16() {
+        300..=399 => reason.hint(REDIRECTED),
+        401 => reason.hint(UNAUTHORIZED),
+        _ => reason,
+    }
+}
+
+/// `POST http://host/path`, without query, which may hold secrets.
+#[must_use]
+pub fn name(method: &Method, endpoint: &Endpoint) -> String {
+    let mut url = endpoint.url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    match &endpoint.unix_socket {
+        Some(socket) => format!("{method} {url} by `{}`", socket.display()),
+        None => format!("{method} {url}"),
+    }
+}
+
+/// Sends one request and reads at most `most` bytes of the answer's body.
+///
+/// # Errors
+/// If there is no answer in time, or the request cannot be made.
+pub async fn exchange(
+    endpoint: &Endpoint,
+    method: Method,
+    body: &Body,
+    most: usize,
+) -> Result<Answer, ExchangeError> {
+    let content = match body {
+        Body::Empty => None,
+        Body::Text(text) => Some(text.clone().into_bytes()),
+        Body::File(path) => {
+            Some(files::read_or_tell(path, LARGEST_BODY).map_err(ExchangeError::Failed)?)
+        }
+    };
+    exchange_content(endpoint, method, content, most).await
+}
+
+/// The same with a body from memory.
+///
+/// # Errors
+/// As for [`exchange`].
+pub(crate) async fn exchange_content(
+    endpoint: &Endpoint,
+    method: Method,
+    content: Option<Vec<u8>>,
+    most: usize,
+) -> Result<Answer, ExchangeError> {
+    let what = name(&method, endpoint);
+    let request = request(endpoint, method, content).map_err(ExchangeError::Failed)?;
+    let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
+    let status = response.status();
+    let mut read = Vec::new();
+    let end = loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => read.extend_from_slice(&chunk),
+            Ok(None) => break AnswerEnd::Whole,
+            Err(error) if error.is_timeout() => {
+                let limit = humantime::format_duration(endpoint.timeout);
+                break AnswerEnd::BrokeOff(format!("did not end within {limit}"));
+            }
+            Err(error) => break AnswerEnd::BrokeOff(format!("broke off: {}", chain(&error))),
+        }
+        // One byte more than is wanted tells whether the body goes on.
+        if read.len() > most {
+            break AnswerEnd::Cut;
+        }
+    };
+    read.truncate(most);
+    Ok(Answer { status, body: read, end })
+}
+
+fn request(
+    endpoint: &Endpoint,
+    method: Method,
+    content: Option<Vec<u8>>,
+) -> Result<RequestBuilder, Reason> {
+    let mut request = client(endpoint)?.request(method, endpoint.url.clone());
+    for (name, value) in &endpoint.headers {
+        request = request.header(name, value);
+    }
+    request = match &endpoint.auth {
+        Some(Auth::Basic { username, password_file }) => {
+            request.basic_auth(username, Some(files::secret(password_file)?))
+        }
+        Some(Auth::Bearer { token_file }) => request.bearer_auth(files::secret(token_file)?),
+        None => request,
+    };
+    Ok(match content {
+        Some(content) => request.body(content),
+        None => request,
+    })
+}
+
+/// A client for one exchange. A reload is rare: nothing is kept for the next one.
+fn client(endpoint: &Endpoint) -> Result<Client, Reason> {
+    let mut builder = base_client(endpoint.timeout);
+    if let Some(tls) = &endpoint.tls {
+        builder = with_tls(builder, tls)?;
+    }
+    if let Some(socket) = &endpoint.unix_socket {
+        builder = builder.unix_socket(socket.as_path());
+    }
+    builder
+        .build()
+        .map_err(|error| Reason::new(format!("cannot set up the request: {}", chain(&error))))
+}
+
+/// What every client of podnudge is: no proxy from the environment, no redirect, no retry, and no
+/// CA but the configured ones (without any, building a client fails where the image has none).
+pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
+    let builder = Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .pool_max_idle_per_host(0)
+        .timeout(timeout)
+        .user_agent(concat!("podnudge/", env!("CARGO_PKG_VERSION")));
+    #[cfg(feature = "tls")]
+    let builder = builder.tls_certs_only([]);
+    builder
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
+    let bundle = files::read_or_tell(&tls.ca_file, LARGEST)?;
+    let path = tls.ca_file.display();
+    let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
+        Reason::new(format!("`{path}` holds no PEM certificates: {}", chain(&error)))
+    })?;
+    if certificates.is_empty() {
+        return Err(Reason::new(format!("`{path}` holds no PEM certificates")));
+    }
+    let builder = builder.tls_certs_only(certificates).https_only(true);
+    let Some(client) = &tls.client else { return Ok(builder) };
+    let mut pem = files::read_or_tell(&client.cert_file, LARGEST)?;
+    pem.push(b'\n');
+    pem.extend(files::read_or_tell(&client.key_file, LARGEST)?);
+    let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
+        let (cert, key) = (client.cert_file.display(), client.key_file.display());
+        Reason::new(format!("`{cert}` and `{key}` are no PEM certificate with its key"))
+    })?;
+    Ok(builder.identity(identity))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: ClientBuilder, _: &Tls) -> Result<ClientBuilder, Reason> {
+    Err(Reason::new("this podnudge was built without TLS"))
+}
+
+fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeError {
+    if error.is_timeout() {
+        let limit = humantime::format_duration(endpoint.timeout);
+        return ExchangeError::Failed(
+            Reason::new(format!("{what} was not answered within {limit}"))
+                .hint("the application may hang; or raise the timeout"),
+        );
+    }
+    let reason = Reason::new(format!("{what} failed: {}", chain(error)));
+    match io_kind(error) {
+        Some(kind) if error.is_connect() => {
+            let by = if endpoint.unix_socket.is_some() { By::File } else { By::Port };
+            no_connection(reason, by, kind)
+        }
+        _ => ExchangeError::Failed(reason),
+    }
+}
+
+/// The system's error at the bottom of a chain.
+fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .map(io::Error::kind)
+        .last()
+}
+
+/// The causes of an error without its own text, which repeats the URL and its query.
+fn chain(error: &reqwest::Error) -> String {
+    let causes: Vec<String> =
+        std::iter::successors(std::error::Error::source(error), |error| error.source())
+            .map(ToString::to_string)
+            .collect();
+    let mut unsaid: Vec<&str> = Vec::new();
+    for cause in &causes {
+        // Some layers repeat the layer below.
+        if !unsaid.iter().any(|said| said.contains(cause.as_str())) {
+            unsaid.push(cause);
+        }
+    }
+    if unsaid.is_empty() { "no reason is given".to_owned() } else { unsaid.join(": ") }
+}
