@@ -17,7 +17,6 @@ use crate::process::ending::Ending;
 use crate::process::restarts::Restarts;
 use crate::process::signal::{self, SendError};
 use crate::process::{self, Chosen, Identity, Life, Own, Refusal};
-use crate::publishing::read_by_application;
 use crate::reason::Reason;
 use crate::verify::{self, Before};
 use crate::volume::snapshot::Digest;
@@ -73,7 +72,7 @@ impl InFlight {
 
 /// Since when the rule's target runs.
 pub(crate) fn inspect(own: &Own, rule: &Rule) -> Inspection {
-    match process::find(own, &rule.target, read_by_application(rule)) {
+    match process::find(own, &rule.target, rule.read_by_application()) {
         Ok(chosen) => {
             let starts = || chosen.iter().map(|target| target.identity.started());
             match (starts().min(), starts().max()) {
@@ -117,7 +116,7 @@ async fn try_to_act(
     act: &Act,
 ) -> Result<(Acted, InFlight), Acted> {
     let targets = if rule.names_process() || act.restart {
-        process::find(own, &rule.target, read_by_application(rule))
+        process::find(own, &rule.target, rule.read_by_application())
             .map_err(|error| refusal(&error))?
     } else {
         Vec::new()
@@ -337,7 +336,7 @@ async fn look(
     in_flight: &mut InFlight,
 ) -> Verified {
     if in_flight.processes.is_empty() && !in_flight.replaced.is_empty() {
-        match process::find(own, &rule.target, read_by_application(rule)) {
+        match process::find(own, &rule.target, rule.read_by_application()) {
             Ok(chosen) => in_flight.processes = roots(&chosen),
             Err(refusal) => return pending(refusal.reason()),
         }

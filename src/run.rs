@@ -23,7 +23,7 @@ use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
 use crate::exit::Exit;
 use crate::os_signals::OsSignals;
-use crate::publishing::{self, PublishError};
+use crate::publish::{self, PublishError};
 use crate::state::{StateDir, StateDirError};
 use agent::Agent;
 pub use once::{OnceError, once};
@@ -105,7 +105,7 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let listener = listen(&config)?;
     let locks = locks::take(&config.rules, None).await?;
     config.rules.iter().for_each(|rule| checks::clean(rule, &config.agent.work_dir));
-    let published = publishing::open(&config.rules, clock::now())?;
+    let published = publish::open(&config.rules, clock::now())?;
     let mut agent = Agent::new(config, state, &published, &replica);
     agent.run(signals, listener).await;
     drop(locks);

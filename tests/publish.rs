@@ -14,8 +14,8 @@ use nix::unistd::Pid;
 use podnudge::clock::{Now, UnixTime};
 use podnudge::config::{KeyFilter, Publish};
 use podnudge::core::event::Publication;
+use podnudge::publish::Place;
 use podnudge::reason::Reason;
-use podnudge::volume::publish::Place;
 use podnudge::volume::{scan, snapshot};
 
 use crate::support::agent::Agent;

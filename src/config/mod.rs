@@ -209,6 +209,15 @@ impl Rule {
         self.actions.iter().any(Action::needs_process) || !matches!(self.target.by, TargetBy::Mount)
     }
 
+    /// What the application mounts and reads: the volumes, or what is published from them.
+    #[must_use]
+    pub fn read_by_application(&self) -> &[PathBuf] {
+        match &self.publish {
+            Some(publish) => std::slice::from_ref(&publish.dir),
+            None => &self.watch,
+        }
+    }
+
     /// Whether its actions themselves restart the target.
     #[must_use]
     pub fn restarts_target(&self) -> bool {

@@ -25,9 +25,10 @@ use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
 use crate::deliver::{self, InFlight};
 use crate::os_signals::{OsSignal, OsSignals};
+use crate::pause;
 use crate::process::restarts::Restarts;
 use crate::process::{self, Own};
-use crate::publishing;
+use crate::publish;
 use crate::reason::Reason;
 use crate::report;
 use crate::shown;
@@ -225,7 +226,7 @@ impl Agent {
             }
             Command::LookForPause(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                let by = config.hold.pause_file.as_deref().and_then(publishing::paused_by);
+                let by = config.hold.pause_file.as_deref().and_then(pause::by_file);
                 self.done(Done::Told(Event::Paused(rule, by)));
             }
             Command::Expiry(rule, digest) => {
@@ -239,15 +240,15 @@ impl Agent {
                 let asked = self.asked.get(&rule).filter(|(asked, _)| *asked == digest);
                 let whole = asked.map(|(_, whole)| *whole);
                 self.begin_writing(rule, move |config| {
-                    let publication = publishing::publish(config, digest, whole, now);
+                    let publication = publish::publish(config, digest, whole, now);
                     Done::Told(Event::Published(rule, publication))
                 });
             }
             Command::RollBack(rule, back) => self.begin_writing(rule, move |config| {
-                Done::Told(Event::Published(rule, publishing::roll_back(config, back)))
+                Done::Told(Event::Published(rule, publish::roll_back(config, back)))
             }),
             Command::Approve(rule, digest) => self.begin_writing(rule, move |config| {
-                Done::Written(publishing::approve(config, digest).map_err(|reason| (rule, reason)))
+                Done::Written(publish::approve(config, digest).map_err(|reason| (rule, reason)))
             }),
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::clock;
 use crate::clock::Moment;
 use crate::config::Rule;
-use crate::publishing::{self, PublishError};
-use crate::volume::publish::{Lock, Place};
+use crate::publish::{self, Lock, Place, PublishError};
 
 /// How long whoever has a directory may take to end: a pod that this one replaces, on a volume
 /// that both mount.
@@ -25,7 +24,7 @@ pub(super) async fn take(
     let patience = clock::now().mono.after(PATIENCE);
     let until = deadline.unwrap_or(patience);
     let mut locks = Vec::new();
-    for place in rules.iter().filter_map(publishing::place) {
+    for place in rules.iter().filter_map(publish::place) {
         locks.push(take_one(place, until).await?);
     }
     Ok(locks)

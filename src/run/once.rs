@@ -15,11 +15,10 @@ use crate::config::{Check, Condition, Config, Rule};
 use crate::core::event::{Checked, Publication, Published};
 use crate::exchange::http;
 use crate::exit::Exit;
-use crate::publishing;
+use crate::publish::{self, Place};
 use crate::reason::Reason;
 use crate::report;
 use crate::shown;
-use crate::volume::publish::Place;
 use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
 
@@ -81,7 +80,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
 }
 
 async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), OnceError> {
-    let Some(place) = publishing::place(rule) else { return Ok(()) };
+    let Some(place) = publish::place(rule) else { return Ok(()) };
     let open =
         || place.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
     let found = open()?;

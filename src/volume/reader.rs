@@ -195,7 +195,7 @@ pub(super) fn modified(stat: &Stat) -> Duration {
 
 /// When a file came to be here, at the earliest: a file that is moved or restored may keep its
 /// modification time, but not its change time (inode(7)).
-pub(super) fn changed(stat: &Stat) -> Duration {
+pub(crate) fn changed(stat: &Stat) -> Duration {
     modified(stat).max(since_epoch(stat.st_ctime, stat.st_ctime_nsec))
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::dir::Dir;
+use super::directory::Dir;
 use crate::core::event::{Published, Standing};
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;

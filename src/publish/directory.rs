@@ -1,16 +1,14 @@
-//! A directory in the kubelet's shape, written step by step.
+//! The publish directory, in the kubelet's shape, read and written step by step.
 //!
 //! Everything goes through the directory's descriptor and follows no links, since the application
 //! may be able to write there, too.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, fchmod, fstat, fsync, openat, readlinkat, renameat, statat, symlinkat,
@@ -18,12 +16,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::write::{self, NEW_FILE, Writer};
+use super::generation::Name;
+use super::write::{self, NEW_FILE, Parts, Writer};
 use crate::clock::UnixTime;
 use crate::config::Publish;
 use crate::reason::Reason;
 use crate::shown;
-use crate::volume::contents::Contents;
 use crate::volume::reader::changed;
 use crate::volume::snapshot::Digest;
 
@@ -36,38 +34,6 @@ const STAGING: &str = "..new";
 const NEXT_LINK: &str = "..link_tmp";
 /// A small file on its way to its name.
 const NEXT_FILE: &str = "..file_tmp";
-
-/// The volumes' contents, each with its folder in the generation.
-pub(super) type Parts<'a> = [(&'a PathBuf, &'a Contents)];
-
-/// A generation's name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    pub(super) at: UnixTime,
-    pub(super) digest: Digest,
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + self.at.0).to_string();
-        let time = time.trim_end_matches('Z').replace(['-', 'T', ':'], "_");
-        write!(f, "..{time}.{}", self.digest)
-    }
-}
-
-impl Name {
-    fn parse(text: &str) -> Option<Self> {
-        let (time, digest) = text.strip_prefix("..")?.rsplit_once('.')?;
-        let digest = digest.parse().ok()?;
-        let (day, nanos) = time.split_once('.')?;
-        let parts: Vec<&str> = day.split('_').collect();
-        let [year, month, day, hour, minute, second] = parts.as_slice() else { return None };
-        let time = format!("{year}-{month}-{day}T{hour}:{minute}:{second}.{nanos}Z");
-        let time = humantime::parse_rfc3339(&time).ok()?;
-        let at = UnixTime(time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
-        Some(Self { at, digest })
-    }
-}
 
 /// The publish directory.
 pub(super) struct Dir {
@@ -314,24 +280,5 @@ fn trouble(path: &Path, error: &std::io::Error) -> Reason {
             "the emptyDir is full: raise its sizeLimit, lower `keep`, or make room on the node; what is published stays as it is",
         ),
         _ => reason,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_name_of_a_generation_can_be_read_back() {
-        let name = Name {
-            at: UnixTime(Duration::new(1_795_255_580, 120_000_000)),
-            digest: Digest([7; 32]),
-        };
-        let text = name.to_string();
-        assert!(text.starts_with("..2026_11_21_10_06_20.120000000.0707"), "{text}");
-        assert!(crate::volume::mounts::is_generation_name(text.as_bytes()));
-        assert_eq!(Name::parse(&text), Some(name));
-        assert_eq!(Name::parse("..2026_11_21_10_06_20.123"), None);
-        assert_eq!(Name::parse("..data"), None);
     }
 }

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, fsync, mkdirat, openat};
 use rustix::io::Errno;
 
-use super::dir::Parts;
 use crate::config::Publish;
+use crate::volume::contents::Contents;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
@@ -20,6 +20,9 @@ pub(super) const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::EXCL)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
+
+/// The volumes' contents, each with its folder in the generation.
+pub(super) type Parts<'a> = [(&'a PathBuf, &'a Contents)];
 
 /// Writes files and folders of a generation.
 pub(super) struct Writer<'a> {

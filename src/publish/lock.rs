@@ -5,7 +5,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tracing::warn;
 
-use super::dir::Dir;
+use super::directory::Dir;
 
 /// A directory that no other podnudge publishes to: until this is dropped, or podnudge ends in
 /// whatever way, since then the kernel lets go (flock(2)). Programs that podnudge starts do not

@@ -1,32 +1,23 @@
-//! The publish directory: where the application reads what has passed, instead of the volumes.
+//! What a rule publishes to where, and the steps of it: each leaves the old generation or the new one.
 //!
-//! Reads the volumes; writes only below `publish.dir`, in the kubelet's shape. There, `..data`
-//! names a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads through
-//! it. A generation gets that name when it is whole and on disk, and only then `..data` is turned,
-//! by one rename: killed at any step, or out of space, podnudge leaves the old generation or the
-//! new one. `record.rs` is what outlives it besides: which digest was verified last, and which
-//! ones must not be used again.
-
-mod dir;
-mod lock;
-mod record;
-mod write;
+//! Reads the volumes; writes only below `publish.dir`.
 
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 use tracing::warn;
 
-use super::contents::{self, Unread, Volume};
-use super::scan;
-use super::snapshot::{self, Digest};
+use super::directory::Dir;
+use super::generation::Name;
+use super::lock::Lock;
+use super::record::{Bad, Record, Unreadable};
 use crate::clock::{Now, UnixTime};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Current, Publication, Published};
 use crate::reason::Reason;
-use dir::{Dir, Name};
-pub use lock::Lock;
-use record::{Bad, Record, Unreadable};
+use crate::volume::contents::{self, Unread, Volume};
+use crate::volume::scan;
+use crate::volume::snapshot::{self, Digest};
 
 /// Where a rule publishes, and what.
 #[derive(Debug, Clone, Copy)]

@@ -1,17 +1,29 @@
-//! The publish directories of the rules: opening them at start, and what the core asks for.
+//! Performs Publish, RollBack and Approve: the application reads what has passed from a directory that
+//! podnudge writes, instead of from the volumes.
 //!
-//! Reads the volumes; writes only below `publish.dir` (`volume/publish.rs`).
+//! Reads the volumes; writes only below `publish.dir`, in the kubelet's shape. There, `..data`
+//! names a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads through
+//! it. A generation gets that name when it is whole and on disk, and only then `..data` is turned,
+//! by one rename: killed at any step, or out of space, podnudge leaves the old generation or the
+//! new one. `record.rs` is what outlives it besides: which digest was verified last, and which
+//! ones must not be used again.
+
+mod directory;
+mod generation;
+mod lock;
+mod place;
+mod record;
+mod write;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use crate::clock::{Now, UnixTime};
 use crate::config::Rule;
 use crate::core::event::{Publication, Published, RollBack, RuleId};
 use crate::reason::Reason;
-use crate::shown;
-use crate::volume::publish::Place;
 use crate::volume::snapshot::Digest;
+pub use lock::Lock;
+pub use place::Place;
 
 /// Why a publish directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -83,18 +95,4 @@ pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
 /// If that cannot be written.
 pub(crate) fn approve(rule: &Rule, digest: Digest) -> Result<(), Reason> {
     place(rule).map_or(Ok(()), |place| place.approve(digest))
-}
-
-/// Whether this file is there, and so pauses a rule.
-pub(crate) fn paused_by(file: &Path) -> Option<Reason> {
-    let reason = Reason::new(format!("paused by the file `{}`", shown::path(file)));
-    file.symlink_metadata().is_ok().then(|| reason.hint("remove it, or force the reload"))
-}
-
-/// What the application mounts and reads.
-pub(crate) fn read_by_application(rule: &Rule) -> &[PathBuf] {
-    match &rule.publish {
-        Some(publish) => std::slice::from_ref(&publish.dir),
-        None => &rule.watch,
-    }
 }
