@@ -22,7 +22,6 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod core;
-mod deliver;
 pub mod exchange;
 pub mod exit;
 mod files;

@@ -13,7 +13,7 @@ use std::thread;
 use podnudge::config::{self, Overrides, ProofBy, Rule};
 use podnudge::core::event::Proof;
 use podnudge::reason::Reason;
-use podnudge::verify;
+use podnudge::verify::proofs;
 use podnudge::volume::snapshot::Digest;
 
 use crate::support::agent::Agent;
@@ -40,14 +40,14 @@ fn rule(verify: &str) -> Rule {
 fn verdict(verify: &str) -> Proof {
     let rule = rule(verify);
     wait(async {
-        let before = verify::before(&rule, DIGEST, &[]).await.expect("what was before is known");
-        verify::look(&rule, Some(&before), &[]).await
+        let before = proofs::before(&rule, DIGEST, &[]).await.expect("what was before is known");
+        proofs::look(&rule, Some(&before), &[]).await
     })
 }
 
 /// Why the action waits.
 fn unknown_before(verify: &str) -> Reason {
-    wait(verify::before(&rule(verify), DIGEST, &[])).expect_err("what was before is not known")
+    wait(proofs::before(&rule(verify), DIGEST, &[])).expect_err("what was before is not known")
 }
 
 /// The reason of a look that gave no proof, without what was asked.
@@ -502,8 +502,8 @@ fn all_proofs_must_hold_and_the_first_that_is_pending_is_named() {
     ));
     let look = || {
         wait(async {
-            let before = verify::before(&rule, DIGEST, &[]).await.unwrap();
-            verify::look(&rule, Some(&before), &[]).await
+            let before = proofs::before(&rule, DIGEST, &[]).await.unwrap();
+            proofs::look(&rule, Some(&before), &[]).await
         })
     };
     for _ in 0..2 {
@@ -514,5 +514,5 @@ fn all_proofs_must_hold_and_the_first_that_is_pending_is_named() {
     fs::write(scene.folder.path().join("agreed"), "").unwrap();
     assert_eq!(look(), Proof::Given);
     assert_eq!((scene.read("looks").as_str(), commands.lock().unwrap().len()), ("look\nlook\n", 2));
-    assert!(matches!(wait(verify::look(&rule, None, &[])), Proof::Pending(_)));
+    assert!(matches!(wait(proofs::look(&rule, None, &[])), Proof::Pending(_)));
 }

@@ -1,4 +1,12 @@
-//! What podnudge does besides signalling: HTTP requests, commands on sockets, and programs to run.
+//! Performs Act (`act`): a signal, HTTP requests, commands on sockets, programs, a restart. A file for
+//! each kind of action says what it comes to.
 
+mod act;
 pub mod http;
-pub(crate) mod socket;
+mod program;
+mod progress;
+mod restart;
+mod signal;
+mod socket;
+
+pub(crate) use act::act;

@@ -7,7 +7,7 @@ use crate::exchange::socket::{MOST, ask, expected};
 use crate::shown;
 
 /// Sends a command, and says whether the answer is the expected one.
-pub(crate) async fn command(command: &SocketCommand) -> Acted {
+pub(super) async fn send(command: &SocketCommand) -> Acted {
     let SocketCommand { address, send, timeout, .. } = command;
     match ask(address, send, MOST, *timeout).await {
         Ok(answer) => match expected(command, &answer) {

@@ -56,7 +56,7 @@ pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
 }
 
 /// How old a process is.
-pub(super) fn age(identity: Identity) -> Duration {
+pub(crate) fn age(identity: Identity) -> Duration {
     now().since(identity.started())
 }
 
@@ -328,6 +328,6 @@ mod tests {
         let stat = stat(pid).expect("it can be read").expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };
         assert!(age(identity) < Duration::from_hours(1));
-        assert_eq!(super::super::life(identity), super::super::Life::Goes);
+        assert_eq!(super::super::life::life(identity), super::super::life::Life::Runs);
     }
 }

@@ -11,20 +11,16 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
-use tokio::time::timeout;
 
-use super::ending::Ending;
+use super::ending::{self, Ending};
+use super::find::Chosen;
+use super::life::{Life, life};
 use super::proc;
-use super::{Chosen, Life, life};
 use crate::config::SignalAction;
 use crate::reason::Reason;
 
 /// A process younger than this that does not handle the signal may only be starting.
 const STARTING: Duration = Duration::from_secs(10);
-/// How long the kernel may take to end a process that was killed.
-const LAST: Duration = Duration::from_secs(5);
-/// Between two looks at a process for which there is no pidfd.
-const POLL: Duration = Duration::from_millis(50);
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;
 
@@ -91,7 +87,7 @@ pub fn prepare(chosen: &Chosen, action: SignalAction) -> Result<Ready<'_>, SendE
         }
     };
     match life(chosen.identity) {
-        Life::Goes => {}
+        Life::Runs => {}
         Life::Ended(reason) => return Err(SendError::Gone(reason)),
         Life::Unknown(reason) => return Err(SendError::Failed(reason)),
     }
@@ -132,6 +128,22 @@ impl Ready<'_> {
         self.outcome(sent)
     }
 
+    /// The same process, for another signal.
+    pub(super) fn with(self, signal: Signal) -> Self {
+        Self { signal, ..self }
+    }
+
+    /// Waits until the process has ended.
+    pub(super) async fn ended(&self) {
+        if let Handle::Pidfd(fd) = &self.handle
+            && let Ok(ending) = fd.try_clone().and_then(Ending::of)
+        {
+            ending.wait().await;
+        } else {
+            ending::wait_without_pidfd(self.chosen.identity).await;
+        }
+    }
+
     fn outcome(&self, sent: Result<(), Errno>) -> Result<(), SendError> {
         let chosen = self.chosen;
         match sent {
@@ -146,65 +158,6 @@ impl Ready<'_> {
                 "cannot send {} to process {}: {error}",
                 self.signal, chosen.name
             )))),
-        }
-    }
-}
-
-/// Ends processes: asks each to end, and after `grace` leaves them no choice. Gives why one of them
-/// may go on, if that is so.
-///
-/// # Errors
-/// If none was asked.
-pub async fn end(targets: &[&Chosen], grace: Duration) -> Result<Option<Reason>, SendError> {
-    let with = |signal| SignalAction { signal, allow_unhandled: true };
-    let mut asked = Vec::new();
-    for target in targets {
-        let ready = prepare(target, with(Signal::SIGTERM))?;
-        ready.is_permitted()?;
-        asked.push(ready);
-    }
-    // When one was asked, that counts, whatever comes of it.
-    let (mut is_begun, mut trouble) = (false, None);
-    for ready in &asked {
-        match ready.send() {
-            Ok(()) => is_begun = true,
-            Err(SendError::Gone(_)) => {}
-            Err(error) if !is_begun => return Err(error),
-            Err(error) => trouble = Some(error.reason()),
-        }
-    }
-    // All of them at once have the grace that is left.
-    drop(timeout(grace, ended(&asked)).await);
-    for ready in &mut asked {
-        ready.signal = Signal::SIGKILL;
-        match ready.send() {
-            Ok(()) | Err(SendError::Gone(_)) => {}
-            Err(error) => trouble = Some(error.reason()),
-        }
-    }
-    let ended = timeout(LAST, ended(&asked)).await;
-    Ok(ended.err().map(|_| {
-        trouble.unwrap_or_else(|| {
-            let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-            let reason = Reason::new(format!("process {} does not end", names.join(", ")));
-            reason.hint("it hangs in the kernel, perhaps on a file system")
-        })
-    }))
-}
-
-/// Waits until all of them have ended.
-async fn ended(all: &[Ready<'_>]) {
-    for ready in all {
-        if let Handle::Pidfd(fd) = &ready.handle
-            && let Ok(ending) = fd.try_clone().and_then(Ending::of)
-        {
-            ending.wait().await;
-            continue;
-        }
-        while matches!(life(ready.chosen.identity), Life::Goes) {
-            // Between two looks: when to give up is decided by whoever waits for this. The clock
-            // of `run` is the loop's.
-            drop(timeout(POLL, std::future::pending::<()>()).await);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{self, Poll, Waker};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -15,6 +15,7 @@ use super::clock;
 use super::connections::{Connections, accept};
 use super::endings::Endings;
 use super::lanes::Lane;
+use crate::action;
 use crate::admin::server;
 use crate::checks::{self, Begun};
 use crate::clock::Moment;
@@ -23,16 +24,15 @@ use crate::core::event::{Acted, Command, Event, Published, RuleId, Verified, Vol
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
-use crate::deliver::{self, InFlight};
 use crate::os_signals::{OsSignal, OsSignals};
 use crate::pause;
-use crate::process::restarts::Restarts;
-use crate::process::{self, Own};
+use crate::process::{self, Context};
 use crate::publish;
 use crate::reason::Reason;
 use crate::report;
 use crate::shown;
 use crate::state::StateDir;
+use crate::verify::{self, Baseline};
 use crate::volume::scan::{self, ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
 use crate::volume::watch::Watching;
@@ -45,8 +45,8 @@ pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Audited(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     CheckBegun(RuleId, Digest, Begun),
-    Acted(RuleId, Acted, InFlight),
-    Verified(RuleId, Verified, InFlight),
+    Acted(RuleId, Acted, Baseline),
+    Verified(RuleId, Verified, Baseline),
     Told(Event),
     Written(Result<(), (RuleId, Reason)>),
     Nothing,
@@ -59,13 +59,12 @@ pub(super) struct Agent {
     pub(super) volumes: Vec<(RuleId, PathBuf)>,
     pub(super) core: Core,
     pub(super) watching: Watching,
-    own: Arc<Own>,
-    restarts: Arc<Restarts>,
+    context: Arc<Context>,
     state: Option<StateDir>,
     /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
     pub(super) kubelet_volumes: BTreeSet<VolumeId>,
-    in_flight: BTreeMap<RuleId, InFlight>,
+    baselines: BTreeMap<RuleId, Baseline>,
     /// What programs were asked about last: the digest that counts, and the one over all of it.
     asked: BTreeMap<RuleId, (Digest, Digest)>,
     /// What people are to be told when everything else is done.
@@ -101,13 +100,12 @@ impl Agent {
             rules: config.rules.iter().cloned().map(Arc::new).collect(),
             core: Core::new(policies, (&remembered, published), replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
-            own: Arc::new(process::own()),
-            restarts: Arc::default(),
+            context: Arc::new(Context::new()),
             config,
             volumes,
             state,
             kubelet_volumes: BTreeSet::new(),
-            in_flight: BTreeMap::new(),
+            baselines: BTreeMap::new(),
             asked: BTreeMap::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
@@ -214,7 +212,10 @@ impl Agent {
             Command::Audit(volumes) => self.audit(volumes),
             Command::Inspect(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                self.done(Done::Told(Event::Inspected(rule, deliver::inspect(&self.own, &config))));
+                self.done(Done::Told(Event::Inspected(
+                    rule,
+                    process::inspect(&self.context, &config),
+                )));
             }
             Command::Check(rule, digest) => {
                 let work_dir = self.config.agent.work_dir.clone();
@@ -252,23 +253,21 @@ impl Agent {
             }),
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
-                let (own, restarts) = (Arc::clone(&self.own), Arc::clone(&self.restarts));
-                let last = self.in_flight.get(&act.rule).filter(|_| act.attempt > 1);
+                let context = Arc::clone(&self.context);
+                let last = self.baselines.get(&act.rule).filter(|_| act.attempt > 1);
                 let last = last.cloned().unwrap_or_default();
                 self.begin(async move {
-                    let (acted, in_flight) =
-                        deliver::act((&own, &restarts), &config, &act, last).await;
-                    Done::Acted(act.rule, acted, in_flight)
+                    let (acted, baseline) = action::act(&context, &config, &act, last).await;
+                    Done::Acted(act.rule, acted, baseline)
                 });
             }
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                let in_flight = self.in_flight.get(&rule).cloned().unwrap_or_default();
-                let (own, restarts) = (Arc::clone(&self.own), Arc::clone(&self.restarts));
+                let baseline = self.baselines.get(&rule).cloned().unwrap_or_default();
+                let context = Arc::clone(&self.context);
                 self.begin(async move {
-                    let (verified, in_flight) =
-                        deliver::verify((&own, &restarts), &config, in_flight).await;
-                    Done::Verified(rule, verified, in_flight)
+                    let (verified, baseline) = verify::verify(&context, &config, baseline).await;
+                    Done::Verified(rule, verified, baseline)
                 });
             }
             Command::Persist(rule, memory) => {
@@ -287,7 +286,7 @@ impl Agent {
     fn begin(&mut self, task: impl Future<Output = Done> + Send + 'static) {
         // One kind of task for all of them: each kind costs some KiB of the binary.
         let mut task: Pin<Box<dyn Future<Output = Done> + Send>> = Box::pin(task);
-        match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match task.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => self.done(done),
             Poll::Pending => drop(self.tasks.spawn(task)),
         }
@@ -334,18 +333,18 @@ impl Agent {
                     Done::Told(Event::Checked(rule, checked))
                 });
             }
-            Done::Acted(rule, acted, in_flight) => {
-                self.endings.wait_for(rule, deliver::endings(&in_flight));
+            Done::Acted(rule, acted, baseline) => {
+                self.endings.wait_for(rule, baseline.endings());
                 // Before anybody waited for it.
-                let has_ended = in_flight.has_ended();
-                self.in_flight.insert(rule, in_flight);
+                let has_ended = baseline.has_ended();
+                self.baselines.insert(rule, baseline);
                 self.tell(Event::Acted(rule, acted));
                 if has_ended {
                     self.tell(Event::Ended(rule));
                 }
             }
-            Done::Verified(rule, verified, in_flight) => {
-                self.in_flight.insert(rule, in_flight);
+            Done::Verified(rule, verified, baseline) => {
+                self.baselines.insert(rule, baseline);
                 self.tell(Event::Verified(rule, verified));
             }
             Done::Told(event) => self.tell(event),

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::http::PROOF_BODY;
 use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
 use crate::reason::Reason;
 use crate::shown;
+
+/// How much of a body is read, in bytes: a page of metrics may be long.
+pub(super) const LONGEST: usize = 1024 * 1024;
 
 /// A body.
 #[derive(Debug)]
@@ -176,7 +178,7 @@ impl Page {
     fn how_cut(&self) -> String {
         match &self.end {
             AnswerEnd::Whole => String::new(),
-            AnswerEnd::Cut => format!(" in its first {} KiB", PROOF_BODY / 1024),
+            AnswerEnd::Cut => format!(" in its first {} KiB", LONGEST / 1024),
             AnswerEnd::BrokeOff(how) => format!(" in the answer, which {how}"),
         }
     }

@@ -2,14 +2,11 @@
 
 use reqwest::Method;
 
-use super::body::{self, Page};
+use super::body::{self, LONGEST, Page};
 use crate::config::{Body, HttpProof};
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{exchange, is_expected, name, unexpected};
 use crate::reason::Reason;
-
-/// How much of an answer is read: a page of metrics may be long.
-pub(super) const PROOF_BODY: usize = 1024 * 1024;
 
 /// What the body says before the action, for each of the proofs; asks only if one of them needs it.
 ///
@@ -40,7 +37,7 @@ pub async fn look(proof: &HttpProof, before: &[body::Before]) -> Result<(), Reas
 
 async fn page(proof: &HttpProof) -> Result<Page, Reason> {
     let what = name(&Method::GET, &proof.endpoint);
-    let answer = exchange(&proof.endpoint, Method::GET, &Body::Empty, PROOF_BODY).await;
+    let answer = exchange(&proof.endpoint, Method::GET, &Body::Empty, LONGEST).await;
     let answer = answer.map_err(ExchangeError::into_reason)?;
     if !is_expected(answer.status, &proof.expect) {
         return Err(unexpected(&what, &answer));

@@ -1,107 +1,88 @@
-//! The proof that the application took a change: what must be known before the action, and one look
-//! after it.
+//! Performs Verify: looks once whether the application took a change. First at its processes, which
+//! must be the same and alive, or after a restart new ones that have lived for long enough; then for
+//! the proofs that the rule asks for (`proofs`).
 //!
-//! Reads `/proc`, sends requests, asks sockets and runs programs, as the rule says. One proof is asked
-//! for after the other, and the first that is still pending ends the look: a program, which costs the
-//! most, is run only when all others are there.
+//! Reads `/proc`; sends requests, asks sockets and runs programs, as the rule says.
 
+mod baseline;
 pub mod body;
 pub mod http;
+pub mod proofs;
 mod socket;
 
-use crate::config::{Program, ProofBy, Rule};
-use crate::core::event::Proof;
-use crate::exchange::program;
-use crate::process::Identity;
-use crate::process::children::Children;
+use crate::config::Rule;
+use crate::core::event::{Alive, Proof, Verified};
+use crate::process::{Context, Identity, Life, age, find, life, roots};
 use crate::reason::Reason;
-use crate::volume::snapshot::Digest;
-use std::ffi::OsStr;
+pub(crate) use baseline::{Baseline, Partial};
 
-/// What is known from before the action.
-#[derive(Debug)]
-pub struct Before {
-    /// What was acted for.
-    digest: Digest,
-    /// A part for each proof of the rule.
-    known: Vec<Known>,
+/// Looks once whether the application took it. Gives what is to be known at the next look.
+pub(crate) async fn verify(
+    context: &Context,
+    rule: &Rule,
+    mut baseline: Baseline,
+) -> (Verified, Baseline) {
+    let verified = look(context, rule, &mut baseline).await;
+    (verified, baseline)
 }
 
-/// What a proof must know from before the action.
-#[derive(Debug)]
-enum Known {
-    Nothing,
-    Bodies(Vec<body::Before>),
-    Children(Children),
-}
-
-impl Before {
-    /// Of a process that has read the content when it started: whatever it shows is new.
-    #[must_use]
-    pub fn of_a_new_process(rule: &Rule, digest: Digest) -> Self {
-        let known = |proof: &ProofBy| match proof {
-            ProofBy::Http(proof) => {
-                Known::Bodies(proof.bodies.iter().map(|_| body::Before::Another).collect())
-            }
-            ProofBy::ChildrenNewer => Known::Children(Children::none()),
-            ProofBy::Socket(_) | ProofBy::Exec(_) => Known::Nothing,
-        };
-        Self { digest, known: rule.verify.proofs.iter().map(known).collect() }
-    }
-}
-
-/// Finds out what must be known from before the action. To be called right before it, with the
-/// processes that are to be signalled.
-///
-/// # Errors
-/// If it cannot be read. Without it a change could not be told, so the action should wait.
-pub async fn before(rule: &Rule, digest: Digest, targets: &[Identity]) -> Result<Before, Reason> {
-    let mut known = Vec::new();
-    // The children come behind the request, and so next to the action.
-    for proof in &rule.verify.proofs {
-        known.push(match proof {
-            ProofBy::Http(proof) => Known::Bodies(http::before(proof).await?),
-            ProofBy::ChildrenNewer => Known::Children(Children::now(targets)?),
-            ProofBy::Socket(_) | ProofBy::Exec(_) => Known::Nothing,
-        });
-    }
-    Ok(Before { digest, known })
-}
-
-/// Looks once, for all proofs of the rule. `signalled` are the processes that got the signal.
-pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) -> Proof {
-    if rule.verify.proofs.is_empty() {
-        return Proof::NotAsked;
-    }
-    let Some(before) = before else {
-        return Proof::Pending(Reason::new("what was there before the action is not known"));
-    };
-    for (proof, known) in rule.verify.proofs.iter().zip(&before.known) {
-        let asked = match (proof, known) {
-            (ProofBy::Http(proof), Known::Bodies(before)) => http::look(proof, before).await,
-            (ProofBy::Http(proof), _) => http::look(proof, &[]).await,
-            (_, Known::Children(children)) => children.are_newer_now(signalled),
-            (ProofBy::Socket(proof), _) => socket::prove(proof).await,
-            (ProofBy::Exec(proof), _) => agrees(rule, before.digest, proof).await,
-            (ProofBy::ChildrenNewer, _) => {
-                Err(Reason::new("the child processes before the signal are not known"))
-            }
-        };
-        if let Err(pending) = asked {
-            return Proof::Pending(pending);
+async fn look(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verified {
+    if baseline.processes.is_empty() && !baseline.replaced.is_empty() {
+        match find(context, rule) {
+            Ok(chosen) => baseline.processes = roots(&chosen),
+            Err(refusal) => return pending(refusal.reason()),
+        }
+        baseline.processes.retain(|process| !baseline.replaced.contains(process));
+        let (back, ended) = (baseline.processes.len(), baseline.replaced.len());
+        if back < ended {
+            baseline.processes.clear();
+            return pending(Reason::new(format!("{back} of {ended} processes are there again")));
         }
     }
-    Proof::Given
+    if let Err(unwell) = are_well(rule, baseline) {
+        return or_replaced(baseline, unwell, context);
+    }
+    let proof = proofs::look(rule, baseline.before.as_deref(), &baseline.processes).await;
+    // That takes its time, and they may have ended of what it proves.
+    if let Err(unwell) = are_well(rule, baseline) {
+        return or_replaced(baseline, unwell, context);
+    }
+    let alive = if baseline.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
+    Verified { alive, proof }
 }
 
-/// Whether a program says so.
-async fn agrees(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {
-    let digest = digest.to_string();
-    let environment =
-        [("PODNUDGE_RULE", OsStr::new(&rule.name)), ("PODNUDGE_DIGEST", OsStr::new(&digest))];
-    let ended = program::run(&proof.arguments, &environment, None, proof.timeout).await?;
-    if ended.is_success {
-        return Ok(());
+/// Whether all that must go on do so, and those that were started anew have for long enough.
+fn are_well(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
+    for process in &baseline.processes {
+        match life(*process) {
+            Life::Runs => {}
+            Life::Ended(reason) => {
+                return Err(Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked });
+            }
+            Life::Unknown(reason) => return Err(pending(reason)),
+        }
+        if !baseline.replaced.is_empty() && age(*process) < rule.verify.alive_for {
+            let wanted = humantime::format_duration(rule.verify.alive_for);
+            let pid = process.pid;
+            let reason = format!("the new process {pid} is younger than {wanted}");
+            return Err(pending(Reason::new(reason)));
+        }
     }
-    Err(program::failure(&proof.arguments, &ended.how, &ended.output))
+    Ok(())
+}
+
+/// What is to be said of them, unless another rule has ended them meanwhile: then whatever is
+/// started anew takes their place.
+fn or_replaced(baseline: &mut Baseline, unwell: Verified, context: &Context) -> Verified {
+    let is_ours = |process: &Identity| context.restarts.has(*process);
+    if !baseline.has_ended() || !baseline.processes.iter().all(is_ours) {
+        return unwell;
+    }
+    baseline.replaced = std::mem::take(&mut baseline.processes);
+    let reason = Reason::new("another rule has restarted the target");
+    Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) }
+}
+
+fn pending(reason: Reason) -> Verified {
+    Verified { alive: Alive::Unknown, proof: Proof::Pending(reason) }
 }

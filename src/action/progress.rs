@@ -1,0 +1,66 @@
+//! How far the actions of a rule have come. Pure, but for a look whether a process has ended.
+
+use crate::core::event::{Act, Acted};
+use crate::reason::Reason;
+use crate::verify::{Baseline, Partial};
+
+/// What was done of a rule's actions.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) signalled: Option<String>,
+    answers: Vec<String>,
+}
+
+impl Progress {
+    pub(super) fn take(&mut self, acted: Acted) -> Result<(), Acted> {
+        match acted {
+            Acted::Accepted(answer) => {
+                self.answers.push(answer);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    pub(super) fn acted(&self) -> Acted {
+        let answers = self.answers.join("; ");
+        match &self.signalled {
+            Some(names) if answers.is_empty() => Acted::Sent(names.clone()),
+            Some(names) => Acted::Sent(format!("{names}; {answers}")),
+            None => Acted::Accepted(answers),
+        }
+    }
+
+    /// One of the actions came to this. When others were done before it, they count as an attempt,
+    /// and the processes that may end of them are remembered.
+    pub(super) fn incomplete(
+        self,
+        acted: Acted,
+        act: &Act,
+        baseline: Baseline,
+    ) -> Result<(Acted, Baseline), Acted> {
+        let signalled = self.signalled.iter().map(|names| format!("signal sent to {names}"));
+        let done: Vec<String> = signalled.chain(self.answers.iter().cloned()).collect();
+        if done.is_empty() {
+            return Err(acted);
+        }
+        let then = |reason: Reason| {
+            let message = format!("{}, then: {}", done.join("; "), reason.message);
+            Reason { message, ..reason }
+        };
+        let acted_before = self.acted();
+        if baseline.has_ended() {
+            return Ok((acted_before, baseline));
+        }
+        let partial = Partial { digest: act.digest, at: act.at, acted: acted_before };
+        let baseline = Baseline { partial: Some(partial), ..baseline };
+        let acted = match acted {
+            Acted::Absent(reason) | Acted::Refused(reason) | Acted::Failed(reason) => {
+                Acted::Failed(then(reason))
+            }
+            Acted::Declined(reason) => Acted::Declined(then(reason)),
+            other => other,
+        };
+        Ok((acted, baseline))
+    }
+}

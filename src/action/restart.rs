@@ -1,0 +1,33 @@
+//! A restart as an action: ends the target, and relies on whoever has started it.
+
+use std::sync::Arc;
+
+use super::signal::not_sent;
+use crate::config::Rule;
+use crate::core::event::{Act, Acted};
+use crate::process::{Chosen, Context, names, roots, terminate};
+use crate::verify::Baseline;
+use crate::verify::proofs::Before;
+
+/// Ends the targets; whoever has started them starts them anew.
+pub(super) async fn restart(
+    context: &Context,
+    rule: &Rule,
+    act: &Act,
+    targets: &[Chosen],
+) -> Result<(Acted, Baseline), Acted> {
+    let replaced: Vec<&Chosen> = targets.iter().filter(|target| target.is_root).collect();
+    context.restarts.begin(&roots(replaced.iter().copied()));
+    let ended = terminate(&replaced, rule.restart.grace).await;
+    let still_runs = ended.map_err(|error| not_sent(&error))?;
+    let baseline = Baseline {
+        processes: Vec::new(),
+        replaced: roots(replaced.iter().copied()),
+        before: Some(Arc::new(Before::of_a_new_process(rule, act.digest))),
+        ..Baseline::default()
+    };
+    // One that still runs is not there anew: its verification tells.
+    let names = names(replaced);
+    let names = still_runs.map_or(names.clone(), |reason| format!("{names}; {}", reason.message));
+    Ok((Acted::Restarted(names), baseline))
+}

@@ -1,0 +1,26 @@
+//! Performs Inspect: finds out since when a rule's target runs.
+//!
+//! Reads `/proc`, right where it is asked for, on the loop's thread: a pod has few processes, and a
+//! hop to another thread would cost more than the reading.
+
+use super::context::Context;
+use super::find::find;
+use super::select::Refusal;
+use crate::config::Rule;
+use crate::core::event::Inspection;
+
+/// Since when the rule's target runs.
+pub(crate) fn inspect(context: &Context, rule: &Rule) -> Inspection {
+    match find(context, rule) {
+        Ok(chosen) => {
+            let starts = || chosen.iter().map(|target| target.identity.started());
+            match (starts().min(), starts().max()) {
+                (Some(first), Some(last)) => Inspection::Running { first, last },
+                _ => Inspection::Unknown,
+            }
+        }
+        Err(Refusal::NotFound(_)) if rule.names_process() => Inspection::Absent,
+        Err(Refusal::Blind(_)) => Inspection::Blind,
+        Err(_) => Inspection::Unknown,
+    }
+}
