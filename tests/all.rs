@@ -21,6 +21,7 @@ mod checks_pem;
 mod fleet;
 mod http;
 mod invariants;
+mod layers;
 mod process;
 mod programs;
 mod promises;

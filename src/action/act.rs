@@ -1,4 +1,4 @@
-//! Performs Act: does a rule's actions once, one after the other.
+//! Performs `Act`: does a rule's actions once, one after the other.
 //!
 //! Reads `/proc` and the files that a request names; signals the target, ends it, sends it a request
 //! or a command, or runs a program. Reading `/proc` happens right here, on the loop's thread: a pod has

@@ -1,4 +1,6 @@
 //! An HTTP request as an action: what its answer means for the reload.
+//!
+//! Reads the files that the request names; changes what the request changes.
 
 use crate::config::HttpAction;
 use crate::core::event::Acted;

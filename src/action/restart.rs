@@ -1,4 +1,6 @@
 //! A restart as an action: ends the target, and relies on whoever has started it.
+//!
+//! Reads `/proc`; ends processes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! A signal as an action: to all targets, or to none where one of them must not get it.
+//!
+//! Reads `/proc`; changes nothing but by the signal.
 
 use crate::config::SignalAction;
 use crate::core::event::Acted;

@@ -1,4 +1,6 @@
 //! A command on a socket as an action: what its answer means for the reload.
+//!
+//! Changes what the command changes.
 
 use crate::config::SocketCommand;
 use crate::core::event::Acted;

@@ -1,4 +1,4 @@
-//! Performs Check and Expiry: checks content before it is used. First what podnudge can tell by
+//! Performs `Check` and `Expiry`: checks content before it is used. First what podnudge can tell by
 //! itself, then what programs say of a private copy and what URLs say of each key, in their order.
 //!
 //! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs

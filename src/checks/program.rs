@@ -1,4 +1,6 @@
 //! Asking a program whether the content of a private copy is good.
+//!
+//! Runs the program in the copy.
 
 use std::ffi::OsStr;
 

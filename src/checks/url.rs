@@ -1,4 +1,6 @@
 //! Asking a URL whether a key's content is good.
+//!
+//! Sends the content of keys, and reads the files that the request names; changes nothing.
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 

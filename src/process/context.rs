@@ -1,4 +1,6 @@
 //! What podnudge knows of itself where it looks at processes.
+//!
+//! Reads `/proc/self`, once.
 
 use super::proc;
 use super::restarts::Restarts;

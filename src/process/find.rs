@@ -1,6 +1,6 @@
 //! Finding the processes that a rule is about.
 //!
-//! Reads `/proc`, as much of it as the target needs.
+//! Reads `/proc`, as much of it as the target needs; changes nothing.
 
 use super::Identity;
 use super::context::Context;

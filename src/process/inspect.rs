@@ -1,4 +1,4 @@
-//! Performs Inspect: finds out since when a rule's target runs.
+//! Performs `Inspect`: finds out since when a rule's target runs.
 //!
 //! Reads `/proc`, right where it is asked for, on the loop's thread: a pod has few processes, and a
 //! hop to another thread would cost more than the reading.

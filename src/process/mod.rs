@@ -1,5 +1,5 @@
-//! The application's process: finding it by rule (`find`), telling since when it runs (`inspect`, which
-//! performs Inspect), and signalling it and never another (`signal`, `terminate`).
+//! The application's process: finding it by rule (`find`), telling since when it runs (`inspect`,
+//! which performs `Inspect`), and signalling it and never another (`signal`, `terminate`).
 //!
 //! Reads `/proc`; changes nothing but by the signals that a rule asks for.
 

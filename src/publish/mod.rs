@@ -1,5 +1,5 @@
-//! Performs Publish, RollBack and Approve: the application reads what has passed from a directory that
-//! podnudge writes, instead of from the volumes.
+//! Performs `Publish`, `RollBack` and `Approve`: the application reads what has passed from a
+//! directory that podnudge writes, instead of from the volumes.
 //!
 //! Reads the volumes; writes only below `publish.dir`, in the kubelet's shape. There, `..data`
 //! names a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads through

@@ -1,4 +1,4 @@
-//! What an action leaves for its verification.
+//! What an action leaves for its verification. Asks `/proc` whether its processes have ended.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! The proof by a request: one look at a URL, and what it must say.
+//!
+//! Reads the files that the request names; changes nothing.
 
 use reqwest::Method;
 

@@ -1,4 +1,4 @@
-//! Performs Verify: looks once whether the application took a change. First at its processes, which
+//! Performs `Verify`: looks once whether the application took a change. First at its processes, which
 //! must be the same and alive, or after a restart new ones that have lived for long enough; then for
 //! the proofs that the rule asks for (`proofs`).
 //!

@@ -1,4 +1,6 @@
 //! The proof by a command on a socket: one look at what it answers.
+//!
+//! Sends the command; changes nothing.
 
 use crate::config::SocketCommand;
 use crate::exchange::ExchangeError;

@@ -1,5 +1,5 @@
-//! Performs Scan and Audit: reads a volume as one consistent generation, through the directory's own
-//! descriptor, or tells only which generation is there.
+//! Performs `Scan` and `Audit`: reads a volume as one consistent generation, through the directory's
+//! own descriptor, or tells only which generation is there.
 //!
 //! Reads the watched path and what is below it; changes nothing. File contents go through SHA-256
 //! in pieces and are never held.

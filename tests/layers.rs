@@ -1,0 +1,323 @@
+//! Reads the source and holds it to the layers of ARCHITECTURE.md: who may import from whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::invariants::{code, sources};
+
+/// The modules of the crate from the bottom to the top, each with what it may import: only what
+/// stands above it in this table, so that no two import each other. What is not named with its parent
+/// (as `volume::snapshot`) belongs to its parent.
+const LAYERS: &[(&str, &[&str])] = &[
+    // What everything may use.
+    ("clock", &[]),
+    ("reason", &[]),
+    ("shown", &[]),
+    ("exit", &[]),
+    ("files", &["reason"]),
+    // What is decided with.
+    ("volume::snapshot", &["clock"]),
+    ("config", &["clock", "reason", "shown", "exit", "files"]),
+    ("core", &["config", "volume::snapshot", "clock", "reason", "shown"]),
+    // What performs the commands.
+    ("volume", &["core", "config", "volume::snapshot", "clock", "reason"]),
+    ("process", &["volume", "core", "config", "clock", "reason", "shown", "files"]),
+    ("exchange", &["process", "config", "reason", "shown", "files"]),
+    (
+        "checks",
+        &["exchange", "volume", "volume::snapshot", "core", "config", "clock", "reason", "shown"],
+    ),
+    (
+        "publish",
+        &["volume", "volume::snapshot", "core", "config", "clock", "reason", "shown", "files"],
+    ),
+    (
+        "verify",
+        &["exchange", "process", "volume::snapshot", "core", "config", "clock", "reason", "shown"],
+    ),
+    (
+        "action",
+        &[
+            "verify",
+            "exchange",
+            "process",
+            "volume::snapshot",
+            "core",
+            "config",
+            "clock",
+            "reason",
+            "shown",
+        ],
+    ),
+    ("pause", &["reason", "shown"]),
+    ("state", &["core", "clock", "reason", "files"]),
+    ("install", &["reason"]),
+    ("os_signals", &[]),
+    // What people see.
+    ("logs", &["config", "exit"]),
+    ("report", &["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]),
+    ("admin", &["exchange", "core", "config", "clock", "reason", "exit", "files"]),
+    // What joins them.
+    (
+        "run",
+        &[
+            "admin",
+            "report",
+            "os_signals",
+            "state",
+            "pause",
+            "action",
+            "verify",
+            "publish",
+            "checks",
+            "exchange",
+            "process",
+            "volume",
+            "volume::snapshot",
+            "core",
+            "config",
+            "clock",
+            "reason",
+            "shown",
+            "exit",
+        ],
+    ),
+    ("cli", &["admin", "core", "config", "shown", "exit"]),
+];
+
+#[test]
+fn layers_import_one_way() {
+    let known: Vec<&str> = LAYERS.iter().map(|(module, _)| *module).collect();
+    for (n, (module, imports)) in LAYERS.iter().enumerate() {
+        for import in *imports {
+            assert!(
+                known[..n].contains(import),
+                "{module} may not import {import}: it is no lower"
+            );
+        }
+    }
+}
+
+#[test]
+fn modules_import_from_lower_layers_only() {
+    for file in sources(Path::new("src")).filter(|file| !is_root(file)) {
+        let module = module(&file);
+        let (own, allowed) = layer(&module).unwrap_or_else(|| panic!("{module} is in no layer"));
+        for import in imports(&file) {
+            let (of, _) = layer(&import).unwrap_or_else(|| {
+                panic!("{} imports {import}, which is in no layer", file.display())
+            });
+            let is_allowed = of == own || allowed.contains(&of);
+            assert!(is_allowed, "{} imports {import}: {own} must not use {of}", file.display());
+        }
+    }
+}
+
+#[test]
+fn imports_are_read_wherever_they_stand() {
+    let text = "use super::select::{self, Own};\nuse crate::{a::{B, c as d}, e};\n\
+                pub(crate) use crate::f::*;\nfn g(h: &super::super::i::J) {}\nuse supercrate::k;";
+    let read: Vec<String> = imports_of(text, "process::find").into_iter().collect();
+    let wanted = ["a::B", "a::c", "e", "f::*", "i::J", "process::select", "process::select::Own"];
+    assert_eq!(read, wanted);
+}
+
+/// Within one folder, too, files can be read one after the other.
+#[test]
+fn files_of_the_edges_import_each_other_one_way() {
+    let edges = ["volume", "checks", "publish", "process", "exchange", "verify", "action", "admin"];
+    for folder in edges.iter().flat_map(|folder| folders(&Path::new("src").join(folder))) {
+        assert_no_circle(&folder);
+    }
+}
+
+fn is_root(file: &Path) -> bool {
+    file == Path::new("src/lib.rs") || file == Path::new("src/main.rs")
+}
+
+/// The row of a module: the one with the longest name that it is in.
+fn layer(module: &str) -> Option<(&'static str, &'static [&'static str])> {
+    let is_in = |name: &str| {
+        module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    let rows = LAYERS.iter().filter(|(name, _)| is_in(name));
+    rows.max_by_key(|(name, _)| name.len()).copied()
+}
+
+/// `volume::snapshot` for `src/volume/snapshot.rs`, and `volume` for `src/volume/mod.rs`.
+fn module(file: &Path) -> String {
+    let path = file.strip_prefix("src").expect("it is a source file").with_extension("");
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let parts: Vec<_> = parts.into_iter().filter(|part| part != "mod").collect();
+    parts.join("::")
+}
+
+/// The paths below `crate` that a file names, whether to import them or right where it uses them.
+fn imports(file: &Path) -> BTreeSet<String> {
+    imports_of(&without_comments(file), &module(file))
+}
+
+/// The same for the text of a module.
+fn imports_of(text: &str, module: &str) -> BTreeSet<String> {
+    let own: Vec<String> = module.split("::").map(str::to_owned).collect();
+    let mut found = BTreeSet::new();
+    for (at, word) in text.match_indices("crate::").chain(text.match_indices("super::")) {
+        // Within `super::super::`, or another word that ends like this.
+        if !is_start_of_word(text, at) {
+            continue;
+        }
+        let mut rest = &text[at + word.len()..];
+        let mut path: Vec<String> = match word {
+            "super::" => own[..own.len() - 1].to_vec(),
+            _ => Vec::new(),
+        };
+        while let Some(after) = rest.strip_prefix("super::") {
+            path.pop();
+            rest = after;
+        }
+        expand(&path, &mut rest, &mut found);
+    }
+    found
+}
+
+/// Reads a path behind its prefix, `a::b` or `a::{b, c::D}`, to its end.
+fn expand(prefix: &[String], rest: &mut &str, found: &mut BTreeSet<String>) {
+    let mut path = prefix.to_vec();
+    loop {
+        *rest = rest.trim_start();
+        if let Some(mut inner) = rest.strip_prefix('{') {
+            while !inner.trim_start().starts_with('}') && !inner.is_empty() {
+                let before = inner.len();
+                expand(&path, &mut inner, found);
+                inner = inner.trim_start().trim_start_matches(',');
+                assert!(inner.len() < before, "a list of imports can be read: {inner:.40}");
+            }
+            *rest = inner.trim_start().trim_start_matches('}');
+            return;
+        }
+        let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '*';
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        *rest = after;
+        // A list may name its own prefix.
+        if !name.is_empty() && name != "self" {
+            path.push(name.to_owned());
+        }
+        match rest.strip_prefix("::") {
+            Some(after) => *rest = after,
+            None => break,
+        }
+    }
+    if let Some(renamed) = rest.strip_prefix(" as ") {
+        *rest = renamed.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+    }
+    found.insert(path.join("::"));
+}
+
+fn without_comments(file: &Path) -> String {
+    let code = code(file);
+    let lines: Vec<&str> =
+        code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    lines.join("\n")
+}
+
+/// A folder and those below it.
+fn folders(folder: &Path) -> BTreeSet<PathBuf> {
+    let parents = sources(folder).filter_map(|file| file.parent().map(Path::to_owned));
+    parents.collect()
+}
+
+/// The files and folders right below a folder, each with those that it imports. `mod` is the folder's
+/// own `mod.rs`. What that one only hands on is imported from where it is.
+fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let root = module(&folder.join("mod.rs"));
+    let below = |module: &str| -> Option<String> {
+        let rest = module.strip_prefix(&root)?;
+        let rest = if rest.is_empty() { rest } else { rest.strip_prefix("::")? };
+        rest.split("::").next().map(str::to_owned)
+    };
+    let entries = fs::read_dir(folder).expect("a source folder can be listed");
+    let names: BTreeSet<String> = entries
+        .map(|entry| PathBuf::from(entry.expect("it can be listed").file_name()))
+        .map(|name| name.with_extension("").to_string_lossy().into_owned())
+        .collect();
+    let mod_rs = without_comments(&folder.join("mod.rs"));
+    let (handed_on, own): (Vec<&str>, Vec<&str>) = mod_rs
+        .split(';')
+        .map(str::trim)
+        .partition(|part| part.starts_with("pub use ") || part.starts_with("pub(crate) use "));
+    // Of each name, the file that it is from.
+    let mut from = BTreeMap::new();
+    for part in handed_on {
+        let mut rest = part.split_once("use ").map_or("", |(_, path)| path);
+        let mut paths = BTreeSet::new();
+        expand(&[], &mut rest, &mut paths);
+        for path in paths {
+            let names = path.split_once("::").map(|(file, _)| (file, path.rsplit("::").next()));
+            if let Some((file, Some(name))) = names {
+                from.insert(name.to_owned(), file.to_owned());
+            }
+        }
+    }
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in sources(folder) {
+        let node = below(&module(&file)).filter(|name| !name.is_empty());
+        let node = node.unwrap_or_else(|| "mod".to_owned());
+        let mut imported: BTreeSet<String> = imports(&file)
+            .iter()
+            .filter_map(|import| below(import))
+            .map(|name| match from.get(&name) {
+                _ if names.contains(&name) => name,
+                Some(file) => file.clone(),
+                None => "mod".to_owned(),
+            })
+            .collect();
+        if node == "mod" {
+            let own = own.join(";");
+            imported
+                .extend(names.iter().filter(|name| has_word(&own, &format!("{name}::"))).cloned());
+            let used = from.iter().filter(|(name, _)| has_word(&own, name));
+            imported.extend(used.map(|(_, file)| file.clone()));
+        }
+        imported.remove(&node);
+        graph.entry(node).or_default().extend(imported);
+    }
+    graph
+}
+
+/// Whether a text has this in it, and not as the end of a longer word or path.
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| is_start_of_word(text, at))
+}
+
+fn is_start_of_word(text: &str, at: usize) -> bool {
+    !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+}
+
+fn assert_no_circle(folder: &Path) {
+    let mut graph = graph(folder);
+    // What imports nothing that is left, and what nothing that is left imports, is in no circle.
+    loop {
+        let wanted: BTreeSet<&String> = graph.values().flatten().collect();
+        let done: BTreeSet<String> = graph
+            .iter()
+            .filter(|(name, imported)| imported.is_empty() || !wanted.contains(name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if done.is_empty() {
+            break;
+        }
+        graph.retain(|name, _| !done.contains(name));
+        for imported in graph.values_mut() {
+            imported.retain(|name| !done.contains(name));
+        }
+    }
+    let circle: Vec<String> = graph
+        .iter()
+        .map(|(name, imported)| {
+            format!("{name} imports {}", Vec::from_iter(imported.clone()).join(", "))
+        })
+        .collect();
+    assert!(circle.is_empty(), "a circle in {}: {}", folder.display(), circle.join("; "));
+}
