@@ -132,6 +132,14 @@ fn files_of_the_edges_import_each_other_one_way() {
     }
 }
 
+/// No part of the core needs to be read before and after another one.
+#[test]
+fn files_of_the_core_import_each_other_one_way() {
+    for folder in folders(Path::new("src/core")) {
+        assert_no_circle(&folder);
+    }
+}
+
 fn is_root(file: &Path) -> bool {
     file == Path::new("src/lib.rs") || file == Path::new("src/main.rs")
 }
