@@ -1,10 +1,12 @@
 //! How long from the rename of `..data` to the arrival of the signal, beside a bare floor that
 //! only waits for the event, hashes the files and kills. Both run as processes of their own, by
 //! turns, on the same volume, so that both meet what else the machine is doing; what is printed
-//! last is the ratio of their medians.
+//! is the ratio of their medians. Other builds of podnudge take turns with them where they are
+//! named. Needs root, for a pid namespace.
 //!
 //! ```text
 //! cargo bench --bench latency
+//! cargo bench --bench latency -- PATH-OF-ANOTHER-PODNUDGE
 //! ```
 
 #![expect(
@@ -35,34 +37,76 @@ use signal_hook::iterator::Signals;
 mod kubelet;
 use kubelet::{Kubelet, Payload};
 
-/// How often the two take turns, and how many swaps a turn has.
-const TURNS: usize = 6;
-const ROUNDS: usize = 50;
+/// How often all take turns, and how many swaps a turn has.
+const TURNS: usize = 12;
+const ROUNDS: usize = 25;
+/// The name by which podnudge finds this process in the one scene where it has to search for it.
+const NAME: &str = "latency";
+
+/// What is measured, and from how many processes the target is to be found: 0 where a pidfile names
+/// it.
+const SCENES: [(&str, usize, usize, usize, usize); 4] = [
+    ("5 files of 1 KiB", 1, 5, 1024, 0),
+    ("1 file of 1 MiB", 1, 1, 1024 * 1024, 0),
+    ("50 volumes of 20 files of 1 KiB, one changes", 50, 20, 1024, 0),
+    ("5 files of 1 KiB, target found by name among 20 processes", 1, 5, 1024, 20),
+];
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    if let (Some("floor"), Some(volume), Some(pid)) =
-        (arguments.next().as_deref(), arguments.next(), arguments.next())
-    {
-        return floor(Path::new(&volume), pid.parse().unwrap());
+    // Cargo adds options of its own.
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    match arguments.as_slice() {
+        [role, volume, pid] if role == "floor" => {
+            floor(Path::new(volume), pid.parse().unwrap());
+        }
+        [role, others @ ..] if role == "inside" => compare(others),
+        others => in_namespace(others),
     }
+}
+
+/// In a pid namespace of its own, as in a pod: how many processes there are is the same everywhere.
+fn in_namespace(others: &[String]) {
+    let ended = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+        // Pid 1 is never a target.
+        .args(["sh", "-c", "\"$0\" inside \"$@\"; exit $?"])
+        .arg(std::env::current_exe().unwrap())
+        .args(others)
+        .status();
+    assert!(ended.expect("unshare is installed (package util-linux)").success());
+}
+
+fn compare(others: &[String]) {
+    fs::write("/proc/self/comm", NAME).unwrap();
     let arrivals = arrivals();
+    let binaries =
+        [env!("CARGO_BIN_EXE_podnudge")].into_iter().chain(others.iter().map(String::as_str));
+    let binaries: Vec<&str> = binaries.collect();
     let swaps = TURNS * ROUNDS;
     println!("from the rename of ..data to the signal's arrival, {swaps} swaps each, medians:");
-    for (name, volumes, keys, size) in [
-        ("5 files of 1 KiB", 1, 5, 1024),
-        ("1 file of 1 MiB", 1, 1, 1024 * 1024),
-        ("50 volumes of 20 files of 1 KiB, one changes", 50, 20, 1024),
-    ] {
-        let scene = Scene::new(volumes, keys, size);
-        let (mut floor, mut podnudge) = (Vec::new(), Vec::new());
-        for _ in 0..TURNS {
+    for (name, volumes, keys, size, processes) in SCENES {
+        let scene = Scene::new(volumes, keys, size, processes);
+        let mut floor = Vec::new();
+        let mut podnudge = vec![Vec::new(); binaries.len()];
+        for turn in 0..TURNS {
             floor.extend(scene.measure(&arrivals, scene.floor()));
-            podnudge.extend(scene.measure(&arrivals, scene.podnudge()));
+            // Not always one behind the other.
+            for n in 0..binaries.len() {
+                let n = (n + turn) % binaries.len();
+                podnudge[n].extend(scene.measure(&arrivals, scene.podnudge(binaries[n])));
+            }
         }
-        let (floor, podnudge) = (median(floor), median(podnudge));
-        let ratio = podnudge.as_secs_f64() / floor.as_secs_f64();
-        println!("  {name}: floor {floor:?}, podnudge {podnudge:?}, ratio {ratio:.2}");
+        let floor = median(floor);
+        let medians: Vec<Duration> = podnudge.into_iter().map(median).collect();
+        println!("  {name}: floor {floor:?}");
+        for (binary, time) in binaries.iter().zip(&medians) {
+            let ratio = |to: Duration| time.as_secs_f64() / to.as_secs_f64();
+            let (of_floor, of_first) = (ratio(floor), ratio(medians[0]));
+            println!(
+                "    {time:?}, {of_floor:.2} of the floor, {of_first:.2} of this build: {binary}"
+            );
+        }
     }
 }
 
@@ -84,13 +128,16 @@ struct Scene {
     volumes: Vec<PathBuf>,
     keys: usize,
     size: usize,
+    others: Vec<Ends>,
 }
 
 impl Scene {
-    fn new(volumes: usize, keys: usize, size: usize) -> Self {
+    fn new(volumes: usize, keys: usize, size: usize, processes: usize) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let volumes = (0..volumes).map(|n| folder.path().join(format!("volume{n}"))).collect();
-        let scene = Self { folder, volumes, keys, size };
+        let other = |_| Ends(Command::new("sleep").arg("1d").spawn().unwrap());
+        let others = (0..processes).map(other).collect();
+        let scene = Self { folder, volumes, keys, size, others };
         for volume in &scene.volumes {
             Kubelet::new(volume).write(&scene.content(0));
         }
@@ -112,14 +159,18 @@ impl Scene {
             .unwrap()
     }
 
-    fn podnudge(&self) -> Child {
-        let pidfile = self.folder.path().join("pid");
-        fs::write(&pidfile, std::process::id().to_string()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    fn podnudge(&self, binary: &str) -> Child {
+        let mut command = Command::new(binary);
         command
             .args(["--settle", "0s", "--alive-for", "0s", "--listen", "off", "--signal", "HUP"])
-            .args(["--on-start", "never", "--log-level", "error", "--pidfile"])
-            .arg(&pidfile);
+            .args(["--on-start", "never", "--log-level", "error"]);
+        if self.others.is_empty() {
+            let pidfile = self.folder.path().join("pid");
+            fs::write(&pidfile, std::process::id().to_string()).unwrap();
+            command.arg("--pidfile").arg(&pidfile);
+        } else {
+            command.args(["--process", NAME]);
+        }
         for volume in &self.volumes {
             command.arg("--watch").arg(volume);
         }

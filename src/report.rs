@@ -169,7 +169,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
             (Info, line("watched-again", "inotify serves the volume again")
                 .path(path(*volume))),
         Fact::MissedByWatch(volume) =>
-            (Warn, line("missed-by-watch", "the volume changed and the watch did not tell; the audit found it")
+            (Warn, line("missed-by-watch", "inotify did not report this commit; the resync found it")
                 .path(path(*volume))),
         Fact::Unreadable(volume, reason) =>
             (Warn, line("unreadable", "the volume cannot be read; the application keeps what it has")
@@ -183,7 +183,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
             (Debug, line("passed", "the checks let it pass")
                 .digest(digest)),
         Fact::Rejected(digest, reason) =>
-            (Error, line("rejected", "the checks refuse the new content; it is not used")
+            (Error, line("rejected", "the checks rejected the new content; it is not used")
                 .digest(digest).reason(reason)),
         Fact::CheckFailed(reason, wait) =>
             (Warn, line("check-failed", "the checks could not be done; the content is not used")
@@ -194,11 +194,13 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Cancelled(digest) =>
             (Info, line("cancelled", "the content is again what the application runs; nothing to do")
                 .digest(digest)),
-        Fact::Forced =>
-            (Info, line("forced", "a reload was asked for")),
+        Fact::Triggered =>
+            (Info, line("triggered", "a person asked for an action")),
         Fact::Published(digest) =>
             (Info, line("published", "the application reads the new content from now on")
                 .digest(digest)),
+        Fact::PublicationLost(_) =>
+            (Warn, line("publication-lost", "the publish directory does not hold what podnudge has published; it is published again")),
         Fact::RollingBack(bad, good, reason) =>
             (Error, Line {
                 back_to: Some(short(good)),
@@ -206,7 +208,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
                     .digest(bad).reason(reason)
             }),
         Fact::RolledBack(digest) =>
-            (Warn, line("rolled-back", "the application runs the last good content again; what is on disk is not tried again until it changes")
+            (Warn, line("rolled-back", "the application runs the last good content again; what is on disk is quarantined")
                 .digest(digest)),
         Fact::Restarted(digest, names) =>
             (Info, line("restarted", "the target has ended; whoever started it starts it anew")
@@ -239,7 +241,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
                 ..line("retrying", "the action failed").wait(*wait).reason(reason)
             }),
         Fact::Refused(reason) =>
-            (Error, line("refused", "nothing was done")
+            (Error, line("refused", "action not attempted")
                 .reason(reason)),
         Fact::GaveUp(digest, reason, attempts) =>
             (Error, Line {
@@ -248,7 +250,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
                     .digest(digest).reason(reason)
             }),
         Fact::Tripped(digest, reason) =>
-            (Error, line("tripped", "the target ended just after the action; no second shot")
+            (Error, line("tripped", "the target ended just after the action; nothing more is sent")
                 .digest(digest).reason(reason)),
         Fact::Applied(digest, took) =>
             (Info, Line {
@@ -362,7 +364,8 @@ mod tests {
             Fact::CheckFailed(why(), wait),
             Fact::Scheduled(one, wait),
             Fact::Cancelled(one),
-            Fact::Forced,
+            Fact::Triggered,
+            Fact::PublicationLost(Some(one)),
             Fact::Published(one),
             Fact::RollingBack(one, two, why()),
             Fact::RolledBack(one),

@@ -6,6 +6,7 @@
 mod agent;
 mod answers;
 mod clock;
+mod commands;
 mod connections;
 mod endings;
 mod lanes;
@@ -105,8 +106,9 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let listener = listen(&config)?;
     let locks = locks::take(&config.rules, None).await?;
     config.rules.iter().for_each(|rule| checks::clean(rule, &config.agent.work_dir));
-    let published = publish::open(&config.rules, clock::now())?;
-    let mut agent = Agent::new(config, state, &published, &replica);
+    let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
+    let published = published.collect::<Result<Vec<_>, PublishError>>()?;
+    let mut agent = Agent::new(config, state, published, &replica);
     agent.run(signals, listener).await;
     drop(locks);
     info!(event = "stopped", "podnudge has ended");

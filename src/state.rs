@@ -4,7 +4,6 @@
 //! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so that a kill at
 //! any moment leaves the old or the new one, whole.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixTime;
-use crate::core::event::{Memory, RuleId};
+use crate::core::event::Memory;
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
 
@@ -60,35 +59,24 @@ impl StateDir {
         Ok(Self(path.to_owned()))
     }
 
-    /// What is remembered, and what was wrong with files that do not tell. A rule
-    /// without a file is new, and no problem.
-    #[must_use]
-    pub fn load<'a>(
-        &self,
-        rules: impl Iterator<Item = &'a str>,
-    ) -> (BTreeMap<RuleId, Memory>, Vec<Reason>) {
-        let (mut remembered, mut problems) = (BTreeMap::new(), Vec::new());
-        for (n, rule) in rules.enumerate() {
-            let file = self.file(rule);
-            let problem = match files::read(&file, LARGEST) {
-                Ok(text) => match parse(&text) {
-                    Some(memory) => {
-                        remembered.insert(RuleId(n), memory);
-                        continue;
-                    }
-                    None => "it holds no digest".to_owned(),
-                },
-                Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
-                    continue;
-                }
-                Err(error) => error.to_string(),
-            };
-            problems.push(
-                Reason::new(format!("cannot read the state file `{}`: {problem}", file.display()))
-                    .hint("it is written anew with the next applied change"),
-            );
-        }
-        (remembered, problems)
+    /// What is remembered of a rule. One without a file is new, and no problem.
+    ///
+    /// # Errors
+    /// If the file does not tell.
+    pub fn load(&self, rule: &str) -> Result<Option<Memory>, Reason> {
+        let file = self.file(rule);
+        let problem = match files::read(&file, LARGEST) {
+            Ok(text) => match parse(&text) {
+                Some(memory) => return Ok(Some(memory)),
+                None => "it holds no digest".to_owned(),
+            },
+            Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error) => error.to_string(),
+        };
+        let message = format!("cannot read the state file `{}`: {problem}", file.display());
+        Err(Reason::new(message).hint("it is written anew with the next applied change"))
     }
 
     /// Remembers what the application of `rule` runs.
@@ -138,9 +126,9 @@ mod tests {
         state.save("web", &known).expect("it can be written");
         state.save("open", &open).expect("it can be written");
         fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");
-        let (remembered, problems) = state.load(["api", "web", "new", "open"].into_iter());
-        assert_eq!(remembered, BTreeMap::from([(RuleId(1), known), (RuleId(3), open)]));
-        assert_eq!(problems.len(), 1);
-        assert!(problems[0].message.contains("api.json"));
+        assert_eq!(state.load("web"), Ok(Some(known)));
+        assert_eq!(state.load("open"), Ok(Some(open)));
+        assert_eq!(state.load("new"), Ok(None));
+        assert!(state.load("api").unwrap_err().message.contains("api.json"));
     }
 }

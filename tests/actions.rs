@@ -6,14 +6,15 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_namespace;
+use crate::support::program::command;
+use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until;
 
 /// A pod: a volume, and an application that a kubelet starts anew when it ends.
@@ -68,57 +69,6 @@ impl Pod {
     /// The script of an application. It is found by this folder's name among its arguments.
     fn kept_alive(&self, script: &str) -> Supervisor {
         Supervisor::start(self.folder.path(), script)
-    }
-}
-
-/// Starts an application, and starts it anew when it ends.
-struct Supervisor {
-    running: Arc<Mutex<Option<Child>>>,
-    starts: PathBuf,
-}
-
-impl Supervisor {
-    fn start(folder: &Path, script: &str) -> Self {
-        let starts = folder.join("starts");
-        let script = format!("echo $$ >> '{}'; {script}", starts.display());
-        let begin = {
-            let marker = folder.to_str().unwrap().to_owned();
-            move || {
-                let mut command = Command::new("sh");
-                command.args(["-c", &script, &marker]).stdout(Stdio::null());
-                command.spawn().unwrap()
-            }
-        };
-        let running = Arc::new(Mutex::new(Some(begin())));
-        let kept = Arc::clone(&running);
-        thread::spawn(move || {
-            loop {
-                let has_ended = match kept.lock().unwrap().as_mut() {
-                    Some(child) => child.try_wait().unwrap().is_some(),
-                    None => return,
-                };
-                if has_ended {
-                    *kept.lock().unwrap() = Some(begin());
-                }
-                thread::yield_now();
-            }
-        });
-        let supervisor = Self { running, starts };
-        wait_until("the application has started", || supervisor.starts() == 1);
-        supervisor
-    }
-
-    fn starts(&self) -> usize {
-        fs::read_to_string(&self.starts).unwrap_or_default().lines().count()
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.running.lock().unwrap().take() {
-            drop(child.kill());
-            drop(child.wait());
-        }
     }
 }
 
@@ -424,6 +374,36 @@ fn an_application_that_dies_of_the_first_of_two_actions_gets_back_what_it_had() 
     });
 }
 
+/// The same without anything to go back to: nothing more is sent, and the process that was started
+/// since has read the content.
+#[test]
+fn an_application_that_dies_of_the_first_of_two_actions_is_in_sync_when_it_is_started_again() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let application =
+            pod.kept_alive("trap 'sleep 0.05; exit 1' HUP; while :; do sleep 0.05; done");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut line = String::new();
+                BufReader::new(&stream).read_line(&mut line).unwrap();
+                write!(stream, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n").unwrap();
+            }
+        });
+        let settings = format!(
+            "{TARGET}on-start = \"never\"\nsignal = {{ name = \"HUP\" }}\n\
+             http = {{ url = \"http://{address}/reload\" }}"
+        );
+        let agent = pod.nudge(&settings);
+        agent.wait_for("baseline", 1);
+        pod.change("2");
+        agent.wait_for("applied", 1);
+        assert_eq!(application.starts(), 2, "{}", agent.log());
+    });
+}
+
 /// It was asked to end, and cannot be made to: whatever comes of it, that was a restart.
 #[test]
 fn a_restart_that_does_not_come_to_its_end_is_of_the_budget() {
@@ -435,7 +415,7 @@ fn a_restart_that_does_not_come_to_its_end_is_of_the_budget() {
         );
         let settings = settings.replace("target = {", "target = { wait = \"1s\",");
         let settings = settings.replace("200ms\" }", "200ms\", timeout = \"1s\" }");
-        let mut strace = Command::new("strace");
+        let mut strace = command("strace");
         strace.args(["-D", "-f", "-qqq", "-o", "/dev/null"]);
         strace.args(["-e", "inject=pidfd_send_signal:error=EIO:when=2+"]);
         let agent = pod.nudge_through(strace, &settings);

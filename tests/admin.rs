@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::Duration;
 
 use podnudge::admin::{metrics, table};
@@ -18,6 +17,7 @@ use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target};
+use crate::support::program::{command, podnudge};
 
 /// A running podnudge with its volume, application and admin address.
 struct Scene {
@@ -49,7 +49,7 @@ fn scene_with(more: &str, of_rule: &str) -> Scene {
     );
     let file = folder.path().join("podnudge.toml");
     fs::write(&file, config).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    let mut command = podnudge();
     command.arg("--config").arg(&file);
     let agent = Agent::spawn(folder.path(), command);
     agent.wait_for("baseline", 1);
@@ -130,7 +130,7 @@ fn what_a_rule_holds_is_approved_by_a_trigger() {
     let url = format!("http://{}", scene.address);
     let token = scene.folder.path().join("token");
     let trigger = |more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+        let mut command = podnudge();
         command.args(["trigger", "--url", &url]).args(more).output().unwrap()
     };
     scene.kubelet.write(&payload(&[("a.conf", "2")]));
@@ -184,7 +184,7 @@ fn clients_that_take_all_descriptors_neither_trip_the_breaker_nor_make_it_spin()
     let target = Target::start(folder.path(), "app", Behaviour::Handles);
     let pidfile = folder.path().join("pid");
     fs::write(&pidfile, target.pid().to_string()).unwrap();
-    let mut command = Command::new("prlimit");
+    let mut command = command("prlimit");
     command
         .arg("--nofile=24:24")
         .arg(env!("CARGO_BIN_EXE_podnudge"))
@@ -214,11 +214,7 @@ fn status_prints_a_table_and_its_exit_code_tells() {
     let mut scene = scene("");
     let url = format!("http://{}", scene.address);
     let status = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_podnudge"))
-            .args(["status", "--url", &url])
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = podnudge().args(["status", "--url", &url]).args(arguments).output().unwrap();
         let text =
             String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
         (output.status.code().unwrap(), text)
@@ -245,7 +241,7 @@ fn status_prints_a_table_and_its_exit_code_tells() {
 
 /// Runs podnudge's own commands beside a podnudge in a network of its own.
 fn beside(agent: &Agent, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new("nsenter");
+    let mut command = command("nsenter");
     command.args(["--net", "--target", &agent.pid().to_string()]);
     let output = command.arg(env!("CARGO_BIN_EXE_podnudge")).args(arguments).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -264,7 +260,7 @@ fn by_default_it_serves_both_families_and_knows_loopback_in_both() {
         kubelet.volume.display()
     );
     fs::write(&file, config).unwrap();
-    let mut command = Command::new("unshare");
+    let mut command = command("unshare");
     // There are nodes where a socket is for IPv6 only unless it says otherwise.
     let script =
         "ip link set lo up && echo 1 > /proc/sys/net/ipv6/bindv6only && exec \"$0\" \"$@\"";
@@ -286,7 +282,7 @@ fn without_ipv6_it_serves_ipv4() {
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     kubelet.write(&payload(&[("a.conf", "1")]));
     for missing in ["socket:error=EAFNOSUPPORT", "bind:error=EADDRNOTAVAIL"] {
-        let mut command = Command::new("strace");
+        let mut command = command("strace");
         let inject = format!("inject={missing}:when=1");
         // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
         command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", &inject]);

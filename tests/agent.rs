@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -18,6 +17,7 @@ use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::program::{command, podnudge};
 use crate::support::wait::wait_until;
 
 /// podnudge for this volume and application, without waits.
@@ -269,7 +269,7 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
         let application = Application::start(&kubelet.volume, "a.conf");
         let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
         // All on one processor, with the load on it as well.
-        let pinned = Command::new("taskset")
+        let pinned = command("taskset")
             .args(["--all-tasks", "--cpu-list", "--pid", "0", &agent.pid().to_string()])
             .output()
             .unwrap();
@@ -387,7 +387,7 @@ fn contents_never_get_into_the_log_and_names_are_escaped() {
 /// podnudge with a limit of inotify of its own: they are per user namespace.
 fn with_limit(folder: &Path, limit: &str, value: &str, volume: &Path, url: &str) -> Agent {
     let script = format!("echo {value} > /proc/sys/user/{limit}; exec \"$@\"");
-    let mut command = Command::new("unshare");
+    let mut command = command("unshare");
     command
         .args(["--user", "--map-root-user", "sh", "-c", &script, "sh"])
         .arg(env!("CARGO_BIN_EXE_podnudge"))
@@ -399,7 +399,7 @@ fn with_limit(folder: &Path, limit: &str, value: &str, volume: &Path, url: &str)
 
 /// Sets a limit of the user namespace of a running podnudge.
 fn set_limit(agent: &Agent, limit: &str, value: &str) {
-    let done = Command::new("nsenter")
+    let done = command("nsenter")
         .args(["--user", "--target", &agent.pid().to_string(), "--preserve-credentials"])
         .args(["sh", "-c", &format!("echo {value} > /proc/sys/user/{limit}")])
         .output()
@@ -460,7 +460,7 @@ fn a_port_in_use_is_a_warning_by_default_and_the_end_if_it_was_asked_for() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_podnudge"))
+    let output = podnudge()
         .args(["--listen", &address, "--url", "http://127.0.0.1:1/", "--watch"])
         .arg(folder.path())
         .output()
@@ -476,7 +476,7 @@ fn a_port_in_use_is_a_warning_by_default_and_the_end_if_it_was_asked_for() {
 #[test]
 fn a_panic_is_one_line_in_the_log_and_its_exit_code_is_that_of_a_bug() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new("strace");
+    let mut command = command("strace");
     // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
     command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=clone3:error=EAGAIN"]);
     command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", "off"]);

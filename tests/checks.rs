@@ -49,7 +49,7 @@ fn judge(content: &Payload, checks: &[Check]) -> Checked {
 
 fn refusal(content: &Payload, one: Check) -> String {
     match judge(content, &[one]) {
-        Checked::Refused(reason) => reason.message,
+        Checked::Rejected(reason) => reason.message,
         other => panic!("this is no refusal: {other:?}"),
     }
 }
@@ -157,7 +157,7 @@ fn contents_of_more_than_16_mib_are_too_much_however_many_files_hold_them() {
     let judge = || at_any_time([folder.path()], on_disk(folder.path()), &not_empty);
     assert_eq!(judge(), Checked::Passed);
     fs::write(folder.path().join("more"), "x").unwrap();
-    let Checked::Refused(reason) = judge() else { panic!("{:?}", judge()) };
+    let Checked::Rejected(reason) = judge() else { panic!("{:?}", judge()) };
     assert!(reason.message.ends_with("holds more than 16 MiB"), "{reason}");
 }
 

@@ -37,7 +37,7 @@ fn ask(check: &HttpCheck, content: &[u8]) -> Checked {
 
 fn refusal(check: &HttpCheck) -> Reason {
     match ask(check, b"content") {
-        Checked::Refused(reason) => reason,
+        Checked::Rejected(reason) => reason,
         other => panic!("this is no refusal: {other:?}"),
     }
 }

@@ -113,7 +113,7 @@ fn passes(files: &[(&str, &str)]) -> Option<UnixTime> {
 /// Why these files are refused, and the hint.
 fn refusal(files: &[(&str, &str)]) -> (String, String) {
     match judge(&payload(files), pem(&[])).checked {
-        Checked::Refused(reason) => {
+        Checked::Rejected(reason) => {
             let said = (reason.message, reason.hint.unwrap_or_default());
             let lines = files.iter().flat_map(|(_, content)| content.lines());
             for line in lines.filter(|line| line.len() > 20 && !line.starts_with('-')) {
@@ -177,7 +177,7 @@ fn a_certificate_is_found_by_its_name_or_as_the_only_one_beside_the_key() {
     fs::write(&paths[1], key).unwrap();
     assert_eq!(judge_at(&paths, pem(&[])).checked, Checked::Passed);
     fs::write(&paths[0], &other.crt).unwrap();
-    assert!(matches!(judge_at(&paths, pem(&[])).checked, Checked::Refused(_)));
+    assert!(matches!(judge_at(&paths, pem(&[])).checked, Checked::Rejected(_)));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_key_without_a_certificate_is_refused() {
         assert!(hint.contains("`keys`"), "{hint}");
     }
     let files = payload(&[("tls.key", key), ("tls.crt", crt)]);
-    assert!(matches!(judge(&files, pem(&["*.key"])).checked, Checked::Refused(_)));
+    assert!(matches!(judge(&files, pem(&["*.key"])).checked, Checked::Rejected(_)));
     assert_eq!(judge(&files, pem(&["*.crt"])).checked, Checked::Passed);
     assert_eq!(judge(&files, pem(&["tls.*"])).checked, Checked::Passed);
     // Nothing of this concerns other keys, and where there is none, nothing expires.
@@ -369,7 +369,7 @@ fn what_is_no_pem_is_refused_with_its_place() {
     let mut der = Payload::new();
     der.insert("a.der".to_owned(), own.der);
     match judge(&der, pem(&[])).checked {
-        Checked::Refused(reason) => assert_eq!(reason.message, "`a.der` is binary, and not PEM"),
+        Checked::Rejected(reason) => assert_eq!(reason.message, "`a.der` is binary, and not PEM"),
         other => panic!("this is no refusal: {other:?}"),
     }
 }
@@ -397,7 +397,7 @@ fn a_certificate_that_is_damaged_anywhere_does_no_harm() {
         for body in [&damaged, &body[..place]] {
             fs::write(&path, block(&format!("{body}\n"))).unwrap();
             let checked = judge_at(std::slice::from_ref(&path), pem(&[])).checked;
-            assert!(matches!(checked, Checked::Passed | Checked::Refused(_)), "{checked:?}");
+            assert!(matches!(checked, Checked::Passed | Checked::Rejected(_)), "{checked:?}");
         }
     }
 }

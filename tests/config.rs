@@ -10,18 +10,20 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 
 use insta::assert_snapshot;
 use podnudge::cli;
 use podnudge::config::{self, Overrides};
 use proptest::prelude::{any, proptest};
 
+#[expect(dead_code, reason = "the rest is for the tests of tests/all.rs")]
+#[path = "support/program.rs"]
+mod program;
+
 /// Runs podnudge in `tests/bad`, so that no path of this machine gets into the output.
 fn podnudge<A: AsRef<OsStr>>(arguments: &[A], environment: &[(&str, &str)]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_podnudge"))
+    let output = program::podnudge()
         .args(arguments)
-        .env_clear()
         .envs(environment.iter().copied())
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad"))
         .output()

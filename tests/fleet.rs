@@ -50,7 +50,7 @@ fn one_edit(mut world: World, at: Duration) -> Duration {
     world::watched_by_inotify(&mut world);
     world.run_until(at);
     world.put(0, Some(BTreeMap::from([("a".to_owned(), "2".to_owned())])));
-    world.tell(Event::Touched(VolumeId(0)));
+    world.tell(Event::Hint(VolumeId(0), 1));
     world.run_for(Duration::from_mins(5));
     assert!(!world.actions_overlapped);
     let status = world.status();
@@ -134,7 +134,7 @@ fn the_order_of_the_pods_changes_with_each_edit() {
         policy.jitter = Jitter { window: WINDOW, by: JitterBy::Pod };
         let mut world = World::new(policy, &replica, None);
         world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
-        world.tell(Event::Touched(VolumeId(0)));
+        world.tell(Event::Hint(VolumeId(0), 1));
         world.status().rules[0].next_action_at.expect("it waits")
     };
     let first = |content: &str| (0..20).min_by_key(|pod| place(content, *pod));

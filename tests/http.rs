@@ -5,18 +5,18 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use podnudge::action::http;
 use podnudge::config::{Auth, Body, Endpoint, HttpAction};
-use podnudge::core::event::Acted;
+use podnudge::core::event::{Absence, Acted};
 use podnudge::reason::Reason;
 use reqwest::Method;
 
 use crate::support::http::{answering, request, respond, server, wait};
+use crate::support::program::podnudge;
 
 pub(crate) fn endpoint(url: &str) -> Endpoint {
     Endpoint {
@@ -168,14 +168,14 @@ fn a_reset_is_a_failure_and_nobody_there_is_no_failure() {
 
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let absent = send(&action(endpoint(&format!("http://{nobody}/"))));
-    let Acted::Absent(reason) = absent else { panic!("{absent:?}") };
+    let Acted::Absent(Absence { reason, .. }) = absent else { panic!("{absent:?}") };
     let hint = "nobody listens there: the application may be starting; look at the port";
     assert_eq!(reason.hint.as_deref(), Some(hint), "{reason}");
 
     let mut socket = action(endpoint("http://localhost/reload"));
     socket.endpoint.unix_socket = Some(PathBuf::from("/nowhere/app.sock"));
     let absent = send(&socket);
-    let Acted::Absent(reason) = absent else { panic!("{absent:?}") };
+    let Acted::Absent(Absence { reason, .. }) = absent else { panic!("{absent:?}") };
     assert!(reason.hint.unwrap().contains("the folder of the socket must be a volume"));
 }
 
@@ -241,7 +241,7 @@ fn a_proxy_in_the_environment_is_not_used() {
     let (url, at_application) = answering(&[("200 OK", "", "")]);
     // The real binary, since the environment is the process's.
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    let mut command = podnudge();
     for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"] {
         command.env(name, &proxy);
     }

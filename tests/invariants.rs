@@ -106,6 +106,17 @@ fn only_one_file_signals_other_processes() {
     }
 }
 
+/// What tests start inherits nothing from whoever runs them.
+#[test]
+fn only_one_place_starts_the_processes_of_tests() {
+    // This file names it.
+    let may = ["tests/support/program.rs", "tests/invariants.rs"].map(Path::new);
+    let tests = sources(Path::new("tests")).filter(|file| file.extension() == Some("rs".as_ref()));
+    for file in tests.filter(|file| !may.contains(&file.as_path())) {
+        forbid(&file, &["Command::new("]);
+    }
+}
+
 #[test]
 fn files_can_be_read_in_one_go() {
     for file in sources(Path::new("src")) {

@@ -34,12 +34,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "verify",
-        &["exchange", "process", "volume::snapshot", "core", "config", "clock", "reason", "shown"],
+        &[
+            "publish",
+            "exchange",
+            "process",
+            "volume::snapshot",
+            "core",
+            "config",
+            "clock",
+            "reason",
+            "shown",
+        ],
     ),
     (
         "action",
         &[
             "verify",
+            "publish",
             "exchange",
             "process",
             "volume::snapshot",
@@ -170,6 +181,8 @@ fn imports(file: &Path) -> BTreeSet<String> {
 fn imports_of(text: &str, module: &str) -> BTreeSet<String> {
     let own: Vec<String> = module.split("::").map(str::to_owned).collect();
     let mut found = BTreeSet::new();
+    // To be visible in a module is not to import it.
+    let text = &text.replace("pub(in crate::", "pub(in ");
     for (at, word) in text.match_indices("crate::").chain(text.match_indices("super::")) {
         // Within `super::super::`, or another word that ends like this.
         if !is_start_of_word(text, at) {
@@ -250,7 +263,9 @@ fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
         .map(|entry| PathBuf::from(entry.expect("it can be listed").file_name()))
         .map(|name| name.with_extension("").to_string_lossy().into_owned())
         .collect();
-    let mod_rs = without_comments(&folder.join("mod.rs"));
+    // The file of a folder is `mod.rs` in it, or stands beside it.
+    let beside = Some(folder.with_extension("rs")).filter(|file| file.is_file());
+    let mod_rs = without_comments(beside.as_deref().unwrap_or(&folder.join("mod.rs")));
     let (handed_on, own): (Vec<&str>, Vec<&str>) = mod_rs
         .split(';')
         .map(str::trim)
@@ -269,7 +284,7 @@ fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
         }
     }
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for file in sources(folder) {
+    for file in sources(folder).chain(beside) {
         let node = below(&module(&file)).filter(|name| !name.is_empty());
         let node = node.unwrap_or_else(|| "mod".to_owned());
         let mut imported: BTreeSet<String> = imports(&file)

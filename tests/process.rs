@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -14,12 +13,13 @@ use tempfile::TempDir;
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::wait::wait_until;
+use crate::support::program::command;
+use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
 /// A volume with one key, in a folder that everybody may read.
 fn scene() -> (TempDir, Kubelet) {
     let folder = tempfile::tempdir().unwrap();
-    Command::new("chmod").arg("0777").arg(folder.path()).status().unwrap();
+    command("chmod").arg("0777").arg(folder.path()).status().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     kubelet.write(&payload(&[("a.conf", "1")]));
     (folder, kubelet)
@@ -38,15 +38,6 @@ fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     }
     fixed.extend(arguments);
     Agent::start(folder, &fixed)
-}
-
-/// What starts now is younger than the commit by more than the clocks' grain.
-fn let_the_commit_age(kubelet: &Kubelet) {
-    let link = fs::symlink_metadata(kubelet.volume.join("..data")).unwrap();
-    let committed = link.modified().unwrap();
-    wait_until("the commit is past", || {
-        committed.elapsed().is_ok_and(|age| age > Duration::from_millis(200))
-    });
 }
 
 #[test]
@@ -68,14 +59,9 @@ fn a_handler_is_called_once_per_change() {
 fn a_target_that_ignores_or_does_not_handle_the_signal_is_left_alone() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
-        // Whoever runs this test may ignore HUP, as nohup does: that is inherited.
-        let mut bare = Target::start_by(folder.path(), "bare", Behaviour::Default, |program| {
-            let mut env = Command::new("env");
-            env.arg("--default-signal=HUP").arg(program);
-            env
-        });
+        let mut bare = Target::start(folder.path(), "bare", Behaviour::Default);
         let mut deaf = Target::start_by(folder.path(), "deaf", Behaviour::Ignores, |program| {
-            let mut shell = Command::new("sh");
+            let mut shell = command("sh");
             shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
             shell
         });
@@ -116,8 +102,8 @@ fn a_target_that_blocks_the_signal_is_waited_for() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let target = Target::start_by(folder.path(), "app", Behaviour::Default, |program| {
-            let mut env = Command::new("env");
-            env.args(["--default-signal=HUP", "--block-signal=HUP"]).arg(program);
+            let mut env = command("env");
+            env.arg("--block-signal=HUP").arg(program);
             env
         });
         let age = || fs::metadata(format!("/proc/{}", target.pid())).unwrap().modified().unwrap();
@@ -200,7 +186,7 @@ fn a_link_that_is_turned_to_older_content_is_acted_on() {
         fs::write(plain.join("a.conf"), "3").unwrap();
         let link = folder.path().join("current");
         std::os::unix::fs::symlink("volume", &link).unwrap();
-        let_the_commit_age(&kubelet);
+        wait_until_commit_is_past(&kubelet.volume);
         let target = Target::start(folder.path(), "app", Behaviour::Handles);
         let agent = Agent::start(
             folder.path(),
@@ -373,11 +359,11 @@ fn who_may_signal_whom_is_as_the_kernel_says_and_explained() {
         for (podnudge, target, refusal) in table {
             let (folder, mut kubelet) = scene();
             let target = Target::start_by(folder.path(), "app", Behaviour::Handles, |program| {
-                let mut command = Command::new("setpriv");
+                let mut command = command("setpriv");
                 command.args(target).arg("--").arg(program);
                 command
             });
-            let mut command = Command::new("setpriv");
+            let mut command = command("setpriv");
             command
                 .args(podnudge)
                 .arg("--")
@@ -413,7 +399,7 @@ fn a_target_that_is_absent_is_waited_for_and_fresh_when_it_comes() {
         let agent = nudge(folder.path(), &["--process", "app"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("waiting-for-target", 1);
-        let_the_commit_age(&kubelet);
+        wait_until_commit_is_past(&kubelet.volume);
         let target = Target::start(folder.path(), "app", Behaviour::Handles);
         agent.wait_for("fresh", 1);
         assert_eq!((target.signals(), agent.count("retrying")), (0, 0));
@@ -473,7 +459,7 @@ fn a_target_that_restarts_before_its_turn_is_fresh() {
         kubelet.write(&payload(&[("a.conf", "3")]));
         agent.wait_for("scheduled", 2);
         first.kill();
-        let_the_commit_age(&kubelet);
+        wait_until_commit_is_past(&kubelet.volume);
         let second = Target::start(folder.path(), "app", Behaviour::Handles);
         agent.wait_for("fresh", 1);
         assert_eq!(second.signals(), 1, "one from the first life, none from the second");
@@ -483,7 +469,7 @@ fn a_target_that_restarts_before_its_turn_is_fresh() {
 /// Mounts `what` (options of mount(8)) at a folder, in this mount namespace.
 fn mount(options: &[&str], at: &Path) {
     fs::create_dir_all(at).unwrap();
-    let mounted = Command::new("mount").args(options).arg(at).status().unwrap();
+    let mounted = command("mount").args(options).arg(at).status().unwrap();
     assert!(mounted.success(), "mount {options:?}");
 }
 
@@ -491,7 +477,7 @@ fn mount(options: &[&str], at: &Path) {
 fn container(folder: &Path, name: &str, volume: &Path, at: &Path) -> Target {
     fs::create_dir_all(at).unwrap();
     Target::start_by(folder, name, Behaviour::Handles, |program| {
-        let mut unshare = Command::new("unshare");
+        let mut unshare = command("unshare");
         let script = "mount --bind \"$0\" \"$1\" && umount \"$0\" && shift && exec \"$@\"";
         unshare.args(["--mount", "sh", "-c", script]).arg(volume).arg(at).arg(program);
         unshare
@@ -517,7 +503,7 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
             // A bystander, whose mount namespace lacks the volume.
             let bystander =
                 Target::start_by(folder.path(), "bystander", Behaviour::Handles, |program| {
-                    let mut unshare = Command::new("unshare");
+                    let mut unshare = command("unshare");
                     let script = "umount \"$0\" && exec \"$@\"";
                     unshare.args(["--mount", "sh", "-c", script]).arg(&volume).arg(program);
                     unshare
@@ -529,15 +515,18 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
             assert_eq!((target.signals(), bystander.signals()), (1, 0), "{kind}");
 
             let second = container(folder.path(), "sidecar", &volume, &elsewhere);
+            // The one that was found before is signalled once more.
             kubelet.write(&payload(&[("a.conf", "3")]));
+            agent.wait_for("target-ambiguous", 1);
+            kubelet.write(&payload(&[("a.conf", "4")]));
             agent.wait_for("refused", 1);
             let reason = agent.last("refused", "reason");
             assert!(reason.contains("several processes match"), "{reason}");
             assert!(reason.contains("(app, ") && reason.contains("(sidecar, "), "{reason}");
-            assert_eq!((target.signals(), second.signals()), (1, 0), "{kind}");
+            assert_eq!((target.signals(), second.signals()), (2, 0), "{kind}");
             drop(agent);
             wait_until("the volume can be unmounted", || {
-                Command::new("umount").arg(&volume).status().unwrap().success()
+                command("umount").arg(&volume).status().unwrap().success()
             });
         }
     });

@@ -15,11 +15,13 @@ use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{in_namespace, no_other_process};
+use crate::support::program::{command, inherit_nothing, podnudge};
 use crate::support::wait::wait_until;
 
 const LONG: Duration = Duration::from_mins(1);
 
 fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
+    inherit_nothing();
     podnudge::run::runtime().unwrap().block_on(run(
         arguments,
         &[("NAME", OsStr::new("value"))],
@@ -101,7 +103,7 @@ fn as_pid_1_it_reaps_what_programs_leave() {
     );
     let file = folder.path().join("podnudge.toml");
     fs::write(&file, config).unwrap();
-    let mut command = std::process::Command::new("unshare");
+    let mut command = command("unshare");
     command
         .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
         .arg(env!("CARGO_BIN_EXE_podnudge"))
@@ -132,26 +134,66 @@ fn of_a_gigabyte_of_output_the_end_is_kept() {
     assert!(loud.output.len() <= 4096);
 }
 
+/// However the tests were started: under nohup, in the background of a shell, with other limits.
+#[test]
+fn what_the_tests_start_inherits_nothing_from_whoever_runs_them() {
+    const INSIDE: &str = "PODNUDGE_TEST_INSIDE_NOHUP";
+    if std::env::var_os(INSIDE).is_none() {
+        let script = "trap '' HUP INT QUIT TERM USR1; ulimit -Sn 64; ulimit -Sf 8; umask 077; \
+                      exec env --block-signal=HUP \"$@\" <&-";
+        let mut shell = command("sh");
+        shell.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
+        let test = "programs::what_the_tests_start_inherits_nothing_from_whoever_runs_them";
+        let output = shell.args(["--exact", test]).env(INSIDE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let said = |program: &[&str]| {
+        let output = command(program[0]).args(&program[1..]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let status = said(&["cat", "/proc/self/status"]);
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    assert_eq!((field("Umask:\t"), field("SigBlk:\t")), ("0022", "0000000000000000"));
+    // Those above 31 are the C library's own; it makes children ignore them.
+    let ignored = u64::from_str_radix(field("SigIgn:\t"), 16).unwrap();
+    assert_eq!(ignored & 0x7fff_ffff, 0, "{ignored:x}");
+    assert_eq!(said(&["sh", "-c", "ulimit -n; ulimit -f"]), "1024\nunlimited\n");
+    assert_eq!(said(&["readlink", "/proc/self/fd/0"]), "/dev/null\n");
+    let environment = said(&["env"]);
+    assert!(environment.starts_with("PATH=") && environment.lines().count() == 1, "{environment}");
+}
+
+/// In KiB, counted page by page: what `VmRSS` shows may lag behind by some hundred pages (proc(5)).
+fn anonymous_memory() -> i64 {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
 #[test]
 fn ten_thousand_runs_leave_nothing_behind() {
     in_namespace(|| {
         let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
-        let resident = || {
-            let status = fs::read_to_string("/proc/self/status").unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-            line.trim().trim_end_matches(" kB").parse::<usize>().unwrap()
-        };
         podnudge::run::runtime().unwrap().block_on(async {
             let once = || run(&["true"], &[], None, LONG);
             for _ in 0..100 {
                 assert!(once().await.unwrap().is_success);
             }
-            let (before, memory) = (descriptors(), resident());
-            for _ in 0..10_000 {
-                assert!(once().await.unwrap().is_success);
+            let (before, mut memory) = (descriptors(), vec![anonymous_memory()]);
+            for _ in 0..10 {
+                for _ in 0..1000 {
+                    assert!(once().await.unwrap().is_success);
+                }
+                memory.push(anonymous_memory());
             }
             assert_eq!(descriptors(), before);
-            assert!(resident() < memory + 1024, "{memory} KiB before, {} KiB after", resident());
+            // What each run leaves behind is seen in every thousand of them; what the allocator
+            // gets or gives back at times, in a few. 16 KiB are 16 bytes a run.
+            let mut growth: Vec<i64> = memory.windows(2).map(|two| two[1] - two[0]).collect();
+            growth.sort_unstable();
+            assert!(growth[growth.len() / 2] < 16, "KiB after each 1,000 programs: {memory:?}");
         });
         no_other_process();
     });
@@ -161,7 +203,7 @@ fn ten_thousand_runs_leave_nothing_behind() {
 fn it_installs_itself_where_another_container_can_run_it() {
     let folder = tempfile::tempdir().unwrap();
     let podnudge = |program: &str, arguments: &[&str]| {
-        let output = std::process::Command::new(program).args(arguments).output().unwrap();
+        let output = command(program).args(arguments).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(text).unwrap())
     };
@@ -205,7 +247,7 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     );
     let file = folder.path().join("podnudge.toml");
     fs::write(&file, config).unwrap();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_podnudge"));
+    let mut command = podnudge();
     command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
     let agent = Agent::spawn(folder.path(), command);
     agent.wait_for("baseline", 1);

@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
+use crate::support::program::command;
 use crate::support::wait::wait_until;
 
 const MIB: u64 = 1024 * 1024;
@@ -71,7 +71,7 @@ fn the_binaries_are_small_and_static() {
         let size = fs::metadata(&binary).unwrap().len();
         println!("{}: {size} bytes", shipped.path);
         assert!(size <= shipped.largest, "{}: {size} bytes", shipped.path);
-        let headers = Command::new("ldd").arg(&binary).output().unwrap();
+        let headers = command("ldd").arg(&binary).output().unwrap();
         let said = String::from_utf8_lossy(&headers.stdout).into_owned()
             + &String::from_utf8_lossy(&headers.stderr);
         assert!(said.contains("statically linked") || said.contains("not a dynamic"), "{said}");
@@ -85,7 +85,7 @@ fn ten_reloads_leave_memory_threads_and_descriptors_where_they_were() {
         let mut kubelet = Kubelet::new(folder.path().join("volume"));
         kubelet.write(&payload(&[("a.conf", "0")]));
         let application = Application::start(&kubelet.volume, "a.conf");
-        let mut command = Command::new(shipped.binary());
+        let mut command = command(shipped.binary());
         command
             .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
             .args(["--settle", "0s", "--audit", "10m", "--url", &application.url(), "--watch"])
@@ -133,7 +133,7 @@ fn in_an_empty_root_it_runs_and_resolves_names() {
         kubelet.write(&payload(&[("a.conf", "0")]));
         let application = Application::start(&kubelet.volume, "a.conf");
         let url = application.url().replace("127.0.0.1", "localhost");
-        let mut command = Command::new("chroot");
+        let mut command = command("chroot");
         command
             .args(["--userspec", "65532:65532"])
             .arg(&root)

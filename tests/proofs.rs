@@ -6,7 +6,6 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -21,6 +20,7 @@ use crate::support::application::Application;
 use crate::support::http::{answering, request, server, wait};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{in_namespace, no_other_process};
+use crate::support::program::command;
 use crate::support::wait::wait_until;
 
 const DIGEST: Digest = Digest([7; 32]);
@@ -379,9 +379,9 @@ fn a_socket_that_belongs_to_another_user_is_explained() {
     ));
     for path in [scene.folder.path(), &socket, &file] {
         let mode = if path == socket { "0700" } else { "0755" };
-        assert!(Command::new("chmod").arg(mode).arg(path).status().unwrap().success());
+        assert!(command("chmod").arg(mode).arg(path).status().unwrap().success());
     }
-    let mut command = Command::new("setpriv");
+    let mut command = command("setpriv");
     command.args(["--reuid=65532", "--regid=65532", "--clear-groups", "--"]);
     command.arg(env!("CARGO_BIN_EXE_podnudge"));
     command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);

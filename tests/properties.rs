@@ -8,7 +8,8 @@ use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::clock::UnixTime;
 use podnudge::config::{Budget, Jitter, JitterBy};
-use podnudge::core::event::{Acted, Alive, Checked, Command, Event, Proof, Standing, VolumeId};
+use podnudge::core::command::Command;
+use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
@@ -73,7 +74,9 @@ enum Behaviour {
     Declines,
     Refuses,
     IsAbsent,
+    IsGoneAfterReading,
     Dies,
+    IsNotStartedAnew,
     GivesNoProof,
 }
 
@@ -85,7 +88,9 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
         1 => Just(Behaviour::Declines),
         1 => Just(Behaviour::Refuses),
         1 => Just(Behaviour::IsAbsent),
+        1 => Just(Behaviour::IsGoneAfterReading),
         1 => Just(Behaviour::Dies),
+        1 => Just(Behaviour::IsNotStartedAnew),
         1 => Just(Behaviour::GivesNoProof),
     ]
 }
@@ -188,7 +193,13 @@ fn behave(world: &mut World, behaviour: Behaviour) {
         Behaviour::Fails => (Acted::Failed(reason), Alive::Yes, Proof::Given),
         Behaviour::Declines => (Acted::Declined(reason), Alive::Yes, Proof::Given),
         Behaviour::Refuses => (Acted::Refused(reason), Alive::Yes, Proof::Given),
-        Behaviour::IsAbsent => (Acted::Absent(reason), Alive::Yes, Proof::Given),
+        Behaviour::IsAbsent => (Acted::Absent(Absence::unread(reason)), Alive::Yes, Proof::Given),
+        Behaviour::IsGoneAfterReading => {
+            (Acted::Absent(Absence { reason, was_read: true }), Alive::Yes, Proof::Given)
+        }
+        Behaviour::IsNotStartedAnew => {
+            (sent(), Alive::Absent(Absence::unread(reason)), Proof::Given)
+        }
         Behaviour::Dies => (sent(), Alive::Gone(reason), Proof::Given),
         Behaviour::GivesNoProof => (sent(), Alive::Yes, Proof::Pending(reason)),
     };
@@ -202,7 +213,7 @@ fn checks(world: &mut World, say: Says) {
     world.check_takes = Duration::from_millis(1);
     world.application.checks = match say {
         Says::Passed => Checked::Passed,
-        Says::Refused => Checked::Refused(reason),
+        Says::Refused => Checked::Rejected(reason),
         Says::TooEarly => {
             let soon = world.now.wall.0 + Duration::from_secs(5);
             Checked::NotBefore(UnixTime(soon), reason)
@@ -219,14 +230,15 @@ fn apply(world: &mut World, step: &Step) {
         Step::Commit { volume, content, hints } => {
             let content = BTreeMap::from([("key".to_owned(), content.to_string())]);
             world.put(*volume, Some(content));
-            for _ in 0..*hints {
-                world.tell(Event::Touched(VolumeId(*volume)));
+            // The kernel tells of each commit once; other hints may come again and again.
+            for n in 0..*hints {
+                world.tell(Event::Hint(VolumeId(*volume), u32::from(n == 0)));
             }
         }
-        Step::Touch { volume } => world.tell(Event::Touched(VolumeId(*volume))),
+        Step::Touch { volume } => world.tell(Event::Hint(VolumeId(*volume), 0)),
         Step::Remove { volume } => {
             world.put(*volume, None);
-            world.tell(Event::Touched(VolumeId(*volume)));
+            world.tell(Event::Hint(VolumeId(*volume), 0));
         }
         Step::Unreadable { volume } => {
             world.disks[*volume].unreadable = Some(Reason::new("permission denied"));
@@ -240,7 +252,7 @@ fn apply(world: &mut World, step: &Step) {
         }
         Step::Checks(say) => checks(world, *say),
         Step::Pause { is_there } => world.is_paused = *is_there,
-        Step::Force => world.tell(Event::Force(None)),
+        Step::Force => world.tell(Event::Trigger(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
     }
 }
@@ -281,9 +293,20 @@ fn calm_down(world: &mut World) {
     world.run_for(Duration::from_mins(3));
     // What was refused or taken back stays so until a person asks again.
     if matches!(world.status().rules[0].state, State::Rejected | State::RolledBack) {
-        world.tell(Event::Force(None));
+        world.tell(Event::Trigger(None));
         world.run_for(Duration::from_mins(3));
     }
+}
+
+/// How much was checked, published or done.
+fn work(world: &World) -> usize {
+    let is_work = |command: &Command| {
+        matches!(
+            command,
+            Command::Check(..) | Command::Publish(..) | Command::RollBack(..) | Command::Act(_)
+        )
+    };
+    world.log.iter().filter(|(_, command)| is_work(command)).count()
 }
 
 proptest! {
@@ -310,7 +333,7 @@ proptest! {
             State::Idle => prop_assert!(rule.in_sync),
             State::Tripped | State::Failed => {
                 prop_assert!(!rule.in_sync);
-                world.tell(Event::Force(None));
+                world.tell(Event::Trigger(None));
                 world.run_for(Duration::from_mins(1));
                 prop_assert!(world.status().rules[0].in_sync);
             }
@@ -564,7 +587,7 @@ proptest! {
             world.disks[volume].unreadable = None;
             let content = BTreeMap::from([("key".to_owned(), "the fix".to_owned())]);
             world.put(volume, Some(content));
-            world.tell(Event::Touched(VolumeId(volume)));
+            world.tell(Event::Hint(VolumeId(volume), 1));
         }
         let fix = world.digest_on_disk();
         world.run_for(Duration::from_hours(1));
@@ -598,5 +621,104 @@ proptest! {
         };
         let work = world.log.iter().skip(before).filter(|(_, command)| is_work(command)).count();
         prop_assert!(work < 150, "{} in ten minutes: {:?}", work, world.status().rules[0].state);
+    }
+
+    /// Content whose gate is open is on its way in that instant, whatever older content waits for.
+    /// The same for what a person asks for, which waits for the application to survive an action
+    /// that was just done, and for a roll-back of that content, but for no time of its own.
+    #[test]
+    fn what_may_begin_begins_at_once(
+        policy in policy_strategy(),
+        is_filled in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut policy = policy;
+        (policy.settle, policy.jitter.window) = (Duration::ZERO, Duration::ZERO);
+        (policy.is_restart, policy.hold.pause_file) = (false, None);
+        let mut world = publishing(policy, is_filled);
+        for step in &steps {
+            apply(&mut world, step);
+        }
+        calm_down(&mut world);
+        prop_assert!(world.overdue.is_empty(), "{:?}", world.overdue);
+    }
+
+    /// Calls in between, when nothing is due, change nothing: the next wake-up is not too late for
+    /// anything, and no question changes what is decided.
+    #[test]
+    fn nothing_is_due_before_the_next_wakeup(
+        policy in policy_strategy(),
+        is_filled in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..30),
+        every in 10..2_000u64,
+    ) {
+        let (mut world, mut nudged) =
+            (publishing(policy.clone(), is_filled), publishing(policy, is_filled));
+        nudged.nudges = Some(Duration::from_millis(every));
+        for world in [&mut world, &mut nudged] {
+            for step in &steps {
+                apply(world, step);
+            }
+            calm_down(world);
+        }
+        prop_assert_eq!(&world.log, &nudged.log);
+    }
+
+    /// What is told to people comes true: where nothing else happens, the next thing that podnudge
+    /// publishes or does comes when it was told.
+    #[test]
+    fn the_next_action_comes_when_it_was_told(
+        policy in policy_strategy(),
+        is_filled in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..30),
+    ) {
+        let mut policy = policy;
+        policy.hold.pause_file = None;
+        let mut world = publishing(policy, is_filled);
+        for step in &steps {
+            apply(&mut world, step);
+        }
+        world.tell(Event::HintsLost);
+        world.run_for(Duration::from_secs(3));
+        for _ in 0..20 {
+            let rule = world.status().rules.swap_remove(0);
+            // What becomes of a rollout that is being verified cannot be told.
+            let is_waiting = matches!(
+                rule.state,
+                State::Waiting
+                    | State::Held
+                    | State::WaitingForTarget
+                    | State::Backoff
+                    | State::Failed
+            );
+            let told = rule.next_action_at.filter(|_| is_waiting && world.is_at_rest());
+            let Some(told) = told else {
+                world.run_for(Duration::from_secs(1));
+                continue;
+            };
+            let before = work(&world);
+            let wait = told.0.saturating_sub(world.now.wall.0);
+            world.run_for(wait.saturating_sub(Duration::from_nanos(1)));
+            prop_assert_eq!(work(&world), before, "{:?} at {:?}", rule, world.now);
+            world.run_for(wait.min(Duration::from_nanos(1)));
+            prop_assert!(work(&world) > before, "{:?} at {:?}", rule, world.now);
+        }
+    }
+
+    /// Content is quarantined on evidence only: since it was published, a process that could have read
+    /// it has ended, an action failed or was declined, or a process gave no proof.
+    #[test]
+    fn nothing_is_quarantined_without_evidence(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 0..60),
+        restarts in any::<bool>(),
+    ) {
+        let policy = Policy { publishes: true, rolls_back: true, ..policy };
+        let mut world = play(policy, &steps);
+        if restarts {
+            world.restart(None);
+        }
+        world.run_for(Duration::from_mins(10));
+        prop_assert!(world.record.unfounded.is_empty(), "{:?}", world.record.unfounded);
     }
 }

@@ -43,8 +43,9 @@ use crate::support::world::{self, EPOCH, World};
 use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
+use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Acted, Alive, Checked, Command, Event, Proof, Standing, VolumeId, Watch,
+    Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::reason::Reason;
@@ -54,7 +55,7 @@ fn every_scenario_plays_as_written() {
     let files = files_below(Path::new("tests/scenarios"));
     let (stories, traces): (BTreeSet<_>, BTreeSet<_>) =
         files.into_iter().partition(|file| file.extension().is_some_and(|ending| ending == "txt"));
-    assert!(stories.len() >= 186, "only {} scenarios were found", stories.len());
+    assert!(stories.len() >= 220, "only {} scenarios were found", stories.len());
     let expected: BTreeSet<_> = stories.iter().map(|story| story.with_extension("snap")).collect();
     let strays: Vec<_> = traces.difference(&expected).collect();
     assert!(strays.is_empty(), "no story is played for {strays:?}");
@@ -174,7 +175,7 @@ fn standing(text: &str, place: &str) -> Option<Standing> {
     match text {
         "nothing" => None,
         "for-start" => Some(Standing::ForStart),
-        "on-trial" => Some(Standing::Trying),
+        "on-trial" => Some(Standing::Unproven),
         _ => panic!("{place}: what is published?"),
     }
 }
@@ -223,6 +224,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         }
         "min-interval" => policy.min_interval = time(),
         "attempts" => policy.retry.attempts = value.parse().expect(place),
+        "retry" => (policy.retry.first, policy.retry.max) = (time(), time()),
         "on-start" => {
             policy.on_start = match value {
                 "never" => OnStart::Never,
@@ -259,18 +261,18 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "commit" | "silently" => {
             world.put(volume, Some(pairs(rest).into_iter().collect()));
             if verb == "commit" {
-                world.tell(Event::Touched(VolumeId(volume)));
+                world.tell(Event::Hint(VolumeId(volume), 1));
             }
         }
         "resync" => {
             world.put(volume, world.disks[volume].content.clone());
-            world.tell(Event::Touched(VolumeId(volume)));
+            world.tell(Event::Hint(VolumeId(volume), 1));
         }
-        "touch" => world.tell(Event::Touched(VolumeId(volume))),
-        "touch-all" => world.tell(Event::TouchedAll),
+        "touch" => world.tell(Event::Hint(VolumeId(volume), 0)),
+        "touch-all" => world.tell(Event::HintsLost),
         "remove" => {
             world.put(volume, None);
-            world.tell(Event::Touched(VolumeId(volume)));
+            world.tell(Event::Hint(VolumeId(volume), 0));
         }
         "missing" => world.put(volume, None),
         "unreadable" => world.disks[volume].unreadable = Some(reason()),
@@ -279,9 +281,9 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
-        "audits-hang" => world.audits_hang = true,
-        "audits-answer" => world.audits_hang = false,
-        "trigger" => world.tell(Event::Force(None)),
+        "audits-hang" => world.resyncs_hang = true,
+        "audits-answer" => world.resyncs_hang = false,
+        "trigger" => world.tell(Event::Trigger(None)),
         "stop" => world.tell(Event::Stop),
         "publish-takes" => world.publish_takes = duration(rest, place),
         "publish" => {
@@ -292,6 +294,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 _ => panic!("{place}: how does it publish?"),
             };
         }
+        "empty-the-publish-directory" => world.shelf.empty(),
         "pause" => world.is_paused = true,
         "go-on" => world.is_paused = false,
         "check-takes" => world.check_takes = duration(rest, place),
@@ -308,7 +311,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
             world.application.checks = match how {
                 "passes" => Checked::Passed,
-                "refuses" => Checked::Refused(Reason::new(why)),
+                "refuses" => Checked::Rejected(Reason::new(why)),
                 "fails" => Checked::Failed(Reason::new(why)),
                 "refuses-until" => {
                     let (time, why) = why.split_once(' ').unwrap_or((why, ""));
@@ -324,7 +327,10 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "restarted" => Acted::Restarted("41 (app)".to_owned()),
                 "accepted" => Acted::Accepted("200 OK".to_owned()),
                 "fresh" => Acted::Fresh("41 (app)".to_owned()),
-                "absent" => Acted::Absent(Reason::new(why)),
+                "absent" => Acted::Absent(Absence::unread(Reason::new(why))),
+                "absent-after-reading" => {
+                    Acted::Absent(Absence { reason: Reason::new(why), was_read: true })
+                }
                 "fails" => Acted::Failed(Reason::new(why)),
                 "declined" => Acted::Declined(Reason::new(why)),
                 "refused" => Acted::Refused(Reason::new(why)),
@@ -337,6 +343,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
             match how {
                 "alive" => verifies.alive = Alive::Yes,
                 "replaced" => verifies.alive = Alive::Replaced,
+                "absent" => verifies.alive = Alive::Absent(Absence::unread(Reason::new(why))),
                 "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
                 "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
                 "given" => verifies.proof = Proof::Given,
@@ -368,12 +375,18 @@ fn expect(world: &World, rest: &str, place: &str) {
             }
             "disk-seen" => yes(rule.digest_on_disk == world.digest_on_disk()),
             "delivery" => serde_json::to_value(rule.delivery).unwrap().as_str().unwrap().to_owned(),
+            "reason-says" => {
+                let reason = rule.reason.as_ref().map(|reason| reason.message.as_str());
+                let mut words = reason.unwrap_or_default().split_whitespace();
+                words.find(|word| *word == wanted).unwrap_or("something else").to_owned()
+            }
             "reason" => rule.reason.as_ref().map_or("none", |_| "given").to_owned(),
             "next-action" => rule.next_action_at.map_or("none".to_owned(), |at| {
                 humantime::format_duration(at.0 - EPOCH).to_string().replace(' ', "")
             }),
             "acts" => world.acts().count().to_string(),
             "scans" => scans(world).to_string(),
+            "delivered" => rule.counters.actions_delivered.to_string(),
             "unchanged" => rule.counters.unchanged.to_string(),
             "fresh" => rule.counters.fresh.to_string(),
             "cancelled" => rule.counters.cancelled.to_string(),

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use podnudge::config::KeyFilter;
@@ -19,6 +18,7 @@ use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
 
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_namespace;
+use crate::support::program::command;
 use crate::support::wait::wait_until;
 
 fn look(path: &Path) -> Reading {
@@ -99,7 +99,7 @@ fn what_is_no_regular_file_is_passed_over() {
     symlink("loop", path.join("loop")).unwrap();
     symlink(".", path.join("circle")).unwrap();
     let _socket = UnixListener::bind(path.join("socket")).unwrap();
-    assert!(Command::new("mkfifo").arg(path.join("fifo")).status().unwrap().success());
+    assert!(command("mkfifo").arg(path.join("fifo")).status().unwrap().success());
     assert_eq!(keys(path), ["file", "link", "not\\xffutf8\\n"]);
 }
 
@@ -203,7 +203,7 @@ fn a_key_mounted_by_subpath_is_told_from_the_volume() {
         fs::write(&mounted, "").unwrap();
         let source = fs::canonicalize(kubelet.volume.join("a.conf")).unwrap();
         let bind = |from: &Path, to: &Path| {
-            let done = Command::new("mount").arg("--bind").arg(from).arg(to).status().unwrap();
+            let done = command("mount").arg("--bind").arg(from).arg(to).status().unwrap();
             assert!(done.success());
         };
         bind(&source, &mounted);
@@ -217,7 +217,7 @@ fn a_key_mounted_by_subpath_is_told_from_the_volume() {
         bind(&kubelet.volume, &whole);
         assert_eq!(mounts::subpath(&whole), None);
         for path in [&mounted, &whole] {
-            assert!(Command::new("umount").arg(path).status().unwrap().success());
+            assert!(command("umount").arg(path).status().unwrap().success());
         }
     });
 }
@@ -233,7 +233,9 @@ fn hint(hints: &Hints) -> Option<Pending> {
 /// Takes the hints that are there within the test's patience.
 fn wait_for_hint(hints: &Hints, volume: VolumeId) {
     wait_until("a hint comes", || {
-        hint(hints).is_some_and(|pending| pending.all || pending.volumes.contains(&volume))
+        hint(hints).is_some_and(|pending| {
+            pending.all || pending.volumes.iter().any(|(one, _)| *one == volume)
+        })
     });
 }
 

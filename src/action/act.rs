@@ -6,13 +6,20 @@
 
 use std::sync::Arc;
 
+use tracing::warn;
+
 use super::progress::Progress;
 use super::restart::restart;
 use super::{http, program, signal, socket};
 use crate::clock::Moment;
 use crate::config::{Action, Rule};
-use crate::core::event::{Act, Acted, Inspection};
-use crate::process::{Context, Refusal, all_started_after, find, inspect, names, roots};
+use crate::core::command::Act;
+use crate::core::event::{Absence, Acted, Inspection};
+use crate::process::{
+    Chosen, Context, Refusal, all_read_after, find, inspect, names, recall, roots,
+};
+use crate::publish;
+use crate::reason::Reason;
 use crate::verify::proofs::{self, Before};
 use crate::verify::{Baseline, Partial};
 
@@ -31,25 +38,84 @@ pub(crate) async fn act(
     if last.partial.is_some()
         && let Some(acted) = ended_of(&last, rule, act, started_anew())
     {
-        return (acted, last);
+        // Said once: from now on it is about what is started anew.
+        return (acted, Baseline { partial: None, ..last });
     }
-    match try_to_act(context, rule, act).await {
-        Ok(done) => done,
+    let recalled = recalled(context, rule, act);
+    let acted = try_to_act(context, rule, act, recalled.as_ref()).await;
+    match acted {
+        Ok((acted, baseline)) => match recalled {
+            Some(target) => (look_for_others(context, rule, &target, acted), baseline),
+            None => (acted, baseline),
+        },
+        Err(Acted::Absent(absence)) => {
+            let was_read = is_gone(context, rule) && publish::was_read(rule);
+            (Acted::Absent(Absence { was_read, ..absence }), last)
+        }
         Err(acted) => (acted, last),
     }
 }
 
+/// Whether no process is there, as far as one is known: one that is only not ready has read nothing
+/// that it would have ended of.
+fn is_gone(context: &Context, rule: &Rule) -> bool {
+    !rule.names_process() || matches!(find(context, rule), Err(Refusal::NotFound(_)))
+}
+
+/// The target of the last action, if it is unchanged: a look at all processes takes longer than all
+/// the rest, and comes behind the signal. What is to be ended is looked for first.
+fn recalled(context: &Context, rule: &Rule, act: &Act) -> Option<Chosen> {
+    let ends_target = act.restart || rule.restarts_target();
+    (rule.names_process() && !ends_target).then(|| recall(context, rule)).flatten()
+}
+
+/// The look at all processes, behind an action on a target that was only recalled.
+fn look_for_others(context: &Context, rule: &Rule, target: &Chosen, acted: Acted) -> Acted {
+    match find(context, rule) {
+        Ok(found) if found.iter().any(|found| found.identity != target.identity) => {
+            let (old, new) = (&target.name, names(&found));
+            let reason = format!("process {old} was the target, and now it is {new}");
+            Acted::Failed(Reason::new(reason))
+        }
+        // If it has ended, that shows in the verification.
+        Ok(_) | Err(Refusal::NotFound(_) | Refusal::Blind(_)) => acted,
+        Err(refusal) => {
+            let Reason { message, hint } = refusal.reason();
+            warn!(
+                event = "target-ambiguous",
+                rule = rule.name,
+                reason = message,
+                hint,
+                "process {} was acted on as before; the next action will be refused",
+                target.name
+            );
+            acted
+        }
+    }
+}
+
 /// `Err` is an outcome that needs no verification.
-async fn try_to_act(context: &Context, rule: &Rule, act: &Act) -> Result<(Acted, Baseline), Acted> {
-    let targets = if rule.names_process() || act.restart {
-        find(context, rule).map_err(|error| refusal(&error))?
-    } else {
-        Vec::new()
+async fn try_to_act(
+    context: &Context,
+    rule: &Rule,
+    act: &Act,
+    recalled: Option<&Chosen>,
+) -> Result<(Acted, Baseline), Acted> {
+    let targets = match recalled {
+        Some(target) => vec![target.clone()],
+        None if rule.names_process() || act.restart => {
+            find(context, rule).map_err(|error| refusal(&error))?
+        }
+        None => Vec::new(),
     };
-    if act.fresh_after.is_some_and(|moment| all_started_after(&targets, moment)) {
+    if act.fresh_after.is_some_and(|moment| all_read_after(&targets, moment)) {
         let before = Some(Arc::new(Before::of_a_new_process(rule, act.digest)));
         let baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
         return Ok((Acted::Fresh(names(&targets)), baseline));
+    }
+    if act.only_if_fresh {
+        let reason = Reason::new("the target did not start after the content was in place");
+        return Err(Acted::Absent(Absence::unread(reason)));
     }
     if act.restart {
         return restart(context, rule, act, &targets).await;
@@ -60,7 +126,7 @@ async fn try_to_act(context: &Context, rule: &Rule, act: &Act) -> Result<(Acted,
         Err(_) if act.lenient || rule.restarts_target() => {
             Before::of_a_new_process(rule, act.digest)
         }
-        Err(reason) => return Err(Acted::Absent(reason)),
+        Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));
     let mut baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
@@ -103,8 +169,7 @@ fn ended_of(
 
 fn refusal(refusal: &Refusal) -> Acted {
     match refusal {
-        Refusal::NotFound(reason) => Acted::Absent(reason.clone()),
-        Refusal::Blind(reason) => Acted::Failed(reason.clone()),
+        Refusal::NotFound(reason) => Acted::Absent(Absence::unread(reason.clone())),
         refused => Acted::Refused(refused.reason()),
     }
 }

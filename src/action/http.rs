@@ -3,7 +3,7 @@
 //! Reads the files that the request names; changes what the request changes.
 
 use crate::config::HttpAction;
-use crate::core::event::Acted;
+use crate::core::event::{Absence, Acted};
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{
     SHORT_ANSWER, exchange, is_about_content, is_expected, name, unexpected,
@@ -21,7 +21,7 @@ pub async fn send(action: &HttpAction) -> Acted {
             Acted::Declined(unexpected(&what, &answer))
         }
         Ok(answer) => Acted::Failed(unexpected(&what, &answer)),
-        Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
+        Err(ExchangeError::NotThere(reason)) => Acted::Absent(Absence::unread(reason)),
         Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
     }
 }

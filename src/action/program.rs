@@ -4,7 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 
 use crate::config::{Program, Rule};
-use crate::core::event::{Act, Acted};
+use crate::core::command::Act;
+use crate::core::event::Acted;
 use crate::exchange::program;
 use crate::volume::snapshot::Key;
 
@@ -30,7 +31,8 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
             let reason = program::failure(&program.arguments, &ended.how, &ended.output);
             if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }
         }
-        Err(reason) => Acted::Failed(reason),
+        // It did not run: that says nothing about the content.
+        Err(reason) => Acted::Refused(reason),
     }
 }
 

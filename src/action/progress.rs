@@ -1,6 +1,7 @@
 //! How far the actions of a rule have come. Pure, but for a look whether a process has ended.
 
-use crate::core::event::{Act, Acted};
+use crate::core::command::Act;
+use crate::core::event::{Absence, Acted};
 use crate::reason::Reason;
 use crate::verify::{Baseline, Partial};
 
@@ -55,9 +56,9 @@ impl Progress {
         let partial = Partial { digest: act.digest, at: act.at, acted: acted_before };
         let baseline = Baseline { partial: Some(partial), ..baseline };
         let acted = match acted {
-            Acted::Absent(reason) | Acted::Refused(reason) | Acted::Failed(reason) => {
-                Acted::Failed(then(reason))
-            }
+            Acted::Absent(Absence { reason, .. })
+            | Acted::Refused(reason)
+            | Acted::Failed(reason) => Acted::Failed(then(reason)),
             Acted::Declined(reason) => Acted::Declined(then(reason)),
             other => other,
         };

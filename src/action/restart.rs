@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::signal::not_sent;
 use crate::config::Rule;
-use crate::core::event::{Act, Acted};
+use crate::core::command::Act;
+use crate::core::event::Acted;
 use crate::process::{Chosen, Context, names, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::Before;

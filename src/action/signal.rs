@@ -3,7 +3,7 @@
 //! Reads `/proc`; changes nothing but by the signal.
 
 use crate::config::SignalAction;
-use crate::core::event::Acted;
+use crate::core::event::{Absence, Acted};
 use crate::process::Chosen;
 use crate::process::signal::{SendError, prepare};
 
@@ -37,6 +37,8 @@ pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chos
             Err(error) => return Err(not_sent(&error)),
         }
     }
+    // Whoever got it may have been woken on this processor: podnudge's own work can wait.
+    std::thread::yield_now();
     match ended {
         Some(error) if sent.is_empty() => Err(not_sent(&error)),
         _ => Ok(sent),
@@ -46,7 +48,9 @@ pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chos
 /// Nothing was sent at all.
 pub(super) fn not_sent(error: &SendError) -> Acted {
     match error {
-        SendError::Gone(reason) | SendError::Starting(reason) => Acted::Absent(reason.clone()),
+        SendError::Gone(reason) | SendError::Starting(reason) => {
+            Acted::Absent(Absence::unread(reason.clone()))
+        }
         SendError::Refused(reason) => Acted::Refused(reason.clone()),
         SendError::Failed(reason) => Acted::Failed(reason.clone()),
     }

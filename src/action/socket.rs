@@ -3,7 +3,7 @@
 //! Changes what the command changes.
 
 use crate::config::SocketCommand;
-use crate::core::event::Acted;
+use crate::core::event::{Absence, Acted};
 use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MOST, ask, expected};
 use crate::shown;
@@ -18,7 +18,7 @@ pub(super) async fn send(command: &SocketCommand) -> Acted {
             }
             Err(reason) => Acted::Declined(reason),
         },
-        Err(ExchangeError::NotThere(reason)) => Acted::Absent(reason),
+        Err(ExchangeError::NotThere(reason)) => Acted::Absent(Absence::unread(reason)),
         Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
     }
 }

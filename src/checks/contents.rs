@@ -130,7 +130,7 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked
         // They are asked when the others are met.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
     };
-    verdict.map_err(Checked::Refused)
+    verdict.map_err(Checked::Rejected)
 }
 
 fn refuse_named(

@@ -120,7 +120,7 @@ impl From<Unread> for Checked {
     fn from(unread: Unread) -> Self {
         match unread {
             Unread::Moved => Self::Moved,
-            Unread::TooMuch(reason) => Self::Refused(reason),
+            Unread::TooMuch(reason) => Self::Rejected(reason),
             Unread::Failed(reason) => Self::Failed(reason),
         }
     }

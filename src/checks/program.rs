@@ -34,7 +34,7 @@ pub(super) async fn ask(
             let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
             let reason = program::failure(&check.arguments, &ended.how, &said);
             // A program that was stopped, by its time or by the node, has said nothing of the content.
-            if ended.is_exit { Checked::Refused(reason) } else { Checked::Failed(reason) }
+            if ended.is_exit { Checked::Rejected(reason) } else { Checked::Failed(reason) }
         }
         Err(reason) => Checked::Failed(reason),
     }

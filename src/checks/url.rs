@@ -37,7 +37,7 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
         Ok(answer) => {
             let reason = told(&what, &format!(" for `{key}`"), &answer);
             if is_about_content(answer.status) {
-                return Checked::Refused(reason);
+                return Checked::Rejected(reason);
             }
             Checked::Failed(match answer.status.as_u16() {
                 403..=405 => {

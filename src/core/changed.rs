@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::delivery::Attempt;
-use super::rule::Rule;
 use crate::volume::snapshot::{Digest, Key};
 
 /// The keys of a volume.
@@ -12,7 +10,7 @@ pub(super) type Keys = BTreeMap<Key, Digest>;
 
 /// The keys of the digests that an action may be between.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ChangedKeys {
     keys: Vec<(Digest, Vec<Keys>)>,
     /// What the application was last known to run.
     base: Option<Digest>,
@@ -20,39 +18,39 @@ pub(super) struct Known {
     told: Vec<Key>,
 }
 
-impl Rule {
-    /// Remembers the keys that were found on disk.
-    pub(super) fn note_keys(&mut self, on_disk: Digest) {
-        if !self.policy.tells_changes {
-            return;
-        }
-        self.known.base = self.running.or(self.known.base);
-        let delivered = self.phase.attempt().map(|attempt| attempt.disk.digest);
-        let needed = [self.known.base, delivered, Some(on_disk)];
-        self.known.keys.retain(|(digest, _)| needed.contains(&Some(*digest)));
-        if self.known.of(Some(on_disk)).is_empty() {
-            self.known.keys.push((on_disk, self.look.keys()));
+impl ChangedKeys {
+    /// Keeps the keys that were found on disk, beside those of what the application runs and of what
+    /// is being rolled out.
+    pub(super) fn found(
+        &mut self,
+        on_disk: Digest,
+        running: Option<Digest>,
+        rolled_out: Option<Digest>,
+        keys: impl FnOnce() -> Vec<Keys>,
+    ) {
+        self.base = running.or(self.base);
+        let needed = [self.base, rolled_out, Some(on_disk)];
+        self.keys.retain(|(digest, _)| needed.contains(&Some(*digest)));
+        if self.of(Some(on_disk)).is_empty() {
+            self.keys.push((on_disk, keys()));
         }
     }
 
-    /// The keys that differ, as far as both sides are known, and those that may differ since
-    /// something was tried. Before anything is known to run, all of them; in a roll-back, those of
-    /// what is taken back.
-    pub(super) fn changed_keys(&mut self, attempt: &Attempt) -> Vec<Key> {
-        let old = self.known.of(self.running.or(self.known.base));
-        let new = self.known.of(Some(attempt.disk.digest));
+    /// The keys in which `content` differs from what runs, as far as both sides are known, and those
+    /// that may differ since something was tried. Before anything is known to run, all of them.
+    pub(super) fn begin(&mut self, content: Digest, running: Option<Digest>) -> Vec<Key> {
+        let old = self.of(running.or(self.base));
+        let new = self.of(Some(content));
         let mut changed = [missing(new, old), missing(old, new)].concat();
-        if self.running.is_none() {
-            changed.extend(self.known.told.iter().cloned());
+        if running.is_none() {
+            changed.extend(self.told.iter().cloned());
         }
         changed.sort();
         changed.dedup();
-        self.known.told.clone_from(&changed);
+        self.told.clone_from(&changed);
         changed
     }
-}
 
-impl Known {
     /// The keys of a digest, volume by volume.
     fn of(&self, digest: Option<Digest>) -> &[Keys] {
         let known = self.keys.iter().find(|(known, _)| Some(*known) == digest);

@@ -1,9 +1,8 @@
-//! The vocabulary of the core: what it is told ([`Event`]) and what it asks for ([`Command`]).
+//! What the core is told.
 
-use super::fact::Fact;
 use crate::clock::{Moment, UnixTime};
 use crate::reason::Reason;
-use crate::volume::snapshot::{Digest, Generation, Key, Snapshot};
+use crate::volume::snapshot::{Digest, Generation, Snapshot};
 
 /// A rule, by its place in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,40 +15,51 @@ pub struct VolumeId(pub usize);
 /// What the core is told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A hint: something may have happened to this volume.
-    Touched(VolumeId),
-    /// A hint for all volumes: the watch lost track.
-    TouchedAll,
-    /// Something may have happened to this volume that nobody told of.
-    Untold(VolumeId),
-    /// The audit or the poll looked at a volume; it began at this moment.
-    Audited(VolumeId, Moment, Option<Generation>),
-    /// The audit or the poll could not look at a volume.
-    AuditFailed(VolumeId),
+    /// Something happened at this volume. The watch counted this many commits; 0 where it counts
+    /// none, or where something else happened.
+    Hint(VolumeId, u32),
+    /// Something may have happened to this volume that no event told of.
+    HintLost(VolumeId),
+    /// The same for all volumes: the queue of events overflowed.
+    HintsLost,
+    /// The answer to [`Command::Resync`](super::command::Command::Resync) for one volume: the generation that is there. The reading
+    /// began at this moment.
+    Resynced(VolumeId, Moment, Option<Generation>),
+    /// A volume could not be read by [`Command::Resync`](super::command::Command::Resync).
+    ResyncFailed(VolumeId),
     /// How the volume is watched from now on.
     Watched(VolumeId, Watch),
-    /// The answer to [`Command::Scan`].
+    /// The answer to [`Command::Scan`](super::command::Command::Scan).
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
-    /// The answer to [`Command::Inspect`].
+    /// The answer to [`Command::Inspect`](super::command::Command::Inspect).
     Inspected(RuleId, Inspection),
-    /// The answer to [`Command::Check`].
-    Checked(RuleId, Checked),
-    /// The answer to [`Command::Expiry`].
+    /// The answer to [`Command::Check`](super::command::Command::Check) for this digest.
+    Checked(RuleId, Digest, Checked),
+    /// The answer to [`Command::Expiry`](super::command::Command::Expiry).
     Expires(RuleId, Option<UnixTime>),
-    /// The answer to [`Command::LookForPause`]: by what the rule is paused, if it is.
-    Paused(RuleId, Option<Reason>),
-    /// The answer to [`Command::Publish`] and [`Command::RollBack`].
+    /// The answer to [`Command::Probe`](super::command::Command::Probe): why the rule has to wait, if it has.
+    Probed(RuleId, Probe, Option<Reason>),
+    /// The answer to [`Command::Publish`](super::command::Command::Publish) and [`Command::RollBack`](super::command::Command::RollBack).
     Published(RuleId, Publication),
-    /// The answer to [`Command::Act`].
+    /// The answer to [`Command::ReadPublished`](super::command::Command::ReadPublished): the digest that the application reads now.
+    FoundPublished(RuleId, Option<Digest>),
+    /// The answer to [`Command::Act`](super::command::Command::Act).
     Acted(RuleId, Acted),
     /// A process that was acted on has ended.
     Ended(RuleId),
-    /// The answer to [`Command::Verify`].
+    /// The answer to [`Command::Verify`](super::command::Command::Verify).
     Verified(RuleId, Verified),
-    /// A person wants the action now, for one rule or for all.
-    Force(Option<RuleId>),
+    /// A person asks for an action now, for one rule or for all.
+    Trigger(Option<RuleId>),
     /// podnudge is ending: no new action.
     Stop,
+}
+
+/// A question of the gate that takes I/O to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// Is the file there that pauses the rule?
+    PauseFile,
 }
 
 /// Since when the rule's target runs.
@@ -63,7 +73,8 @@ pub enum Inspection {
     Absent,
     /// It runs. Of several processes, when the first and when the last one started.
     Running {
-        /// The oldest one's start, up to one clock tick (10 ms) early.
+        /// Since when the first may have read its configuration, up to one clock tick (10 ms) early:
+        /// its start, or before that where it was forked by a process that has ended.
         first: Moment,
         /// The youngest one's start, up to one clock tick (10 ms) early.
         last: Moment,
@@ -96,7 +107,7 @@ pub enum Checked {
     /// It may be used.
     Passed,
     /// It must not be used.
-    Refused(Reason),
+    Rejected(Reason),
     /// It must not be used before this time.
     NotBefore(UnixTime, Reason),
     /// Something else was on disk than was asked about.
@@ -124,13 +135,22 @@ pub struct Published {
     pub current: Option<Current>,
     /// What was verified last, and can be gone back to.
     pub good: Option<Digest>,
-    /// What was taken back and must not be used again, and why; the oldest first.
-    pub bad: Vec<(Digest, Reason)>,
+    /// What failed and is not used again, and why; the oldest first.
+    pub quarantined: Vec<(Digest, Reason)>,
 }
 
 impl Published {
-    /// How many digests that must not be used again are remembered.
-    pub const MOST_BAD: usize = 100;
+    /// How many quarantined digests are remembered.
+    pub const MOST_QUARANTINED: usize = 100;
+}
+
+/// What a podnudge before this one has left of a rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// What the state directory holds.
+    pub memory: Option<Memory>,
+    /// What lies in the publish directory.
+    pub published: Published,
 }
 
 /// What the application reads.
@@ -150,7 +170,7 @@ pub enum Standing {
     /// It was put there for the application's start.
     ForStart,
     /// Its action, or the proof of it, is open.
-    Trying,
+    Unproven,
     /// It was verified.
     Good,
 }
@@ -167,13 +187,31 @@ pub enum Acted {
     /// Nothing was done: the target started after the commit, so it has read the content.
     Fresh(String),
     /// Nothing was done: the target is not there (yet).
-    Absent(Reason),
+    Absent(Absence),
     /// It failed and may work later.
     Failed(Reason),
     /// The application answered that it does not accept.
     Declined(Reason),
     /// Nothing was done, because it would be wrong or cannot work as things are.
     Refused(Reason),
+}
+
+/// No process of the target is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absence {
+    /// What was looked for.
+    pub reason: Reason,
+    /// Whether a process has read what is published since it was published: then one was there, and
+    /// has ended.
+    pub was_read: bool,
+}
+
+impl Absence {
+    /// No process has read what is published, as far as one can tell.
+    #[must_use]
+    pub fn unread(reason: Reason) -> Self {
+        Self { reason, was_read: false }
+    }
 }
 
 /// What one look at the application after an action brought.
@@ -194,6 +232,8 @@ pub enum Alive {
     Unknown,
     /// podnudge has ended it itself, for another rule. From now on it is about what is started anew.
     Replaced,
+    /// podnudge has ended it itself, and no new one is there yet.
+    Absent(Absence),
     /// It ended.
     Gone(Reason),
 }
@@ -207,74 +247,6 @@ pub enum Proof {
     Given,
     /// Not yet, for this reason.
     Pending(Reason),
-}
-
-/// What the core asks for. Each is answered by exactly one event, except `Approve`, `Persist` and
-/// `Report`.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Read these volumes of the rule. Answer: [`Event::Scanned`].
-    Scan(RuleId, Vec<VolumeId>),
-    /// Look whether these volumes are at another generation. Answer: an [`Event::Audited`] each.
-    Audit(Vec<VolumeId>),
-    /// Find out since when the rule's target runs. Answer: [`Event::Inspected`].
-    Inspect(RuleId),
-    /// Check whether this digest, which was on disk, may be used. Answer: [`Event::Checked`].
-    Check(RuleId, Digest),
-    /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
-    /// [`Event::Expires`].
-    Expiry(RuleId, Digest),
-    /// Look whether the file is there that pauses the rule. Answer: [`Event::Paused`].
-    LookForPause(RuleId),
-    /// Publish what is on disk, if it has this digest. Answer: [`Event::Published`].
-    Publish(RuleId, Digest),
-    /// Take back what is published. Answer: [`Event::Published`].
-    RollBack(RuleId, RollBack),
-    /// Remember that what is published was verified.
-    Approve(RuleId, Digest),
-    /// Do the rule's action. Answer: [`Event::Acted`].
-    Act(Act),
-    /// Look once whether the application took it. Answer: [`Event::Verified`].
-    Verify(RuleId),
-    /// Remember this over a restart of podnudge.
-    Persist(RuleId, Memory),
-    /// Tell people.
-    Report(RuleId, Fact),
-}
-
-/// Taking back a publication.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RollBack {
-    /// The older publication to turn to.
-    pub to: Digest,
-    /// What must not be used again.
-    pub bad: Digest,
-    /// Why.
-    pub reason: Reason,
-}
-
-/// One action for one digest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
-    /// The rule.
-    pub rule: RuleId,
-    /// What is to be delivered: what is on disk, or what was gone back to.
-    pub digest: Digest,
-    /// A target that started after this has read the content by itself. `None` if a person asked
-    /// for the action, or `on-start` did: then it is done all the same.
-    pub fresh_after: Option<Moment>,
-    /// Whether it is done even if the proof's state before it cannot be read: what does not work is
-    /// taken back, or has kept it from being read for long enough.
-    pub lenient: bool,
-    /// When it begins.
-    pub at: Moment,
-    /// 1 for the first.
-    pub attempt: u32,
-    /// Instead of the rule's actions, the target is to be ended and started anew.
-    pub restart: bool,
-    /// The keys that differ from what the application was last known to run, as far as somebody
-    /// wants to know: [`Policy::tells_changes`](super::Policy::tells_changes).
-    pub changed: Vec<Key>,
 }
 
 /// What is remembered of a rule over a restart of podnudge.

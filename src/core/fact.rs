@@ -39,10 +39,12 @@ pub enum Fact {
     /// The content went back to what the application runs before the action was due.
     Cancelled(Digest),
     /// A person asked for the action.
-    Forced,
+    Triggered,
     /// The application reads it from now on, when it starts or reloads.
     Published(Digest),
-    /// This does not work, and is taken back: the application gets the other one again.
+    /// The publish directory holds this, or nothing, and not what podnudge has put there.
+    PublicationLost(Option<Digest>),
+    /// This does not work, and is rolled back: the application gets the other one again.
     RollingBack(Digest, Digest, Reason),
     /// The application runs again what it ran before.
     RolledBack(Digest),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::event::VolumeId;
-use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step};
+use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step, TargetBy};
 use crate::shown;
 
 /// A rule, as far as decisions go.
@@ -15,6 +15,8 @@ pub struct Policy {
     pub name: String,
     /// The kinds of its actions, such as `signal`, or `exec+http`.
     pub action: String,
+    /// How its target is found.
+    pub target: TargetName,
     /// The watched paths, in the order of the configuration.
     pub volumes: Vec<PolicyVolume>,
     /// How long a volume must be quiet before it is read.
@@ -60,6 +62,42 @@ pub struct Policy {
     pub verify_timeout: Duration,
 }
 
+/// How the process is named that a rule acts on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetName {
+    /// None is known: the rule only sends requests.
+    None,
+    /// By what two rules cannot be told apart: whoever mounts the volumes, or a pattern.
+    Any,
+    /// By a name, with its kind.
+    Exact(&'static str, String),
+}
+
+impl TargetName {
+    fn of(rule: &config::Rule) -> Self {
+        let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        match &rule.target.by {
+            _ if !rule.names_process() => Self::None,
+            TargetBy::Mount | TargetBy::Cmdline(_) => Self::Any,
+            TargetBy::Process(name) => Self::Exact("process", name.clone()),
+            TargetBy::Exe(exe) => Self::Exact("exe", path(exe)),
+            TargetBy::Pidfile(file) => Self::Exact("pidfile", path(file)),
+        }
+    }
+
+    /// Whether the process of two rules may be the same.
+    #[must_use]
+    pub fn may_be(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::None, _) | (_, Self::None) => false,
+            (Self::Exact(kind, name), Self::Exact(other_kind, other_name)) => {
+                kind != other_kind || name == other_name
+            }
+            _ => true,
+        }
+    }
+}
+
 /// A watched path, as far as decisions go.
 #[derive(Debug, Clone)]
 pub struct PolicyVolume {
@@ -80,6 +118,7 @@ impl Policy {
         Self {
             name: rule.name.clone(),
             action: rule.actions.iter().map(Action::name).collect::<Vec<_>>().join("+"),
+            target: TargetName::of(rule),
             volumes: rule.watch.iter().enumerate().map(volume).collect(),
             settle: rule.settle,
             settle_max: rule.settle_max,

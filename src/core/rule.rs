@@ -1,354 +1,398 @@
-//! One rule: from what is on disk to what the application runs.
+//! One rule: its volumes, the candidate that waits for the gate, the rollout that is under way, and
+//! what the application is known to run.
 //!
-//! Two things go on at the same time. The look (`look.rs`) keeps track of what is on disk; the
-//! delivery (`delivery.rs` says where it can be) brings it to the application. They meet in two
-//! places: [`Rule::reconcile`] compares what is on disk with what the delivery is busy with, and
-//! [`Rule::fire_if_due`] begins an action, but not while a look is under way that may know better.
+//! Each part keeps its own data and answers questions; only this file composes them. A rollout
+//! begins in [`Rule::begin`] and ends in [`Rule::finish`], and nowhere else. What is due, in which
+//! order, is [`Rule::step`].
+
+mod progress;
+mod status;
+mod told;
+mod waiting;
 
 use std::collections::VecDeque;
 
-use super::changed::Known;
-use super::delivery::{Attempt, Phase, Question};
-use super::event::{Act, Command, Memory, Published, RuleId, Scan, VolumeId, Watch};
+use super::belief::Belief;
+use super::budget::Budget;
+use super::candidate::{Candidate, Trigger};
+use super::changed::ChangedKeys;
+use super::checks::{Checks, Verdict};
+use super::command::Command;
+use super::event::{Found, Publication, RuleId};
 use super::fact::Fact;
+use super::generations::Generations;
 use super::jitter::Replica;
-use super::look::{Look, OnDisk};
+use super::known::{Known, Unfinished};
 use super::policy::Policy;
-use super::reading::CLOCK_MARGIN;
+use super::rollout::{Input, Kind, Outcome, Rollout};
+use super::source::{Doubts, OnDisk, Source};
 use super::status::{Counters, Delivery};
-use super::verdict::Verdict;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
-use crate::volume::snapshot::{Digest, Generation};
+use crate::volume::snapshot::Digest;
+
+/// What a rule has to know of the other rules.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Neighbours {
+    /// A rule that is acting on, or verifying, a target that may be the same.
+    pub(super) busy: Option<Reason>,
+    /// A rule that has published content for a target that may be the same, and that is not proven. Of
+    /// a process that reads it beside other new content and ends, nobody could tell of which.
+    pub(super) unproven: Option<Reason>,
+    /// Another rule has given newer content to a target that may be the same.
+    pub(super) newer: bool,
+}
+
+/// Content that is at rest short of the application: all attempts failed.
+#[derive(Debug)]
+struct GivenUp {
+    /// What is on disk as long as it is at rest.
+    digest: Digest,
+    reason: Reason,
+}
 
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Rule {
-    pub(super) id: RuleId,
-    pub(super) policy: Policy,
-    pub(super) replica: Replica,
-    pub(super) look: Look,
-    pub(super) phase: Phase,
-    pub(super) verdict: Verdict,
-    /// The content whose certificates were asked about last, and when the first expires.
-    expiry_of: Option<Digest>,
-    pub(super) certificates_expire_at: Option<UnixTime>,
-    /// What the application reads, where podnudge publishes.
-    pub(super) published: Published,
-    /// What is published, and still has to be published to the end.
-    pub(super) half_published: Option<Digest>,
-    /// Whether the application has had something to read, as far as podnudge publishes.
-    pub(super) is_filled: bool,
-    /// What the state directory held at start.
-    pub(super) remembered: Option<Memory>,
-    /// For programs that want to know which keys changed.
-    pub(super) known: Known,
-    /// What the application is known, or at the start assumed, to run. `None` while that is open:
-    /// after anything was sent and before it was verified.
-    pub(super) running: Option<Digest>,
+    id: RuleId,
+    policy: Policy,
+    replica: Replica,
+    source: Source,
+    checks: Checks,
+    candidate: Option<Candidate>,
+    trigger: Trigger,
+    rollout: Option<Rollout>,
+    given_up: Option<GivenUp>,
+    known: Box<dyn Known>,
+    budget: Budget,
+    neighbours: Neighbours,
+    /// The names of the processes that were acted on last.
+    target_names: Vec<String>,
+    changed: ChangedKeys,
+    /// What was open about the volumes when the last action began.
+    doubts: Doubts,
+    last_action: Option<Moment>,
+    /// When the application could first read what the rollout brings.
+    given_at: Option<Moment>,
     /// The digest that was verified last, and when.
-    pub(super) applied: Option<(Digest, UnixTime)>,
-    pub(super) delivery: Delivery,
-    /// When content has its turn that waits for what is on trial.
-    pub(super) turn: Option<(Digest, Moment)>,
-    /// Where the trial was when newer content was to take its place.
-    pub(super) replaced: Option<Phase>,
-    pub(super) last_action: Option<Moment>,
-    /// When the target was restarted, as far as the budget still counts it.
-    pub(super) restarts: VecDeque<Moment>,
-    /// Until when the application may have been reading after the last action.
-    pub(super) read_until: Moment,
-    /// The content that was acted on once more because it may have changed during an action. An
-    /// application that touches its own volume as it reloads must not make that a circle.
-    pub(super) repeated: Option<Digest>,
-    /// A person asked for the action, and it has not begun.
-    pub(super) forced: bool,
-    /// What the first look found since: it is for nothing else.
-    pub(super) forced_for: Option<Digest>,
-    /// The first look is to be acted on, even if the target has read the content by itself.
-    pub(super) insists: bool,
-    pub(super) stopping: bool,
+    applied: Option<(Digest, UnixTime)>,
+    delivery: Delivery,
+    /// The content whose certificates were asked about last, and when the first expires.
+    certificates: (Option<Digest>, Option<UnixTime>),
     /// How many waits were drawn.
-    pub(super) draws: u64,
-    pub(super) counters: Counters,
+    draws: u64,
+    stopping: bool,
+    stopped: bool,
+    counters: Counters,
 }
 
 impl Rule {
     pub(super) fn new(
         id: RuleId,
         policy: Policy,
-        (remembered, published): (Option<Memory>, Published),
+        found: Found,
         replica: Replica,
-        now: Moment,
+        now: Now,
     ) -> Self {
-        Self {
+        let known: Box<dyn Known> = if policy.publishes {
+            Box::new(Generations::new(found.published, policy.rolls_back))
+        } else {
+            Box::new(Belief::new(policy.on_start, found.memory))
+        };
+        let mut rule = Self {
             id,
-            look: Look::new(id, &policy, now),
-            policy,
             replica,
-            phase: Phase::Starting,
-            verdict: Verdict::Open,
-            expiry_of: None,
-            certificates_expire_at: None,
-            half_published: None,
-            is_filled: published.current.is_some(),
-            published,
-            remembered,
-            known: Known::default(),
-            running: None,
+            source: Source::new(&policy, now.mono),
+            checks: Checks::new(policy.has_checks),
+            policy,
+            candidate: None,
+            trigger: Trigger::None,
+            rollout: None,
+            given_up: None,
+            known,
+            budget: Budget::default(),
+            neighbours: Neighbours::default(),
+            target_names: Vec::new(),
+            changed: ChangedKeys::default(),
+            doubts: Doubts::default(),
+            last_action: None,
+            given_at: None,
             applied: None,
             delivery: Delivery::None,
-            turn: None,
-            replaced: None,
-            last_action: None,
-            restarts: VecDeque::new(),
-            read_until: Moment::default(),
-            repeated: None,
-            forced: false,
-            forced_for: None,
-            insists: false,
-            stopping: false,
+            certificates: (None, None),
             draws: 0,
+            stopping: false,
+            stopped: false,
             counters: Counters::default(),
-        }
-    }
-
-    pub(super) fn touched(&mut self, now: Now, volume: VolumeId) {
-        self.look.touched(now.mono, volume);
-    }
-
-    pub(super) fn touched_all(&mut self, now: Now) {
-        self.look.touched_all(now.mono);
-    }
-
-    pub(super) fn untold(&mut self, now: Now, volume: VolumeId) {
-        self.look.untold(now.mono, volume);
-    }
-
-    pub(super) fn audited(
-        &mut self,
-        now: Now,
-        volume: VolumeId,
-        begun: Moment,
-        seen: Option<&Generation>,
-    ) {
-        self.look.audited(now.mono, volume, begun, seen);
-    }
-
-    pub(super) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
-        self.look.watched(volume, watch, out);
-    }
-
-    pub(super) fn scanned(
-        &mut self,
-        now: Now,
-        scans: Vec<(VolumeId, Scan)>,
-        out: &mut VecDeque<Command>,
-    ) {
-        let seen = self.look.scanned(now, scans, &mut self.counters, out);
-        self.bind_force();
-        let Some(disk) = seen else { return };
-        self.repeated = self.repeated.filter(|digest| *digest == disk.digest);
-        self.note_keys(disk.digest);
-        if self.policy.has_certificates && self.expiry_of != Some(disk.digest) {
-            self.expiry_of = Some(disk.digest);
-            out.push_back(Command::Expiry(self.id, disk.digest));
-        }
-        match self.phase {
-            Phase::Starting => self.first_look(now, disk, out),
-            Phase::Idle if self.running == Some(disk.digest) => {
-                // Only where something was swapped there is anything to ask.
-                if self.reads_volumes() && self.look.leaves_open(now.mono) {
-                    self.ask(Question::Unchanged, out);
-                } else {
-                    self.unchanged(disk.digest, out);
+        };
+        // What a podnudge before this one left open is brought to its end, whatever is on disk now.
+        match rule.known.unfinished(now) {
+            Some(Unfinished::Proof(content)) => rule.resume(content, Kind::Forward),
+            Some(Unfinished::RollBack(content)) => {
+                if let Some((content, kind)) = rule.back(content, false) {
+                    rule.resume(content, kind);
                 }
             }
-            _ => self.reconcile(now, out),
+            None => {}
         }
-        self.fire_if_due(now, out);
+        rule
     }
 
-    /// Remembers what the application runs, or that this is open.
-    pub(super) fn remember(
+    /// The one way in: a rollout begins, in the place of the one that is under way.
+    fn begin(
         &mut self,
         now: Now,
-        running: Option<Digest>,
+        content: OnDisk,
+        kind: Kind,
+        is_triggered: bool,
         out: &mut VecDeque<Command>,
     ) {
-        // What is published is a better memory.
-        if self.reads_volumes() {
-            let memory = Memory { running, at: now.wall };
-            out.push_back(Command::Persist(self.id, memory));
+        let mut rollout = Rollout::new(content, kind, is_triggered);
+        let before = self.rollout.take();
+        let progress = rollout.begin(before, &self.context(now, &rollout));
+        self.rollout = Some(rollout);
+        self.given_up = None;
+        self.follow(now, progress, out);
+    }
+
+    /// What was under way when podnudge started goes on, as soon as no other rule acts on the same
+    /// target.
+    fn resume(&mut self, content: OnDisk, kind: Kind) {
+        self.rollout = Some(Rollout::new(content, kind, false));
+    }
+
+    /// The one way out: the rollout has come to this.
+    fn finish(&mut self, now: Now, outcome: Outcome, out: &mut VecDeque<Command>) {
+        let Some(mut rollout) = self.rollout.take() else { return };
+        match outcome {
+            Outcome::Superseded => {}
+            Outcome::Applied { is_fresh } => self.applied(now, &rollout, is_fresh, out),
+            Outcome::GaveUp(reason) => {
+                let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
+                self.say(fact, out);
+                let digest = rollout.failed().unwrap_or(rollout.digest());
+                self.given_up = Some(GivenUp { digest, reason });
+            }
+            Outcome::RollBack(reason) => {
+                let failed = rollout.digest();
+                let after_restart = rollout.is_restart() || self.policy.is_restart;
+                self.counters.rollbacks += 1;
+                if let Some(good) = self.known.to_roll_back_to(failed) {
+                    self.say(Fact::RollingBack(failed, good, reason.clone()), out);
+                }
+                self.known.quarantine(failed, reason);
+                // Whoever triggered it has got what there was to get.
+                if self.source.digest() == Some(failed) {
+                    self.trigger = self.trigger.ended();
+                }
+                self.roll_back(now, rollout.content(), after_restart, out);
+            }
+            Outcome::Unpublished(publication) => {
+                self.rollout = rollout.replaced();
+                self.unpublished(now, &rollout, publication, out);
+            }
         }
     }
 
-    /// Whether the application reads the volumes themselves.
-    pub(super) fn reads_volumes(&self) -> bool {
-        !self.policy.publishes
-    }
-
-    /// A person wants the action now: without settling, jitter or minimum interval, and even if
-    /// the application runs the content, or it was given up.
-    pub(super) fn force(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        self.say(Fact::Forced, out);
-        self.forced = true;
-        self.forced_for = None;
-        let disk = self.look.on_disk().map(|disk| disk.digest);
-        self.published.bad.retain(|(bad, _)| Some(*bad) != disk);
-        self.check_again();
-        self.look.look_now(now.mono);
-    }
-
-    /// A person's wish is for what the first look behind it finds, and for what the application runs,
-    /// but for no content that comes later.
-    fn bind_force(&mut self) {
-        let Some(disk) = self.look.on_disk().filter(|_| self.forced) else { return };
-        if self.forced_for.is_none() {
-            self.forced_for = Some(disk.digest);
-            self.published.bad.retain(|(bad, _)| *bad != disk.digest);
+    fn roll_back(
+        &mut self,
+        now: Now,
+        failed: OnDisk,
+        after_restart: bool,
+        out: &mut VecDeque<Command>,
+    ) {
+        if let Some((content, kind)) = self.back(failed, after_restart) {
+            self.begin(now, content, kind, false, out);
         }
-        self.forced = [self.forced_for, self.running].contains(&Some(disk.digest));
     }
 
-    pub(super) fn expires(&mut self, at: Option<UnixTime>) {
-        self.certificates_expire_at = at;
+    /// The roll-back of what failed, if there is anything to go back to.
+    fn back(&self, failed: OnDisk, after_restart: bool) -> Option<(OnDisk, Kind)> {
+        let good = self.known.to_roll_back_to(failed.digest)?;
+        let kind = Kind::Back { failed: failed.digest, after_restart };
+        Some((OnDisk { digest: good, ..failed }, kind))
     }
 
-    /// No new action; one that runs may end.
-    pub(super) fn stop(&mut self) {
-        self.stopping = true;
+    fn applied(
+        &mut self,
+        now: Now,
+        rollout: &Rollout,
+        is_fresh: bool,
+        out: &mut VecDeque<Command>,
+    ) {
+        let digest = rollout.digest();
+        let disk = self.source.digest();
+        let is_quarantined = disk.is_some_and(|disk| self.known.why_quarantined(disk).is_some());
+        if rollout.failed().is_some() || is_quarantined {
+            self.say(Fact::RolledBack(digest), out);
+        } else if !(is_fresh && self.known.follows_disk() && !rollout.has_tripped()) {
+            let took = now.wall.since(rollout.content().committed);
+            if !is_fresh {
+                self.counters.actions_applied += 1;
+                self.counters.commit_to_applied.observe(took.as_secs_f64());
+            }
+            self.say(Fact::Applied(digest, took), out);
+        }
+        self.applied = Some((digest, now.wall));
+        self.delivery = Delivery::Applied;
+        let keep = self.known.applied(now, digest, &self.source);
+        self.keep(keep, out);
+        if disk == Some(digest) {
+            self.source.settle_doubts();
+        }
+    }
+
+    /// Content could not be published: it becomes a candidate again.
+    fn unpublished(
+        &mut self,
+        now: Now,
+        rollout: &Rollout,
+        publication: Publication,
+        out: &mut VecDeque<Command>,
+    ) {
+        let (wait, reason) = match publication {
+            Publication::Failed(reason, _) => {
+                self.counters.actions_refused += 1;
+                let told = self.candidate.as_mut().is_some_and(|before| !before.tell(&reason));
+                if !told {
+                    self.say(Fact::Refused(reason.clone()), out);
+                }
+                (self.policy.retry.max, reason)
+            }
+            Publication::Done | Publication::Moved => {
+                // A scan tells what is there now. Should what counts be the same, it has its turn
+                // again, after the checks: keys that do not count may be others.
+                self.source.hints_lost(now.mono);
+                self.checks.forget();
+                let reason = Reason::new("the volume changed while it was being published");
+                (self.policy.retry.first, reason)
+            }
+        };
+        if rollout.is_triggered() && self.trigger == Trigger::None {
+            self.trigger = Trigger::For(rollout.digest());
+        }
+        // Newer content that is a candidate meanwhile is another matter.
+        let is_newest = |one: &Candidate| one.digest() == rollout.digest();
+        if self.candidate.as_ref().is_none_or(is_newest) {
+            let until = now.mono.after(wait);
+            self.candidate = Some(Candidate::again(rollout.content(), now.mono, until, reason));
+        }
     }
 
     /// Does what is due at `now`.
-    pub(super) fn advance(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if self.stopping && !self.phase.is_busy() {
-            self.phase = Phase::Stopped;
-        }
-        if self.is_stopped() {
-            return;
-        }
-        if matches!(self.phase, Phase::Starting) {
-            self.go_on(now, out);
-        }
-        self.look.advance(now.mono, out);
-        self.check_if_due(now, out);
-        if !self.look.is_busy() || self.goes_on() {
-            self.fire_if_due(now, out);
-        }
-        if let Phase::Verifying(verification) = &mut self.phase
-            && verification.next_look.is_some_and(|at| now.mono >= at)
-        {
-            verification.next_look = None;
-            out.push_back(Command::Verify(self.id));
-        }
+    pub(super) fn advance(
+        &mut self,
+        now: Now,
+        neighbours: Neighbours,
+        out: &mut VecDeque<Command>,
+    ) {
+        self.neighbours = neighbours;
+        while !self.stopped && self.step(now, out) {}
     }
 
-    pub(super) fn next_wakeup(&self) -> Option<Moment> {
-        if self.is_stopped() {
+    /// Does one thing that is due. Says whether there may be more.
+    fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        if self.stopping && !self.is_busy() {
+            self.stopped = true;
+            return false;
+        }
+        if let Some(volumes) = self.source.begin_due_scan(now.mono) {
+            out.push_back(Command::Scan(self.id, volumes));
+        }
+        self.choose_candidate(now, out);
+        self.ask_checks(now, out);
+        self.schedule(now, out);
+        self.pass_gate(now, out) || self.go_on(now, out)
+    }
+
+    /// Goes on with the rollout, if it is due. Says whether.
+    fn go_on(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        let is_due = self.rollout.as_ref().is_some_and(|rollout| rollout.is_due(now.mono));
+        if is_due && self.may_go_on(now.mono) {
+            self.progress(now, Input::Tick, out);
+            return true;
+        }
+        false
+    }
+
+    /// Whether the rollout may make an attempt: not while another rule acts on the same target, and
+    /// where the application reads the volumes, only with what it is about.
+    fn may_go_on(&self, now: Moment) -> bool {
+        let Some(rollout) = self.rollout.as_ref().filter(|rollout| rollout.is_waiting()) else {
+            return true;
+        };
+        let is_on_disk = self.source.digest() == Some(rollout.digest())
+            && !self.source.is_looking(now)
+            && !self.source.is_missing_a_volume()
+            && self.known.is_settled()
+            && self.checks.verdict(rollout.digest()) == Verdict::Passed;
+        self.neighbours.busy.is_none() && (is_on_disk || !self.known.follows_disk())
+    }
+
+    /// When to call [`Rule::advance`] at the latest.
+    pub(super) fn next_wakeup(&self, now: Now) -> Option<Moment> {
+        if self.stopped {
             return None;
         }
-        let delivery = match &self.phase {
-            Phase::Verifying(verification) => verification.next_look,
-            // An action that falls due during a look begins when the look ends, one that falls due
-            // while a volume is missing when that is back, and so on.
-            phase => phase.due().filter(|_| self.may_fire()),
-        };
-        delivery.into_iter().chain(self.look.next_wakeup()).chain(self.verdict.due()).min()
+        let rollout = self.rollout.as_ref().filter(|_| self.may_go_on(now.mono));
+        let gate = self.gate_opens(now);
+        [rollout.and_then(Rollout::next), gate, self.check_due(), self.source.next_wakeup()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.policy.name
+    }
+
+    /// Whether the process of both may be the same: by how they are named, and as soon as both were
+    /// found, by the names of the processes.
+    pub(super) fn may_share_target(&self, other: &Self) -> bool {
+        let (names, others) = (&self.target_names, &other.target_names);
+        let is_unknown = names.is_empty() || others.is_empty();
+        self.policy.target.may_be(&other.policy.target)
+            && (is_unknown || names.iter().any(|name| others.contains(name)))
+    }
+
+    /// Whether it acts on its target, or waits for the proof.
+    pub(super) fn is_busy(&self) -> bool {
+        self.rollout.as_ref().is_some_and(Rollout::is_busy)
+    }
+
+    /// Since when the application could read what is being rolled out, where that is still to be
+    /// proven: an application that ends does not end of content that was verified before.
+    pub(super) fn given_at(&self) -> Option<Moment> {
+        let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed().is_none())?;
+        let digest = rollout.digest();
+        let is_given = !self.known.lacks(digest) && self.known.good() != Some(digest);
+        self.given_at.filter(|_| is_given && (rollout.is_busy() || !self.known.follows_disk()))
+    }
+
+    /// Whether the application can read content that is still to be proven, between two attempts.
+    pub(super) fn is_unproven(&self) -> bool {
+        let goes_on = self.rollout.as_ref().is_some_and(Rollout::goes_on_soon);
+        goes_on && !self.known.follows_disk() && self.given_at().is_some()
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// For what is told of the volumes before a scan.
+    pub(super) fn source_mut(&mut self) -> &mut Source {
+        &mut self.source
+    }
+
+    pub(super) fn publishes(&self) -> bool {
+        self.policy.publishes
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.phase == Phase::Stopped
+        self.stopped
     }
 
-    /// Why the application has nothing to start with yet, if it has not.
-    pub(super) fn not_ready(&self) -> Option<Reason> {
-        let open = |what: &str, why: Option<&Reason>| match why {
-            Some(Reason { message, hint }) => {
-                Reason { message: format!("{what}: {message}"), hint: hint.clone() }
-            }
-            None => Reason::new(what),
-        };
-        match self.look.on_disk() {
-            None => Some(open("its volumes were not read yet", self.look.unreadable())),
-            Some(disk) if self.is_first_fill() => {
-                let why = self.objection(disk.digest).or_else(|| self.phase.reason());
-                Some(open("nothing was published yet", why))
-            }
-            Some(_) => None,
-        }
-    }
-
-    /// Whether the application has nothing to read before podnudge publishes.
-    pub(super) fn is_first_fill(&self) -> bool {
-        self.policy.publishes && !self.is_filled
-    }
-
-    pub(super) fn look(&self) -> &Look {
-        &self.look
-    }
-
-    /// Compares what is on disk with what the delivery is busy with: new content goes before
-    /// whatever is planned for an older one, and content that the application runs needs nothing.
-    pub(super) fn reconcile(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let Some(disk) = self.look.on_disk() else { return };
-        if self.forced {
-            return;
-        }
-        if self.goes_on() {
-            self.replace_if_due(now, disk, out);
-            return;
-        }
-        let runs = self.running == Some(disk.digest);
-        let open = match &self.phase {
-            Phase::Idle => !runs,
-            // A wait keeps its time, and takes what is on disk when it is due.
-            Phase::Waiting { .. } => runs,
-            phase => phase.stuck_on().is_some_and(|digest| digest != disk.digest),
-        };
-        if open && runs && self.reads_volumes() {
-            self.ask(Question::GoneBack, out);
-        } else if open && runs {
-            self.phase = Phase::Idle;
-            self.cancelled(disk.digest, out);
-        } else if open {
-            self.want(now.mono, disk, out);
-        } else if !runs && self.phase.due().is_some() {
-            self.check(disk, out);
-        }
-    }
-
-    /// Whether the target was not there, or not well, for as long as is waited for it.
-    fn has_waited_enough(&self, now: Moment, attempt: &Attempt) -> bool {
-        attempt.absent.is_some_and(|(since, _)| now >= since.after(self.policy.target_wait))
-    }
-
-    /// Asks for the action.
-    pub(super) fn act(&mut self, now: Now, mut attempt: Attempt, out: &mut VecDeque<Command>) {
-        attempt.doubts = self.look.settle_doubts();
-        let changed = self.changed_keys(&attempt);
-        out.push_back(Command::Act(Act {
-            rule: self.id,
-            at: now.mono,
-            digest: attempt.digest(),
-            fresh_after: (!attempt.forced && !self.insists)
-                .then(|| self.readable_since(attempt.disk).after(CLOCK_MARGIN)),
-            lenient: attempt.back_to.is_some() || self.has_waited_enough(now.mono, &attempt),
-            attempt: attempt.number,
-            restart: attempt.restart,
-            changed,
-        }));
-        // Whatever becomes of it, and if podnudge is killed now: what runs is open.
-        self.remember(now, None, out);
-        self.phase = Phase::Acting(attempt);
-    }
-
-    /// Since when the application reads what is to be delivered, when it starts.
-    pub(super) fn readable_since(&self, disk: OnDisk) -> Moment {
-        self.published.current.map_or(disk.committed_at, |current| current.at)
-    }
-
-    pub(super) fn say(&self, fact: Fact, out: &mut VecDeque<Command>) {
+    fn say(&mut self, fact: Fact, out: &mut VecDeque<Command>) {
+        self.counters.count(&fact);
         out.push_back(Command::Report(self.id, fact));
     }
 }

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::fact::Fact;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -164,7 +165,7 @@ pub struct Counters {
     pub actions_delivered: u64,
     /// Actions that failed.
     pub actions_failed: u64,
-    /// Actions that were refused.
+    /// Actions that were refused; each reason counts once, however often it is looked at again.
     pub actions_refused: u64,
     /// Actions whose target ended just after.
     pub actions_tripped: u64,
@@ -176,6 +177,22 @@ pub struct Counters {
     pub rollbacks: u64,
     /// The time from the commit to the verified application.
     pub commit_to_applied: Histogram,
+}
+
+impl Counters {
+    /// Counts what a fact says. The rest is counted where it happens.
+    pub(super) fn count(&mut self, fact: &Fact) {
+        let counter = match fact {
+            Fact::Unchanged(_) => &mut self.unchanged,
+            Fact::Fresh(..) => &mut self.fresh,
+            Fact::Cancelled(_) => &mut self.cancelled,
+            Fact::Passed(_) => &mut self.checks_passed,
+            Fact::Rejected(..) => &mut self.checks_refused,
+            Fact::CheckFailed(..) => &mut self.checks_failed,
+            _ => return,
+        };
+        *counter += 1;
+    }
 }
 
 /// A histogram with fixed bounds.

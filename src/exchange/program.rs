@@ -4,7 +4,6 @@
 //! there as a zombie, so that its pid cannot be another process's yet when the rest of its group
 //! is ended; then it is reaped. What has left the group goes on: that was somebody's intention.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -33,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_millis(200);
 
 /// The pids of the programs that run and are still to be reaped by whoever started them.
-static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// Takes the status of processes that programs have left behind. They become children of pid 1,
 /// which podnudge is in a container of its own namespace; elsewhere there are none, and this does
@@ -53,7 +52,7 @@ pub fn reap_orphans() {
     }
 }
 
-fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+fn running() -> MutexGuard<'static, Vec<i32>> {
     // A panic while holding the lock leaves nothing half done.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -141,7 +140,7 @@ impl Running {
             pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(Ending::of);
         match ending {
             Ok(ending) => {
-                running().insert(pid.as_raw_nonzero().get());
+                running().push(pid.as_raw_nonzero().get());
                 Ok(Self { child: Some(child), pid, ending })
             }
             Err(error) => {
@@ -167,7 +166,8 @@ impl Running {
         match self.child.take() {
             Some(mut child) => {
                 let status = child.wait();
-                running().remove(&self.pid.as_raw_nonzero().get());
+                let pid = self.pid.as_raw_nonzero().get();
+                running().retain(|running| *running != pid);
                 reap_orphans();
                 status
             }

@@ -6,6 +6,7 @@ use super::Identity;
 use super::context::Context;
 use super::proc::{self, Detail};
 use super::select::{self, Process, Refusal};
+use super::since::may_have_read_since;
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
 
@@ -20,11 +21,31 @@ pub struct Chosen {
     pub is_root: bool,
 }
 
-/// The processes that the rule is about: the root of the matching tree, or all matches.
+/// The processes that the rule is about, among all: the root of the matching tree, or all matches.
 ///
 /// # Errors
 /// If there is none, or none that may be chosen, with the reason.
 pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
+    let found = look(context, rule);
+    if found.is_err() {
+        context.kept.keep(rule, None);
+    }
+    found
+}
+
+/// The process that the last look found, without a look at others, if it is unchanged. Whoever acts
+/// on it looks at all afterwards: until then it is not known any more.
+pub(crate) fn recall(context: &Context, rule: &Rule) -> Option<Chosen> {
+    let process = context.kept.take_unchanged(rule)?;
+    let is_named = match &rule.target.by {
+        TargetBy::Pidfile(path) => proc::pidfile(path).ok()? == process.identity.pid,
+        _ => true,
+    };
+    let name = process.for_people();
+    is_named.then_some(Chosen { identity: process.identity, name, is_root: true })
+}
+
+fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
     let (own, target, volumes) = (&context.own, &rule.target, rule.read_by_application());
     let wanted = match &target.by {
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
@@ -36,6 +57,7 @@ pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusa
         seen = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &seen)?;
+    context.kept.keep(rule, Some(&chosen));
     let roots = select::roots(&chosen, &seen);
     let describe = |process: &&Process| Chosen {
         identity: process.identity,
@@ -52,9 +74,13 @@ pub(crate) fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Id
     roots.map(|target| target.identity).collect()
 }
 
-/// Whether there are any, and all of them started after a moment.
-pub(crate) fn all_started_after(targets: &[Chosen], moment: Moment) -> bool {
-    !targets.is_empty() && targets.iter().all(|target| target.identity.started() > moment)
+/// Whether there are any, and all of them have read nothing of their configuration before a moment.
+pub(crate) fn all_read_after(targets: &[Chosen], moment: Moment) -> bool {
+    // The start is known already, and most are older.
+    let reads_after = |target: &Chosen| {
+        target.identity.started() > moment && may_have_read_since(target.identity) > moment
+    };
+    !targets.is_empty() && targets.iter().all(reads_after)
 }
 
 /// For people: `41 (nginx), 52 (nginx)`.

@@ -6,6 +6,7 @@
 use super::context::Context;
 use super::find::find;
 use super::select::Refusal;
+use super::since::may_have_read_since;
 use crate::config::Rule;
 use crate::core::event::Inspection;
 
@@ -13,8 +14,9 @@ use crate::core::event::Inspection;
 pub(crate) fn inspect(context: &Context, rule: &Rule) -> Inspection {
     match find(context, rule) {
         Ok(chosen) => {
-            let starts = || chosen.iter().map(|target| target.identity.started());
-            match (starts().min(), starts().max()) {
+            let first = chosen.iter().map(|target| may_have_read_since(target.identity)).min();
+            let last = chosen.iter().map(|target| target.identity.started()).max();
+            match (first, last) {
                 (Some(first), Some(last)) => Inspection::Running { first, last },
                 _ => Inspection::Unknown,
             }

@@ -1,5 +1,6 @@
-//! The application's process: finding it by rule (`find`), telling since when it runs (`inspect`,
-//! which performs `Inspect`), and signalling it and never another (`signal`, `terminate`).
+//! The application's process: finding it by rule (`find`), telling since when it may have read its
+//! configuration (`since`, and `inspect`, which performs `Inspect`), and signalling it and never
+//! another (`signal`, `terminate`).
 //!
 //! Reads `/proc`; changes nothing but by the signals that a rule asks for.
 
@@ -9,16 +10,18 @@ pub(crate) mod ending;
 mod find;
 mod identity;
 mod inspect;
+mod kept;
 mod life;
 pub mod proc;
 mod restarts;
 pub mod select;
 pub mod signal;
+mod since;
 mod terminate;
 
 pub(crate) use context::Context;
 pub use find::Chosen;
-pub(crate) use find::{all_started_after, find, names, roots};
+pub(crate) use find::{all_read_after, find, names, recall, roots};
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
 pub use life::{Life, life};

@@ -70,12 +70,14 @@ pub(super) fn now() -> Moment {
 /// What `/proc/PID/stat` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProcessStat {
-    comm: String,
+    pub(super) comm: String,
     pub(super) parent: i32,
     pub(super) start_ticks: u64,
     /// A zombie, or past that.
     pub(super) is_dead: bool,
     is_kernel_thread: bool,
+    /// It was forked, and has executed no program since: it goes on with what its parent has read.
+    pub(super) is_copy: bool,
 }
 
 /// `None` if there is no such process.
@@ -85,6 +87,9 @@ pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
 
 /// Of `flags` (field 9): a thread of the kernel's own (`PF_KTHREAD` in linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The same: forked, and no program executed since (`PF_FORKNOEXEC`).
+const FORK_WITHOUT_EXEC: u64 = 0x40;
 
 /// `41 (a name) S 1 …`: the name may hold anything, so the fields count from the last `)`.
 fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
@@ -105,6 +110,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
             state => matches!(state, "X" | "x"),
         },
         is_kernel_thread: flags & KERNEL_THREAD != 0,
+        is_copy: flags & FORK_WITHOUT_EXEC != 0,
     })
 }
 
@@ -188,7 +194,7 @@ fn process(
         identity: Identity { pid, start_ticks: stat.start_ticks },
         parent: stat.parent,
         arguments: if all || by_arguments { arguments(pid)? } else { Vec::new() },
-        exe: by_exe.then(|| fs::read_link(format!("/proc/{pid}/exe")).ok()).flatten(),
+        exe: by_exe.then(|| exe(pid)).flatten(),
         uid: if all || target.uid.is_some() { uid(pid)? } else { None },
         container,
         mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes)? },
@@ -196,7 +202,12 @@ fn process(
     }))
 }
 
-fn arguments(pid: i32) -> Result<Vec<String>, Reason> {
+/// The executable; `None` if there is no such process, or it hides that from podnudge.
+pub(super) fn exe(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+pub(super) fn arguments(pid: i32) -> Result<Vec<String>, Reason> {
     let text = of_process(pid, "cmdline")?.unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     if text.is_empty() {
@@ -218,7 +229,7 @@ pub(super) fn uid(pid: i32) -> Result<Option<u32>, Reason> {
 /// container's id, 64 hexadecimal digits, whatever the runtime puts around them. Empty for
 /// podnudge's own container where that has a cgroup namespace, and where there are no containers.
 /// `None` if the process ended.
-fn container(pid: i32) -> Result<Option<String>, Reason> {
+pub(super) fn container(pid: i32) -> Result<Option<String>, Reason> {
     let Some(text) = of_process(pid, "cgroup")? else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
     let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());

@@ -98,7 +98,9 @@ impl Dir {
     pub(super) fn generations(&self) -> Result<Vec<Name>, Reason> {
         let names = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
         let generations = names.iter().filter_map(|name| Name::parse(name.to_str()?));
-        Ok(generations.collect::<BTreeSet<_>>().into_iter().collect())
+        let mut generations: Vec<Name> = generations.collect();
+        generations.sort_unstable();
+        Ok(generations)
     }
 
     /// Refuses names in the directory that podnudge did not make and that would be in the way.

@@ -8,6 +8,7 @@
 //! new one. `record.rs` is what outlives it besides: which digest was verified last, and which
 //! ones must not be used again.
 
+mod access;
 mod directory;
 mod generation;
 mod lock;
@@ -15,11 +16,10 @@ mod place;
 mod record;
 mod write;
 
-use std::collections::BTreeMap;
-
 use crate::clock::{Now, UnixTime};
 use crate::config::Rule;
-use crate::core::event::{Publication, Published, RollBack, RuleId};
+use crate::core::command::RollBack;
+use crate::core::event::{Publication, Published};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 pub use lock::Lock;
@@ -58,18 +58,12 @@ pub(crate) fn place(rule: &Rule) -> Option<Place<'_>> {
     Some(Place { publish, volumes: &rule.watch, keys: &rule.keys })
 }
 
-/// Opens the publish directories of all rules, and tells what is in them.
+/// Opens the publish directory of a rule, if it has one, and tells what is in it.
 ///
 /// # Errors
-/// If one cannot be written to.
-pub(crate) fn open(rules: &[Rule], now: Now) -> Result<BTreeMap<RuleId, Published>, PublishError> {
-    let mut published = BTreeMap::new();
-    for (n, rule) in rules.iter().enumerate() {
-        if let Some(place) = place(rule) {
-            published.insert(RuleId(n), place.open(now)?);
-        }
-    }
-    Ok(published)
+/// If it cannot be written to.
+pub(crate) fn open(rule: &Rule, now: Now) -> Result<Published, PublishError> {
+    Ok(place(rule).map(|place| place.open(now)).transpose()?.unwrap_or_default())
 }
 
 /// Publishes what is on disk, if it has this digest, and the other one over all of it that the
@@ -83,10 +77,23 @@ pub(crate) fn publish(
     place(rule).map_or(Publication::Done, |place| place.publish(digest, whole, now))
 }
 
-/// Takes back what is published.
+/// The digest that the application reads now; `None` if there is nothing to read.
+///
+/// # Errors
+/// If that cannot be told.
+pub(crate) fn current(rule: &Rule) -> Result<Option<Digest>, Reason> {
+    place(rule).map_or(Ok(None), Place::current)
+}
+
+/// Whether a process has read what is published since it was published.
+pub(crate) fn was_read(rule: &Rule) -> bool {
+    place(rule).is_some_and(Place::was_read)
+}
+
+/// Goes back to an older publication.
 pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
-    let RollBack { to, bad, reason } = back;
-    place(rule).map_or(Publication::Done, |place| place.roll_back(to, &(bad, reason)))
+    let RollBack { to, failed, reason } = back;
+    place(rule).map_or(Publication::Done, |place| place.roll_back(to, &(failed, reason)))
 }
 
 /// Remembers that what is published was verified.

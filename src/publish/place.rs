@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use tracing::warn;
 
+use super::access;
 use super::directory::Dir;
 use super::generation::Name;
 use super::lock::Lock;
@@ -71,7 +72,27 @@ impl Place<'_> {
             dir.link()?;
         }
         let good = record.last_good();
-        Ok(Published { current, good, bad: record.bad.into_iter().map(Bad::into_pair).collect() })
+        Ok(Published {
+            current,
+            good,
+            quarantined: record.bad.into_iter().map(Bad::into_pair).collect(),
+        })
+    }
+
+    /// The digest that the application reads now; `None` if there is nothing to read.
+    ///
+    /// # Errors
+    /// If that cannot be told.
+    pub fn current(self) -> Result<Option<Digest>, Reason> {
+        let current = Dir::open(&self.publish.dir)?.current()?;
+        Ok(current.map(|(name, _)| name.digest))
+    }
+
+    /// Whether a process has read a key of the current generation since it was published. `false`
+    /// where that cannot be told, as on mounts that keep no times of access (`access`).
+    #[must_use]
+    pub fn was_read(self) -> bool {
+        Dir::open(&self.publish.dir).is_ok_and(|dir| access::was_read(&dir))
     }
 
     /// Publishes what the volumes hold, if it still has this digest, and where programs have looked
@@ -86,9 +107,7 @@ impl Place<'_> {
 
     /// It failed, before or after the swap.
     fn failed(self, reason: Reason) -> Publication {
-        let current = Dir::open(&self.publish.dir).and_then(|dir| dir.current());
-        let current = current.ok().flatten().map(|(name, _)| name.digest);
-        Publication::Failed(reason, current)
+        Publication::Failed(reason, self.current().ok().flatten())
     }
 
     fn try_to_publish(
@@ -234,7 +253,7 @@ impl Place<'_> {
     fn digest_of(self, name: &Name) -> Option<Digest> {
         let root = self.publish.dir.join(name.to_string());
         let digest = |folder: &PathBuf| {
-            let read = scan::read(&root.join(folder), self.keys).ok()?;
+            let read = scan::read_own(&root.join(folder), self.keys).ok()?;
             Some(read.snapshot?.digest())
         };
         let digests: Option<Vec<Digest>> = self.publish.folders.iter().map(digest).collect();

@@ -84,7 +84,7 @@ impl Record {
     pub(super) fn condemn(&mut self, bad: &(Digest, Reason)) {
         self.clear(bad.0);
         self.bad.push(Bad::new(bad));
-        let surplus = self.bad.len().saturating_sub(Published::MOST_BAD);
+        let surplus = self.bad.len().saturating_sub(Published::MOST_QUARANTINED);
         self.bad.drain(..surplus);
         self.good = self.good.filter(|good| *good != bad.0);
         self.for_start = self.for_start.filter(|digest| *digest != bad.0);
@@ -93,10 +93,10 @@ impl Record {
     /// How far a published digest is proven.
     pub(super) fn standing(&self, digest: Digest) -> Standing {
         match digest {
-            _ if self.is_open => Standing::Trying,
+            _ if self.is_open => Standing::Unproven,
             _ if self.good == Some(digest) => Standing::Good,
             _ if self.for_start == Some(digest) => Standing::ForStart,
-            _ => Standing::Trying,
+            _ => Standing::Unproven,
         }
     }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::config::Publish;
 use crate::volume::contents::Contents;
 
-const DIRECTORY: OFlags =
+pub(super) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 pub(super) const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)

@@ -1,39 +1,34 @@
-//! The loop itself: events to the core, and what the core asks for to whoever does it.
+//! The loop itself: what happens is told to the core, and what the core asks for is performed
+//! (`commands.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll, Waker};
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
 use super::clock;
 use super::connections::{Connections, accept};
 use super::endings::Endings;
 use super::lanes::Lane;
-use crate::action;
 use crate::admin::server;
 use crate::checks::{self, Begun};
 use crate::clock::Moment;
 use crate::config::{Config, Rule};
-use crate::core::event::{Acted, Command, Event, Published, RuleId, Verified, VolumeId};
+use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::{Core, Policy, Rounds};
 use crate::os_signals::{OsSignal, OsSignals};
-use crate::pause;
-use crate::process::{self, Context};
-use crate::publish;
+use crate::process::Context;
 use crate::reason::Reason;
 use crate::report;
 use crate::shown;
 use crate::state::StateDir;
-use crate::verify::{self, Baseline};
-use crate::volume::scan::{self, ReadError, Reading};
+use crate::verify::Baseline;
+use crate::volume::scan::{ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
 use crate::volume::watch::Watching;
 
@@ -52,61 +47,95 @@ pub(super) enum Done {
     Nothing,
 }
 
+/// What the loop keeps of a rule.
+pub(super) struct PerRule {
+    pub(super) config: Arc<Rule>,
+    /// What was seen of the target before the last action, for the proof of it.
+    pub(super) baseline: Baseline,
+    /// The digest that was to be checked last.
+    pub(super) checked: Option<Digest>,
+    /// What programs have seen of it: the digest over all keys, also those that do not count.
+    pub(super) whole: Option<Digest>,
+    /// The task that asks programs and URLs about it.
+    pub(super) checking: Option<AbortHandle>,
+}
+
 pub(super) struct Agent {
     pub(super) config: Config,
-    rules: Vec<Arc<Rule>>,
+    pub(super) rules: Vec<PerRule>,
     /// The rule and the path of each volume.
     pub(super) volumes: Vec<(RuleId, PathBuf)>,
     pub(super) core: Core,
     pub(super) watching: Watching,
-    context: Arc<Context>,
-    state: Option<StateDir>,
+    pub(super) context: Arc<Context>,
+    pub(super) state: Option<StateDir>,
     /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
     /// most 1 MiB: to read one takes less time than to hand it to another thread.
-    pub(super) kubelet_volumes: BTreeSet<VolumeId>,
-    baselines: BTreeMap<RuleId, Baseline>,
-    /// What programs were asked about last: the digest that counts, and the one over all of it.
-    asked: BTreeMap<RuleId, (Digest, Digest)>,
+    pub(super) kubelet_volumes: Vec<VolumeId>,
     /// What people are to be told when everything else is done.
-    untold: Vec<(RuleId, Fact)>,
+    pub(super) untold: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: Lane,
-    writing: Lane,
+    pub(super) writing: Lane,
     endings: Endings,
     connections: Connections,
+}
+
+impl PerRule {
+    fn new(config: Rule) -> Self {
+        Self {
+            config: Arc::new(config),
+            baseline: Baseline::default(),
+            checked: None,
+            whole: None,
+            checking: None,
+        }
+    }
+
+    /// Newer content is to be checked: the programs and requests of the check before it end.
+    pub(super) fn give_up_check(&mut self) {
+        if let Some(task) = self.checking.take() {
+            task.abort();
+        }
+    }
+}
+
+/// What the state directory remembers of a rule; without it, podnudge starts all the same.
+fn load(state: &StateDir, rule: &str) -> Option<Memory> {
+    match state.load(rule) {
+        Ok(memory) => memory,
+        Err(Reason { message, hint }) => {
+            warn!(event = "state-unreadable", hint, "{message}");
+            None
+        }
+    }
 }
 
 impl Agent {
     pub(super) fn new(
         config: Config,
         state: Option<StateDir>,
-        published: &BTreeMap<RuleId, Published>,
+        published: Vec<Published>,
         replica: &Replica,
     ) -> Self {
         let mut volumes = Vec::new();
-        let mut policies = Vec::new();
-        for (n, rule) in config.rules.iter().enumerate() {
-            policies.push(Policy::new(rule, VolumeId(volumes.len())));
+        let mut rules = Vec::new();
+        for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
+            let memory = state.as_ref().and_then(|state| load(state, &rule.name));
+            let policy = Policy::new(rule, VolumeId(volumes.len()));
+            rules.push((policy, Found { memory, published }));
             volumes.extend(rule.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
-        let names = config.rules.iter().map(|rule| rule.name.as_str());
-        let (remembered, problems) =
-            state.as_ref().map(|state| state.load(names)).unwrap_or_default();
-        for problem in problems {
-            warn!(event = "state-unreadable", hint = problem.hint, "{}", problem.message);
-        }
-        let rounds = Rounds { audit: config.agent.audit, poll: config.agent.poll };
+        let rounds = Rounds { resync: config.agent.audit, poll: config.agent.poll };
         Self {
-            rules: config.rules.iter().cloned().map(Arc::new).collect(),
-            core: Core::new(policies, (&remembered, published), replica, rounds, clock::now()),
+            rules: config.rules.iter().cloned().map(PerRule::new).collect(),
+            core: Core::new(rules, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             context: Arc::new(Context::new()),
             config,
             volumes,
             state,
-            kubelet_volumes: BTreeSet::new(),
-            baselines: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            kubelet_volumes: Vec::new(),
             untold: Vec::new(),
             tasks: JoinSet::new(),
             reading: Lane::default(),
@@ -140,21 +169,24 @@ impl Agent {
                         info!(event = "ending", "told to end");
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.tell(Event::Stop);
+                        // Nobody waits for their answers any more.
+                        self.rules.iter_mut().for_each(PerRule::give_up_check);
                     }
-                    OsSignal::Force => self.tell(Event::Force(None)),
+                    OsSignal::Force => self.tell(Event::Trigger(None)),
                     OsSignal::DumpStatus => self.dump_status(),
                 },
                 Some(done) = self.tasks.join_next() => match done {
                     Ok(done) => self.done(done),
+                    Err(error) if error.is_cancelled() => {}
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 rule = self.endings.next() => self.tell(Event::Ended(rule)),
                 pending = hints.next() => {
                     if pending.all {
-                        self.tell(Event::TouchedAll);
+                        self.tell(Event::HintsLost);
                     }
-                    for volume in pending.volumes {
-                        self.tell(Event::Touched(volume));
+                    for (volume, commits) in pending.volumes {
+                        self.tell(Event::Hint(volume, commits));
                     }
                 }
                 Some(ask) = asks.recv() => self.answer(ask),
@@ -178,173 +210,50 @@ impl Agent {
         self.core.handle(clock::now(), event);
     }
 
-    /// Does all that the core asks for. What it tells people comes last: to write a line takes
-    /// longer than to send a signal.
-    fn obey_all(&mut self) {
-        while let Some(command) = self.core.next_command() {
-            self.obey(command);
-        }
-        for (rule, fact) in std::mem::take(&mut self.untold) {
-            if let Some(config) = self.rule(rule) {
-                report::fact(&config.name, &fact, |volume| self.path_for_people(volume));
-            }
-        }
-    }
-
-    /// Does what the core asks for, or has it done.
-    fn obey(&mut self, command: Command) {
-        match command {
-            Command::Scan(rule, volumes) => {
-                let Some(config) = self.rule(rule) else { return };
-                let volumes = self.paths(volumes);
-                let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
-                let scan = move || {
-                    let read =
-                        |(id, path): (VolumeId, PathBuf)| (id, scan::read(&path, &config.keys));
-                    Done::Scanned(rule, volumes.into_iter().map(read).collect())
-                };
-                if is_quick {
-                    self.done(scan());
-                } else {
-                    self.reading.take(&mut self.tasks, scan);
-                }
-            }
-            Command::Audit(volumes) => self.audit(volumes),
-            Command::Inspect(rule) => {
-                let Some(config) = self.rule(rule) else { return };
-                self.done(Done::Told(Event::Inspected(
-                    rule,
-                    process::inspect(&self.context, &config),
-                )));
-            }
-            Command::Check(rule, digest) => {
-                let work_dir = self.config.agent.work_dir.clone();
-                let now = clock::now().wall;
-                self.begin_reading(rule, move |config| {
-                    let begun = checks::begin(config, digest, &work_dir, now);
-                    Done::CheckBegun(rule, digest, begun)
-                });
-            }
-            Command::LookForPause(rule) => {
-                let Some(config) = self.rule(rule) else { return };
-                let by = config.hold.pause_file.as_deref().and_then(pause::by_file);
-                self.done(Done::Told(Event::Paused(rule, by)));
-            }
-            Command::Expiry(rule, digest) => {
-                let now = clock::now().wall;
-                self.begin_reading(rule, move |config| {
-                    Done::Told(Event::Expires(rule, checks::expiry(config, digest, now)))
-                });
-            }
-            Command::Publish(rule, digest) => {
-                let now = clock::now().wall;
-                let asked = self.asked.get(&rule).filter(|(asked, _)| *asked == digest);
-                let whole = asked.map(|(_, whole)| *whole);
-                self.begin_writing(rule, move |config| {
-                    let publication = publish::publish(config, digest, whole, now);
-                    Done::Told(Event::Published(rule, publication))
-                });
-            }
-            Command::RollBack(rule, back) => self.begin_writing(rule, move |config| {
-                Done::Told(Event::Published(rule, publish::roll_back(config, back)))
-            }),
-            Command::Approve(rule, digest) => self.begin_writing(rule, move |config| {
-                Done::Written(publish::approve(config, digest).map_err(|reason| (rule, reason)))
-            }),
-            Command::Act(act) => {
-                let Some(config) = self.rule(act.rule) else { return };
-                let context = Arc::clone(&self.context);
-                let last = self.baselines.get(&act.rule).filter(|_| act.attempt > 1);
-                let last = last.cloned().unwrap_or_default();
-                self.begin(async move {
-                    let (acted, baseline) = action::act(&context, &config, &act, last).await;
-                    Done::Acted(act.rule, acted, baseline)
-                });
-            }
-            Command::Verify(rule) => {
-                let Some(config) = self.rule(rule) else { return };
-                let baseline = self.baselines.get(&rule).cloned().unwrap_or_default();
-                let context = Arc::clone(&self.context);
-                self.begin(async move {
-                    let (verified, baseline) = verify::verify(&context, &config, baseline).await;
-                    Done::Verified(rule, verified, baseline)
-                });
-            }
-            Command::Persist(rule, memory) => {
-                let Some(state) = self.state.clone() else { return };
-                self.begin_writing(rule, move |config| {
-                    let written = state.save(&config.name, &memory);
-                    Done::Written(written.map_err(|reason| (rule, reason)))
-                });
-            }
-            Command::Report(rule, fact) => self.untold.push((rule, fact)),
-        }
-    }
-
-    /// Begins a task right here; what has to wait for somebody goes on beside the loop. A signal
-    /// waits for nobody, and is sent without a detour.
-    fn begin(&mut self, task: impl Future<Output = Done> + Send + 'static) {
-        // One kind of task for all of them: each kind costs some KiB of the binary.
-        let mut task: Pin<Box<dyn Future<Output = Done> + Send>> = Box::pin(task);
-        match task.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(done) => self.done(done),
-            Poll::Pending => drop(self.tasks.spawn(task)),
-        }
-    }
-
-    /// Begins something that reads volumes.
-    fn begin_reading(&mut self, rule: RuleId, task: impl FnOnce(&Rule) -> Done + Send + 'static) {
-        if let Some(config) = self.rule(rule) {
-            self.reading.take(&mut self.tasks, move || task(&config));
-        }
-    }
-
-    /// Begins something that writes what is published or remembered.
-    fn begin_writing(&mut self, rule: RuleId, task: impl FnOnce(&Rule) -> Done + Send + 'static) {
-        if let Some(config) = self.rule(rule) {
-            self.writing.take(&mut self.tasks, move || task(&config));
-        }
-    }
-
     /// Takes what a task found.
-    fn done(&mut self, done: Done) {
+    pub(super) fn done(&mut self, done: Done) {
         match done {
             Done::Scanned(rule, readings) => self.scanned(rule, readings),
             Done::Audited(begun, seen) => {
                 for (volume, generation) in seen {
                     match generation {
-                        Ok(generation) => self.tell(Event::Audited(volume, begun, generation)),
-                        Err(_) => self.tell(Event::AuditFailed(volume)),
+                        Ok(generation) => self.tell(Event::Resynced(volume, begun, generation)),
+                        Err(_) => self.tell(Event::ResyncFailed(volume)),
                     }
                 }
             }
-            Done::CheckBegun(rule, _, Begun::Judged(checked)) => {
-                self.tell(Event::Checked(rule, checked));
+            Done::CheckBegun(rule, digest, Begun::Judged(checked)) => {
+                self.tell(Event::Checked(rule, digest, checked));
             }
-            // Nobody waits for the answer any more, and the copy goes.
-            Done::CheckBegun(_, _, Begun::Open(_)) if self.core.is_stopped() => {}
             Done::CheckBegun(rule, digest, Begun::Open(open)) => {
                 let Some(config) = self.rule(rule) else { return };
-                if let Some(whole) = open.whole() {
-                    self.asked.insert(rule, (digest, whole));
+                let is_stopped = self.core.is_stopped();
+                let Some(kept) = self.rules.get_mut(rule.0) else { return };
+                // The answer is of no use any more, and the copy goes.
+                if is_stopped || kept.checked != Some(digest) {
+                    return;
                 }
-                self.begin(async move {
+                kept.whole = open.whole();
+                let task = self.begin(async move {
                     let checked = checks::ask(&config, digest, open).await;
-                    Done::Told(Event::Checked(rule, checked))
+                    Done::Told(Event::Checked(rule, digest, checked))
                 });
+                if let Some(kept) = self.rules.get_mut(rule.0) {
+                    kept.checking = task;
+                }
             }
             Done::Acted(rule, acted, baseline) => {
                 self.endings.wait_for(rule, baseline.endings());
                 // Before anybody waited for it.
                 let has_ended = baseline.has_ended();
-                self.baselines.insert(rule, baseline);
+                self.keep(rule, baseline);
                 self.tell(Event::Acted(rule, acted));
                 if has_ended {
                     self.tell(Event::Ended(rule));
                 }
             }
             Done::Verified(rule, verified, baseline) => {
-                self.baselines.insert(rule, baseline);
+                self.keep(rule, baseline);
                 self.tell(Event::Verified(rule, verified));
             }
             Done::Told(event) => self.tell(event),
@@ -358,15 +267,21 @@ impl Agent {
     }
 
     pub(super) fn rule(&self, id: RuleId) -> Option<Arc<Rule>> {
-        self.rules.get(id.0).map(Arc::clone)
+        self.rules.get(id.0).map(|kept| Arc::clone(&kept.config))
     }
 
-    fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {
+    fn keep(&mut self, rule: RuleId, baseline: Baseline) {
+        if let Some(kept) = self.rules.get_mut(rule.0) {
+            kept.baseline = baseline;
+        }
+    }
+
+    pub(super) fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {
         let path = |id: VolumeId| Some((id, self.volumes.get(id.0)?.1.clone()));
         volumes.into_iter().filter_map(path).collect()
     }
 
-    fn path_for_people(&self, volume: VolumeId) -> String {
+    pub(super) fn path_for_people(&self, volume: VolumeId) -> String {
         self.volumes.get(volume.0).map(|(_, path)| shown::path(path)).unwrap_or_default()
     }
 }

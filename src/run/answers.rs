@@ -19,7 +19,7 @@ impl Agent {
                     Some(name) => named(name).map(|n| Some(RuleId(n))),
                 };
                 if let Some(rule) = known {
-                    self.tell(Event::Force(rule));
+                    self.tell(Event::Trigger(rule));
                 }
                 _ = reply.send(known.is_some());
             }

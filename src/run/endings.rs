@@ -1,7 +1,5 @@
 //! Hears of the end of a process that was acted on, so that nobody has to wait until the next look.
 
-use std::collections::BTreeMap;
-
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::core::event::RuleId;
@@ -11,23 +9,22 @@ use crate::process::ending::Ending;
 pub(super) struct Endings {
     waits: JoinSet<RuleId>,
     /// Those of each rule's last action.
-    of: BTreeMap<RuleId, Vec<AbortHandle>>,
+    of: Vec<(RuleId, AbortHandle)>,
 }
 
 impl Endings {
     /// Waits for these processes, and no longer for those of the rule's last action.
     pub(super) fn wait_for(&mut self, rule: RuleId, processes: Vec<Ending>) {
-        for old in self.of.remove(&rule).into_iter().flatten() {
+        for (_, old) in self.of.extract_if(.., |(of, _)| *of == rule) {
             old.abort();
         }
-        let wait = |ending: Ending| {
-            self.waits.spawn(async move {
+        for ending in processes {
+            let wait = self.waits.spawn(async move {
                 ending.wait().await;
                 rule
-            })
-        };
-        let handles: Vec<AbortHandle> = processes.into_iter().map(wait).collect();
-        self.of.insert(rule, handles);
+            });
+            self.of.push((rule, wait));
+        }
     }
 
     /// The rule of the next process that ends.

@@ -1,4 +1,4 @@
-//! Looks at volumes: the audit, and what follows from a reading for the watch.
+//! Looks at volumes: the resync, and what follows from a reading for the watch.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use crate::volume::scan::{self, ReadError, Reading};
 
 impl Agent {
     /// Compares the volumes with what was read last, and tries inotify again where it failed.
-    pub(super) fn audit(&mut self, volumes: Vec<VolumeId>) {
+    pub(super) fn resync(&mut self, volumes: Vec<VolumeId>) {
         program::reap_orphans();
+        self.context.forget_targets();
         for volume in &volumes {
             if let Some(watch) = self.watching.try_again(*volume) {
                 self.tell(Event::Watched(*volume, watch));
-                self.tell(Event::Untold(*volume));
+                self.tell(Event::HintLost(*volume));
             }
         }
         let looks: Vec<_> = volumes
@@ -48,12 +49,10 @@ impl Agent {
         for (volume, reading) in readings {
             let scan = match reading {
                 Ok(Reading { snapshot, directories }) => {
-                    match &snapshot {
-                        Some(snapshot) if snapshot.generation.is_link() => {
-                            self.kubelet_volumes.insert(volume)
-                        }
-                        _ => self.kubelet_volumes.remove(&volume),
-                    };
+                    self.kubelet_volumes.retain(|known| *known != volume);
+                    if snapshot.as_ref().is_some_and(|found| found.generation.is_link()) {
+                        self.kubelet_volumes.push(volume);
+                    }
                     let synced = self.watching.sync(volume, directories);
                     if synced.is_new {
                         let read = snapshot.as_ref().map(|snapshot| snapshot.generation.clone());
@@ -76,7 +75,7 @@ impl Agent {
             self.reading.take(&mut self.tasks, move || {
                 match scan::generation(&path, &config.keys) {
                     Ok(now) if now == read => Done::Nothing,
-                    _ => Done::Told(Event::Untold(volume)),
+                    _ => Done::Told(Event::HintLost(volume)),
                 }
             });
         }

@@ -120,7 +120,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
     };
     let found = open()?;
     let mut kept = found.current.map(|current| current.digest);
-    let bad = found.bad.iter().find(|(bad, _)| Some(*bad) == kept);
+    let bad = found.quarantined.iter().find(|(bad, _)| Some(*bad) == kept);
     if let (Some(bad), Some(good)) = (bad, found.good) {
         if let Publication::Failed(reason, _) = place.roll_back(good, bad) {
             return Err(OnceError { reason, exit: Exit::Unavailable });
@@ -150,7 +150,7 @@ async fn publish(
     found: &Published,
 ) -> Result<Digest, Not> {
     let digest = settled(rule).await?;
-    if let Some((_, reason)) = found.bad.iter().find(|(bad, _)| *bad == digest) {
+    if let Some((_, reason)) = found.quarantined.iter().find(|(bad, _)| *bad == digest) {
         let message = format!("what is in the volumes was taken back before: {}", reason.message);
         return Err(Not::WithThis(Reason { message, ..reason.clone() }));
     }
@@ -164,7 +164,7 @@ async fn publish(
     };
     match checked {
         Checked::Passed => {}
-        Checked::Refused(reason) => return Err(Not::WithThis(reason)),
+        Checked::Rejected(reason) => return Err(Not::WithThis(reason)),
         Checked::Moved => return Err(Not::Yet(moved())),
         Checked::NotBefore(_, reason) => return Err(Not::Yet(reason)),
         Checked::Failed(reason) => return Err(Not::Yet(hinted(rule, reason))),

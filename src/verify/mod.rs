@@ -11,8 +11,9 @@ pub mod proofs;
 mod socket;
 
 use crate::config::Rule;
-use crate::core::event::{Alive, Proof, Verified};
-use crate::process::{Context, Identity, Life, age, find, life, roots};
+use crate::core::event::{Absence, Alive, Proof, Verified};
+use crate::process::{Context, Identity, Life, Refusal, age, find, life, roots};
+use crate::publish;
 use crate::reason::Reason;
 pub(crate) use baseline::{Baseline, Partial};
 
@@ -30,13 +31,17 @@ async fn look(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verifi
     if baseline.processes.is_empty() && !baseline.replaced.is_empty() {
         match find(context, rule) {
             Ok(chosen) => baseline.processes = roots(&chosen),
+            Err(Refusal::NotFound(reason)) => return absent(rule, reason),
             Err(refusal) => return pending(refusal.reason()),
         }
         baseline.processes.retain(|process| !baseline.replaced.contains(process));
         let (back, ended) = (baseline.processes.len(), baseline.replaced.len());
         if back < ended {
             baseline.processes.clear();
-            return pending(Reason::new(format!("{back} of {ended} processes are there again")));
+            return absent(
+                rule,
+                Reason::new(format!("{back} of {ended} processes are there again")),
+            );
         }
     }
     if let Err(unwell) = are_well(rule, baseline) {
@@ -81,6 +86,12 @@ fn or_replaced(baseline: &mut Baseline, unwell: Verified, context: &Context) -> 
     baseline.replaced = std::mem::take(&mut baseline.processes);
     let reason = Reason::new("another rule has restarted the target");
     Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) }
+}
+
+/// A process that podnudge has ended was not started anew yet.
+fn absent(rule: &Rule, reason: Reason) -> Verified {
+    let was_read = publish::was_read(rule);
+    Verified { alive: Alive::Absent(Absence { reason, was_read }), proof: Proof::NotAsked }
 }
 
 fn pending(reason: Reason) -> Verified {

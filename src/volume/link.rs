@@ -18,6 +18,10 @@ use crate::clock::UnixTime;
 pub(super) struct Links(Vec<(PathBuf, Stat)>);
 
 impl Links {
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     pub(super) fn of(path: &Path) -> Self {
         let link = |part: &Path| {
             let stat = lstat(part).ok()?;

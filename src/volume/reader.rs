@@ -116,6 +116,8 @@ impl Deref for Content {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
+    /// Digests of what podnudge has written itself, without a trace in its times of access.
+    HashOwn,
     Hash,
     /// The same, and the contents are kept.
     Keep,
@@ -197,6 +199,11 @@ pub(super) fn modified(stat: &Stat) -> Duration {
 /// modification time, but not its change time (inode(7)).
 pub(crate) fn changed(stat: &Stat) -> Duration {
     modified(stat).max(since_epoch(stat.st_ctime, stat.st_ctime_nsec))
+}
+
+/// When a file was last read, as far as its mount keeps that (`relatime`, mount(8)).
+pub(crate) fn accessed(stat: &Stat) -> Duration {
+    since_epoch(stat.st_atime, stat.st_atime_nsec)
 }
 
 fn since_epoch(seconds: i64, nanos: impl TryInto<u32>) -> Duration {

@@ -10,12 +10,15 @@
 //! if it moved, or a file was gone, the reading is repeated.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, openat, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, openat, openat2, readlinkat, statat,
+};
 use rustix::io::Errno;
 use sha2::Digest as _;
 
@@ -24,18 +27,28 @@ use super::mounts;
 use super::reader::{ATTEMPTS, DIRECTORY, Purpose, Reader, identity, modified};
 pub use super::reader::{Directory, ReadError, Reading};
 use super::snapshot::{Digest, Generation, Snapshot};
-use super::tree::{Beside, Entry, Level};
+use super::tree::{Beside, Entry, LISTING, Level};
 use crate::clock::UnixTime;
 use crate::config::KeyFilter;
 
 /// The kubelet's link to the generation that counts.
 const DATA: &CStr = c"..data";
+
 /// Reads what is at `path`: a volume of the kubelet, another directory, or a single file.
 ///
 /// # Errors
 /// If it cannot be read, or not as one generation. Nothing being there is no error.
 pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
     Reader::new(path, keys, Purpose::Hash).look()
+}
+
+/// The same for what podnudge has written itself: the files' times of access stay as they are, where
+/// podnudge owns them.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_own(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
+    Reader::new(path, keys, Purpose::HashOwn).look()
 }
 
 /// Which generation is at `path`, or `None` if there is nothing. Cheaper than reading: one
@@ -48,11 +61,27 @@ pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, R
     Ok(reading.snapshot.map(|snapshot| snapshot.generation))
 }
 
+/// For looking below a directory, not for listing it. The kernel tells nobody of an open with
+/// `O_PATH`: notify, which asks to be told of every open, is not woken by podnudge's own look.
+const DIRECTORY_PATH: OFlags = DIRECTORY.union(OFlags::PATH);
+
+/// Opens a directory, unless there is a link in its path, or the system cannot tell (`openat2(2)`,
+/// since Linux 5.6).
+fn open_without_links(path: &Path) -> Result<OwnedFd, Errno> {
+    let no_links = ResolveFlags::NO_SYMLINKS;
+    openat2(rustix::fs::CWD, path, DIRECTORY_PATH, Mode::empty(), no_links)
+}
+
 impl Reader<'_> {
     pub(super) fn look(&mut self) -> Result<Reading, ReadError> {
         // Before the reading: a link that is turned meanwhile gives another generation next time.
-        let links = Links::of(self.path);
-        let mut reading = self.at_path()?;
+        let (links, opened) = if let Ok(root) = open_without_links(self.path) {
+            (Links::none(), Ok(root))
+        } else {
+            let links = Links::of(self.path);
+            (links, openat(rustix::fs::CWD, self.path, DIRECTORY_PATH, Mode::empty()))
+        };
+        let mut reading = self.at_path(opened)?;
         if let Some(snapshot) = &mut reading.snapshot {
             links.mark(snapshot);
         }
@@ -62,8 +91,8 @@ impl Reader<'_> {
         Ok(reading)
     }
 
-    fn at_path(&mut self) -> Result<Reading, ReadError> {
-        match openat(rustix::fs::CWD, self.path, DIRECTORY, Mode::empty()) {
+    fn at_path(&mut self, opened: Result<OwnedFd, Errno>) -> Result<Reading, ReadError> {
+        match opened {
             Ok(root) => {
                 let id = self.stat_fd(root.as_fd())?;
                 let watch =
@@ -73,7 +102,9 @@ impl Reader<'_> {
                     Err(Errno::NOENT) if self.is_half_made(root.as_fd())? => {
                         Ok(Reading { snapshot: None, directories: vec![watch] })
                     }
-                    Err(Errno::NOENT | Errno::INVAL) => self.directory(root.as_fd()),
+                    Err(Errno::NOENT | Errno::INVAL) => {
+                        self.directory(self.readable(root.as_fd())?.as_fd())
+                    }
                     Err(error) => Err(self.error(error)),
                 }
             }
@@ -143,13 +174,25 @@ impl Reader<'_> {
     /// Whether the kubelet is only making the volume, or taking it down: there is a generation,
     /// and no link to it.
     fn is_half_made(&self, root: BorrowedFd<'_>) -> Result<bool, ReadError> {
-        for entry in Dir::read_from(root).map_err(|error| self.error(error))? {
-            let entry = entry.map_err(|error| self.error(error))?;
+        let root = self.readable(root)?;
+        let mut buffer = [MaybeUninit::uninit(); LISTING];
+        let mut entries = RawDir::new(root, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                // The volume is gone.
+                Err(Errno::NOENT) => return Ok(false),
+                entry => entry.map_err(|error| self.error(error))?,
+            };
             if mounts::is_generation_name(entry.file_name().to_bytes()) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// The same directory, to list what is in it.
+    fn readable(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, ReadError> {
+        openat(root, c".", DIRECTORY, Mode::empty()).map_err(|error| self.error(error))
     }
 
     /// A directory that the kubelet does not manage, read as it stands.

@@ -2,11 +2,12 @@
 //! in the fingerprint, and what is passed over.
 
 use std::ffi::{CStr, CString, OsStr};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +19,8 @@ use super::reader::{
 use super::snapshot::{Digest, Key};
 
 const BUFFER: usize = 16 * 1024;
+/// Room for names while a directory is listed, in bytes; one takes at most 280 (getdents(2)).
+pub(super) const LISTING: usize = 2048;
 
 /// A directory on the way down.
 pub(super) struct Level<'a> {
@@ -151,7 +154,12 @@ impl Reader<'_> {
             };
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
+        let open = |flags| openat(level.fd, &entry.name, flags, Mode::empty());
+        let opened = match self.purpose {
+            Purpose::HashOwn => open(flags | OFlags::NOATIME).or_else(|_| open(flags)),
+            _ => open(flags),
+        };
+        let fd = match opened {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
             // A socket, or a device without its driver.
@@ -164,7 +172,7 @@ impl Reader<'_> {
             return Ok(Some(()));
         }
         let mut kept = Vec::new();
-        let hash = self.hash(&fd, beside, &mut kept);
+        let hash = self.hash(&fd, stat.st_size, beside, &mut kept);
         self.mark(&key, &stat);
         if let Some(digest) = hash.map_err(|error| self.error_at(level, entry, error))? {
             if self.purpose.keeps() {
@@ -187,26 +195,30 @@ impl Reader<'_> {
     fn hash(
         &mut self,
         fd: &OwnedFd,
+        size: i64,
         beside: Beside,
         kept: &mut Vec<u8>,
     ) -> Result<Option<Digest>, Errno> {
         self.buffer.resize(BUFFER, 0);
         let mut hash = Sha256::new();
-        let mut first = true;
+        let mut read = 0;
         loop {
             let length = rustix::io::read(fd, self.buffer.as_mut_slice())?;
             let piece = self.buffer.get(..length).unwrap_or_default();
-            if piece.is_empty() {
-                return Ok(Some(Digest(hash.finalize().into())));
-            }
+            let first = read == 0;
+            read += length;
             if first && beside == Beside::TokenFiles && filter::is_token(piece) {
                 return Ok(None);
             }
-            first = false;
             hash.update(piece);
             // One piece more than can be kept tells that it is too much.
             if self.purpose.keeps() && kept.len() <= MOST_KEPT {
                 kept.extend_from_slice(piece);
+            }
+            // At the size that it had, without asking for more: a system call less for each key. What
+            // grows meanwhile is looked at again. Where a file system knows no size, the end tells.
+            if piece.is_empty() || i64::try_from(read) == Ok(size) {
+                return Ok(Some(Digest(hash.finalize().into())));
             }
         }
     }
@@ -235,8 +247,16 @@ impl Reader<'_> {
     /// The entries of a directory by name, without the kubelet's own (`..data`, `..2006_…`).
     fn entries(&mut self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
         let mut entries = Vec::new();
-        for entry in Dir::read_from(level.fd).map_err(|error| self.error(error))? {
-            let entry = entry.map_err(|error| self.error(error))?;
+        let mut buffer = [MaybeUninit::uninit(); LISTING];
+        // From where the descriptor stands: each is listed once.
+        let mut listing = RawDir::new(level.fd, &mut buffer);
+        while let Some(entry) = listing.next() {
+            let entry = match entry {
+                // It was removed while it was listed: the link that led here has been turned, which
+                // the caller sees.
+                Err(Errno::NOENT) => break,
+                entry => entry.map_err(|error| self.error(error))?,
+            };
             let name = entry.file_name();
             if name.to_bytes().starts_with(b"..") || name == c"." {
                 continue;

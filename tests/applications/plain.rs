@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use crate::support::agent::Agent;
 use crate::support::kubelet::Kubelet;
+use crate::support::program::command;
 
 pub(super) const CHANGES: usize = 100;
 
@@ -15,9 +16,8 @@ pub(super) struct Application(pub(super) Child);
 impl Application {
     pub(super) fn start(program: &str, arguments: &[&str], log: &Path) -> Self {
         let output = fs::File::create(log).unwrap();
-        let child = Command::new(program)
+        let child = command(program)
             .args(arguments)
-            .stdin(Stdio::null())
             .stdout(output.try_clone().unwrap())
             .stderr(output)
             .spawn()
@@ -36,7 +36,7 @@ impl Drop for Application {
 /// An empty tmpfs at this path, in this mount namespace only.
 pub(super) fn volume(at: &str) -> Kubelet {
     fs::create_dir_all(at).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs", at]).status().unwrap();
+    let mounted = command("mount").args(["-t", "tmpfs", "tmpfs", at]).status().unwrap();
     assert!(mounted.success());
     Kubelet::new(at)
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, Payload};
+use crate::support::program::{command, podnudge};
 use crate::support::wait::{pause, wait_until};
 
 /// An application, and what is played on it.
@@ -99,7 +100,7 @@ impl Pod {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         let kubelet = Kubelet::new(folder.path().join("source"));
-        let pause = Command::new("sleep").arg("infinity").spawn().unwrap();
+        let pause = command("sleep").arg("infinity").spawn().unwrap();
         let mut pod = Self { subject, folder, kubelet, pause };
         pod.write(0, "");
         pod
@@ -139,9 +140,9 @@ impl Pod {
 
     /// What the init container does.
     pub(super) fn once(&self, example: &Example) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
-        command.args(["once", "--config", &self.file(example)]).env_clear();
-        let output = command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().unwrap();
+        let mut command = podnudge();
+        command.args(["once", "--config", &self.file(example)]);
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -242,12 +243,11 @@ impl Container {
 }
 
 /// The child is `unshare`, which passes its own end on to the application, and the other way round.
-fn run(command: &[String], log: &Path) -> Child {
+fn run(application: &[String], log: &Path) -> Child {
     let output = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
-    Command::new("unshare")
+    command("unshare")
         .args(["--pid", "--fork", "--kill-child"])
-        .args(command)
-        .stdin(Stdio::null())
+        .args(application)
         .stdout(output.try_clone().unwrap())
         .stderr(output)
         .spawn()

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::program::podnudge;
 use super::wait::wait_until;
 
 /// A running podnudge. Killed with its test, if it still runs.
@@ -18,19 +19,13 @@ pub(crate) struct Agent {
     log: PathBuf,
 }
 
-/// The command for a podnudge that logs as JSON and has no admin listener.
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_podnudge"));
-    command.args(["--log", "json", "--listen", "off"]).args(arguments).env_clear();
-    // As images set it: checks run programs.
-    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command
-}
-
 impl Agent {
-    /// Starts podnudge and waits until it has looked at its volumes.
+    /// Starts podnudge, with JSON as its log and without an admin listener, and waits until it has
+    /// looked at its volumes.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut agent = Self::spawn(folder, command(arguments));
+        let mut command = podnudge();
+        command.args(["--log", "json", "--listen", "off"]).args(arguments);
+        let mut agent = Self::spawn(folder, command);
         wait_until("the first look is taken", || {
             assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
             let first =

@@ -1,6 +1,6 @@
 //! HTTP servers in a few lines, and waiting for what asks them.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -33,6 +33,16 @@ pub(crate) fn request(stream: impl std::io::Read) -> String {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     text + &String::from_utf8(body).unwrap()
+}
+
+/// Sends a request without a body, and gives the whole answer.
+pub(crate) fn ask(address: &str, method: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 pub(crate) fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &str) {

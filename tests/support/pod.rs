@@ -16,6 +16,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use super::program::{command, passed_on};
 use super::wait::wait_until;
 
 const BEHAVIOUR: &str = "PODNUDGE_TEST_TARGET";
@@ -51,7 +52,7 @@ pub(crate) struct Target {
 impl Target {
     /// Starts a target called `name` and waits until it is set up.
     pub(crate) fn start(folder: &Path, name: &str, behaviour: Behaviour) -> Self {
-        Self::start_by(folder, name, behaviour, |program| Command::new(program))
+        Self::start_by(folder, name, behaviour, |program| command(program))
     }
 
     /// The same, started by way of another program, such as `unshare` or `setpriv`.
@@ -59,7 +60,7 @@ impl Target {
         folder: &Path,
         name: &str,
         behaviour: Behaviour,
-        command: impl FnOnce(&Path) -> Command,
+        by: impl FnOnce(&Path) -> Command,
     ) -> Self {
         let program = folder.join(name);
         if !program.exists() {
@@ -67,7 +68,7 @@ impl Target {
         }
         let report = folder.join(format!("{name}.report"));
         let already = lines(&report, "ready");
-        let mut command = command(&program);
+        let mut command = by(&program);
         let child = command
             .args(["--exact", "support::pod::target_main", "--nocapture", "--test-threads=1"])
             .env(BEHAVIOUR, format!("{behaviour:?}"))
@@ -168,7 +169,10 @@ fn target_main() {
 
 /// This program once more, as the target that it is.
 fn again() -> Command {
-    let mut command = Command::new(std::env::args_os().next().unwrap());
+    let mut command = command(std::env::args_os().next().unwrap());
+    for name in [BEHAVIOUR, REPORT] {
+        command.env(name, std::env::var_os(name).unwrap());
+    }
     command.args(["--exact", "support::pod::target_main", "--nocapture", "--test-threads=1"]);
     command
 }
@@ -182,7 +186,7 @@ pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
 /// The same with a network of its own, too: any port is free.
 pub(crate) fn in_network<F: FnOnce()>(body: F) {
     if std::env::var_os(INSIDE).is_some() {
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        let up = command("ip").args(["link", "set", "lo", "up"]).status();
         assert!(up.expect("ip is installed (package iproute2)").success());
     }
     in_namespaces(&["--net"], body);
@@ -196,11 +200,12 @@ fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
     // `all::process::a_test::{{closure}}`, less the crate and the closure.
     let test = type_name::<F>().trim_end_matches("::{{closure}}");
     let test = test.split_once("::").unwrap().1;
-    let output = Command::new("unshare")
+    let output = command("unshare")
         .args(["--pid", "--fork", "--mount", "--mount-proc", "--kill-child"])
         .args(more)
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .envs(passed_on())
         .env(INSIDE, "1")
         .output()
         .expect("unshare is installed (package util-linux)");

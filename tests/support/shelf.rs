@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use podnudge::clock::Moment;
-use podnudge::core::event::{Current, Publication, Published, RollBack, Standing};
+use podnudge::core::command::RollBack;
+use podnudge::core::event::{Current, Publication, Published, Standing};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 
@@ -30,6 +31,8 @@ pub(crate) struct Shelf {
     pub(crate) taken_back: BTreeSet<Digest>,
     /// What a person wants to be tried again, and was not since.
     pub(crate) asked_for: BTreeSet<Digest>,
+    /// A person asks for whatever the next scan finds.
+    pub(crate) is_triggered: bool,
     /// What must never be.
     pub(crate) violations: Vec<String>,
 }
@@ -49,15 +52,15 @@ impl Shelf {
     /// What podnudge finds when it starts.
     pub(crate) fn found(&self) -> Published {
         let standing = |digest| match digest {
-            _ if self.is_open => Standing::Trying,
+            _ if self.is_open => Standing::Unproven,
             _ if self.good == Some(digest) => Standing::Good,
             _ if self.for_start == Some(digest) => Standing::ForStart,
-            _ => Standing::Trying,
+            _ => Standing::Unproven,
         };
         let current = self.current;
         let current =
             current.map(|(digest, at)| Current { digest, at, standing: standing(digest) });
-        Published { current, good: self.good.or(self.for_start), bad: self.bad.clone() }
+        Published { current, good: self.good.or(self.for_start), quarantined: self.bad.clone() }
     }
 
     /// podnudge is gone: what it could not write down is forgotten.
@@ -82,10 +85,10 @@ impl Shelf {
             self.violations.push(format!("{} was never good", back.to));
         }
         // A roll-back that was begun before a person asked may be brought to its end after it.
-        if !self.asked_for.contains(&back.bad) {
-            self.taken_back.insert(back.bad);
+        if !self.is_triggered && !self.asked_for.contains(&back.failed) {
+            self.taken_back.insert(back.failed);
         }
-        self.turn(back.to, now, |shelf| shelf.bad.push((back.bad, back.reason.clone())))
+        self.turn(back.to, now, |shelf| shelf.bad.push((back.failed, back.reason.clone())))
     }
 
     fn turn(&mut self, to: Digest, now: Moment, prepare: impl FnOnce(&mut Self)) -> Publication {
@@ -100,6 +103,13 @@ impl Shelf {
             Shelving::FailsAfter => Publication::Failed(Reason::new("no more room"), Some(to)),
             _ => Publication::Done,
         }
+    }
+
+    /// Somebody removes everything in the directory.
+    pub(crate) fn empty(&mut self) {
+        (self.current, self.good, self.for_start) = (None, None, None);
+        self.generations.clear();
+        self.bad.clear();
     }
 
     pub(crate) fn approve(&mut self, digest: Digest) {

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use podnudge::core::event::{Act, Command, RollBack, VolumeId};
+use podnudge::core::command::{Act, Command, RollBack};
+use podnudge::core::event::VolumeId;
 use podnudge::core::fact::{Basis, Fact};
 use podnudge::volume::snapshot::{Changes, Digest, Key};
 
@@ -73,16 +74,17 @@ impl Trace {
             Command::Act(act) => return self.act(at, act),
             Command::Report(_, fact) => self.fact(fact),
             Command::Publish(_, digest) => format!("publish {}", self.name(*digest)),
-            Command::RollBack(_, RollBack { to, bad, reason }) => {
-                let (bad, to) = (self.name(*bad), self.name(*to));
+            Command::RollBack(_, RollBack { to, failed, reason }) => {
+                let (bad, to) = (self.name(*failed), self.name(*to));
                 format!("publish {to} again and quarantine {bad}: {reason}")
             }
             Command::Scan(..)
-            | Command::Audit(_)
+            | Command::Resync(_)
             | Command::Inspect(_)
             | Command::Check(..)
             | Command::Expiry(..)
-            | Command::LookForPause(_)
+            | Command::Probe(..)
+            | Command::ReadPublished(_)
             | Command::Approve(..)
             | Command::Verify(_)
             | Command::Persist(..) => return,
@@ -161,8 +163,9 @@ impl Trace {
             Fact::Cancelled(digest) => {
                 format!("cancelled, the content is {} again", self.name(*digest))
             }
-            Fact::Forced => "triggered".to_owned(),
+            Fact::Triggered => "triggered".to_owned(),
             Fact::Published(digest) => format!("published {}", self.name(*digest)),
+            Fact::PublicationLost(_) => "the publication is lost".to_owned(),
             Fact::RollingBack(bad, good, reason) => {
                 let (bad, good) = (self.name(*bad), self.name(*good));
                 format!("rolling back {bad} to {good}: {reason}")
@@ -269,7 +272,8 @@ fn reach(command: &Command) -> Reach {
         | Fact::CheckFailed(..)
         | Fact::Scheduled(..)
         | Fact::Cancelled(_)
-        | Fact::Forced
+        | Fact::Triggered
+        | Fact::PublicationLost(_)
         | Fact::Held(..) => Reach::Open,
         Fact::Baseline(..)
         | Fact::Published(_)

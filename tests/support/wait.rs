@@ -1,18 +1,37 @@
 //! Waiting for a level, never for a time.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a machine that is busy with other things.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Waits until `is_so`, and panics with `what` if that takes too long.
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(is_within(LIMIT, is_so), "waited {LIMIT:?} in vain: {what}");
+}
+
+/// Waits until `is_so`, but no longer than `limit`; says whether it is.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + LIMIT;
+pub(crate) fn is_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
     while !is_so() {
-        assert!(Instant::now() < end, "waited {LIMIT:?} in vain: {what}");
+        if Instant::now() >= end {
+            return false;
+        }
         pause();
     }
+    true
+}
+
+/// What starts now is younger than the last commit to this volume by more than the clocks' grain.
+pub(crate) fn wait_until_commit_is_past(volume: &Path) {
+    let link = fs::symlink_metadata(volume.join("..data")).unwrap();
+    let committed = link.modified().unwrap();
+    wait_until("the commit is past", || {
+        committed.elapsed().is_ok_and(|age| age > Duration::from_millis(200))
+    });
 }
 
 /// Between two looks at the same thing.

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::config::{Budget, Hold, Jitter, JitterBy, OnStart, Retry};
+use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
-    Act, Acted, Alive, Checked, Command, Event, Inspection, Memory, Proof, Publication, RuleId,
+    Acted, Alive, Checked, Event, Found, Inspection, Memory, Probe, Proof, Publication, Published,
     Scan, Standing, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
-use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
+use podnudge::core::{Core, Policy, PolicyVolume, Rounds, TargetName};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
 
+use super::record::Record;
 use super::shelf::Shelf;
 
 /// The key that pauses a rule that has one.
@@ -79,7 +81,7 @@ pub(crate) struct World {
     /// The publish directory.
     pub(crate) shelf: Shelf,
     /// Whether no audit comes back.
-    pub(crate) audits_hang: bool,
+    pub(crate) resyncs_hang: bool,
     /// Everything the core asked for, with its time in the story.
     pub(crate) log: Vec<(Duration, Command)>,
     /// The places in the log where podnudge started anew.
@@ -88,6 +90,12 @@ pub(crate) struct World {
     pub(crate) swaps: Vec<Duration>,
     /// What the state directory holds.
     pub(crate) persisted: Option<Memory>,
+    /// What content waits for, and why it is quarantined.
+    pub(crate) record: Record,
+    /// What was not on its way when it should have been, with the time: see [`Record::overdue`].
+    pub(crate) overdue: Vec<(Duration, String)>,
+    /// The core is also called in between, when nothing is due: after each of these times.
+    pub(crate) nudges: Option<Duration>,
     /// Whether an action was ever asked for before the answer to the one before.
     pub(crate) actions_overlapped: bool,
     /// Whether an action was ever asked for although its checks had not let it pass last.
@@ -106,6 +114,7 @@ pub(crate) fn policy() -> Policy {
     Policy {
         name: "app".to_owned(),
         action: "signal".to_owned(),
+        target: TargetName::Any,
         volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
         settle: Duration::ZERO,
         settle_max: Duration::from_secs(5),
@@ -184,11 +193,14 @@ impl World {
             check_takes: Duration::ZERO,
             publish_takes: Duration::ZERO,
             is_paused: false,
-            audits_hang: false,
+            resyncs_hang: false,
             log: Vec::new(),
             restarts: Vec::new(),
             swaps: Vec::new(),
             persisted: None,
+            record: Record::default(),
+            overdue: Vec::new(),
+            nudges: None,
             actions_overlapped: false,
             acted_unchecked: false,
             passed: BTreeSet::new(),
@@ -220,6 +232,7 @@ impl World {
         self.answers.clear();
         self.acting = false;
         self.shelf.forget();
+        self.shelf.is_triggered = false;
         self.restarts.push(self.log.len());
         self.core = core(&self.policy, &self.replica, remembered, &self.shelf, self.now);
         self.run_to(self.now.mono);
@@ -237,12 +250,36 @@ impl World {
 
     /// Tells the core something, and lets everything happen that needs no time.
     pub(crate) fn tell(&mut self, event: Event) {
-        if matches!(event, Event::Force(_)) {
+        if matches!(event, Event::Trigger(_)) {
             let taken_back = std::mem::take(&mut self.shelf.taken_back);
             self.shelf.asked_for.extend(taken_back);
+            self.shelf.is_triggered = true;
         }
-        self.core.handle(self.now, event);
+        self.handle(event);
         self.run_to(self.now.mono);
+    }
+
+    fn handle(&mut self, event: Event) {
+        let is_scan = matches!(event, Event::Scanned(..));
+        self.record.event(self.now.mono, &event);
+        self.core.handle(self.now, event);
+        if is_scan {
+            self.shelf.is_triggered &= self.status().rules[0].digest_on_disk.is_none();
+            self.record.scanned(&self.status().rules[0]);
+        }
+    }
+
+    /// Whether no command is unanswered.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// Nothing is under way: whatever may begin has begun.
+    fn look_for_overdue(&mut self) {
+        let rule = &self.status().rules[0];
+        if let Some(what) = self.record.overdue(self.now.mono, rule, &self.policy) {
+            self.overdue.push((self.now.mono.0 - UPTIME, what));
+        }
     }
 
     /// Lets time pass until this time of the story.
@@ -256,8 +293,13 @@ impl World {
             steps += 1;
             assert!(steps < 100_000, "the core never rests");
             self.obey();
+            if self.is_at_rest() {
+                self.look_for_overdue();
+            }
             let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
-            let Some(next) = answer.into_iter().chain(self.core.next_wakeup()).min() else { break };
+            let nudge = self.nudges.map(|every| self.now.mono.after(every)).filter(|at| *at <= end);
+            let next = answer.into_iter().chain(self.core.next_wakeup()).chain(nudge).min();
+            let Some(next) = next else { break };
             if next > end {
                 break;
             }
@@ -266,7 +308,7 @@ impl World {
                 Some(entry) if entry.key().0 <= self.now.mono => {
                     let event = entry.remove();
                     self.acting &= !matches!(event, Event::Acted(..));
-                    self.core.handle(self.now, event);
+                    self.handle(event);
                 }
                 _ => self.core.tick(self.now),
             }
@@ -314,18 +356,19 @@ impl World {
         assert!(self.log.len() < 20_000, "the core never rests");
         for command in commands {
             self.log.push((self.now.mono.0 - UPTIME, command.clone()));
+            self.record.command(&command);
             match command {
                 Command::Scan(rule, volumes) => {
                     let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
                     let scans = volumes.into_iter().map(scan).collect();
                     self.answer(self.scan_takes, Event::Scanned(rule, scans));
                 }
-                Command::Audit(_) if self.audits_hang => {}
-                Command::Audit(volumes) => {
+                Command::Resync(_) if self.resyncs_hang => {}
+                Command::Resync(volumes) => {
                     for volume in volumes {
                         let seen = self.disks[volume.0].snapshot().map(|s| s.generation);
                         let begun = self.now.mono;
-                        self.answer(Duration::ZERO, Event::Audited(volume, begun, seen));
+                        self.answer(Duration::ZERO, Event::Resynced(volume, begun, seen));
                     }
                 }
                 Command::Inspect(rule) => {
@@ -339,6 +382,8 @@ impl World {
                     self.answer(Duration::ZERO, Event::Inspected(rule, target));
                 }
                 Command::Check(rule, digest) => {
+                    // It takes the place of the one before.
+                    self.answers.retain(|_, answer| !matches!(answer, Event::Checked(..)));
                     let checked = if self.digest_on_disk() == Some(digest) {
                         self.application.checks.clone()
                     } else {
@@ -349,11 +394,15 @@ impl World {
                     } else {
                         self.passed.remove(&digest);
                     }
-                    self.answer(self.check_takes, Event::Checked(rule, checked));
+                    self.answer(self.check_takes, Event::Checked(rule, digest, checked));
                 }
-                Command::LookForPause(rule) => {
+                Command::Probe(rule, probe @ Probe::PauseFile) => {
                     let by = self.is_paused.then(|| Reason::new("paused"));
-                    self.answer(Duration::ZERO, Event::Paused(rule, by));
+                    self.answer(Duration::ZERO, Event::Probed(rule, probe, by));
+                }
+                Command::ReadPublished(rule) => {
+                    let current = self.shelf.current.map(|(digest, _)| digest);
+                    self.answer(Duration::ZERO, Event::FoundPublished(rule, current));
                 }
                 Command::Expiry(rule, _) => {
                     self.answer(Duration::ZERO, Event::Expires(rule, None));
@@ -417,7 +466,7 @@ impl World {
         };
         if self.application.touches {
             self.put(0, self.disks[0].content.clone());
-            self.answer(Duration::ZERO, Event::Touched(VolumeId(0)));
+            self.answer(Duration::ZERO, Event::Hint(VolumeId(0), 0));
         }
         if !self.application.is_honest || !matches!(acted, Acted::Sent(_)) {
             return acted;
@@ -441,15 +490,14 @@ fn core(
     shelf: &Shelf,
     now: Now,
 ) -> Core {
-    let remembered = remembered.map(|memory| (RuleId(0), memory)).into_iter().collect();
-    let published = BTreeMap::from([(RuleId(0), shelf.found())]);
-    let published = if policy.publishes { published } else { BTreeMap::new() };
-    let rounds = Rounds { audit: Duration::from_secs(30), poll: Duration::from_secs(5) };
-    Core::new(vec![policy.clone()], (&remembered, &published), replica, rounds, now)
+    let published = if policy.publishes { shelf.found() } else { Published::default() };
+    let found = Found { memory: remembered, published };
+    let rounds = Rounds { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
+    Core::new(vec![(policy.clone(), found)], replica, rounds, now)
 }
 
 impl Disk {
-    fn scan(&self) -> Scan {
+    pub(crate) fn scan(&self) -> Scan {
         match (&self.unreadable, self.snapshot()) {
             (Some(reason), _) => Scan::Unreadable(reason.clone()),
             (None, Some(snapshot)) => Scan::Present(snapshot),
@@ -457,7 +505,7 @@ impl Disk {
         }
     }
 
-    fn snapshot(&self) -> Option<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         let keys = self.content.as_ref()?.iter().filter(|(key, _)| *key != PAUSE_KEY);
         let keys = keys.map(|(key, value)| {
             let hash: [u8; 32] = Sha256::digest(value).into();

@@ -51,11 +51,11 @@ pub(super) fn check<'a>(
     files: impl Iterator<Item = File<'a>>,
     now: UnixTime,
 ) -> Result<(), Checked> {
-    let files = files.map(parse).collect::<Result<Vec<_>, _>>().map_err(Checked::Refused)?;
-    files.iter().try_for_each(in_order).map_err(Checked::Refused)?;
+    let files = files.map(parse).collect::<Result<Vec<_>, _>>().map_err(Checked::Rejected)?;
+    files.iter().try_for_each(in_order).map_err(Checked::Rejected)?;
     let mut keys =
         files.iter().flat_map(|file| file.public_keys.iter().map(move |key| (file, key)));
-    keys.try_for_each(|(file, key)| belongs(file, key, &files)).map_err(Checked::Refused)?;
+    keys.try_for_each(|(file, key)| belongs(file, key, &files)).map_err(Checked::Rejected)?;
     // Last: what is only too early is good in all else.
     files.iter().try_for_each(|file| in_force(file, now))
 }
@@ -156,7 +156,7 @@ fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Checked> {
         return Err(Checked::NotBefore(it.not_before, Reason::new(message).hint(hint)));
     }
     let message = format!("{what} expired at {}, and now it is {now_is}", date(it.not_after));
-    Err(Checked::Refused(Reason::new(message).hint("look at what should have renewed it")))
+    Err(Checked::Rejected(Reason::new(message).hint("look at what should have renewed it")))
 }
 
 /// As RFC 3339 has it.

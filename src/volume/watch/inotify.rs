@@ -5,7 +5,7 @@
 //! die with the first swap. Events become hints, a set of volumes that are worth a look; the set
 //! is bounded however many events come.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Config, ErrorKind, Event, EventKind, INotifyWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
@@ -44,10 +44,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// Who wants to hear of a directory, and of which entries in it (all, for a `None`).
-    interests: BTreeMap<PathBuf, BTreeMap<VolumeId, Vec<Entry>>>,
+    interests: BTreeMap<PathBuf, Vec<(VolumeId, Entry)>>,
     pending: Pending,
     /// Watched directories that were removed or renamed: their watches are dead.
-    gone: BTreeSet<PathBuf>,
+    gone: Vec<PathBuf>,
 }
 
 /// A name in a directory; all, if `None`.
@@ -58,8 +58,8 @@ type Entry = Option<Vec<u8>>;
 pub struct Pending {
     /// Something was lost: look at everything.
     pub all: bool,
-    /// Otherwise, these.
-    pub volumes: BTreeSet<VolumeId>,
+    /// Otherwise, these, with the commits of the kubelet that were counted in each.
+    pub volumes: Vec<(VolumeId, u32)>,
 }
 
 /// Whether [`Watcher::sync`] changed anything.
@@ -69,6 +69,21 @@ pub enum Synced {
     Unchanged,
     /// A watch is new: look once more, for what happened before it was there.
     Changed,
+}
+
+impl Pending {
+    fn touch(&mut self, volumes: impl IntoIterator<Item = VolumeId>) {
+        for volume in volumes {
+            self.add(volume, 0);
+        }
+    }
+
+    fn add(&mut self, volume: VolumeId, commits: u32) {
+        match self.volumes.iter_mut().find(|(known, _)| *known == volume) {
+            Some((_, counted)) => *counted = counted.saturating_add(commits),
+            None => self.volumes.push((volume, commits)),
+        }
+    }
 }
 
 impl Hints {
@@ -85,7 +100,7 @@ impl Hints {
 
     fn hint(&self, volumes: impl IntoIterator<Item = VolumeId>) {
         let mut state = self.state();
-        state.pending.volumes.extend(volumes);
+        state.pending.touch(volumes);
         if state.pending != Pending::default() {
             self.0.wake.notify_one();
         }
@@ -108,6 +123,9 @@ impl Hints {
                 };
                 for path in &event.paths {
                     touch(&mut state, path);
+                }
+                if event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::To)) {
+                    event.paths.iter().for_each(|path| state.committed(path));
                 }
             }
             Ok(_) => return,
@@ -136,8 +154,10 @@ impl State {
         // With a directory go the watches of what is below it.
         let below = self.interests.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         for (place, interested) in below.take_while(|(place, _)| place.starts_with(path)) {
-            self.pending.volumes.extend(interested.keys());
-            self.gone.insert(place.clone());
+            self.pending.touch(interested.iter().map(|(volume, _)| *volume));
+            if !self.gone.contains(place) {
+                self.gone.push(place.clone());
+            }
         }
         self.entry_changed(path);
     }
@@ -145,9 +165,19 @@ impl State {
     /// Something was made or written at this path.
     fn written(&mut self, path: &Path) {
         if let Some(interested) = self.interests.get(path) {
-            self.pending.volumes.extend(interested.keys());
+            self.pending.touch(interested.iter().map(|(volume, _)| *volume));
         }
         self.entry_changed(path);
+    }
+
+    /// Something was renamed to this path: the commit, if it is `..data`. The kernel tells of each.
+    fn committed(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        if name == "..data" {
+            for volume in self.listening(parent) {
+                self.pending.add(volume, 1);
+            }
+        }
     }
 
     /// Tells those who watch the directory that this path is in.
@@ -156,10 +186,10 @@ impl State {
         if is_preparation(name) {
             return;
         }
-        for (volume, entries) in self.interests.get(parent).into_iter().flatten() {
-            let wants = |entry: &Entry| entry.as_ref().is_none_or(|entry| entry == name.as_bytes());
-            if name == "..data" || entries.iter().any(wants) {
-                self.pending.volumes.insert(*volume);
+        for (volume, entry) in self.interests.get(parent).into_iter().flatten() {
+            let is_wanted = entry.as_ref().is_none_or(|entry| entry == name.as_bytes());
+            if name == "..data" || is_wanted {
+                self.pending.touch([*volume]);
             }
         }
     }
@@ -168,11 +198,11 @@ impl State {
     /// nobody listens any more.
     fn listen(&mut self, volume: VolumeId, places: &[(PathBuf, &Directory)]) -> Vec<PathBuf> {
         for interested in self.interests.values_mut() {
-            interested.remove(&volume);
+            interested.retain(|(other, _)| *other != volume);
         }
         for (path, directory) in places {
             let interested = self.interests.entry(path.clone()).or_default();
-            interested.entry(volume).or_default().push(directory.entry.clone());
+            interested.push((volume, directory.entry.clone()));
         }
         let mut deserted = Vec::new();
         self.interests.retain(|path, interested| {
@@ -184,8 +214,20 @@ impl State {
         deserted
     }
 
+    /// Whether what was watched at this path is gone. Says so once.
+    fn is_gone(&mut self, path: &Path) -> bool {
+        let before = self.gone.len();
+        self.gone.retain(|gone| gone != path);
+        self.gone.len() < before
+    }
+
+    /// Each volume that listens at a place, once.
     fn listening(&self, path: &Path) -> Vec<VolumeId> {
-        self.interests.get(path).into_iter().flat_map(BTreeMap::keys).copied().collect()
+        let interested = self.interests.get(path).into_iter().flatten();
+        let mut volumes: Vec<VolumeId> = interested.map(|(volume, _)| *volume).collect();
+        volumes.sort_unstable();
+        volumes.dedup();
+        volumes
     }
 }
 
@@ -221,7 +263,7 @@ impl Watcher {
         }
         let mut synced = Ok(Synced::Unchanged);
         for (path, directory) in &places {
-            let gone = self.hints.state().gone.remove(path);
+            let gone = self.hints.state().is_gone(path);
             if self.watched.get(path) == Some(&directory.id) && !gone {
                 continue;
             }
@@ -247,7 +289,7 @@ impl Watcher {
     fn place(&self, directory: &Directory) -> PathBuf {
         let state = self.hints.state();
         let watches = |(path, id): &(&PathBuf, &(u64, u64))| {
-            **id == directory.id && !state.gone.contains(*path)
+            **id == directory.id && !state.gone.iter().any(|gone| gone == *path)
         };
         if self.watched.get(&directory.path) == Some(&directory.id) {
             return directory.path.clone();

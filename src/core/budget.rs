@@ -1,0 +1,30 @@
+//! How often the target may be restarted.
+
+use std::collections::VecDeque;
+
+use crate::clock::Moment;
+use crate::config;
+
+/// The restarts of a rule's target, as far as the budget still counts them.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    restarts: VecDeque<Moment>,
+}
+
+impl Budget {
+    /// The target was restarted.
+    pub(super) fn restarted(&mut self, now: Moment, limit: config::Budget) {
+        while self.restarts.front().is_some_and(|at| at.after(limit.within) <= now) {
+            self.restarts.pop_front();
+        }
+        self.restarts.push_back(now);
+    }
+
+    /// The first moment from now on at which the budget allows a restart.
+    pub(super) fn next(&self, now: Moment, limit: config::Budget) -> Moment {
+        let counted = self.restarts.iter().filter(|at| at.after(limit.within) > now);
+        let most = usize::try_from(limit.most).unwrap_or(usize::MAX);
+        let room_after = counted.rev().nth(most.saturating_sub(1));
+        room_after.map_or(now, |at| at.after(limit.within))
+    }
+}

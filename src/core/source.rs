@@ -1,0 +1,273 @@
+//! The volumes of a rule: from hints, by way of settling and scans, to what is on disk.
+//!
+//! Level-triggered: a hint only marks a volume as worth a scan. Lost, doubled or reordered hints do
+//! not change what is found in the end.
+
+mod settle;
+mod volume;
+
+use std::time::Duration;
+
+use super::backoff;
+use super::changed::Keys;
+use super::event::{Scan, VolumeId, Watch};
+use super::fact::Fact;
+use super::policy::Policy;
+use super::status::VolumeStatus;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::reason::Reason;
+use crate::volume::snapshot::{self, Digest, Generation};
+use settle::Settle;
+use volume::{Doubt, Volume};
+
+/// After the first failed scan.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// Between failed scans, at most.
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// What the volumes of a rule hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnDisk {
+    pub(super) digest: Digest,
+    /// The commit of the newest volume, by the wall clock, for people.
+    pub(super) committed: UnixTime,
+    /// The same by the monotonic clock, for decisions; rather too late than too early.
+    pub(super) committed_at: Moment,
+}
+
+/// What was open about volumes when their content counted as known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Doubts(Vec<(VolumeId, Doubt)>);
+
+/// What a scan brought.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    pub(super) begun: Moment,
+    pub(super) facts: Vec<Fact>,
+    /// What is on disk, if any volume was read and every one was found once.
+    pub(super) on_disk: Option<OnDisk>,
+}
+
+#[derive(Debug)]
+pub(super) struct Source {
+    settle: Duration,
+    settle_max: Duration,
+    volumes: Vec<Volume>,
+    activity: Activity,
+    /// When the last scan ended.
+    scanned_at: Option<Moment>,
+    on_disk: Option<OnDisk>,
+}
+
+/// What is being done about the volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activity {
+    Quiet,
+    Settling(Settle),
+    Scanning { begun: Moment, failures: u32 },
+    Backoff { at: Moment, failures: u32 },
+}
+
+impl Source {
+    pub(super) fn new(policy: &Policy, now: Moment) -> Self {
+        Self {
+            settle: policy.settle,
+            settle_max: policy.settle_max,
+            volumes: policy.volumes.iter().map(|volume| Volume::new(volume, now)).collect(),
+            activity: Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO)),
+            scanned_at: None,
+            on_disk: None,
+        }
+    }
+
+    pub(super) fn hint(&mut self, now: Moment, id: VolumeId, commits: u32) {
+        self.each(id, |volume| volume.hint(now, commits));
+        self.begin_settling(now);
+    }
+
+    /// Something may have happened that no event told of.
+    pub(super) fn hint_lost(&mut self, now: Moment, id: VolumeId) {
+        self.each(id, Volume::hint_lost);
+        self.begin_settling(now);
+    }
+
+    pub(super) fn hints_lost(&mut self, now: Moment) {
+        self.volumes.iter_mut().for_each(Volume::hint_lost);
+        self.begin_settling(now);
+    }
+
+    /// Scans everything without waiting for quiet.
+    pub(super) fn scan_now(&mut self, now: Moment) {
+        self.hints_lost(now);
+        if !matches!(self.activity, Activity::Scanning { .. }) {
+            self.activity = Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO));
+        }
+    }
+
+    /// Takes what a resync found that began at `begun`.
+    pub(super) fn resynced(
+        &mut self,
+        now: Moment,
+        id: VolumeId,
+        begun: Moment,
+        found: Option<&Generation>,
+    ) {
+        let mut is_news = false;
+        self.each(id, |volume| is_news |= volume.resynced(begun, found));
+        if is_news {
+            self.begin_settling(now);
+        }
+    }
+
+    pub(super) fn watched(&mut self, id: VolumeId, watch: &Watch) -> Option<Fact> {
+        let mut fact = None;
+        self.each(id, |volume| fact = volume.watched(watch.clone()));
+        fact
+    }
+
+    fn each(&mut self, id: VolumeId, apply: impl FnMut(&mut Volume)) {
+        self.volumes.iter_mut().filter(|volume| volume.id() == id).for_each(apply);
+    }
+
+    /// Begins a scan that is due: gives the volumes to read.
+    pub(super) fn begin_due_scan(&mut self, now: Moment) -> Option<Vec<VolumeId>> {
+        let failures = match self.activity {
+            Activity::Settling(settle) if now >= settle.until() => 0,
+            Activity::Backoff { at, failures } if now >= at => failures,
+            _ => return None,
+        };
+        self.activity = Activity::Scanning { begun: now, failures };
+        let worth = |volume: &mut Volume| volume.begin_scan().then(|| volume.id());
+        Some(self.volumes.iter_mut().filter_map(worth).collect())
+    }
+
+    /// Takes what a scan found. `None` if none was under way.
+    pub(super) fn scanned(&mut self, now: Now, scans: Vec<(VolumeId, Scan)>) -> Option<Scanned> {
+        let Activity::Scanning { begun, failures } = self.activity else { return None };
+        let (mut facts, mut found, mut unreadable) = (Vec::new(), false, false);
+        for (id, scan) in scans {
+            found |= matches!(scan, Scan::Present(_));
+            unreadable |= matches!(scan, Scan::Unreadable(_));
+            if let Some(volume) = self.volumes.iter_mut().find(|volume| volume.id() == id) {
+                facts.extend(volume.scanned(begun, now, scan));
+            }
+        }
+        self.activity = if unreadable {
+            let wait = backoff::doubled(FIRST_RETRY, failures, LONGEST_RETRY);
+            Activity::Backoff { at: now.mono.after(wait), failures: failures.saturating_add(1) }
+        } else {
+            Activity::Quiet
+        };
+        if !unreadable && self.volumes.iter().any(Volume::is_dirty) {
+            self.begin_settling(now.mono);
+        }
+        self.scanned_at = Some(now.mono);
+        self.on_disk = self.combined();
+        Some(Scanned { begun, facts, on_disk: self.on_disk.filter(|_| found) })
+    }
+
+    /// Whether a reader until `moment` may have read something that no scan found.
+    pub(super) fn leaves_open(&self, moment: Moment) -> bool {
+        self.volumes.iter().any(|volume| volume.leaves_open(moment))
+    }
+
+    /// What is on disk counts as known from now on, but for volumes that are still to be scanned.
+    pub(super) fn settle_doubts(&mut self) -> Doubts {
+        // What a scan that is under way finds is not known yet.
+        if matches!(self.activity, Activity::Scanning { .. }) {
+            return Doubts::default();
+        }
+        let settle = |volume: &mut Volume| Some((volume.id(), volume.settle_doubt()?));
+        Doubts(self.volumes.iter_mut().filter_map(settle).collect())
+    }
+
+    /// Nothing was read after all: what was open before is open again.
+    pub(super) fn restore_doubts(&mut self, Doubts(doubts): Doubts) {
+        for (id, before) in doubts {
+            self.each(id, |volume| volume.restore_doubt(before));
+        }
+    }
+
+    pub(super) fn on_disk(&self) -> Option<OnDisk> {
+        self.on_disk
+    }
+
+    pub(super) fn digest(&self) -> Option<Digest> {
+        self.on_disk.map(|disk| disk.digest)
+    }
+
+    pub(super) fn activity(&self) -> Activity {
+        self.activity
+    }
+
+    /// Whether a scan is under way or due, so that what is on disk may be known better soon. In the
+    /// instant in which one ends it is known as well as can be, even where volumes never rest.
+    pub(super) fn is_looking(&self, now: Moment) -> bool {
+        matches!(self.activity, Activity::Settling(_) | Activity::Scanning { .. })
+            && self.scanned_at != Some(now)
+    }
+
+    /// The keys of all volumes, as they are known.
+    pub(super) fn keys(&self) -> Vec<Keys> {
+        let keys = |volume: &Volume| volume.snapshot().map(|snapshot| snapshot.keys.clone());
+        self.volumes.iter().map(|volume| keys(volume).unwrap_or_default()).collect()
+    }
+
+    /// Whether a volume has the key that pauses the rule.
+    pub(super) fn is_paused_by_key(&self) -> bool {
+        self.volumes.iter().any(|volume| volume.snapshot().is_some_and(|found| found.pauses))
+    }
+
+    /// Whether a volume was not there at the last scan.
+    pub(super) fn is_missing_a_volume(&self) -> bool {
+        self.volumes.iter().any(Volume::is_missing)
+    }
+
+    /// Why a volume could not be read at the last scan.
+    pub(super) fn unreadable(&self) -> Option<&Reason> {
+        self.volumes.iter().find_map(Volume::unreadable)
+    }
+
+    pub(super) fn polled_volumes(&self) -> impl Iterator<Item = VolumeId> {
+        self.volumes.iter().filter(|volume| volume.is_polled()).map(Volume::id)
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        match self.activity {
+            Activity::Settling(settle) => Some(settle.until()),
+            Activity::Backoff { at, .. } => Some(at),
+            Activity::Quiet | Activity::Scanning { .. } => None,
+        }
+    }
+
+    /// Commits that were read, commits that the watch did not tell of, and failed scans.
+    pub(super) fn counts(&self) -> [u64; 3] {
+        self.volumes.iter().fold([0; 3], |[a, b, c], volume| {
+            let [x, y, z] = volume.counts();
+            [a + x, b + y, c + z]
+        })
+    }
+
+    pub(super) fn status(&self) -> Vec<VolumeStatus> {
+        self.volumes.iter().map(Volume::status).collect()
+    }
+
+    fn begin_settling(&mut self, now: Moment) {
+        self.activity = match self.activity {
+            Activity::Quiet | Activity::Backoff { .. } => {
+                Activity::Settling(Settle::begin(now, self.settle, self.settle_max))
+            }
+            Activity::Settling(settle) => Activity::Settling(settle.prolong(now, self.settle)),
+            scanning @ Activity::Scanning { .. } => scanning,
+        };
+    }
+
+    /// The digest over all volumes; `None` until each was found once.
+    fn combined(&self) -> Option<OnDisk> {
+        let digests: Option<Vec<Digest>> = self.volumes.iter().map(Volume::digest).collect();
+        let committed = self.volumes.iter().filter_map(Volume::snapshot);
+        let committed = committed.map(|found| found.committed).max()?;
+        let committed_at = self.volumes.iter().map(Volume::committed_at).max()?;
+        Some(OnDisk { digest: snapshot::digest(digests?), committed, committed_at })
+    }
+}

@@ -1,0 +1,57 @@
+//! Waiting for quiet after a hint, with an upper bound.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// A wait that each further hint prolongs, up to a cap: several files or volumes that change
+/// together become one reload, and a volume that never rests is read all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) struct Settle {
+    quiet_until: Moment,
+    cap: Moment,
+}
+
+impl Settle {
+    /// Starts with a first hint at `now`.
+    pub(super) fn begin(now: Moment, quiet: Duration, longest: Duration) -> Self {
+        let cap = now.after(longest.max(quiet));
+        Self { quiet_until: now.after(quiet), cap }
+    }
+
+    /// Takes a further hint.
+    pub(super) fn prolong(self, now: Moment, quiet: Duration) -> Self {
+        Self { quiet_until: now.after(quiet).min(self.cap), ..self }
+    }
+
+    /// When the wait is over, if no further hint comes.
+    pub(super) fn until(self) -> Moment {
+        self.quiet_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Moment {
+        Moment(Duration::from_millis(n))
+    }
+
+    #[test]
+    fn each_hint_prolongs_the_wait_but_never_past_the_cap() {
+        let (quiet, longest) = (Duration::from_millis(200), Duration::from_millis(500));
+        let settle = Settle::begin(ms(1000), quiet, longest);
+        assert_eq!(settle.until(), ms(1200));
+        let settle = settle.prolong(ms(1150), quiet);
+        assert_eq!(settle.until(), ms(1350));
+        assert_eq!(settle.prolong(ms(1340), quiet).until(), ms(1500));
+        assert_eq!(settle.prolong(ms(1499), quiet).until(), ms(1500));
+    }
+
+    #[test]
+    fn a_cap_below_the_quiet_time_does_not_shorten_it() {
+        let settle = Settle::begin(ms(0), Duration::from_millis(200), Duration::ZERO);
+        assert_eq!(settle.until(), ms(200));
+    }
+}

@@ -1,0 +1,196 @@
+//! The target that the last look found for each rule, so that the next action need not look through
+//! all of `/proc`: it makes sure that this process is unchanged, and looks for others afterwards.
+//!
+//! Reads `/proc/PID` of the one process; changes nothing. Kept is only a target that is one
+//! process. Nothing is held open: the number of a process may be another one's the next time, and
+//! its start time tells.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::proc;
+use super::select::{COMM_LENGTH, Process};
+use crate::config::{Rule, Target, TargetBy};
+use crate::reason::Reason;
+
+/// The targets by the names of their rules.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<Vec<(String, Process)>>);
+
+impl Kept {
+    /// What a look has found for a rule. Anything but one process is not kept.
+    pub(super) fn keep(&self, rule: &Rule, found: Option<&[&Process]>) {
+        let kept = match found {
+            Some([process]) if !rule.target.all => with_arguments(process, &rule.target),
+            _ => None,
+        };
+        self.take(rule);
+        self.all().extend(kept.map(|process| (rule.name.clone(), process)));
+    }
+
+    /// Takes what was found for a rule, if it still runs and is the same in what the rule asks for.
+    /// Its container and its mounts are not looked at: they change with the process. Until a look
+    /// has found it again, it is not kept.
+    pub(super) fn take_unchanged(&self, rule: &Rule) -> Option<Process> {
+        let process = self.take(rule)?;
+        // What cannot be read is not known to be unchanged.
+        is_unchanged(&process, &rule.target).unwrap_or(false).then_some(process)
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.all().clear();
+    }
+
+    fn take(&self, rule: &Rule) -> Option<Process> {
+        let mut all = self.all();
+        let place = all.iter().position(|(name, _)| *name == rule.name)?;
+        Some(all.swap_remove(place).1)
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<(String, Process)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the name of a process, which the kernel sets anew as it executes a program, tells which
+/// program it is. Otherwise its arguments are compared, too.
+fn is_told_by_name(by: &TargetBy) -> bool {
+    match by {
+        TargetBy::Process(name) => name.len() <= COMM_LENGTH,
+        // The file names it.
+        TargetBy::Pidfile(_) => true,
+        TargetBy::Mount | TargetBy::Exe(_) | TargetBy::Cmdline(_) => false,
+    }
+}
+
+/// `None` if it ended, or cannot be read.
+fn with_arguments(process: &Process, target: &Target) -> Option<Process> {
+    let mut process = process.clone();
+    if !is_told_by_name(&target.by) {
+        process.arguments = proc::arguments(process.identity.pid).ok()?;
+    }
+    Some(process)
+}
+
+fn is_unchanged(process: &Process, target: &Target) -> Result<bool, Reason> {
+    let pid = process.identity.pid;
+    let Some(stat) = proc::stat(pid)? else { return Ok(false) };
+    let is_same = stat.start_ticks == process.identity.start_ticks
+        && !stat.is_dead
+        && stat.comm == process.comm
+        && stat.parent == process.parent;
+    if !is_same || (process.exe.is_some() && proc::exe(pid) != process.exe) {
+        return Ok(false);
+    }
+    let has_same_arguments =
+        is_told_by_name(&target.by) || proc::arguments(pid)? == process.arguments;
+    let has_same_uid = target.uid.is_none() || proc::uid(pid)? == process.uid;
+    Ok(has_same_arguments && has_same_uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::config;
+    use crate::process::Identity;
+    use crate::process::select::Mounts;
+
+    /// A rule whose target is found by this.
+    fn rule(target: &str) -> Rule {
+        let text = format!(
+            "[[rule]]\nname = \"app\"\nwatch = \"/etc/app\"\nsignal = {{ name = \"HUP\" }}\n\
+             target = {{ {target} }}\n"
+        );
+        let parsed = config::parse("test", &text, &config::Overrides::default(), None);
+        let (mut config, _) = parsed.expect("it is a configuration");
+        config.rules.remove(0)
+    }
+
+    /// A running process, as a look finds it.
+    fn running() -> (Child, Process) {
+        let child = Command::new("sleep").arg("1000").spawn().expect("it can be started");
+        let pid = i32::try_from(child.id()).expect("it is a pid");
+        let stat = loop {
+            let stat = proc::stat(pid).expect("it can be read").expect("it runs");
+            // Until then it is this program.
+            if stat.comm == "sleep" {
+                break stat;
+            }
+        };
+        let process = Process {
+            identity: Identity { pid, start_ticks: stat.start_ticks },
+            parent: stat.parent,
+            comm: stat.comm,
+            arguments: Vec::new(),
+            exe: None,
+            uid: None,
+            container: String::new(),
+            mounts: Mounts::No,
+        };
+        (child, process)
+    }
+
+    #[test]
+    fn a_target_is_kept_until_it_is_taken_forgotten_or_ends() {
+        let (mut child, process) = running();
+        for target in ["process = \"sleep\"", "cmdline = \"1000\"", "pidfile = \"/run/app.pid\""] {
+            let (kept, rule) = (Kept::default(), rule(target));
+            assert_eq!(kept.take_unchanged(&rule), None);
+            kept.keep(&rule, Some(&[&process]));
+            let taken = kept.take_unchanged(&rule).expect("it is unchanged");
+            assert_eq!(taken.identity, process.identity);
+            assert_eq!(kept.take_unchanged(&rule), None, "whoever takes it looks again");
+            kept.keep(&rule, Some(&[&process]));
+            kept.forget_all();
+            assert_eq!(kept.take_unchanged(&rule), None);
+            kept.keep(&rule, Some(&[&process]));
+            kept.keep(&rule, None);
+            assert_eq!(kept.take_unchanged(&rule), None);
+        }
+        let (kept, rule) = (Kept::default(), rule("process = \"sleep\""));
+        kept.keep(&rule, Some(&[&process]));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it can be reaped");
+        assert_eq!(kept.take_unchanged(&rule), None);
+    }
+
+    #[test]
+    fn what_differs_from_what_was_found_is_not_the_target() {
+        let (mut child, process) = running();
+        let by_arguments = rule("cmdline = \"1000\", uid = 0");
+        let found = Process {
+            uid: Some(0),
+            ..with_arguments(&process, &by_arguments.target).expect("it runs")
+        };
+        assert_eq!(is_unchanged(&found, &by_arguments.target), Ok(true));
+        let identity = Identity { start_ticks: 1, ..found.identity };
+        for changed in [
+            Process { identity, ..found.clone() },
+            Process { parent: 1, ..found.clone() },
+            Process { comm: "app".to_owned(), ..found.clone() },
+            Process { arguments: vec!["sleep".to_owned()], ..found.clone() },
+            Process { exe: Some("/bin/app".into()), ..found.clone() },
+            Process { uid: Some(101), ..found.clone() },
+        ] {
+            assert_eq!(is_unchanged(&changed, &by_arguments.target), Ok(false), "{changed:?}");
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it can be reaped");
+    }
+
+    #[test]
+    fn several_targets_are_not_kept() {
+        let (mut child, process) = running();
+        let kept = Kept::default();
+        for (rule, found) in [
+            (rule("process = \"sleep\", all = true"), vec![&process]),
+            (rule("process = \"sleep\""), vec![&process, &process]),
+        ] {
+            kept.keep(&rule, Some(&found));
+            assert_eq!(kept.take_unchanged(&rule), None);
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it can be reaped");
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether a process has read what is published, by the files' times of access.
+//!
+//! Reads the publish directory; changes nothing. The first reading after a change sets the time of
+//! access (`relatime`, mount(8)), and podnudge's own reading leaves it alone (`O_NOATIME`,
+//! open(2)).
+//!
+//! What this cannot tell, and then says no: where the application's mount keeps no times of access
+//! (`noatime`, and `readOnly` in its volumeMount); a reading within the clock tick of the writing (4
+//! or 10 ms) that is the only one; the reading of a generation that was read before and gone back
+//! to, until a day has passed.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Dir as Entries, FileType, Mode, OFlags, Stat, openat, statat};
+
+use super::directory::Dir;
+use super::write::DIRECTORY;
+use crate::volume::reader::{accessed, changed};
+
+/// How many files and folders are looked at.
+const MOST_LOOKED_AT: u32 = 1000;
+/// How deep folders are looked into: each level holds descriptors.
+const DEEPEST: u32 = 40;
+/// What podnudge reads its own files with.
+const WITHOUT_A_TRACE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOATIME)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
+
+/// Whether a key of the current generation was read since it was published. `false` where that
+/// cannot be told.
+pub(super) fn was_read(dir: &Dir) -> bool {
+    let Ok(Some((name, published))) = dir.current() else { return false };
+    let generation = openat(dir.fd(), name.to_string(), DIRECTORY, Mode::empty());
+    let mut look = Look { published: published.0, left: MOST_LOOKED_AT };
+    generation.is_ok_and(|generation| look.finds_access(generation.as_fd(), DEEPEST))
+}
+
+/// One look, and how much of it is left.
+struct Look {
+    published: Duration,
+    left: u32,
+}
+
+impl Look {
+    fn finds_access(&mut self, folder: BorrowedFd<'_>, depth: u32) -> bool {
+        let Ok(entries) = Entries::read_from(folder) else { return false };
+        for entry in entries.flatten().filter(|entry| ![c".", c".."].contains(&entry.file_name())) {
+            if self.left == 0 {
+                return false;
+            }
+            self.left -= 1;
+            let name = entry.file_name();
+            let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let was_read = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory if depth > 0 => openat(folder, name, DIRECTORY, Mode::empty())
+                    .is_ok_and(|below| self.finds_access(below.as_fd(), depth - 1)),
+                FileType::RegularFile => {
+                    self.is_accessed(&stat) && is_read_without_a_trace(folder, name)
+                }
+                _ => false,
+            };
+            if was_read {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn is_accessed(&self, stat: &Stat) -> bool {
+        let accessed = accessed(stat);
+        // In the tick of its writing a file has this time from its writing, in that of its
+        // publishing from a reading.
+        accessed > changed(stat) && accessed >= self.published
+    }
+}
+
+/// Whether podnudge's own reading left the time alone: it must own the file, or have the capability
+/// FOWNER.
+fn is_read_without_a_trace(folder: BorrowedFd<'_>, name: &CStr) -> bool {
+    openat(folder, name, WITHOUT_A_TRACE, Mode::empty()).is_ok()
+}

@@ -1,0 +1,179 @@
+//! The target of the last action is acted on again without a look at all processes, if it is
+//! unchanged. What has changed, and what is there besides, is found out.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Child;
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::program::command;
+use crate::support::wait::wait_until;
+
+/// A target that counts its signals, and when it is told to, executes another program that does so
+/// in another file, under the same pid.
+const CHANGING: &str = "cd \"$1\"; trap 'echo hup >>before' HUP; >ready
+    until [ -e go ]; do sleep 0.02; done
+    exec \"./$2\" -c 'trap \"echo hup >>after\" HUP; >changed; while :; do sleep 0.02; done' other";
+
+struct Scene {
+    folder: tempfile::TempDir,
+    kubelet: Kubelet,
+    round: usize,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let kubelet = Kubelet::new(folder.path().join("volume"));
+        let mut scene = Self { folder, kubelet, round: 0 };
+        scene.change();
+        scene
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn nudge(&self, target: &[&str]) -> Agent {
+        let mut arguments = vec!["--watch", self.kubelet.volume.to_str().unwrap()];
+        arguments.extend(["--signal", "HUP", "--settle", "0s", "--on-start", "never"]);
+        arguments.extend(["--alive-for", "50ms"]);
+        arguments.extend(target);
+        Agent::start(self.path(), &arguments)
+    }
+
+    fn change(&mut self) {
+        self.round += 1;
+        self.kubelet.write(&payload(&[("a.conf", &self.round.to_string())]));
+    }
+
+    /// How many signals are in the file.
+    fn signals(&self, file: &str) -> usize {
+        fs::read_to_string(self.path().join(file)).unwrap_or_default().lines().count()
+    }
+
+    /// Starts a target called `app`, which will execute another program by this name.
+    fn start_changing(&self, other: &str) -> Running {
+        for name in ["app", "other"] {
+            drop(symlink("/bin/bash", self.path().join(name)));
+        }
+        let mut target = command(self.path().join("app"));
+        target.args(["-c", CHANGING, "first"]).arg(self.path()).arg(other);
+        let running = Running(target.spawn().unwrap());
+        self.wait_for("ready");
+        running
+    }
+
+    fn wait_for(&self, file: &str) {
+        wait_until(file, || self.path().join(file).exists());
+    }
+}
+
+/// Ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A process that executes a program keeps its pid and its start time.
+fn another_program_is_not_signalled(target: &[&str], other: &str, reason: &str) {
+    let mut scene = Scene::new();
+    let _bystander = Target::start(scene.path(), "bystander", Behaviour::Handles);
+    let _target = scene.start_changing(other);
+    let agent = scene.nudge(target);
+    for n in 1..3 {
+        scene.change();
+        agent.wait_for("applied", n);
+        wait_until("the signal is counted", || scene.signals("before") == n);
+    }
+    fs::write(scene.path().join("go"), "").unwrap();
+    scene.wait_for("changed");
+    scene.change();
+    agent.wait_for("waiting-for-target", 1);
+    assert!(agent.last("waiting-for-target", "reason").contains(reason));
+    assert_eq!((scene.signals("before"), scene.signals("after")), (2, 0));
+}
+
+#[test]
+fn a_target_that_executes_a_program_of_another_name_is_looked_for_anew() {
+    in_namespace(|| {
+        another_program_is_not_signalled(&["--process", "app"], "other", "no process is named");
+    });
+}
+
+#[test]
+fn a_target_that_executes_itself_with_other_arguments_is_looked_for_anew() {
+    in_namespace(|| {
+        let reason = "no process has arguments";
+        another_program_is_not_signalled(&["--cmdline", " first "], "app", reason);
+    });
+}
+
+#[test]
+fn another_candidate_gets_no_signal_and_stops_the_next_action() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let target = Target::start(scene.path(), "app", Behaviour::Handles);
+        let agent = scene.nudge(&["--process", "app"]);
+        scene.change();
+        agent.wait_for("applied", 1);
+        let folder = scene.path().join("elsewhere");
+        fs::create_dir(&folder).unwrap();
+        let other = Target::start(&folder, "app", Behaviour::Handles);
+
+        scene.change();
+        agent.wait_for("applied", 2);
+        assert_eq!(agent.count("target-ambiguous"), 1);
+        scene.change();
+        agent.wait_for("refused", 1);
+        for (event, field) in [("target-ambiguous", "reason"), ("refused", "reason")] {
+            let reason = agent.last(event, field);
+            for target in [&target, &other] {
+                assert!(reason.contains(&format!("{} (app", target.pid())), "{event}: {reason}");
+            }
+        }
+        assert_eq!((target.signals(), other.signals()), (2, 0));
+    });
+}
+
+#[test]
+fn a_pidfile_is_read_before_each_action() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let [one, other] =
+            ["one", "other"].map(|name| Target::start(scene.path(), name, Behaviour::Handles));
+        let pidfile = scene.path().join("app.pid");
+        fs::write(&pidfile, one.pid().to_string()).unwrap();
+        let agent = scene.nudge(&["--pidfile", pidfile.to_str().unwrap()]);
+        for (n, target) in [(1, &one), (2, &one), (3, &other), (4, &one)] {
+            fs::write(&pidfile, target.pid().to_string()).unwrap();
+            scene.change();
+            agent.wait_for("applied", n);
+        }
+        assert_eq!((one.signals(), other.signals()), (3, 1));
+    });
+}
+
+#[test]
+fn a_target_that_was_replaced_between_two_actions_is_looked_for_anew() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let mut first = Target::start(scene.path(), "app", Behaviour::Handles);
+        let agent = scene.nudge(&["--process", "app"]);
+        scene.change();
+        agent.wait_for("applied", 1);
+        first.kill();
+        let second = Target::start(scene.path(), "app", Behaviour::Handles);
+        scene.change();
+        agent.wait_for("applied", 2);
+        // Both report to one file, by their name.
+        assert_eq!((second.signals(), agent.count("target-ambiguous")), (2, 0));
+    });
+}

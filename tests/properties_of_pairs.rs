@@ -1,0 +1,264 @@
+//! What must hold for every sequence of events and times where two rules publish for one application.
+
+use std::time::Duration;
+
+use crate::support::pair::{self, Pair};
+use crate::support::world;
+use podnudge::config::{Budget, Jitter, JitterBy, Retry};
+use podnudge::core::status::State;
+use podnudge::core::{Policy, TargetName};
+use proptest::prelude::*;
+
+/// Contents from this number on end the application.
+const FIRST_DEADLY: u8 = 4;
+/// Targets that may be the same.
+const ANY: [TargetName; 2] = [TargetName::Any, TargetName::Any];
+
+/// One thing that can happen to the two rules and their application.
+#[derive(Debug, Clone)]
+enum Step {
+    Commit {
+        rule: usize,
+        number: u8,
+    },
+    Trigger {
+        rule: Option<usize>,
+    },
+    Away {
+        millis: u64,
+    },
+    Wait {
+        millis: u64,
+    },
+    /// podnudge is killed and starts anew.
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0..2usize, 0..FIRST_DEADLY + 2).prop_map(|(rule, number)| Step::Commit { rule, number }),
+        1 => prop::option::of(0..2usize).prop_map(|rule| Step::Trigger { rule }),
+        1 => (0..120_000u64).prop_map(|millis| Step::Away { millis }),
+        1 => Just(Step::Restart),
+        4 => (0..2_000u64).prop_map(|millis| Step::Wait { millis }),
+        4 => (0..40_000u64).prop_map(|millis| Step::Wait { millis }),
+    ]
+}
+
+/// What differs between the rules, in milliseconds where it is a time.
+#[derive(Debug, Clone)]
+struct Settings {
+    settle: u64,
+    jitter: u64,
+    min_interval: u64,
+    alive_for: u64,
+    target_wait: u64,
+    attempts: u32,
+    retries_first: bool,
+    restarts_last: bool,
+    is_restart: bool,
+}
+
+/// Both rules, how long the application bears deadly content, and how long it takes until it is
+/// started anew.
+#[derive(Debug, Clone)]
+struct Setting {
+    rules: [Settings; 2],
+    ends_after: u64,
+    starts_after: u64,
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let times = (0..500u64, 0..3u64, 0..10u64, 1..4u64, 60..400u64);
+    let ladder = (1..5u32, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
+    (times, ladder).prop_map(
+        |(
+            (settle, jitter, interval, alive, wait),
+            (attempts, retries_first, restarts_last, is_restart),
+        )| {
+            Settings {
+                settle,
+                jitter: jitter * 10_000,
+                min_interval: interval * 1000,
+                alive_for: alive * 1000,
+                target_wait: wait * 1000,
+                attempts,
+                retries_first,
+                restarts_last,
+                is_restart,
+            }
+        },
+    )
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    let rules = (settings(), settings()).prop_map(|(one, other)| [one, other]);
+    (rules, 0..900u64, 100..20_000u64).prop_map(|(rules, ends_after, starts_after)| Setting {
+        rules,
+        ends_after,
+        starts_after,
+    })
+}
+
+/// In the model there is one process, and each rule would see the other one's restarts.
+fn without_restarts(mut setting: Setting) -> Setting {
+    for rule in &mut setting.rules {
+        (rule.restarts_last, rule.is_restart) = (false, false);
+    }
+    setting
+}
+
+fn policy(settings: &Settings) -> Policy {
+    Policy {
+        settle: Duration::from_millis(settings.settle),
+        settle_max: Duration::from_secs(2),
+        jitter: Jitter { window: Duration::from_millis(settings.jitter), by: JitterBy::Random },
+        min_interval: Duration::from_millis(settings.min_interval),
+        alive_for: Duration::from_millis(settings.alive_for),
+        target_wait: Duration::from_millis(settings.target_wait),
+        retry: Retry { attempts: settings.attempts, ..world::policy().retry },
+        retries_first: settings.retries_first,
+        restarts_last: settings.restarts_last,
+        is_restart: settings.is_restart,
+        restarts: Budget { most: 2, within: Duration::from_mins(1) },
+        ..world::policy()
+    }
+}
+
+fn pair(setting: &Setting, targets: [TargetName; 2]) -> Pair {
+    let [one, other] = &setting.rules;
+    let mut policies = pair::publishing([policy(one), policy(other)]);
+    for (policy, target) in policies.iter_mut().zip(targets) {
+        policy.target = target;
+    }
+    let mut pair = Pair::new(policies);
+    pair.ends_after = Duration::from_millis(setting.ends_after);
+    pair.starts_after = Duration::from_millis(setting.starts_after);
+    pair
+}
+
+fn apply(pair: &mut Pair, step: &Step) {
+    match step {
+        Step::Commit { rule, number } => pair.commit(*rule, *number, *number >= FIRST_DEADLY),
+        Step::Trigger { rule } => pair.trigger(*rule),
+        Step::Away { millis } => pair.application_is_away_for(Duration::from_millis(*millis)),
+        Step::Wait { millis } => pair.run_for(Duration::from_millis(*millis)),
+        Step::Restart => pair.restart(),
+    }
+}
+
+/// Whether podnudge can tell of which content the application ends. It cannot where a process starts
+/// that has read new content of both rules: while the application was away, or because a person asked
+/// for what podnudge would not have done.
+fn is_clear(pair: &Pair, step: &Step) -> bool {
+    match step {
+        Step::Commit { rule, .. } => *rule == 0 || !pair.is_away(),
+        Step::Trigger { .. } | Step::Away { .. } => pair.is_at_rest() && !pair.is_away(),
+        Step::Wait { .. } => true,
+        // A new podnudge does not know which content the application has run before.
+        Step::Restart => false,
+    }
+}
+
+/// In the end each rule has content with which the application runs, and the newest if that is such.
+fn assert_at_rest(pair: &Pair) -> Result<(), TestCaseError> {
+    for (rule, shelf) in pair.shelves.iter().enumerate() {
+        let (disk, status) = (pair.digest_on_disk(rule), pair.rule(rule));
+        let published = status.digest_published.expect("something is published");
+        prop_assert!(!pair.deadly.contains(&published), "rule {}", rule);
+        prop_assert_eq!(pair.runs(rule), Some(published));
+        prop_assert_eq!(status.state == State::Idle, status.in_sync);
+        prop_assert!(matches!(status.state, State::Idle | State::RolledBack), "{:?}", status);
+        prop_assert_eq!(status.state == State::Idle, published == disk);
+        prop_assert!(shelf.violations.is_empty(), "{:?}", shelf.violations);
+    }
+    prop_assert!(!pair.overlapped);
+    Ok(())
+}
+
+/// Two rules publish for one application, and it ends of the second one's content: that is rolled
+/// back, and what the first one brought just before stays.
+#[test]
+fn only_the_content_that_ends_the_application_is_quarantined_where_two_rules_publish_for_it() {
+    let policies = pair::publishing([world::policy(), world::policy()]);
+    let mut pair = Pair::new(policies);
+    pair.run_for(Duration::from_secs(10));
+    pair.commit(0, 1, false);
+    pair.commit(1, FIRST_DEADLY, true);
+    pair.run_for(Duration::from_mins(20));
+    let quarantined: Vec<_> = pair.quarantined().map(|(_, digest)| digest).collect();
+    assert_eq!(quarantined, [pair.digest_on_disk(1)]);
+    assert_eq!(pair.runs(0), Some(pair.digest_on_disk(0)));
+    assert_eq!([pair.rule(0).state, pair.rule(1).state], [State::Idle, State::RolledBack]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// An end of the application is held against the content that caused it, and against no content
+    /// of the other rule.
+    #[test]
+    fn only_content_that_ends_the_application_is_quarantined(
+        setting in setting(),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut pair = pair(&setting, ANY);
+        for step in &steps {
+            if is_clear(&pair, step) {
+                apply(&mut pair, step);
+            }
+        }
+        pair.run_for(Duration::from_hours(2));
+        for (at, digest) in pair.quarantined() {
+            prop_assert!(pair.deadly.contains(&digest), "{} at {:?}", digest, at);
+        }
+        for rule in 0..2 {
+            let is_deadly = pair.deadly.contains(&pair.digest_on_disk(rule));
+            prop_assert_eq!(pair.rule(rule).state == State::RolledBack, is_deadly);
+        }
+        assert_at_rest(&pair)?;
+    }
+
+    /// Whatever happens, and whichever content podnudge suspects: in the end the application runs, and
+    /// the rules never act on it at the same time.
+    #[test]
+    fn no_content_that_ends_the_application_stays(
+        setting in setting(),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut pair = pair(&setting, ANY);
+        for step in &steps {
+            apply(&mut pair, step);
+        }
+        pair.run_for(Duration::from_hours(2));
+        assert_at_rest(&pair)?;
+    }
+
+    /// Rules whose targets cannot be the same do not wait for each other: each does what it does
+    /// where nothing happens to the other one, at the same times.
+    #[test]
+    fn rules_with_different_targets_do_not_wait_for_each_other(
+        setting in setting().prop_map(without_restarts),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let name = |name: &str| TargetName::Exact("process", name.to_owned());
+        let targets = || [name("app"), name("exporter")];
+        let (mut both, mut alone) = (pair(&setting, targets()), pair(&setting, targets()));
+        for step in &steps {
+            match step {
+                Step::Commit { number: FIRST_DEADLY.., .. }
+                | Step::Trigger { rule: None }
+                | Step::Away { .. }
+                | Step::Restart => {}
+                Step::Commit { rule: 1, .. } | Step::Trigger { rule: Some(1) } => {
+                    apply(&mut both, step);
+                }
+                step => {
+                    apply(&mut both, step);
+                    apply(&mut alone, step);
+                }
+            }
+        }
+        prop_assert_eq!(both.did(0), alone.did(0));
+    }
+}

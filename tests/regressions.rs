@@ -1,0 +1,626 @@
+//! Defects that were fixed, each with a test that failed before. All run the real binary, and what
+//! is asserted is what people and applications see: what is published, what reaches the
+//! application, and what `/status` says.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, UNIX_EPOCH};
+
+use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::agent::Agent;
+use crate::support::http::{ask, request, respond, server};
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::program::{command, podnudge};
+use crate::support::shared::SharedPod;
+use crate::support::supervisor::Supervisor;
+use crate::support::wait::{is_within, wait_until, wait_until_commit_is_past};
+
+/// How long what is due at once, or after a jitter of a few seconds, may take on a busy machine.
+/// The waits that must not delay it are at least twice as long.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A pod with a volume and a publish directory, in a folder that everybody may write to.
+struct Pod {
+    folder: tempfile::TempDir,
+    kubelet: Kubelet,
+}
+
+impl Pod {
+    fn new(content: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        command("chmod").arg("0777").arg(folder.path()).status().unwrap();
+        fs::create_dir(folder.path().join("config")).unwrap();
+        let kubelet = Kubelet::new(folder.path().join("volume"));
+        let mut pod = Self { folder, kubelet };
+        pod.change(content);
+        pod
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn change(&mut self, content: &str) {
+        self.kubelet.write(&payload(&[("app.conf", content)]));
+    }
+
+    /// What the application reads where podnudge publishes.
+    fn published(&self) -> String {
+        // Without a trace: podnudge tells by the times of access whether a process has read it.
+        let mut file = OpenOptions::new();
+        file.read(true).custom_flags(OFlag::O_NOATIME.bits());
+        let opened = file.open(self.path("config/app.conf"));
+        opened.and_then(std::io::read_to_string).unwrap_or_default()
+    }
+
+    /// When that was published, in seconds since 1970.
+    fn published_at(&self) -> f64 {
+        let link = fs::symlink_metadata(self.path("config/..data")).unwrap();
+        link.modified().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+    }
+
+    /// An application that reloads what is published on any request: its answer is 503 to what
+    /// fails for now, and 400 to what is broken.
+    fn application(&self) -> String {
+        let config = self.path("config/app.conf");
+        server(move |stream| {
+            request(&stream);
+            respond(&stream, answer_to(&config), "", "");
+        })
+    }
+
+    /// Writes the configuration, where FOLDER stands for the folder of this pod.
+    fn configure(&self, agent: &str, rules: &str) -> PathBuf {
+        let config = format!(
+            "[agent]\nlisten = \"127.0.0.1:0\"\nreload = \"loopback\"\nlog = \"json\"\n\
+             log-level = \"debug\"\nwork-dir = \"FOLDER\"\n{agent}\n[[rule]]\nname = \"app\"\n\
+             watch = \"FOLDER/volume\"\nsettle = \"0s\"\n{rules}\n"
+        );
+        let file = self.path("podnudge.toml");
+        let folder = self.folder.path().to_str().unwrap();
+        fs::write(&file, config.replace("FOLDER", folder)).unwrap();
+        file
+    }
+
+    /// podnudge with a rule for the volume that has these settings.
+    fn nudge(&self, rules: &str) -> Podnudge {
+        self.nudge_with("", rules)
+    }
+
+    /// The same with settings for podnudge itself.
+    fn nudge_with(&self, agent: &str, rules: &str) -> Podnudge {
+        let mut command = podnudge();
+        command.arg("--config").arg(self.configure(agent, rules));
+        Podnudge::start(self.folder.path(), command)
+    }
+}
+
+fn answer_to(config: &Path) -> &'static str {
+    match fs::read_to_string(config).unwrap_or_default() {
+        text if text.contains("fails") => "503 Service Unavailable",
+        text if text.contains("broken") => "400 Bad Request",
+        _ => "200 OK",
+    }
+}
+
+/// A running podnudge with its admin port.
+struct Podnudge {
+    agent: Agent,
+    address: String,
+}
+
+impl Podnudge {
+    fn start(folder: &Path, command: Command) -> Self {
+        let agent = Agent::spawn(folder, command);
+        agent.wait_for("started", 1);
+        let address = agent.last("started", "listen");
+        let podnudge = Self { agent, address };
+        wait_until("the volumes are read", || {
+            let rules = podnudge.rules();
+            rules.iter().all(|rule| !rule["digest_on_disk"].is_null())
+        });
+        podnudge
+    }
+
+    /// The status of each rule, less what no test asks for: a failed test shows it.
+    fn rules(&self) -> Vec<Value> {
+        let answer = ask(&self.address, "GET", "/status");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: Value = serde_json::from_str(body).unwrap();
+        let mut rules = status["rules"].as_array().unwrap().clone();
+        for rule in &mut rules {
+            let commits = rule["counters"]["commits"].take();
+            let rule = rule.as_object_mut().unwrap();
+            rule.retain(|key, _| !["counters", "volumes"].contains(&key.as_str()));
+            rule.insert("commits".to_owned(), commits);
+            rule.insert("now".to_owned(), status["now"].clone());
+        }
+        rules
+    }
+
+    /// The status of the first rule.
+    fn status(&self) -> Value {
+        self.rules().remove(0)
+    }
+
+    fn is_in_sync(&self) -> bool {
+        is_in_sync(&self.status())
+    }
+
+    /// The content is changed, and podnudge knows.
+    fn sees(&self, pod: &mut Pod, content: &str) {
+        let before = self.status()["digest_on_disk"].clone();
+        pod.change(content);
+        wait_until("the change is seen", || self.status()["digest_on_disk"] != before);
+    }
+
+    fn post_reload(&self) {
+        let answer = ask(&self.address, "POST", "/reload");
+        assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    }
+}
+
+fn is_in_sync(rule: &Value) -> bool {
+    rule["in_sync"] == true || rule["in_sync"] == "yes"
+}
+
+/// A rollout that failed is tried again a minute later.
+const RETRY_LATE: &str = "retry = { first = \"60s\", max = \"60s\" }\n";
+const PUBLISH: &str = "publish = { dir = \"FOLDER/config\" }\n";
+
+/// The fix is published soon, and until then `/status` tells of no later time than that.
+fn is_published_at_its_own_time(podnudge: &Podnudge, pod: &mut Pod, fix: &str) {
+    podnudge.sees(pod, fix);
+    let (mut told, mut last) = (0.0_f64, Value::Null);
+    let is_published = is_within(SOON, || {
+        last = podnudge.status();
+        // What is told once it is published is of the time after.
+        if pod.published() == fix {
+            return true;
+        }
+        told = told.max(last["next_action_at"].as_f64().unwrap_or_default());
+        false
+    });
+    assert!(is_published, "not published within {SOON:?}: {last}");
+    let at = pod.published_at();
+    assert!(told <= at + 1.0, "published at {at}, and told was {told}");
+}
+
+/// Guards: the fix has a turn of its own, and does not wait for the next attempt of what it fixes.
+#[test]
+fn a_fix_is_published_at_its_own_time_behind_a_rollout_that_backs_off() {
+    let mut pod = Pod::new("good");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let podnudge = pod.nudge(&format!("jitter = \"3s\"\n{RETRY_LATE}{PUBLISH}{http}"));
+    wait_until("the first content is in sync", || podnudge.is_in_sync());
+    pod.change("this fails for now");
+    podnudge.agent.wait_for("retrying", 1);
+    is_published_at_its_own_time(&podnudge, &mut pod, "the fix");
+    wait_until("the fix is in sync", || podnudge.is_in_sync());
+}
+
+/// Guards: the same behind a rollout that was refused, and is looked at again a minute later.
+#[test]
+fn a_fix_is_published_at_its_own_time_behind_a_refused_rollout() {
+    in_namespace(|| {
+        let mut pod = Pod::new("good");
+        let _one = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+        let _other = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+        let signal = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }\n";
+        let podnudge = pod.nudge(&format!("jitter = \"3s\"\n{RETRY_LATE}{PUBLISH}{signal}"));
+        podnudge.agent.wait_for("refused", 1);
+        is_published_at_its_own_time(&podnudge, &mut pod, "the fix");
+    });
+}
+
+/// Guards: the pause file is looked for every five seconds also behind a rollout that backs off.
+#[test]
+fn a_fix_is_published_soon_after_the_pause_file_is_deleted() {
+    let mut pod = Pod::new("good");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let hold = "hold = { pause-file = \"FOLDER/pause\" }\n";
+    let podnudge = pod.nudge(&format!("{RETRY_LATE}{PUBLISH}{hold}{http}"));
+    wait_until("the first content is in sync", || podnudge.is_in_sync());
+    pod.change("this fails for now");
+    podnudge.agent.wait_for("retrying", 1);
+    fs::write(pod.path("pause"), "").unwrap();
+    podnudge.sees(&mut pod, "the fix");
+    let is_published = is_within(Duration::from_secs(3), || pod.published() == "the fix");
+    assert!(!is_published, "published in spite of the pause file");
+    fs::remove_file(pod.path("pause")).unwrap();
+    let is_published = is_within(SOON, || pod.published() == "the fix");
+    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+}
+
+/// What was filled in first fails and is tried again a minute later; the fix has a jitter of some
+/// minutes, which `trigger` sets aside.
+fn a_trigger_sets_the_jitter_aside(trigger: fn(&Podnudge)) {
+    let mut pod = Pod::new("this fails for now");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let podnudge = pod.nudge(&format!("jitter = \"30m\"\n{RETRY_LATE}{PUBLISH}{http}"));
+    podnudge.agent.wait_for("retrying", 1);
+    podnudge.sees(&mut pod, "the fix");
+    trigger(&podnudge);
+    let is_published = is_within(SOON, || pod.published() == "the fix");
+    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+}
+
+/// Guards: a person does not wait for the jitter, nor for the next attempt of an older rollout.
+#[test]
+fn a_signal_to_podnudge_publishes_a_fix_behind_a_rollout_that_backs_off() {
+    a_trigger_sets_the_jitter_aside(|podnudge| podnudge.agent.signal(Signal::SIGHUP));
+}
+
+/// Guards: the same by the admin port.
+#[test]
+fn a_reload_request_publishes_a_fix_behind_a_rollout_that_backs_off() {
+    a_trigger_sets_the_jitter_aside(Podnudge::post_reload);
+}
+
+/// Guards: what a person approves does not wait for the proof of older content, which may never
+/// come.
+#[test]
+fn an_approved_fix_is_published_while_an_older_proof_is_pending() {
+    let mut pod = Pod::new("this gives proof: 1");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let verify = "verify = { timeout = \"10m\", \
+                  exec = [\"grep\", \"-q\", \"gives proof\", \"FOLDER/config/app.conf\"] }\n";
+    let podnudge = pod.nudge(&format!("hold = {{ approve = true }}\n{PUBLISH}{http}{verify}"));
+    wait_until("the first content is in sync", || podnudge.is_in_sync());
+    podnudge.sees(&mut pod, "no proof comes");
+    podnudge.post_reload();
+    wait_until("it is published", || pod.published() == "no proof comes");
+    podnudge.agent.wait_for("accepted", 2);
+    podnudge.sees(&mut pod, "this gives proof: 2");
+    podnudge.post_reload();
+    let is_published = is_within(SOON, || pod.published() == "this gives proof: 2");
+    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+    wait_until("it is in sync", || podnudge.is_in_sync());
+}
+
+/// Guards: content is quarantined on evidence only, and that no process came is none.
+#[test]
+fn what_no_process_has_read_stays_published() {
+    in_namespace(|| {
+        let mut pod = Pod::new("A");
+        // Something to see while the application is down, so that the namespace counts as shared.
+        let _other = Target::start(pod.folder.path(), "other", Behaviour::Handles);
+        let mut first = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+        let podnudge = pod.nudge(&format!(
+            "target = {{ process = \"app\", wait = \"2s\" }}\nsignal = {{ name = \"HUP\" }}\n\
+             verify = {{ alive-for = \"200ms\" }}\nretry = {{ first = \"1s\", max = \"2s\" }}\n\
+             {PUBLISH}"
+        ));
+        podnudge.agent.wait_for("sent", 1);
+        // By a signal alone nothing is proven.
+        wait_until("the first content is good", || recorded(&pod.path("config"), "good"));
+        first.kill();
+        pod.change("B");
+        wait_until("B is published", || pod.published() == "B");
+        let is_taken_back = is_within(Duration::from_secs(10), || pod.published() != "B");
+        assert!(!is_taken_back, "rolled back: {}", podnudge.status());
+        let _second = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+        wait_until("the application is in sync", || podnudge.is_in_sync());
+        assert_eq!(pod.published(), "B");
+    });
+}
+
+/// Whether podnudge has written something down in a publish directory.
+fn recorded(dir: &Path, name: &str) -> bool {
+    let record = fs::read(dir.join("..podnudge.json")).unwrap_or_default();
+    let record: Value = serde_json::from_slice(&record).unwrap_or_default();
+    match &record[name] {
+        Value::Array(list) => !list.is_empty(),
+        other => !other.is_null(),
+    }
+}
+
+/// Guards: an application that was started after the content was in place has read it, whatever
+/// the one before it died of.
+#[test]
+fn tripped_ends_when_the_application_has_read_the_content_by_itself() {
+    in_namespace(|| {
+        let mut pod = Pod::new("1");
+        let first = Target::start(pod.folder.path(), "app", Behaviour::Dies);
+        let podnudge = pod.nudge(
+            "on-start = \"never\"\ntarget = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
+             verify = { alive-for = \"1s\" }\n",
+        );
+        pod.change("2");
+        podnudge.agent.wait_for("tripped", 1);
+        drop(first);
+        wait_until_commit_is_past(&pod.kubelet.volume);
+        let mut second = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+        let is_in_sync = is_within(SOON, || podnudge.is_in_sync());
+        assert!(is_in_sync, "not in sync within {SOON:?}: {}", podnudge.status());
+        assert_eq!(second.signals(), 1, "the first had the only one");
+        assert!(second.is_running());
+    });
+}
+
+/// Guards: rules that share a target do not hold its end against each other's content.
+#[test]
+fn only_the_content_that_kills_the_application_is_quarantined() {
+    in_namespace(|| {
+        let mut pod = Pod::new("one: 1");
+        let mut two = Kubelet::new(pod.path("volume-two"));
+        two.write(&payload(&[("app.conf", "two: 1")]));
+        fs::create_dir(pod.path("config-two")).unwrap();
+        let folder = pod.folder.path().to_owned();
+        let published =
+            |name: &str| fs::read_to_string(folder.join(name).join("app.conf")).unwrap();
+        let (config, hups) = (pod.path("config-two/app.conf"), pod.path("hups"));
+        let works = format!("! grep -qs broken {} || exit 1", config.display());
+        let script = format!(
+            "trap 'echo >> {}; {works}' HUP; {works}; while :; do sleep 0.05; done",
+            hups.display()
+        );
+        let _application = Supervisor::start(pod.folder.path(), &script);
+        let shared = "target = { cmdline = \"^sh -c .* FOLDER$\" }\nsignal = { name = \"HUP\" }\n\
+                      verify = { alive-for = \"4s\" }\n";
+        let podnudge = pod.nudge(&format!(
+            "{PUBLISH}{shared}[[rule]]\nname = \"two\"\nwatch = \"FOLDER/volume-two\"\n\
+             settle = \"0s\"\npublish = {{ dir = \"FOLDER/config-two\" }}\n{shared}"
+        ));
+        let is_good = |name: &str| recorded(&folder.join(name), "good");
+        wait_until("both are good", || is_good("config") && is_good("config-two"));
+        let hups = || fs::read_to_string(&hups).unwrap_or_default().lines().count();
+        let before = hups();
+        pod.change("one: 2");
+        wait_until("the application has read it", || hups() > before);
+        assert_eq!(published("config"), "one: 2");
+        two.write(&payload(&[("app.conf", "two: broken")]));
+        wait_until("the second is rolled back", || {
+            recorded(&pod.path("config-two"), "bad") && published("config-two") == "two: 1"
+        });
+        wait_until("both rules are at rest", || {
+            let is_at_rest =
+                |rule: &Value| ["idle", "rolled-back"].iter().any(|state| rule["state"] == *state);
+            podnudge.rules().iter().all(is_at_rest)
+        });
+        assert_eq!(published("config"), "one: 2", "{:?}", podnudge.rules());
+        assert!(!recorded(&pod.path("config"), "bad"), "{:?}", podnudge.rules());
+    });
+}
+
+/// Guards: what a starting application reads is the same before and after a swap with equal
+/// content, such as that of a rotated token.
+#[test]
+fn a_swap_with_equal_content_while_the_application_starts_causes_no_reload() {
+    in_namespace(|| {
+        let mut pod = Pod::new("same");
+        let mut target = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+        let podnudge = pod.nudge(
+            "on-start = \"never\"\ntarget = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
+             verify = { alive-for = \"100ms\" }\n",
+        );
+        for n in 1..=5 {
+            target.kill();
+            wait_until_commit_is_past(&pod.kubelet.volume);
+            target = Target::start(pod.folder.path(), "app", Behaviour::Handles);
+            pod.kubelet.write_anyway(&payload(&[("app.conf", "same")]));
+            wait_until("the swap is seen", || podnudge.status()["commits"] == n);
+            let is_signalled = is_within(Duration::from_secs(2), || target.signals() > 0);
+            assert!(!is_signalled, "reloaded after {n} swaps with equal content");
+        }
+    });
+}
+
+/// An application that goes to the background: it reads its configuration, and then the process
+/// that read it forks and ends. While the file `fork` is missing it is between the two.
+const DAEMON: &str = "echo \"read $(cat FOLDER/volume/app.conf)\" >> FOLDER/report
+until [ -e FOLDER/fork ]; do sleep 0.05; done
+(
+  trap 'echo \"read $(cat FOLDER/volume/app.conf)\" >> FOLDER/report' HUP
+  echo forked >> FOLDER/report
+  while :; do sleep 0.05; done
+) &
+exit 0
+";
+
+/// What the daemon reports.
+fn reports(pod: &Pod) -> Vec<String> {
+    let text = fs::read_to_string(pod.path("report")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A container whose main process starts the daemon and stays.
+fn start_daemon(pod: &Pod, shared: &SharedPod) -> Child {
+    let script = DAEMON.replace("FOLDER", pod.folder.path().to_str().unwrap());
+    fs::write(pod.path("daemon.sh"), script).unwrap();
+    let main = format!("sh {}; while :; do sleep 1; done", pod.path("daemon.sh").display());
+    shared.container('a').args(["sh", "-c", &main]).spawn().unwrap()
+}
+
+fn fork_daemon(pod: &Pod) {
+    wait_until_commit_is_past(&pod.kubelet.volume);
+    fs::write(pod.path("fork"), "").unwrap();
+    wait_until("it has forked", || reports(pod).contains(&"forked".to_owned()));
+}
+
+fn nudge_daemon(pod: &Pod, shared: &SharedPod) -> Podnudge {
+    let rule = "target = { cmdline = \"^sh FOLDER/daemon.sh$\" }\nsignal = { name = \"HUP\" }\n\
+                verify = { alive-for = \"200ms\" }\n";
+    let mut container = shared.container('b');
+    container.arg(env!("CARGO_BIN_EXE_podnudge")).arg("--config").arg(pod.configure("", rule));
+    Podnudge::start(pod.folder.path(), container)
+}
+
+/// That it is in sync is said only after it has read the new content.
+fn is_made_to_read(pod: &Pod, podnudge: &Podnudge) {
+    let has_read = || reports(pod).last().is_some_and(|last| last == "read 2");
+    let mut last = Value::Null;
+    wait_until("it is said to be in sync, or has read the content", || {
+        last = podnudge.status();
+        is_in_sync(&last) || has_read()
+    });
+    assert!(has_read(), "said to be in sync, and has {:?}: {last}", reports(pod));
+}
+
+/// Guards: a process that was forked by one that read its configuration has not read what came in
+/// between, although it is younger.
+#[test]
+fn a_daemon_that_forked_after_the_change_is_signalled() {
+    let mut pod = Pod::new("1");
+    let shared = SharedPod::start(pod.folder.path());
+    let podnudge = nudge_daemon(&pod, &shared);
+    let mut main = start_daemon(&pod, &shared);
+    wait_until("it has read the first content", || reports(&pod) == ["read 1"]);
+    podnudge.sees(&mut pod, "2");
+    fork_daemon(&pod);
+    is_made_to_read(&pod, &podnudge);
+    main.kill().unwrap();
+    main.wait().unwrap();
+}
+
+/// Guards: the same where podnudge starts when all of it has happened.
+#[test]
+fn a_daemon_that_forked_after_the_change_is_signalled_by_a_podnudge_that_starts_later() {
+    let mut pod = Pod::new("1");
+    let shared = SharedPod::start(pod.folder.path());
+    let mut main = start_daemon(&pod, &shared);
+    wait_until("it has read the first content", || reports(&pod) == ["read 1"]);
+    pod.change("2");
+    fork_daemon(&pod);
+    let podnudge = nudge_daemon(&pod, &shared);
+    is_made_to_read(&pod, &podnudge);
+    main.kill().unwrap();
+    main.wait().unwrap();
+}
+
+/// Guards: the checks of superseded content are given up for those of the fix.
+#[test]
+fn a_slow_check_of_superseded_content_does_not_delay_the_fix() {
+    in_namespace(|| {
+        let mut pod = Pod::new("good");
+        let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+        let check = "[[rule.check]]\ntimeout = \"55s\"\nexec = [\"sh\", \"-c\", \
+                     \"! grep -q slow {dir}/app.conf || { touch FOLDER/checking; sleep 50; }\"]\n";
+        let podnudge = pod.nudge(&format!("{PUBLISH}{http}{check}"));
+        wait_until("the first content is in sync", || podnudge.is_in_sync());
+        pod.change("this is slow");
+        wait_until("its check has begun", || pod.path("checking").exists());
+        podnudge.sees(&mut pod, "the fix");
+        let is_published = is_within(SOON, || pod.published() == "the fix");
+        assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+    });
+}
+
+/// An application that is not ready for the signal in the first `seconds`, as `before` says, and
+/// takes it after that, as `after` says. When the content changes it is refused, and looked at again
+/// a minute later by itself.
+fn is_signalled_when_it_is_ready(seconds: u64, before: &str, after: &[&str], podnudge_by: &[&str]) {
+    let mut pod = Pod::new("1");
+    let (report, started) = (pod.path("hups"), pod.path("app.started"));
+    let handles =
+        format!("trap 'echo hup >> {}' HUP; while :; do sleep 0.05; done", report.display());
+    let script = format!("{before}; touch $0.started; sleep {seconds}; exec \"$@\"");
+    let mut application = command("sh")
+        .args(["-c", &script])
+        .arg(pod.path("app"))
+        .args(after)
+        .args(["sh", "-c", &handles])
+        .arg(pod.path("app"))
+        .spawn()
+        .unwrap();
+    wait_until("it has started", || started.exists());
+    let rule = "on-start = \"never\"\ntarget = { cmdline = \"^sh -c .* FOLDER/app\" }\n\
+                signal = { name = \"HUP\" }\nverify = { alive-for = \"100ms\" }\n";
+    let config = pod.configure("", &format!("{rule}{RETRY_LATE}"));
+    let mut by = command(podnudge_by[0]);
+    by.args(&podnudge_by[1..]).arg(env!("CARGO_BIN_EXE_podnudge")).arg("--config").arg(config);
+    let podnudge = Podnudge::start(pod.folder.path(), by);
+    let since = fs::metadata(started).unwrap().modified().unwrap();
+    let change_at = Duration::from_secs(seconds - 3);
+    wait_until("it is soon ready", || since.elapsed().is_ok_and(|age| age > change_at));
+    pod.change("2");
+    let is_signalled = is_within(SOON, || report.exists());
+    assert!(is_signalled, "not signalled within {SOON:?}: {}", podnudge.status());
+    application.kill().unwrap();
+    application.wait().unwrap();
+}
+
+const AS_65532: [&str; 5] = ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--"];
+
+/// Guards: an application that starts as root drops that a moment later, and may then be signalled.
+#[test]
+fn an_application_that_drops_its_uid_is_signalled_soon_after() {
+    in_namespace(|| is_signalled_when_it_is_ready(4, "trap : HUP", &AS_65532, &AS_65532));
+}
+
+/// Guards: an application that takes long to start, and only then handles the signal.
+#[test]
+fn an_application_that_handles_the_signal_late_is_signalled_soon_after() {
+    let after = ["env", "--default-signal=HUP"];
+    in_namespace(|| is_signalled_when_it_is_ready(14, "trap '' HUP", &after, &["env"]));
+}
+
+/// Guards: what is published may be lost while podnudge runs; the resync finds that.
+#[test]
+fn a_publish_directory_that_was_emptied_is_filled_again() {
+    let pod = Pod::new("good");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let podnudge = pod.nudge_with("audit = \"1s\"", &format!("{PUBLISH}{http}"));
+    wait_until("it is in sync", || podnudge.is_in_sync());
+    for entry in fs::read_dir(pod.path("config")).unwrap() {
+        let path = entry.unwrap().path();
+        // podnudge may be at work there already, and what it replaces is gone.
+        let removed = match path.symlink_metadata() {
+            Ok(entry) if entry.is_dir() => fs::remove_dir_all(path),
+            Ok(_) => fs::remove_file(path),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+        }
+    }
+    let is_published = is_within(SOON, || pod.published() == "good");
+    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+    wait_until("it is in sync again", || podnudge.is_in_sync());
+}
+
+/// Guards: what keeps the application on broken content is what people must know, and not what
+/// is wrong with the content.
+#[test]
+fn the_status_says_why_a_roll_back_failed() {
+    in_namespace(|| {
+        let mut pod = Pod::new("good");
+        let dir = pod.path("config");
+        let mount = |options: &[&str]| {
+            let mounted = command("mount").args(options).arg(&dir).status().unwrap();
+            assert!(mounted.success(), "mount {options:?}");
+        };
+        mount(&["-t", "tmpfs", "tmpfs"]);
+        // It cannot be written to any more when the application answers.
+        let (config, place) = (dir.join("app.conf"), dir.clone());
+        let url = server(move |stream| {
+            request(&stream);
+            let answer = answer_to(&config);
+            if answer.starts_with("400") {
+                let mut remount = command("mount");
+                remount.args(["-o", "remount,ro"]).arg(&place);
+                assert!(remount.status().unwrap().success());
+            }
+            respond(&stream, answer, "", "");
+        });
+        let retry = "retry = { first = \"1s\", max = \"2s\" }\n";
+        let podnudge = pod.nudge(&format!("{retry}{PUBLISH}http = {{ url = \"{url}\" }}\n"));
+        wait_until("the first content is in sync", || podnudge.is_in_sync());
+        pod.change("broken");
+        let mut last = Value::Null;
+        let is_said = is_within(SOON, || {
+            last = podnudge.status();
+            last["reason"]["message"].as_str().is_some_and(|why| why.contains("ead-only"))
+        });
+        assert!(is_said, "not said within {SOON:?}: {last}");
+        assert_eq!(pod.published(), "broken");
+        mount(&["-o", "remount,rw"]);
+        wait_until("it is rolled back", || pod.published() == "good");
+    });
+}

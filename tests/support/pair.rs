@@ -1,0 +1,475 @@
+//! Two rules that publish for one application: a virtual clock, and a process that reads both
+//! directories when it starts or reloads, and ends of content that it cannot bear.
+//!
+//! Unlike the application of [`World`](super::world::World), this one is not told what to answer: it
+//! runs or it does not, and the answers follow from that, as those of `process` and `verify` do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use podnudge::clock::{Moment, Now, UnixTime};
+use podnudge::core::command::{Act, Command};
+use podnudge::core::event::{
+    Absence, Acted, Alive, Checked, Event, Found, Inspection, Proof, Publication, RuleId, Standing,
+    Verified, VolumeId,
+};
+use podnudge::core::fact::Fact;
+use podnudge::core::jitter::Replica;
+use podnudge::core::status::{RuleStatus, State};
+use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
+use podnudge::reason::Reason;
+use podnudge::volume::snapshot::{self, Digest};
+
+use super::shelf::Shelf;
+use super::world::{Disk, EPOCH, UPTIME, moment};
+
+/// What it takes to do anything.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// The process of the application.
+#[derive(Debug, Clone)]
+struct Process {
+    pid: u64,
+    started: Moment,
+    /// What it read last, of each rule.
+    runs: [Option<Digest>; 2],
+    /// When it ends of that.
+    ends: Option<Moment>,
+}
+
+/// Which processes a rule looks at, as `verify` remembers it between two looks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Baseline {
+    process: Option<u64>,
+    /// The one that podnudge has ended; another one is waited for.
+    replaced: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) core: Core,
+    now: Now,
+    policies: [Policy; 2],
+    disks: [Disk; 2],
+    pub(crate) shelves: [Shelf; 2],
+    /// Whether a process has read what is published since it was published.
+    was_read: [bool; 2],
+    /// What the application ends of.
+    pub(crate) deadly: BTreeSet<Digest>,
+    /// How long after it has read that.
+    pub(crate) ends_after: Duration,
+    /// How long it takes until somebody starts it anew.
+    pub(crate) starts_after: Duration,
+    process: Option<Process>,
+    next_start: Option<Moment>,
+    is_away: bool,
+    last_pid: u64,
+    /// The processes that podnudge has ended.
+    replaced: BTreeSet<u64>,
+    baselines: [Baseline; 2],
+    /// Everything the core asked for, with its time.
+    pub(crate) log: Vec<(Duration, Command)>,
+    /// Whether a rule acts, and since when it looks whether the application survives.
+    acting: [bool; 2],
+    surviving: [Option<Moment>; 2],
+    /// Whether one rule has acted while the other acted, or looked for survival.
+    pub(crate) overlapped: bool,
+    answers: BTreeMap<(Moment, u64), Event>,
+    sequence: u64,
+}
+
+/// Gives each rule a volume of its own, which it publishes and rolls back.
+pub(crate) fn publishing(policies: [Policy; 2]) -> [Policy; 2] {
+    let mut n = 0;
+    policies.map(|policy| {
+        let volumes = vec![PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") }];
+        n += 1;
+        let name = format!("rule-{n}");
+        Policy { name, volumes, publishes: true, rolls_back: true, ..policy }
+    })
+}
+
+impl Pair {
+    /// Both rules have content that was verified, and the application runs it.
+    pub(crate) fn new(policies: [Policy; 2]) -> Self {
+        let now = Now { mono: moment(Duration::ZERO), wall: UnixTime(EPOCH) };
+        let long_ago = Moment(UPTIME - Duration::from_hours(1));
+        let disks = [0, 1].map(|rule| Disk {
+            content: Some(content(rule, 0)),
+            generation: 0,
+            committed: UnixTime(EPOCH - Duration::from_hours(1)),
+            unreadable: None,
+        });
+        let shelves =
+            [0, 1].map(|rule| Shelf::holding(digest(&disks[rule]), long_ago, Standing::Good));
+        let mut pair = Self {
+            core: core(&policies, &shelves, now),
+            policies,
+            now,
+            disks,
+            shelves,
+            was_read: [true; 2],
+            deadly: BTreeSet::new(),
+            ends_after: Duration::from_millis(300),
+            starts_after: Duration::from_secs(1),
+            process: None,
+            next_start: None,
+            is_away: false,
+            last_pid: 40,
+            replaced: BTreeSet::new(),
+            baselines: [Baseline::default(); 2],
+            log: Vec::new(),
+            acting: [false; 2],
+            surviving: [None; 2],
+            overlapped: false,
+            answers: BTreeMap::new(),
+            sequence: 0,
+        };
+        pair.start();
+        pair.run_for(Duration::ZERO);
+        pair
+    }
+
+    /// New content for a rule, with a hint. The application cannot bear what is deadly.
+    pub(crate) fn commit(&mut self, rule: usize, number: u8, is_deadly: bool) {
+        let disk = &mut self.disks[rule];
+        disk.generation += 1;
+        disk.committed = self.now.wall;
+        disk.content = Some(content(rule, number));
+        let digest = digest(disk);
+        if is_deadly {
+            self.deadly.insert(digest);
+        }
+        self.tell(Event::Hint(VolumeId(rule), 1));
+    }
+
+    pub(crate) fn trigger(&mut self, rule: Option<usize>) {
+        for (n, shelf) in self.shelves.iter_mut().enumerate() {
+            if rule.is_none_or(|rule| rule == n) {
+                let taken_back = std::mem::take(&mut shelf.taken_back);
+                shelf.asked_for.extend(taken_back);
+            }
+        }
+        self.tell(Event::Trigger(rule.map(RuleId)));
+    }
+
+    /// Somebody ends the application, which is started again after this time. Not while podnudge
+    /// looks whether it survives: then it could not tell that the content is not to blame.
+    pub(crate) fn application_is_away_for(&mut self, time: Duration) {
+        if !self.is_busy(0) && !self.is_busy(1) {
+            self.process = None;
+            self.next_start = Some(self.now.mono.after(time));
+            self.is_away = true;
+        }
+    }
+
+    /// Whether somebody has ended the application, and since then it was not well again.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away && !(self.process.is_some() && self.is_at_rest())
+    }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let rests = |rule: &RuleStatus| matches!(rule.state, State::Idle | State::RolledBack);
+        // A trigger shows in the state when its scan has ended.
+        self.answers.is_empty() && self.core.status(self.now).rules.iter().all(rests)
+    }
+
+    /// podnudge was killed and starts anew.
+    pub(crate) fn restart(&mut self) {
+        self.answers.clear();
+        (self.acting, self.surviving) = ([false; 2], [None; 2]);
+        self.baselines = [Baseline::default(); 2];
+        self.replaced.clear();
+        self.shelves.iter_mut().for_each(Shelf::forget);
+        self.core = core(&self.policies, &self.shelves, self.now);
+        self.run_for(Duration::ZERO);
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.core.handle(self.now, event);
+        self.run_for(Duration::ZERO);
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let end = self.now.mono.after(time);
+        for step in 0.. {
+            assert!(step < 100_000, "the core never rests");
+            self.obey();
+            let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
+            let ends = self.process.as_ref().and_then(|process| process.ends);
+            let others = [ends, self.next_start, self.core.next_wakeup()].into_iter().flatten();
+            let Some(next) = answer.into_iter().chain(others).min().filter(|next| *next <= end)
+            else {
+                break;
+            };
+            self.set_clock(next.max(self.now.mono));
+            let is_over = |at: Option<Moment>| at.is_some_and(|at| at <= self.now.mono);
+            if is_over(ends) {
+                self.end();
+            } else if is_over(self.next_start) {
+                self.start();
+            } else if is_over(answer)
+                && let Some((_, event)) = self.answers.pop_first()
+            {
+                if let Event::Acted(rule, acted) = &event {
+                    self.acting[rule.0] = false;
+                    let is_absent = matches!(acted, Acted::Absent(_));
+                    self.surviving[rule.0] = (!is_absent).then_some(self.now.mono);
+                }
+                self.core.handle(self.now, event);
+            } else {
+                self.core.tick(self.now);
+            }
+        }
+        self.set_clock(end);
+    }
+
+    fn set_clock(&mut self, mono: Moment) {
+        self.now = Now { mono, wall: UnixTime(EPOCH + (mono.0 - UPTIME)) };
+    }
+
+    pub(crate) fn rule(&self, rule: usize) -> RuleStatus {
+        self.core.status(self.now).rules.swap_remove(rule)
+    }
+
+    /// What the application runs of this rule's content.
+    pub(crate) fn runs(&self, rule: usize) -> Option<Digest> {
+        self.process.as_ref().and_then(|process| process.runs[rule])
+    }
+
+    pub(crate) fn digest_on_disk(&self, rule: usize) -> Digest {
+        digest(&self.disks[rule])
+    }
+
+    /// What podnudge did for a rule and to the application.
+    pub(crate) fn did(&self, rule: usize) -> Vec<(Duration, Command)> {
+        let is_of = |command: &Command| match command {
+            Command::Act(act) => act.rule.0 == rule,
+            Command::Publish(of, _) | Command::RollBack(of, _) | Command::Report(of, _) => {
+                of.0 == rule
+            }
+            _ => false,
+        };
+        self.log.iter().filter(|(_, command)| is_of(command)).cloned().collect()
+    }
+
+    /// The content that was quarantined, with the time.
+    pub(crate) fn quarantined(&self) -> impl Iterator<Item = (Duration, Digest)> {
+        self.log.iter().filter_map(|(at, command)| match command {
+            Command::RollBack(_, back) => Some((*at, back.failed)),
+            _ => None,
+        })
+    }
+
+    fn start(&mut self) {
+        (self.next_start, self.is_away) = (None, self.is_away());
+        self.last_pid += 1;
+        let (pid, started) = (self.last_pid, self.now.mono);
+        self.process = Some(Process { pid, started, runs: [None; 2], ends: None });
+        self.read();
+    }
+
+    /// The application reads both directories.
+    fn read(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        process.runs = [0, 1].map(|rule| self.shelves[rule].current.map(|(digest, _)| digest));
+        self.was_read = [true; 2];
+        if process.runs.iter().flatten().any(|digest| self.deadly.contains(digest)) {
+            process.ends.get_or_insert(self.now.mono.after(self.ends_after));
+        } else {
+            process.ends = None;
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(process) = self.process.take() else { return };
+        self.next_start = Some(self.now.mono.after(self.starts_after));
+        for rule in 0..2 {
+            if self.baselines[rule].process == Some(process.pid) {
+                self.answer(MOMENT, Event::Ended(RuleId(rule)));
+            }
+        }
+    }
+
+    fn answer(&mut self, after: Duration, event: Event) {
+        self.sequence += 1;
+        self.answers.insert((self.now.mono.after(after), self.sequence), event);
+    }
+
+    fn obey(&mut self) {
+        while let Some(command) = self.core.next_command() {
+            assert!(self.log.len() < 50_000, "the core never rests");
+            self.log.push((self.now.mono.0 - UPTIME, command.clone()));
+            self.note(&command);
+            let event = match command {
+                Command::Scan(rule, volumes) => {
+                    let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
+                    Event::Scanned(rule, volumes.into_iter().map(scan).collect())
+                }
+                Command::Resync(volumes) => {
+                    for volume in volumes {
+                        let seen = self.disks[volume.0].snapshot().map(|seen| seen.generation);
+                        self.answer(MOMENT, Event::Resynced(volume, self.now.mono, seen));
+                    }
+                    continue;
+                }
+                Command::Inspect(rule) => {
+                    let start = self.process.as_ref().map(|process| process.started);
+                    let running = |start| Inspection::Running { first: start, last: start };
+                    Event::Inspected(rule, start.map_or(Inspection::Absent, running))
+                }
+                Command::Check(rule, digest) => Event::Checked(rule, digest, Checked::Passed),
+                Command::Expiry(rule, _) => Event::Expires(rule, None),
+                Command::Probe(rule, probe) => Event::Probed(rule, probe, None),
+                Command::ReadPublished(rule) => {
+                    let current = self.shelves[rule.0].current;
+                    Event::FoundPublished(rule, current.map(|(digest, _)| digest))
+                }
+                Command::Publish(rule, to) => {
+                    let published = if self.digest_on_disk(rule.0) == to {
+                        self.turn(rule.0, |shelf, now| shelf.publish(to, now))
+                    } else {
+                        Publication::Moved
+                    };
+                    Event::Published(rule, published)
+                }
+                Command::RollBack(rule, back) => {
+                    let published = self.turn(rule.0, |shelf, now| shelf.roll_back(&back, now));
+                    Event::Published(rule, published)
+                }
+                Command::Approve(rule, digest) => {
+                    self.shelves[rule.0].approve(digest);
+                    continue;
+                }
+                Command::Act(act) => {
+                    self.overlapped |= self.is_busy(1 - act.rule.0);
+                    self.shelves[act.rule.0].acted_on(act.digest);
+                    Event::Acted(act.rule, self.act(&act))
+                }
+                Command::Verify(rule) => Event::Verified(rule, self.verify(rule.0)),
+                Command::Persist(..) | Command::Report(..) => continue,
+            };
+            self.answer(MOMENT, event);
+        }
+    }
+
+    /// What a command says of whether its rule is busy with the target.
+    fn note(&mut self, command: &Command) {
+        match command {
+            Command::Act(act) => self.acting[act.rule.0] = true,
+            Command::Publish(rule, _) | Command::RollBack(rule, _) => {
+                self.surviving[rule.0] = None;
+            }
+            Command::Report(rule, fact) if is_outcome(fact) => self.surviving[rule.0] = None,
+            _ => {}
+        }
+    }
+
+    fn is_busy(&self, rule: usize) -> bool {
+        let alive_for = self.policies[rule].alive_for;
+        let is_surviving = |since: Moment| self.now.mono < since.after(alive_for);
+        self.acting[rule] || self.surviving[rule].is_some_and(is_surviving)
+    }
+
+    fn turn(
+        &mut self,
+        rule: usize,
+        turn: impl FnOnce(&mut Shelf, Moment) -> Publication,
+    ) -> Publication {
+        let before = self.shelves[rule].current;
+        let published = turn(&mut self.shelves[rule], self.now.mono);
+        self.was_read[rule] &= self.shelves[rule].current == before;
+        published
+    }
+
+    fn absence(&self, rule: usize) -> Absence {
+        let reason = Reason::new("no process is named app");
+        Absence { reason, was_read: self.was_read[rule] }
+    }
+
+    fn act(&mut self, act: &Act) -> Acted {
+        let rule = act.rule.0;
+        let Some(process) = &self.process else { return Acted::Absent(self.absence(rule)) };
+        let (pid, name) = (process.pid, format!("{} (app)", process.pid));
+        self.baselines[rule] = Baseline { process: Some(pid), replaced: None };
+        if act.fresh_after.is_some_and(|moment| process.started > moment) {
+            return Acted::Fresh(name);
+        }
+        if act.restart || self.policies[rule].is_restart {
+            self.baselines[rule] = Baseline { process: None, replaced: Some(pid) };
+            self.replaced.insert(pid);
+            self.end();
+            return Acted::Restarted(name);
+        }
+        self.read();
+        Acted::Sent(name)
+    }
+
+    /// One look, in the order of `verify::look`.
+    fn verify(&mut self, rule: usize) -> Verified {
+        let mut baseline = self.baselines[rule];
+        let there = self.process.as_ref().filter(|there| Some(there.pid) != baseline.replaced);
+        if baseline.process.is_none() && baseline.replaced.is_some() {
+            let Some(there) = there else {
+                let alive = Alive::Absent(self.absence(rule));
+                return Verified { alive, proof: Proof::NotAsked };
+            };
+            baseline.process = Some(there.pid);
+        }
+        let pending = |reason: &str| Proof::Pending(Reason::new(reason));
+        let seen = match (baseline.process, there) {
+            (None, _) => Verified { alive: Alive::Unknown, proof: Proof::NotAsked },
+            (Some(pid), Some(there)) if there.pid == pid => {
+                let age = self.now.mono.since(there.started);
+                if baseline.replaced.is_some() && age < self.policies[rule].alive_for {
+                    Verified { alive: Alive::Unknown, proof: pending("it is too young") }
+                } else {
+                    Verified { alive: Alive::Yes, proof: Proof::NotAsked }
+                }
+            }
+            (Some(pid), _) if self.replaced.contains(&pid) => {
+                baseline = Baseline { process: None, replaced: Some(pid) };
+                Verified { alive: Alive::Replaced, proof: pending("another rule restarted it") }
+            }
+            (Some(pid), _) => {
+                let alive = Alive::Gone(Reason::new(format!("process {pid} ended")));
+                Verified { alive, proof: Proof::NotAsked }
+            }
+        };
+        self.baselines[rule] = baseline;
+        seen
+    }
+}
+
+/// Whether a rollout is over, or waits, after this was said.
+fn is_outcome(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Applied(..)
+            | Fact::RolledBack(_)
+            | Fact::RollingBack(..)
+            | Fact::GaveUp(..)
+            | Fact::Retrying(..)
+            | Fact::Tripped(..)
+            | Fact::TargetAbsent(_)
+            | Fact::Refused(_)
+            | Fact::Escalating(..)
+            | Fact::Superseded(_)
+    )
+}
+
+fn core(policies: &[Policy; 2], shelves: &[Shelf; 2], now: Now) -> Core {
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    let found = shelves.iter().map(|shelf| Found { memory: None, published: shelf.found() });
+    let rules = policies.iter().cloned().zip(found).collect();
+    let rounds = Rounds { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
+    Core::new(rules, &replica, rounds, now)
+}
+
+fn content(rule: usize, number: u8) -> BTreeMap<String, String> {
+    BTreeMap::from([(format!("rule-{rule}"), number.to_string())])
+}
+
+fn digest(disk: &Disk) -> Digest {
+    snapshot::digest(disk.snapshot().map(|snapshot| snapshot.digest()))
+}

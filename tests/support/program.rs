@@ -1,0 +1,79 @@
+//! The one place where tests start processes. What they start inherits nothing from whoever runs
+//! the tests: no ignored or blocked signal (`nohup` ignores HUP, a shell's background job INT and
+//! QUIT), no limit, no file mode mask, no environment, and no standard input.
+
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
+
+use nix::sys::signal::SigSet;
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use signal_hook::consts::{FORBIDDEN, SIGPIPE};
+
+/// Where images of Debian have their programs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The command for a program.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    inherit_nothing();
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", PATH).stdin(Stdio::null());
+    command
+}
+
+/// The command for podnudge.
+pub(crate) fn podnudge() -> Command {
+    command(env!("CARGO_BIN_EXE_podnudge"))
+}
+
+/// What this program, started again, is told of its environment.
+pub(crate) fn passed_on() -> impl Iterator<Item = (&'static str, OsString)> {
+    let names = ["LLVM_PROFILE_FILE", "PODNUDGE_FLEET_SEED", "RUST_BACKTRACE", "TMPDIR"];
+    names.into_iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value)))
+}
+
+/// Sets up this process and thread such that what they start begins as the kubelet's containers
+/// do. For what starts processes by other means than `command`.
+pub(crate) fn inherit_nothing() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        stop_ignoring_signals();
+        set_limits();
+        umask(Mode::WGRP | Mode::WOTH);
+    });
+    SigSet::empty().thread_set_mask().expect("a thread can unblock its signals");
+}
+
+/// A handler that does nothing: this process goes on as if it ignored the signal, and what it
+/// executes has the default disposition, for handlers end with execve(2) and `SIG_IGN` does not.
+fn stop_ignoring_signals() {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).expect("a mask");
+    for signal in (1..32).filter(|signal| ignored & (1 << (signal - 1)) != 0) {
+        // The standard library ignores PIPE in this process, and in no child.
+        if signal != SIGPIPE && !FORBIDDEN.contains(&signal) {
+            let handled = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+            handled.expect("a handler can be installed");
+        }
+    }
+}
+
+/// The usual soft limits. A hard limit below them can only be raised with `CAP_SYS_RESOURCE`.
+fn set_limits() {
+    for (resource, wanted) in [
+        (Resource::Nofile, Some(1024)),
+        (Resource::Core, Some(0)),
+        (Resource::Stack, Some(8 << 20)),
+        (Resource::Fsize, None),
+        (Resource::As, None),
+    ] {
+        let maximum = getrlimit(resource).maximum;
+        let is_enough = maximum.is_none_or(|most| wanted.is_some_and(|wanted| wanted <= most));
+        let maximum = if is_enough { maximum } else { wanted };
+        let set = setrlimit(resource, Rlimit { current: wanted, maximum });
+        set.expect("a hard limit is too low for the tests: see `ulimit -Ha`");
+    }
+}

@@ -1,0 +1,194 @@
+//! What is told to one core and asked by it, as far as it can be seen from outside when content has to
+//! be on its way, and why content is quarantined.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use podnudge::clock::Moment;
+use podnudge::core::Policy;
+use podnudge::core::command::Command;
+use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Publication};
+use podnudge::core::fact::Fact;
+use podnudge::core::status::{RuleStatus, State};
+use podnudge::volume::snapshot::Digest;
+
+/// What a person asked for, and did not get yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Nothing,
+    /// The scan that tells what it is for is still to come.
+    Anything,
+    For(Digest),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// What the checks said last, and of which digest.
+    checked: Option<(Digest, bool)>,
+    /// When something was last done to the application, and when with success.
+    last_action: Option<Moment>,
+    delivered: Option<Moment>,
+    /// What was last published, rolled back to, or acted on.
+    last: Option<Digest>,
+    /// What was last done, and rolled back, before a publication: it goes on if that fails.
+    before: (Option<Digest>, Option<Digest>),
+    quarantined: BTreeSet<Digest>,
+    /// What is being rolled back.
+    rolling_back: Option<Digest>,
+    gave_up: Option<Digest>,
+    /// What could not be published when that was last tried, and when that was.
+    unpublished: BTreeMap<Digest, Moment>,
+    asked: Asked,
+    /// Why each digest may be quarantined, since it was published last.
+    evidence: BTreeMap<Digest, &'static str>,
+    /// What was quarantined without a reason.
+    pub(crate) unfounded: Vec<Digest>,
+}
+
+impl Record {
+    /// podnudge asks for this.
+    pub(crate) fn command(&mut self, command: &Command) {
+        match command {
+            Command::Publish(_, digest) => {
+                self.before = (self.last, self.rolling_back);
+                (self.last, self.rolling_back) = (Some(*digest), None);
+                self.unpublished.remove(digest);
+                self.quarantined.remove(digest);
+                self.evidence.remove(digest);
+                self.got(*digest);
+            }
+            Command::RollBack(_, back) => {
+                self.last = Some(back.to);
+                self.rolling_back = Some(back.failed);
+                self.quarantined.insert(back.failed);
+                self.got(back.failed);
+                if !self.evidence.contains_key(&back.failed) {
+                    self.unfounded.push(back.failed);
+                }
+            }
+            Command::Act(act) => {
+                self.last = Some(act.digest);
+                if act.fresh_after.is_none() {
+                    self.got(act.digest);
+                }
+            }
+            Command::Report(_, Fact::GaveUp(digest, ..)) => self.gave_up = Some(*digest),
+            _ => {}
+        }
+    }
+
+    /// The person who asked for it has got what there was to get.
+    fn got(&mut self, digest: Digest) {
+        if self.asked == Asked::For(digest) {
+            self.asked = Asked::Nothing;
+        }
+    }
+
+    /// podnudge is told this.
+    pub(crate) fn event(&mut self, now: Moment, event: &Event) {
+        match event {
+            Event::Trigger(_) => {
+                self.asked = Asked::Anything;
+                self.gave_up = None;
+                self.unpublished.clear();
+            }
+            Event::Checked(_, digest, checked) => {
+                self.checked = Some((*digest, *checked == Checked::Passed));
+                if matches!(checked, Checked::Rejected(_) | Checked::NotBefore(..)) {
+                    self.got(*digest);
+                }
+            }
+            Event::Published(_, Publication::Done) => {}
+            Event::Published(_, publication) => {
+                self.unpublished.extend(self.last.map(|digest| (digest, now)));
+                let is_turned = match publication {
+                    Publication::Failed(_, current) => *current == self.last,
+                    _ => false,
+                };
+                if !is_turned && self.rolling_back.is_none() {
+                    (self.last, self.rolling_back) = self.before;
+                }
+            }
+            Event::Acted(_, acted) => self.acted(now, acted),
+            Event::Verified(_, seen) => {
+                let why = match (&seen.alive, &seen.proof) {
+                    (Alive::Gone(_), _) => Some("a process has ended"),
+                    (Alive::Absent(Absence { was_read: true, .. }), _) => Some("it was read"),
+                    (Alive::Absent(_), _) => None,
+                    (_, Proof::Pending(_)) => Some("a process gives no proof"),
+                    _ => None,
+                };
+                self.evidence.extend(self.last.zip(why));
+            }
+            _ => {}
+        }
+    }
+
+    fn acted(&mut self, now: Moment, acted: &Acted) {
+        let why = match acted {
+            Acted::Sent(_) | Acted::Accepted(_) | Acted::Restarted(_) => {
+                (self.last_action, self.delivered) = (Some(now), Some(now));
+                None
+            }
+            Acted::Fresh(_) => {
+                self.delivered = Some(now);
+                None
+            }
+            Acted::Failed(_) | Acted::Declined(_) => {
+                self.last_action = Some(now);
+                Some("an action failed")
+            }
+            Acted::Absent(Absence { was_read: true, .. }) => Some("it was read"),
+            Acted::Absent(_) | Acted::Refused(_) => None,
+        };
+        self.evidence.extend(self.last.zip(why));
+    }
+
+    /// podnudge has taken a scan, after which it shows this.
+    pub(crate) fn scanned(&mut self, rule: &RuleStatus) {
+        let Some(disk) = rule.digest_on_disk else { return };
+        self.asked = match self.asked {
+            Asked::Anything => {
+                self.quarantined.remove(&disk);
+                Asked::For(disk)
+            }
+            Asked::For(digest) if digest != disk => Asked::Nothing,
+            asked => asked,
+        };
+    }
+
+    /// What should be on its way by now and is not, where no command is unanswered. Only for rules
+    /// without settling, jitter, holds, and restarts, and with content that stays when it is acted on.
+    pub(crate) fn overdue(
+        &self,
+        now: Moment,
+        rule: &RuleStatus,
+        policy: &Policy,
+    ) -> Option<String> {
+        let disk = rule.digest_on_disk?;
+        let over =
+            |since: Option<Moment>, wait: Duration| since.is_none_or(|at| at.after(wait) <= now);
+        let is_whole = rule.volumes.iter().all(|volume| volume.present && volume.reason.is_none());
+        let has_passed = !policy.has_checks || self.checked == Some((disk, true));
+        let may_begin = is_whole
+            && has_passed
+            && rule.state != State::Stopped
+            && over(self.delivered, policy.alive_for)
+            && over(self.unpublished.get(&disk).copied(), policy.retry.max);
+        if !may_begin {
+            return None;
+        }
+        let is_rolling_back = self.rolling_back == Some(disk) && rule.state == State::RollingBack;
+        if is_rolling_back {
+            return None;
+        }
+        if self.asked == Asked::For(disk) {
+            return Some(format!("{disk} was asked for"));
+        }
+        let is_left = rule.in_sync || self.last == Some(disk) || self.gave_up == Some(disk);
+        let is_due =
+            !self.quarantined.contains(&disk) && over(self.last_action, policy.min_interval);
+        (is_due && !is_left).then(|| format!("{disk} is not on its way"))
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether a process has read what is published, on real file systems: their times of access tell.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nix::unistd::{Uid, seteuid};
+use podnudge::clock::{Now, UnixTime};
+use podnudge::config::{KeyFilter, Publish};
+use podnudge::core::event::Publication;
+use podnudge::publish::Place;
+use podnudge::reason::Reason;
+use podnudge::volume::snapshot::Digest;
+use podnudge::volume::{scan, snapshot};
+use tempfile::TempDir;
+
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::in_namespace;
+use crate::support::program::command;
+use crate::support::wait::wait_until;
+
+/// A volume, and a publish directory that is a mount of its own.
+struct Scene {
+    folder: TempDir,
+    kubelet: Kubelet,
+    volumes: [PathBuf; 1],
+    keys: KeyFilter,
+    publish: Publish,
+}
+
+impl Scene {
+    /// Mounts the publish directory by these options of mount(8).
+    fn new(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let dir = folder.path().join("config");
+        mount(options, &dir);
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+        let kubelet = Kubelet::new(folder.path().join("volume"));
+        let publish = Publish {
+            dir,
+            folders: vec![PathBuf::new()],
+            keep: 3,
+            mode: None,
+            uid: None,
+            gid: None,
+            rollback: true,
+        };
+        let (volumes, keys) = ([kubelet.volume.clone()], KeyFilter::default());
+        Self { folder, kubelet, volumes, keys, publish }
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { publish: &self.publish, volumes: &self.volumes, keys: &self.keys }
+    }
+
+    /// Publishes this content, and lets the clock tick of it pass: what is read in it may be missed.
+    fn publish(&mut self, content: &str) -> Digest {
+        self.kubelet.write(&payload(&[("a.conf", content), ("folder/b.conf", content)]));
+        let read = scan::read(&self.volumes[0], &self.keys).unwrap();
+        let digest = snapshot::digest([read.snapshot.unwrap().digest()]);
+        assert_eq!(self.place().publish(digest, None, UnixTime::default()), Publication::Done);
+        self.let_the_tick_pass();
+        digest
+    }
+
+    fn let_the_tick_pass(&self) {
+        let times = |path: &Path| {
+            let found = fs::symlink_metadata(path).unwrap();
+            (found.ctime(), found.ctime_nsec())
+        };
+        let published = times(&self.publish.dir.join("..data"));
+        let now = self.folder.path().join("now");
+        wait_until("file times are later than the publication", || {
+            fs::write(&now, "").unwrap();
+            times(&now) > published
+        });
+    }
+
+    /// Reads a key.
+    fn cat(&self) {
+        read(&["cat"], &self.publish.dir, "a.conf");
+    }
+
+    fn was_read(&self) -> bool {
+        self.place().was_read()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        drop(command("umount").args(["--lazy"]).arg(&self.publish.dir).status());
+    }
+}
+
+/// Reads a key by a program, where the directory is mounted.
+fn read(by: &[&str], mounted_at: &Path, key: &str) {
+    let (program, arguments) = by.split_first().unwrap();
+    let mut reader = command(program);
+    reader.args(arguments).arg(mounted_at.join(key)).stdout(Stdio::null());
+    assert!(reader.status().unwrap().success(), "{by:?}");
+}
+
+fn mount(options: &[&str], at: &Path) {
+    fs::create_dir_all(at).unwrap();
+    let mounted = command("mount").args(options).arg(at).status().unwrap();
+    assert!(mounted.success(), "mount {options:?}");
+}
+
+/// A folder on the disk that holds this repository's build.
+fn on_disk() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+const TMPFS: [&str; 3] = ["-t", "tmpfs", "tmpfs"];
+
+/// Runs a test with the publish directory in memory and on a disk.
+fn on_each_file_system(test: impl Fn(Scene)) {
+    test(Scene::new(&TMPFS));
+    let disk = on_disk();
+    test(Scene::new(&["--bind", disk.path().to_str().unwrap()]));
+}
+
+#[test]
+fn what_nobody_has_read_was_not_read_however_often_podnudge_reads_it() {
+    in_namespace(|| {
+        on_each_file_system(|mut scene| {
+            assert!(!scene.was_read(), "nothing is published");
+            let one = scene.publish("1");
+            assert!(!scene.was_read());
+            scene.place().open(Now::default()).unwrap();
+            assert_eq!(scene.place().publish(one, None, UnixTime::default()), Publication::Done);
+            assert!(!scene.was_read());
+            scene.cat();
+            assert!(scene.was_read(), "else the above means nothing");
+        });
+    });
+}
+
+#[test]
+fn what_a_process_of_any_user_has_read_was_read() {
+    in_namespace(|| {
+        let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat"];
+        on_each_file_system(|mut scene| {
+            for (content, by, key) in [
+                ("1", &["cat"][..], "a.conf"),
+                ("2", &other, "a.conf"),
+                ("3", &other, "folder/b.conf"),
+            ] {
+                scene.publish(content);
+                assert!(!scene.was_read(), "{content} is new");
+                read(by, &scene.publish.dir, key);
+                assert!(scene.was_read(), "{content} by {by:?}");
+            }
+        });
+    });
+}
+
+#[test]
+fn what_is_gone_back_to_was_not_read_by_its_readers_of_before() {
+    in_namespace(|| {
+        on_each_file_system(|mut scene| {
+            let one = scene.publish("1");
+            scene.cat();
+            let two = scene.publish("2");
+            let bad = (two, Reason::new("it did not work"));
+            assert_eq!(scene.place().roll_back(one, &bad), Publication::Done);
+            assert!(!scene.was_read());
+        });
+    });
+}
+
+#[test]
+fn mounts_that_keep_no_times_of_access_tell_nothing() {
+    in_namespace(|| {
+        let mut scene = Scene::new(&["-o", "noatime", "-t", "tmpfs", "tmpfs"]);
+        scene.publish("1");
+        scene.cat();
+        assert!(!scene.was_read());
+
+        // As the application's container mounts it with `readOnly: true`.
+        on_each_file_system(|mut scene| {
+            scene.publish("1");
+            let application = scene.folder.path().join("application");
+            mount(&["-o", "bind,ro", scene.publish.dir.to_str().unwrap()], &application);
+            read(&["cat"], &application, "a.conf");
+            assert!(!scene.was_read());
+            drop(command("umount").arg(&application).status());
+        });
+    });
+}
+
+/// The files are somebody else's, so that podnudge's own reading cannot go without a trace.
+#[test]
+fn what_podnudge_cannot_read_without_a_trace_tells_nothing() {
+    in_namespace(|| {
+        on_each_file_system(|mut scene| {
+            let one = scene.publish("1");
+            let root = Uid::effective();
+            seteuid(Uid::from_raw(65534)).unwrap();
+            let published = scene.place().publish(one, None, UnixTime::default());
+            let was_read = scene.was_read();
+            seteuid(root).unwrap();
+            assert_eq!((published, was_read), (Publication::Done, false));
+            assert!(scene.was_read(), "there is a trace");
+        });
+    });
+}
