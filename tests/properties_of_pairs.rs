@@ -207,6 +207,10 @@ proptest! {
             if is_clear(&pair, step) {
                 apply(&mut pair, step);
             }
+            if matches!(step, Step::Trigger { .. }) {
+                // It is for what is there now.
+                pair.run_for(Duration::from_millis(10));
+            }
         }
         pair.run_for(Duration::from_hours(2));
         for (at, digest) in pair.quarantined() {

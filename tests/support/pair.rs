@@ -169,9 +169,13 @@ impl Pair {
     }
 
     pub(crate) fn is_at_rest(&self) -> bool {
-        let rests = |rule: &RuleStatus| matches!(rule.state, State::Idle | State::RolledBack);
+        let rests = |(rule, disk): (&RuleStatus, &Disk)| {
+            rule.digest_on_disk == Some(digest(disk))
+                && matches!(rule.state, State::Idle | State::RolledBack)
+        };
         // A trigger shows in the state when its scan has ended.
-        self.answers.is_empty() && self.core.status(self.now).rules.iter().all(rests)
+        let is_quiet = self.answers.is_empty();
+        is_quiet && self.core.status(self.now).rules.iter().zip(&self.disks).all(rests)
     }
 
     /// podnudge was killed and starts anew.
@@ -211,11 +215,7 @@ impl Pair {
             } else if is_over(answer)
                 && let Some((_, event)) = self.answers.pop_first()
             {
-                if let Event::Acted(rule, acted) = &event {
-                    self.acting[rule.0] = false;
-                    let is_absent = matches!(acted, Acted::Absent(_));
-                    self.surviving[rule.0] = (!is_absent).then_some(self.now.mono);
-                }
+                self.answered(&event);
                 self.core.handle(self.now, event);
             } else {
                 self.core.tick(self.now);
@@ -350,6 +350,21 @@ impl Pair {
                 Command::Persist(..) | Command::Report(..) => continue,
             };
             self.answer(MOMENT, event);
+        }
+    }
+
+    /// What an answer says of that: of a process that has ended, nothing is to be seen any more.
+    fn answered(&mut self, event: &Event) {
+        match event {
+            Event::Acted(rule, acted) => {
+                self.acting[rule.0] = false;
+                let is_absent = matches!(acted, Acted::Absent(_));
+                self.surviving[rule.0] = (!is_absent).then_some(self.now.mono);
+            }
+            Event::Verified(rule, Verified { alive: Alive::Gone(_), .. }) => {
+                self.surviving[rule.0] = None;
+            }
+            _ => {}
         }
     }
 
