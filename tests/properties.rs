@@ -300,13 +300,7 @@ fn calm_down(world: &mut World) {
 
 /// How much was checked, published or done.
 fn work(world: &World) -> usize {
-    let is_work = |command: &Command| {
-        matches!(
-            command,
-            Command::Check(..) | Command::Publish(..) | Command::RollBack(..) | Command::Act(_)
-        )
-    };
-    world.log.iter().filter(|(_, command)| is_work(command)).count()
+    world.log.iter().filter(|(_, command)| world::is_work(command)).count()
 }
 
 proptest! {
@@ -703,6 +697,22 @@ proptest! {
             world.run_for(wait.min(Duration::from_nanos(1)));
             prop_assert!(work(&world) > before, "{:?} at {:?}", rule, world.now);
         }
+    }
+
+    /// Whoever asks in the instant in which something is due hears that it is due, and not of what
+    /// comes after it.
+    #[test]
+    fn what_is_due_is_told(
+        policy in policy_strategy(),
+        is_filled in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut world = publishing(policy, is_filled);
+        for step in &steps {
+            apply(&mut world, step);
+        }
+        calm_down(&mut world);
+        prop_assert!(world.told_too_late.is_empty(), "{:?}", world.told_too_late);
     }
 
     /// Content is quarantined on evidence only: since it was published, a process that could have read

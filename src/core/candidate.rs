@@ -169,6 +169,13 @@ impl Candidate {
         }
     }
 
+    /// Says whether the question is to be asked: not while the answer is on its way.
+    pub(super) fn ask(&mut self, probe: Probe) -> bool {
+        let is_new = *self.probed(probe) != Probed::Asked;
+        self.set_probed(probe, Probed::Asked);
+        is_new
+    }
+
     pub(super) fn set_probed(&mut self, probe: Probe, probed: Probed) {
         match probe {
             Probe::PauseFile => self.pause_file = probed,

@@ -83,7 +83,7 @@ pub(super) struct Circumstances<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Gate {
     Open,
-    /// The answer to this question is needed first.
+    /// The answer to this question is needed first; it may be on its way.
     Ask(Probe),
     Closed(Closed),
 }
@@ -100,22 +100,23 @@ pub(super) enum Closed {
     Held(Option<Moment>, Reason),
 }
 
-impl Closed {
-    /// When to look again.
-    pub(super) fn until(&self) -> Option<Moment> {
+impl Gate {
+    /// When to look again, if nothing is told before.
+    pub(super) fn next_look(&self) -> Option<Moment> {
         match self {
-            Self::Turn { at, .. } => Some(*at),
-            Self::Held(until, _) => *until,
-            Self::Waiting => None,
+            Self::Closed(Closed::Turn { at, .. }) => Some(*at),
+            Self::Closed(Closed::Held(until, _)) => *until,
+            Self::Open | Self::Ask(_) | Self::Closed(Closed::Waiting) => None,
         }
     }
 
-    /// Before which moment nothing begins, as far as that is known.
-    pub(super) fn action_at(&self) -> Option<Moment> {
+    /// When the rollout begins at the earliest, as far as that is a matter of time.
+    pub(super) fn next_action(&self, now: Moment) -> Option<Moment> {
         match self {
-            Self::Turn { action, .. } => Some(*action),
-            Self::Held(until, _) => *until,
-            Self::Waiting => None,
+            Self::Open | Self::Ask(_) => Some(now),
+            Self::Closed(Closed::Turn { action, .. }) => Some(*action),
+            Self::Closed(Closed::Held(until, _)) => *until,
+            Self::Closed(Closed::Waiting) => None,
         }
     }
 }
@@ -201,11 +202,10 @@ pub(super) fn exhausted(policy: &Policy) -> Reason {
 
 fn pause_file(probed: &Probed, now: Moment) -> Gate {
     match probed {
-        Probed::Asked => Gate::Closed(Closed::Waiting),
         Probed::Answered(at, None) if *at == now => Gate::Open,
         Probed::Answered(at, Some(reason)) if now < at.after(PAUSE_POLL) => {
             Gate::Closed(Closed::Held(Some(at.after(PAUSE_POLL)), reason.clone()))
         }
-        Probed::NotAsked | Probed::Answered(..) => Gate::Ask(Probe::PauseFile),
+        Probed::NotAsked | Probed::Asked | Probed::Answered(..) => Gate::Ask(Probe::PauseFile),
     }
 }

@@ -334,7 +334,7 @@ impl Rule {
             return None;
         }
         let rollout = self.rollout.as_ref().filter(|_| self.may_go_on(now.mono));
-        let gate = self.gate_opens(now);
+        let gate = self.gate(now).and_then(|gate| gate.next_look());
         [rollout.and_then(Rollout::next), gate, self.check_due(), self.source.next_wakeup()]
             .into_iter()
             .flatten()

@@ -94,6 +94,8 @@ pub(crate) struct World {
     pub(crate) record: Record,
     /// What was not on its way when it should have been, with the time: see [`Record::overdue`].
     pub(crate) overdue: Vec<(Duration, String)>,
+    /// What was done later than was told in the instant before, with the time.
+    pub(crate) told_too_late: Vec<(Duration, Command)>,
     /// The core is also called in between, when nothing is due: after each of these times.
     pub(crate) nudges: Option<Duration>,
     /// Whether an action was ever asked for before the answer to the one before.
@@ -200,6 +202,7 @@ impl World {
             persisted: None,
             record: Record::default(),
             overdue: Vec::new(),
+            told_too_late: Vec::new(),
             nudges: None,
             actions_overlapped: false,
             acted_unchecked: false,
@@ -310,10 +313,20 @@ impl World {
                     self.acting &= !matches!(event, Event::Acted(..));
                     self.handle(event);
                 }
-                _ => self.core.tick(self.now),
+                _ => self.tick(),
             }
         }
         self.set_clock(end);
+    }
+
+    /// Lets the core do what is due. People who ask just before have to hear that it is due.
+    fn tick(&mut self) {
+        let told = self.status().rules[0].next_action_at;
+        self.core.tick(self.now);
+        let (before, is_late) = (self.log.len(), told.is_some_and(|told| told > self.now.wall));
+        self.obey();
+        let done = self.log[before..].iter().filter(|(_, command)| is_late && is_work(command));
+        self.told_too_late.extend(done.cloned());
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {
@@ -481,6 +494,14 @@ impl World {
         }
         acted
     }
+}
+
+/// Whether podnudge checks, publishes or does something by this.
+pub(crate) fn is_work(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Check(..) | Command::Publish(..) | Command::RollBack(..) | Command::Act(_)
+    )
 }
 
 fn core(

@@ -40,7 +40,8 @@ impl Rule {
     fn next_action(&self, now: Now) -> Option<Moment> {
         let rollout = self.rollout.as_ref().filter(|_| self.may_go_on(now.mono));
         let attempt = rollout.and_then(|rollout| rollout.next_attempt(&self.context(now, rollout)));
-        [attempt, self.gate_acts(now), self.check_due()].into_iter().flatten().min()
+        let begin = self.gate(now).and_then(|gate| gate.next_action(now.mono));
+        [attempt, begin, self.check_due()].into_iter().flatten().min()
     }
 
     fn state(&self, now: Now) -> State {

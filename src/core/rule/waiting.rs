@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Rule;
 use crate::clock::{Moment, Now};
-use crate::core::candidate::{Candidate, Probed, Trigger};
+use crate::core::candidate::{Candidate, Trigger};
 use crate::core::checks::Verdict;
 use crate::core::command::Command;
 use crate::core::fact::Fact;
@@ -170,8 +170,9 @@ impl Rule {
             }
             Gate::Closed(_) => false,
             Gate::Ask(probe) => {
-                candidate.set_probed(probe, Probed::Asked);
-                out.push_back(Command::Probe(self.id, probe));
+                if candidate.ask(probe) {
+                    out.push_back(Command::Probe(self.id, probe));
+                }
                 false
             }
             Gate::Open => {
@@ -183,22 +184,6 @@ impl Rule {
                 self.begin(now, content, Kind::Forward, is_triggered, out);
                 true
             }
-        }
-    }
-
-    /// When the candidate is rolled out, as far as that is a matter of time.
-    pub(super) fn gate_acts(&self, now: Now) -> Option<Moment> {
-        match self.gate(now)? {
-            Gate::Closed(closed) => closed.action_at(),
-            Gate::Open | Gate::Ask(_) => None,
-        }
-    }
-
-    /// When to look at the gate again.
-    pub(super) fn gate_opens(&self, now: Now) -> Option<Moment> {
-        match self.gate(now)? {
-            Gate::Closed(closed) => closed.until(),
-            Gate::Open | Gate::Ask(_) => None,
         }
     }
 
