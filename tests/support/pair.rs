@@ -21,10 +21,11 @@ use podnudge::reason::Reason;
 use podnudge::volume::snapshot::{self, Digest};
 
 use super::shelf::Shelf;
-use super::world::{Disk, EPOCH, UPTIME, moment};
+use super::world::{self, Disk, EPOCH, UPTIME, moment};
 
-/// What it takes to do anything.
-const MOMENT: Duration = Duration::from_millis(1);
+/// What it takes to do anything for a rule. It differs, so that the answer to one rule never comes in
+/// an instant in which something is due for the other: either may then be first, and both are right.
+const MOMENTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_nanos(1_000_001)];
 
 /// The process of the application.
 #[derive(Debug, Clone)]
@@ -286,14 +287,14 @@ impl Pair {
         self.next_start = Some(self.now.mono.after(self.starts_after));
         for rule in 0..2 {
             if self.baselines[rule].process == Some(process.pid) {
-                self.answer(MOMENT, Event::Ended(RuleId(rule)));
+                self.answer(rule, Event::Ended(RuleId(rule)));
             }
         }
     }
 
-    fn answer(&mut self, after: Duration, event: Event) {
+    fn answer(&mut self, rule: usize, event: Event) {
         self.sequence += 1;
-        self.answers.insert((self.now.mono.after(after), self.sequence), event);
+        self.answers.insert((self.now.mono.after(MOMENTS[rule]), self.sequence), event);
     }
 
     fn obey(&mut self) {
@@ -301,29 +302,31 @@ impl Pair {
             assert!(self.log.len() < 50_000, "the core never rests");
             self.log.push((self.now.mono.0 - UPTIME, command.clone()));
             self.note(&command);
-            let event = match command {
+            let (rule, event) = match command {
                 Command::Scan(rule, volumes) => {
                     let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
-                    Event::Scanned(rule, volumes.into_iter().map(scan).collect())
+                    (rule, Event::Scanned(rule, volumes.into_iter().map(scan).collect()))
                 }
                 Command::Resync(volumes) => {
                     for volume in volumes {
                         let seen = self.disks[volume.0].snapshot().map(|seen| seen.generation);
-                        self.answer(MOMENT, Event::Resynced(volume, self.now.mono, seen));
+                        self.answer(volume.0, Event::Resynced(volume, self.now.mono, seen));
                     }
                     continue;
                 }
                 Command::Inspect(rule) => {
                     let start = self.process.as_ref().map(|process| process.started);
                     let running = |start| Inspection::Running { first: start, last: start };
-                    Event::Inspected(rule, start.map_or(Inspection::Absent, running))
+                    (rule, Event::Inspected(rule, start.map_or(Inspection::Absent, running)))
                 }
-                Command::Check(rule, digest) => Event::Checked(rule, digest, Checked::Passed),
-                Command::Expiry(rule, _) => Event::Expires(rule, None),
-                Command::Probe(rule, probe) => Event::Probed(rule, probe, None),
+                Command::Check(rule, digest) => {
+                    (rule, Event::Checked(rule, digest, Checked::Passed))
+                }
+                Command::Expiry(rule, _) => (rule, Event::Expires(rule, None)),
+                Command::Probe(rule, probe) => (rule, Event::Probed(rule, probe, None)),
                 Command::ReadPublished(rule) => {
                     let current = self.shelves[rule.0].current;
-                    Event::FoundPublished(rule, current.map(|(digest, _)| digest))
+                    (rule, Event::FoundPublished(rule, current.map(|(digest, _)| digest)))
                 }
                 Command::Publish(rule, to) => {
                     let published = if self.digest_on_disk(rule.0) == to {
@@ -331,11 +334,11 @@ impl Pair {
                     } else {
                         Publication::Moved
                     };
-                    Event::Published(rule, published)
+                    (rule, Event::Published(rule, published))
                 }
                 Command::RollBack(rule, back) => {
                     let published = self.turn(rule.0, |shelf, now| shelf.roll_back(&back, now));
-                    Event::Published(rule, published)
+                    (rule, Event::Published(rule, published))
                 }
                 Command::Approve(rule, digest) => {
                     self.shelves[rule.0].approve(digest);
@@ -344,12 +347,12 @@ impl Pair {
                 Command::Act(act) => {
                     self.overlapped |= self.is_busy(1 - act.rule.0);
                     self.shelves[act.rule.0].acted_on(act.digest);
-                    Event::Acted(act.rule, self.act(&act))
+                    (act.rule, Event::Acted(act.rule, self.act(&act)))
                 }
-                Command::Verify(rule) => Event::Verified(rule, self.verify(rule.0)),
+                Command::Verify(rule) => (rule, Event::Verified(rule, self.verify(rule.0))),
                 Command::Persist(..) | Command::Report(..) => continue,
             };
-            self.answer(MOMENT, event);
+            self.answer(rule.0, event);
         }
     }
 
@@ -405,7 +408,7 @@ impl Pair {
     fn act(&mut self, act: &Act) -> Acted {
         let rule = act.rule.0;
         let Some(process) = &self.process else { return Acted::Absent(self.absence(rule)) };
-        let (pid, name) = (process.pid, format!("{} (app)", process.pid));
+        let (pid, name) = (process.pid, world::app(process.pid));
         self.baselines[rule] = Baseline { process: Some(pid), replaced: None };
         if act.fresh_after.is_some_and(|moment| process.started > moment) {
             return Acted::Fresh(name);
