@@ -163,6 +163,7 @@ fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
         let chosen = Chosen {
             identity: Identity { pid, start_ticks: 1 },
             name: format!("{pid} (app)"),
+            comm: "app".to_owned(),
             is_root: true,
         };
         let action = SignalAction { signal: Signal::SIGHUP, allow_unhandled: true };

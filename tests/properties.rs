@@ -222,7 +222,7 @@ fn checks(world: &mut World, say: Says) {
 }
 
 fn sent() -> Acted {
-    Acted::Sent("41 (app)".to_owned())
+    Acted::Sent(world::app(41))
 }
 
 fn apply(world: &mut World, step: &Step) {

@@ -323,10 +323,10 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "act" => {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
             world.application.acts = match how {
-                "sent" => Acted::Sent("41 (app)".to_owned()),
-                "restarted" => Acted::Restarted("41 (app)".to_owned()),
+                "sent" => Acted::Sent(world::app(41)),
+                "restarted" => Acted::Restarted(world::app(41)),
                 "accepted" => Acted::Accepted("200 OK".to_owned()),
-                "fresh" => Acted::Fresh("41 (app)".to_owned()),
+                "fresh" => Acted::Fresh(world::app(41)),
                 "absent" => Acted::Absent(Absence::unread(Reason::new(why))),
                 "absent-after-reading" => {
                     Acted::Absent(Absence { reason: Reason::new(why), was_read: true })

@@ -16,7 +16,7 @@ use crate::config::{Action, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
-    Chosen, Context, Refusal, all_read_after, find, inspect, names, recall, roots,
+    self, Chosen, Context, Refusal, all_read_after, find, inspect, names, recall, roots,
 };
 use crate::publish;
 use crate::reason::Reason;
@@ -111,7 +111,7 @@ async fn try_to_act(
     if act.fresh_after.is_some_and(|moment| all_read_after(&targets, moment)) {
         let before = Some(Arc::new(Before::of_a_new_process(rule, act.digest)));
         let baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
-        return Ok((Acted::Fresh(names(&targets)), baseline));
+        return Ok((Acted::Fresh(process::targets(&targets)), baseline));
     }
     if act.only_if_fresh {
         let reason = Reason::new("the target did not start after the content was in place");
@@ -134,7 +134,7 @@ async fn try_to_act(
     for action in &rule.actions {
         let step = match action {
             Action::Signal(action) => signal::send(*action, &targets).map(|sent| {
-                done.signalled = Some(names(sent.iter().copied()));
+                done.signalled = Some(process::targets(sent.iter().copied()));
                 baseline.processes = roots(sent);
             }),
             Action::Http(action) => done.take(http::send(action).await),

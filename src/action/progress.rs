@@ -1,14 +1,14 @@
 //! How far the actions of a rule have come. Pure, but for a look whether a process has ended.
 
 use crate::core::command::Act;
-use crate::core::event::{Absence, Acted};
+use crate::core::event::{Absence, Acted, Targets};
 use crate::reason::Reason;
 use crate::verify::{Baseline, Partial};
 
 /// What was done of a rule's actions.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    pub(super) signalled: Option<String>,
+    pub(super) signalled: Option<Targets>,
     answers: Vec<String>,
 }
 
@@ -26,8 +26,11 @@ impl Progress {
     pub(super) fn acted(&self) -> Acted {
         let answers = self.answers.join("; ");
         match &self.signalled {
-            Some(names) if answers.is_empty() => Acted::Sent(names.clone()),
-            Some(names) => Acted::Sent(format!("{names}; {answers}")),
+            Some(targets) if answers.is_empty() => Acted::Sent(targets.clone()),
+            Some(targets) => {
+                let text = format!("{}; {answers}", targets.text);
+                Acted::Sent(Targets { text, ..targets.clone() })
+            }
             None => Acted::Accepted(answers),
         }
     }
@@ -40,7 +43,8 @@ impl Progress {
         act: &Act,
         baseline: Baseline,
     ) -> Result<(Acted, Baseline), Acted> {
-        let signalled = self.signalled.iter().map(|names| format!("signal sent to {names}"));
+        let signalled =
+            self.signalled.iter().map(|targets| format!("signal sent to {}", targets.text));
         let done: Vec<String> = signalled.chain(self.answers.iter().cloned()).collect();
         if done.is_empty() {
             return Err(acted);

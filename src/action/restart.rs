@@ -8,7 +8,7 @@ use super::signal::not_sent;
 use crate::config::Rule;
 use crate::core::command::Act;
 use crate::core::event::Acted;
-use crate::process::{Chosen, Context, names, roots, terminate};
+use crate::process::{self, Chosen, Context, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::Before;
 
@@ -30,7 +30,9 @@ pub(super) async fn restart(
         ..Baseline::default()
     };
     // One that still runs is not there anew: its verification tells.
-    let names = names(replaced);
-    let names = still_runs.map_or(names.clone(), |reason| format!("{names}; {}", reason.message));
-    Ok((Acted::Restarted(names), baseline))
+    let mut targets = process::targets(replaced.iter().copied());
+    if let Some(reason) = still_runs {
+        targets.text = format!("{}; {}", targets.text, reason.message);
+    }
+    Ok((Acted::Restarted(targets), baseline))
 }

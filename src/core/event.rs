@@ -179,13 +179,13 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
     /// The signal was delivered to these processes.
-    Sent(String),
+    Sent(Targets),
     /// The application answered that it accepts.
     Accepted(String),
     /// These processes were ended, so that they are started anew.
-    Restarted(String),
+    Restarted(Targets),
     /// Nothing was done: the target started after the commit, so it has read the content.
-    Fresh(String),
+    Fresh(Targets),
     /// Nothing was done: the target is not there (yet).
     Absent(Absence),
     /// It failed and may work later.
@@ -194,6 +194,15 @@ pub enum Acted {
     Declined(Reason),
     /// Nothing was done, because it would be wrong or cannot work as things are.
     Refused(Reason),
+}
+
+/// The processes that an action was about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    /// How the kernel calls each of them.
+    pub names: Vec<String>,
+    /// For people: `41 (nginx), 52 (nginx)`, and what there is to say besides.
+    pub text: String,
 }
 
 /// No process of the target is there.

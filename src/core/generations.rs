@@ -87,11 +87,11 @@ impl Known for Generations {
         self.is_asking
     }
 
-    /// Whether the application has nothing to read before podnudge publishes.
     fn readable_since(&self, content: OnDisk) -> Moment {
         self.current.map_or(content.committed_at, |current| current.at)
     }
 
+    /// Whether the application has nothing to read before podnudge publishes.
     fn is_empty(&self) -> bool {
         !self.is_filled
     }

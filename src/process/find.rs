@@ -9,6 +9,7 @@ use super::select::{self, Process, Refusal};
 use super::since::may_have_read_since;
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
+use crate::core::event::Targets;
 
 /// A process that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +18,17 @@ pub struct Chosen {
     pub identity: Identity,
     /// For people: `41 (nginx)`, control characters escaped.
     pub name: String,
+    /// How the kernel calls it.
+    pub comm: String,
     /// Whether none of the others that were chosen is above it in the process tree.
     pub is_root: bool,
+}
+
+impl Chosen {
+    fn new(process: &Process, is_root: bool) -> Self {
+        let (name, comm) = (process.for_people(), process.comm.clone());
+        Self { identity: process.identity, name, comm, is_root }
+    }
 }
 
 /// The processes that the rule is about, among all: the root of the matching tree, or all matches.
@@ -41,8 +51,7 @@ pub(crate) fn recall(context: &Context, rule: &Rule) -> Option<Chosen> {
         TargetBy::Pidfile(path) => proc::pidfile(path).ok()? == process.identity.pid,
         _ => true,
     };
-    let name = process.for_people();
-    is_named.then_some(Chosen { identity: process.identity, name, is_root: true })
+    is_named.then(|| Chosen::new(&process, true))
 }
 
 fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
@@ -59,12 +68,7 @@ fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
     let chosen = select::select(target, wanted, &seen)?;
     context.kept.keep(rule, Some(&chosen));
     let roots = select::roots(&chosen, &seen);
-    let describe = |process: &&Process| Chosen {
-        identity: process.identity,
-        name: process.for_people(),
-        is_root: roots.contains(process),
-    };
-    Ok(chosen.iter().map(describe).collect())
+    Ok(chosen.iter().map(|process| Chosen::new(process, roots.contains(process))).collect())
 }
 
 /// Those of which none of the others is an ancestor: they must survive a reload. Those below them may
@@ -87,4 +91,10 @@ pub(crate) fn all_read_after(targets: &[Chosen], moment: Moment) -> bool {
 pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
     let names: Vec<&str> = targets.into_iter().map(|target| target.name.as_str()).collect();
     names.join(", ")
+}
+
+/// For the core, which compares the targets of its rules.
+pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a Chosen> + Clone) -> Targets {
+    let text = names(chosen.clone());
+    Targets { names: chosen.into_iter().map(|target| target.comm.clone()).collect(), text }
 }

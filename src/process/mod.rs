@@ -21,7 +21,7 @@ mod terminate;
 
 pub(crate) use context::Context;
 pub use find::Chosen;
-pub(crate) use find::{all_read_after, find, names, recall, roots};
+pub(crate) use find::{all_read_after, find, names, recall, roots, targets};
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
 pub use life::{Life, life};

@@ -9,7 +9,7 @@ use podnudge::config::{Budget, Hold, Jitter, JitterBy, OnStart, Retry};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Memory, Probe, Proof, Publication, Published,
-    Scan, Standing, Verified, VolumeId, Watch,
+    Scan, Standing, Targets, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
@@ -182,7 +182,7 @@ impl World {
             now,
             disks,
             application: Application {
-                acts: Acted::Sent("41 (app)".to_owned()),
+                acts: Acted::Sent(app(41)),
                 verifies: Verified { alive: Alive::Yes, proof: Proof::NotAsked },
                 checks: Checked::Passed,
                 started: Some(Moment(UPTIME - Duration::from_mins(1))),
@@ -486,7 +486,7 @@ impl World {
         }
         let started = self.application.started.unwrap_or_default();
         if act.fresh_after.is_some_and(|moment| started > moment) {
-            return Acted::Fresh("41 (app)".to_owned());
+            return Acted::Fresh(app(41));
         }
         self.application.runs = self.readable();
         if matches!(self.application.verifies.alive, Alive::Gone(_)) {
@@ -494,6 +494,11 @@ impl World {
         }
         acted
     }
+}
+
+/// The application's process.
+pub(crate) fn app(pid: u64) -> Targets {
+    Targets { names: vec!["app".to_owned()], text: format!("{pid} (app)") }
 }
 
 /// Whether podnudge checks, publishes or does something by this.

@@ -59,23 +59,23 @@ impl Rollout {
             // The process that was found has ended meanwhile.
             _ if self.tripped.is_some() => self.trip(Reason::new("the target ended"), it),
             Acted::Sent(to) => {
-                progress.report(Fact::Sent(digest, to));
+                progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Delivery::Sent, it, progress);
             }
             Acted::Accepted(answer) => {
                 progress.report(Fact::Accepted(digest, answer));
                 self.delivered(Delivery::Accepted, it, progress);
             }
-            Acted::Restarted(names) => {
-                progress.report(Fact::Restarted(digest, names));
+            Acted::Restarted(targets) => {
+                progress.report(Fact::Restarted(digest, targets.text));
                 progress.effect(Effect::Restarted);
                 self.delivered(Delivery::Sent, it, progress);
                 if let Step::Verifying(verification) = &mut self.step {
                     verification.allow_for_a_start(it.now.mono, it.policy);
                 }
             }
-            Acted::Fresh(target) => {
-                progress.report(Fact::Fresh(digest, target));
+            Acted::Fresh(targets) => {
+                progress.report(Fact::Fresh(digest, targets.text));
                 if it.follows_disk {
                     progress.end(Outcome::Applied { is_fresh: true });
                 } else {

@@ -130,6 +130,7 @@ impl Verification {
             (_, Proof::Given | Proof::NotAsked) if now >= survived => Seen::Proven,
             (_, Proof::Given | Proof::NotAsked) => {
                 self.next_look = Some(survived);
+                self.pending = None;
                 Seen::Open
             }
         }

@@ -57,10 +57,8 @@ impl Rule {
         if is_action && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
             self.last_action = Some(now.mono);
         }
-        if let Input::Acted(Acted::Sent(text) | Acted::Fresh(text) | Acted::Restarted(text)) =
-            &input
-        {
-            self.target_names = names(text);
+        if let Input::Acted(Acted::Sent(it) | Acted::Fresh(it) | Acted::Restarted(it)) = &input {
+            self.target_names.clone_from(&it.names);
         }
         self.progress(now, input, out);
     }
@@ -178,10 +176,4 @@ impl Rule {
             Keep::Good(digest) => out.push_back(Command::Approve(self.id, digest)),
         }
     }
-}
-
-/// The names in `41 (app), 52 (other)`.
-fn names(text: &str) -> Vec<String> {
-    let names = text.split('(').skip(1).filter_map(|rest| rest.split(')').next());
-    names.map(str::to_owned).collect()
 }
