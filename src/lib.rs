@@ -2,7 +2,7 @@
 //! it take the new content.
 //!
 //! The modules in reading order: what is configured ([`config`]), what is decided ([`core`]), who
-//! performs what the core asks for, a module for each command ([`volume`] for `Scan` and `Audit`,
+//! performs what the core asks for, a module for each command ([`volume`] for `Scan` and `Resync`,
 //! [`checks`] for `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and
 //! `Approve`, [`action`] for `Act`, [`verify`] for `Verify`; [`exchange`] is what several of them use),
 //! what is shown ([`admin`]), and the loop that joins them ([`run`]).

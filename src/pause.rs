@@ -1,4 +1,4 @@
-//! Performs `LookForPause`: whether the file is there that pauses a rule.
+//! Performs `Probe`: whether the file is there that pauses a rule.
 //!
 //! Reads the name only; changes nothing.
 

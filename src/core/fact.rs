@@ -20,7 +20,7 @@ pub enum Fact {
     Polling(VolumeId, Reason),
     /// inotify serves this volume again.
     WatchedAgain(VolumeId),
-    /// A volume changed and the watch did not tell; the audit did.
+    /// A volume changed and the watch did not tell; the resync did.
     MissedByWatch(VolumeId),
     /// A volume could not be read; the look is repeated.
     Unreadable(VolumeId, Reason),

@@ -2,8 +2,8 @@
 //! what the application is known to run.
 //!
 //! Each part keeps its own data and answers questions; only this file composes them. A rollout
-//! begins in [`Rule::begin`] and ends in [`Rule::finish`], and nowhere else. What is due, in which
-//! order, is [`Rule::step`].
+//! begins in [`Rule::begin`], and ends in [`Rule::finish`] or where another one begins in its place.
+//! What is due, in which order, is [`Rule::step`].
 
 mod progress;
 mod status;

@@ -149,7 +149,7 @@ pub struct Counters {
     pub unchanged: u64,
     /// Changes that the target had read by itself, because it started after the commit.
     pub fresh: u64,
-    /// Commits that the watch did not tell of and the audit found.
+    /// Commits that the watch did not tell of and the resync found.
     pub missed_by_watch: u64,
     /// Looks that failed.
     pub read_errors: u64,

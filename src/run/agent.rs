@@ -38,7 +38,7 @@ const ASKS: usize = 8;
 /// What a task found.
 pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
-    Audited(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
+    Resynced(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     CheckBegun(RuleId, Digest, Begun),
     Acted(RuleId, Acted, Baseline),
     Verified(RuleId, Verified, Baseline),
@@ -214,7 +214,7 @@ impl Agent {
     pub(super) fn done(&mut self, done: Done) {
         match done {
             Done::Scanned(rule, readings) => self.scanned(rule, readings),
-            Done::Audited(begun, seen) => {
+            Done::Resynced(begun, seen) => {
                 for (volume, generation) in seen {
                     match generation {
                         Ok(generation) => self.tell(Event::Resynced(volume, begun, generation)),

@@ -33,7 +33,7 @@ impl Agent {
             let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
                 (volume, scan::generation(&path, &rule.keys))
             };
-            Done::Audited(begun, looks.into_iter().map(look).collect())
+            Done::Resynced(begun, looks.into_iter().map(look).collect())
         });
     }
 

@@ -1,4 +1,4 @@
-//! The watched volumes: reading them (`scan`, which performs `Scan` and `Audit`), watching them
+//! The watched volumes: reading them (`scan`, which performs `Scan` and `Resync`), watching them
 //! (`watch`), and knowing how they are mounted (`mounts`).
 //!
 //! Reads the watched paths and `/proc/self/mountinfo`; changes nothing.

@@ -1,4 +1,4 @@
-//! Performs `Scan` and `Audit`: reads a volume as one consistent generation, through the directory's
+//! Performs `Scan` and `Resync`: reads a volume as one consistent generation, through the directory's
 //! own descriptor, or tells only which generation is there.
 //!
 //! Reads the watched path and what is below it; changes nothing. File contents go through SHA-256
