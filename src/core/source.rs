@@ -171,12 +171,8 @@ impl Source {
         self.volumes.iter().any(|volume| volume.leaves_open(moment))
     }
 
-    /// What is on disk counts as known from now on, but for volumes that are still to be scanned.
+    /// What the last scan has found counts as known from now on.
     pub(super) fn settle_doubts(&mut self) -> Doubts {
-        // What a scan that is under way finds is not known yet.
-        if matches!(self.activity, Activity::Scanning { .. }) {
-            return Doubts::default();
-        }
         let settle = |volume: &mut Volume| Some((volume.id(), volume.settle_doubt()?));
         Doubts(self.volumes.iter_mut().filter_map(settle).collect())
     }

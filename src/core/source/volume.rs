@@ -242,11 +242,18 @@ impl Volume {
         self.doubt.is_some_and(|doubt| doubt.moved && moment >= doubt.since)
     }
 
-    /// What is there counts as known from now on, unless it is still to be scanned. Gives the doubt
-    /// there was.
+    /// What is there counts as known from now on. Where it is still to be scanned, as far as the last
+    /// scan has found it: what may have come since then is open. Gives the doubt there was.
     pub(super) fn settle_doubt(&mut self) -> Option<Doubt> {
-        if self.dirty || self.unreadable.is_some() || self.present != Some(true) {
+        if self.unreadable.is_some() || self.present != Some(true) {
             return None;
+        }
+        if self.dirty || self.is_being_scanned {
+            let since_scan =
+                |doubt: Doubt| Doubt { since: self.confirmed_at, moved: false, ..doubt };
+            let before = self.doubt;
+            self.doubt = before.map(since_scan);
+            return before;
         }
         self.uncounted = 0;
         self.doubt.take()
