@@ -1,9 +1,9 @@
 //! The command line and the environment: what they mean, and the help that tells of them. Both are
 //! arguments, and it is pure but for [`replica`], which asks the system who this is.
 //!
-//! One table, `help::SETTINGS`, says for each option its environment variable (`PODNUDGE_` and
-//! its name in capitals), its place in the configuration file, and its help. The values stay
-//! text: `config` parses them exactly as it parses the file's.
+//! The options are those that the definitions of the settings have; each has an environment variable,
+//! `PODNUDGE_` and its name in capitals. The values stay text: `config` parses them exactly as it
+//! parses the file's.
 
 mod help;
 
@@ -16,10 +16,10 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
-use help::{QUICK_START, SETTINGS, Setting, command};
+use help::{QUICK_START, command};
 
 use crate::admin::client::{Status, Trigger};
-use crate::config::{self, At, Override, Overrides, Problem, Settings, nearest};
+use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
 use crate::shown;
@@ -28,17 +28,19 @@ use crate::shown;
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Watch and act.
-    Run(Settings),
+    Run(Sources),
     /// Print the effective configuration, or what is wrong with it.
-    Check(Settings),
+    Check(Sources),
     /// Publish, and end.
-    Once(Settings, Duration),
+    Once(Sources, Duration),
     /// Ask a running podnudge.
     Status(Status),
     /// Make a running podnudge reload now.
     Trigger(Trigger),
     /// Copy podnudge into this directory.
     Install(PathBuf),
+    /// Print the JSON schema of the configuration file.
+    Schema,
 }
 
 /// Nothing to do but print this and end.
@@ -75,13 +77,16 @@ pub fn parse(
     match matches.subcommand() {
         Some(("status", matches)) => status(matches).map(Command::Status),
         Some(("trigger", matches)) => trigger(matches).map(Command::Trigger),
+        Some(("schema", _)) => Ok(Command::Schema),
         Some(("install", matches)) => Ok(Command::Install(
             matches.get_one::<OsString>("folder").map(PathBuf::from).unwrap_or_default(),
         )),
         Some(("once", matches)) => {
             let wait = matches.get_one::<OsString>("wait").map(|text| text.to_string_lossy());
-            let wait = config::duration(Duration::ZERO, Duration::from_hours(24))(
+            let wait = config::bounded_duration(
                 &wait.unwrap_or_default(),
+                Duration::ZERO,
+                Duration::from_hours(24),
             )
             .map_err(|reason| {
                 usage(&format!("--wait: {}", reason.message), reason.hint.as_deref())
@@ -110,7 +115,7 @@ pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> R
     }
 }
 
-fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Settings, Stop> {
+fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, Stop> {
     let given = |name: &'static str| -> Option<(At, Vec<OsString>)> {
         if let Some(values) = matches.get_many::<OsString>(name) {
             return Some((At::Option(format!("--{name}")), values.cloned().collect()));
@@ -122,36 +127,40 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Settings,
     let file = matches.try_get_one::<OsString>("file").ok().flatten();
     let config = file.cloned().or_else(|| given("config")?.1.pop()).map(PathBuf::from);
     let mut settings = Vec::new();
-    for setting in all_settings() {
-        let Some((at, values)) = given(setting.name) else { continue };
+    for flag in flags(FILE) {
+        let option = flag.line.name;
+        let Some((at, values)) = given(option) else { continue };
         let mut texts = Vec::new();
         for value in &values {
             let text = value.to_str().ok_or_else(|| not_utf8(&at, value))?;
             match at {
-                At::Environment(_) if setting.many => texts.extend(
+                At::Environment(_) if flag.is_repeatable() => texts.extend(
                     text.split([':', '\n']).filter(|part| !part.is_empty()).map(str::to_owned),
                 ),
                 _ => texts.push(text.to_owned()),
             }
         }
-        settings.push(Override { at, path: setting.path, values: texts });
+        settings.push((flag, Override { at, option, values: texts }));
     }
     // Last: it goes wherever the URLs are https.
-    let (last, mut settings): (Vec<_>, Vec<_>) =
-        settings.into_iter().partition(|setting| setting.path == ["rule", "ca-file"]);
-    settings.extend(last);
+    settings.sort_by_key(|(flag, _)| flag.line.name == "ca-file");
     if config.is_none() {
-        let has = |key| settings.iter().any(|setting| setting.path.starts_with(&["rule", key]));
+        let has = |key: &str| {
+            settings
+                .iter()
+                .any(|(flag, _)| flag.path.starts_with(&["rule".to_owned(), key.to_owned()]))
+        };
         if !has("watch") {
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
-        if !has("signal") && !has("http") {
+        if !ACTIONS.iter().any(|action| has(action)) {
             let hint = "add `--signal HUP`, or `--url http://127.0.0.1:PORT/PATH`: whichever \
                         the application reloads on";
             return Err(usage("nothing to do when the volume changes: no action", hint));
         }
     }
-    Ok(Settings { config, overrides: Overrides { settings }, warnings: nearly_known(environment) })
+    let settings = settings.into_iter().map(|(_, setting)| setting).collect();
+    Ok(Sources { config, overrides: Overrides { settings }, warnings: nearly_known(environment) })
 }
 
 fn status(matches: &ArgMatches) -> Result<Status, Stop> {
@@ -171,6 +180,9 @@ fn url(matches: &ArgMatches) -> Result<reqwest::Url, Stop> {
         .map_err(|reason| usage(&format!("--url: {}", reason.message), reason.hint.as_deref()))
 }
 
+/// The keys of a rule that are actions.
+const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
+
 /// What the names of podnudge's variables begin with.
 const PREFIX: &str = "PODNUDGE_";
 
@@ -185,17 +197,13 @@ fn podnudge_variables(environment: impl IntoIterator<Item = (OsString, OsString)
     environment.into_iter().filter_map(ours).collect()
 }
 
-fn all_settings() -> impl Iterator<Item = &'static Setting> {
-    SETTINGS.iter().flat_map(|(_, settings)| *settings)
-}
-
 fn variable(option: &str) -> String {
     format!("{PREFIX}{}", option.replace('-', "_").to_ascii_uppercase())
 }
 
 /// Other variables with our prefix may be the kubelet's, so only near misses are worth a word.
 fn nearly_known(environment: &Environment) -> Vec<Problem> {
-    let names = all_settings().map(|setting| setting.name).chain(["config"]);
+    let names = flags(FILE).into_iter().map(|flag| flag.line.name).chain(["config"]);
     let known: Vec<String> = names.map(variable).collect();
     let known: Vec<&str> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
     let problem = |name: &String| {

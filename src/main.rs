@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Ok(Command::Once(arguments, wait)) => with_config(&arguments, |config| once(&config, wait)),
         Ok(Command::Status(arguments)) => show_status(&arguments),
         Ok(Command::Trigger(arguments)) => trigger(&arguments),
+        Ok(Command::Schema) => print(Stream::Stdout, &config::schema(config::FILE), Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
     }
@@ -37,7 +38,7 @@ fn bug(panic: &PanicHookInfo<'_>) {
 }
 
 fn with_config(
-    arguments: &config::Settings,
+    arguments: &config::Sources,
     go_on: impl FnOnce(config::Config) -> ExitCode,
 ) -> ExitCode {
     match config::load(arguments) {

@@ -28,7 +28,7 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
         event = "started",
         version = env!("CARGO_PKG_VERSION"),
         rules = config.rules.len(),
-        volumes = config.rules.iter().map(|rule| rule.watch.len()).sum::<usize>(),
+        volumes = config.rules.iter().map(|rule| rule.settings.watch.len()).sum::<usize>(),
         listen = listen.map(|address| address.to_string()),
         "podnudge watches"
     );
@@ -39,7 +39,7 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
 }
 
 fn never_changing(rule: &Rule) {
-    for path in &rule.watch {
+    for path in &rule.settings.watch {
         let Some(Reason { message, hint }) = mounts::subpath(path) else { continue };
         let path = shown::path(path);
         warn!(event = "subpath", rule = rule.name, path, hint, "{message}");
@@ -48,10 +48,10 @@ fn never_changing(rule: &Rule) {
 
 /// Warns where what a Secret holds would get to a disk of the node.
 pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
-    let published = rule.publish.as_ref().map(|publish| publish.dir.as_path());
+    let published = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());
     let copied = checks::has_programs(rule).then_some(work_dir);
     for folder in published.into_iter().chain(copied) {
-        let Some(volume) = mounts::leaving_memory(&rule.watch, folder) else { continue };
+        let Some(volume) = mounts::leaving_memory(&rule.settings.watch, folder) else { continue };
         let volume = shown::path(volume);
         warn!(
             event = "secret-on-disk",

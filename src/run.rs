@@ -117,8 +117,8 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
 
 /// The admin listener; at the default address a port in use is no reason to end.
 fn listen(config: &Config) -> Result<Option<TcpListener>, BindError> {
-    match server::bind(config.agent.listen) {
-        Err(error) if matches!(config.agent.listen, Listen::Default(_)) => {
+    match server::bind(config.agent.listen()) {
+        Err(error) if matches!(config.agent.listen(), Listen::Default(_)) => {
             let reason = error.reason();
             warn!(
                 event = "not-listening",

@@ -392,7 +392,7 @@ fn with_limit(folder: &Path, limit: &str, value: &str, volume: &Path, url: &str)
         .args(["--user", "--map-root-user", "sh", "-c", &script, "sh"])
         .arg(env!("CARGO_BIN_EXE_podnudge"))
         .args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"])
-        .args(["--audit", "1s", "--poll", "1s", "--url", url, "--watch"])
+        .args(["--resync", "1s", "--poll", "1s", "--url", url, "--watch"])
         .arg(volume);
     Agent::spawn(folder, command)
 }

@@ -33,8 +33,10 @@ mod properties_of_pairs;
 mod publish;
 #[cfg(feature = "tls")]
 mod readme;
+mod reference;
 mod regressions;
 mod scenarios;
+mod schema;
 mod support;
 mod volume;
 mod was_read;

@@ -188,12 +188,12 @@ fn help() {
 
 #[test]
 fn options_go_before_the_environment_and_the_environment_before_the_file() {
-    let file = "[agent]\nlog = \"json\"\naudit = \"1m\"\npoll = \"1m\"\n\
+    let file = "[agent]\nlog = \"json\"\nresync = \"1m\"\npoll = \"1m\"\n\
                 [[rule]]\nwatch = \"/file\"\njitter = \"1s\"\nsignal = { name = \"USR1\" }\n";
-    let words = ["podnudge", "--audit", "2m", "--jitter-by", "ordinal", "--config", "c.toml"];
+    let words = ["podnudge", "--resync", "2m", "--jitter-by", "ordinal", "--config", "c.toml"];
     let variables = [
         ("PODNUDGE_WATCH", "/one:/two\n/three"),
-        ("PODNUDGE_AUDIT", "3m"),
+        ("PODNUDGE_RESYNC", "3m"),
         ("PODNUDGE_POLL", "3m"),
     ];
     let arguments = words.map(OsString::from);
@@ -253,7 +253,7 @@ fn the_option_for_a_ca_file_serves_every_https_request_of_the_rule() {
     let effective = config::effective(&parse(file).unwrap().0);
     assert_eq!(effective.matches("ca-file = \"/ca.crt\"").count(), 2, "{effective}");
     let problems = parse(&file.replace("ttps:", "ttp:").replace("TTPS:", "TTP:")).unwrap_err();
-    assert!(problems.to_string().starts_with("--ca-file: a CA file is of use only"), "{problems}");
+    assert!(problems.to_string().starts_with("--ca-file: a CA file is only valid"), "{problems}");
 }
 
 #[test]
@@ -370,6 +370,6 @@ proptest! {
         let none = Overrides::default();
         let (first, _) = config::parse("a", &file, &none, None).unwrap();
         let (second, _) = config::parse("b", &config::effective(&first), &none, None).unwrap();
-        assert_eq!(first.rules[0].jitter, second.rules[0].jitter);
+        assert_eq!(first.rules[0].settings.jitter, second.rules[0].settings.jitter);
     }
 }

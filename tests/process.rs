@@ -166,7 +166,7 @@ fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
             comm: "app".to_owned(),
             is_root: true,
         };
-        let action = SignalAction { signal: Signal::SIGHUP, allow_unhandled: true };
+        let action = SignalAction { name: Signal::SIGHUP, allow_unhandled: true };
         assert!(matches!(prepare(&chosen, action), Err(SendError::Gone(_))));
         target.kill();
         assert!(matches!(prepare(&chosen, action), Err(SendError::Gone(_))));

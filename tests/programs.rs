@@ -93,7 +93,7 @@ fn as_pid_1_it_reaps_what_programs_leave() {
     let application = Application::start(&kubelet.volume, "a.conf");
     let pids = folder.path().join("pids");
     let config = format!(
-        "[agent]\nwork-dir = \"{}\"\naudit = \"1s\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\n\
+        "[agent]\nwork-dir = \"{}\"\nresync = \"1s\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\n\
          settle = \"0s\"\non-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
          exec = [\"sh\", \"-c\", \"setsid sleep 0.1 >&- 2>&- & echo $! >> {}\"]\n",
         folder.path().display(),

@@ -24,12 +24,12 @@ struct Shipped {
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         path: "target/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 4 * MIB + MIB / 4,
+        largest: 4 * MIB + MIB / 2,
         most_memory: 5 * MIB,
     },
     Shipped {
         path: "target/plain/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 3 * MIB + MIB / 4,
+        largest: 7 * MIB / 2,
         most_memory: 7 * MIB / 2,
     },
 ];
@@ -88,7 +88,7 @@ fn ten_reloads_leave_memory_threads_and_descriptors_where_they_were() {
         let mut command = command(shipped.binary());
         command
             .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
-            .args(["--settle", "0s", "--audit", "10m", "--url", &application.url(), "--watch"])
+            .args(["--settle", "0s", "--resync", "10m", "--url", &application.url(), "--watch"])
             .arg(&kubelet.volume);
         let agent = Agent::spawn(folder.path(), command);
         agent.wait_for("baseline", 1);

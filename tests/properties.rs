@@ -276,7 +276,7 @@ fn publishing(policy: Policy, is_filled: bool) -> World {
     world
 }
 
-/// Everything is well again, and time passes: long enough for an audit, a settle, a jitter and
+/// Everything is well again, and time passes: long enough for a resync, a settle, a jitter and
 /// the slowest retry.
 fn calm_down(world: &mut World) {
     behave(world, Behaviour::Takes);

@@ -566,7 +566,7 @@ fn an_application_that_handles_the_signal_late_is_signalled_soon_after() {
 fn a_publish_directory_that_was_emptied_is_filled_again() {
     let pod = Pod::new("good");
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
-    let podnudge = pod.nudge_with("audit = \"1s\"", &format!("{PUBLISH}{http}"));
+    let podnudge = pod.nudge_with("resync = \"1s\"", &format!("{PUBLISH}{http}"));
     wait_until("it is in sync", || podnudge.is_in_sync());
     for entry in fs::read_dir(pod.path("config")).unwrap() {
         let path = entry.unwrap().path();

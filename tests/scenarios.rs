@@ -202,8 +202,8 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
                 value.replace('_', " ")
             );
             let parsed = podnudge::config::parse("", &file, &Overrides::default(), None);
-            let hold = &parsed.expect(place).0.rules[0].hold;
-            policy.hold.window.clone_from(&hold.window);
+            let hold = &parsed.expect(place).0.rules[0].settings.hold;
+            policy.hold.schedule.clone_from(&hold.schedule);
         }
         "checks" => policy.has_checks = value == "yes",
         "publish" => {
@@ -281,8 +281,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
-        "audits-hang" => world.resyncs_hang = true,
-        "audits-answer" => world.resyncs_hang = false,
+        "resyncs-hang" => world.resyncs_hang = true,
+        "resyncs-answer" => world.resyncs_hang = false,
         "trigger" => world.tell(Event::Trigger(None)),
         "stop" => world.tell(Event::Stop),
         "publish-takes" => world.publish_takes = duration(rest, place),

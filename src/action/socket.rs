@@ -10,7 +10,7 @@ use crate::shown;
 
 /// Sends a command, and says whether the answer is the expected one.
 pub(super) async fn send(command: &SocketCommand) -> Acted {
-    let SocketCommand { address, send, timeout, .. } = command;
+    let SocketCommand { socket: address, send, timeout, .. } = command;
     match ask(address, send, MOST, *timeout).await {
         Ok(answer) => match expected(command, &answer) {
             Ok(()) => {

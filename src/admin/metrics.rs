@@ -56,7 +56,7 @@ const COUNTERS: [RuleCounter; 8] = [
     ("cancelled", "Changes that went back before the action was due", |c| c.cancelled),
     ("restarts", "Restarts of the target", |c| c.restarts),
     ("rollbacks", "Publications that were taken back", |c| c.rollbacks),
-    ("missed_by_watch", "Commits that only the audit found", |c| c.missed_by_watch),
+    ("missed_by_watch", "Commits that only the resync found", |c| c.missed_by_watch),
     ("read_errors", "Looks at a volume that failed", |c| c.read_errors),
 ];
 

@@ -54,7 +54,7 @@ impl Open {
 /// What podnudge can tell by itself, and what the others need to know, if there are any. Takes a
 /// while where the volumes are on a slow file system.
 pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {
-    let volumes = rule.watch.iter().map(PathBuf::as_path);
+    let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     let posts = match contents::check(volumes, &rule.keys, asked, &rule.checks, now) {
         Ok(posts) => posts,
         Err(checked) => return Begun::Judged(checked),
@@ -65,7 +65,7 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) 
     if !has_programs(rule) {
         return Begun::Open(Open { copy: None, posts });
     }
-    match PrivateCopy::make(&rule.watch, &rule.keys, asked, root(rule, work_dir)) {
+    match PrivateCopy::make(&rule.settings.watch, &rule.keys, asked, root(rule, work_dir)) {
         Ok(copy) => Begun::Open(Open { copy: Some(copy), posts }),
         Err(checked) => Begun::Judged(checked),
     }
@@ -74,7 +74,7 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) 
 /// When the first of the certificates that the rule checks expires, if what counts of the volumes
 /// has this digest.
 pub(crate) fn expiry(rule: &Rule, asked: Digest, now: UnixTime) -> Option<UnixTime> {
-    let volumes = rule.watch.iter().map(PathBuf::as_path);
+    let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     contents::expiry(volumes, &rule.keys, asked, &rule.checks, now)
 }
 

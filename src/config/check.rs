@@ -1,15 +1,79 @@
 //! `[[rule.check]]`: what content must be like before it is used. Pure.
 
-use std::path::Path;
 use std::time::Duration;
 
-use super::problem::Given;
-use super::program::{Program, program};
-use super::request::{self, HttpCheck};
-use super::table::Table;
-use super::types::{choice, duration, glob, key};
-use super::validate::{MINUTE, MS, SECOND, at_most_one};
+use reqwest::Method;
+use reqwest::header::HeaderValue;
+
+use super::define::Relation;
+use super::place::Place;
+use super::program::{Program, argument, judge_program};
+use super::request::{
+    Access, HttpCheck, OF_A_REQUEST, carrying_method, content_type, refuse_content_type,
+};
+use super::types::{
+    MINUTE, MS, choice, duration, key, number, pattern, status, string, truth, web,
+};
 use crate::reason::Reason;
+
+settings! {
+    /// What content must be like before it is used: one condition. Content that does not meet it is
+    /// rejected, and the application keeps what it has.
+    pub struct CheckSettings = "[[rule.check]]",
+        &[
+            Relation::AtMostOne(&CONDITIONS),
+            Relation::AtLeastOne(&CONDITIONS, "the check has no condition", "add one of `syntax`, `required-keys`, `max-bytes`, `not-empty`, `exec`, `http`"),
+            Relation::Excludes("keys", &["required-keys", "exec"]),
+            Relation::Needs(&["timeout"], &["exec", "http"]),
+            Relation::Needs(&["method", "content-type", "expect"], &["http"]),
+            Relation::Needs(&OF_A_REQUEST, &["http"]),
+        ];
+        judge judge_condition
+    {
+        /// The keys it is about.
+        keys: Vec<glob::Pattern> = list("all keys that count", pattern());
+        /// Every key can be parsed: as JSON, YAML or TOML, or as certificates and private keys (PEM) that are valid now and belong together.
+        syntax: Option<Syntax> = optional("", choice::<Syntax>());
+        /// These keys are there.
+        required_keys: Vec<String> = list("", string("a key", key));
+        /// All keys together hold at most this many bytes.
+        max_bytes: Option<u32> = optional("", number(1, u32::MAX));
+        /// Every key has content.
+        not_empty: Option<bool> = optional("", truth());
+        /// This program ends with 0. In its arguments, `{dir}` stands for a copy of the first volume, `{root}` for the directory below which each volume's copy is at the volume's own path.
+        exec: Vec<String> = list("", string("an argument", argument));
+        /// This URL, to which each key's content is sent, answers with success.
+        http: Option<reqwest::Url> = optional("", web());
+        /// The limit for the program, or for a request.
+        timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+        /// The request's method.
+        method: Method = default("POST", carrying_method());
+        /// What the request calls the content.
+        content_type: HeaderValue = default("text/plain", content_type());
+        /// The statuses that mean success.
+        expect: Vec<u16> = list("any status from 200 to 299", status());
+        /// How one gets in.
+        access: Access = flatten;
+        /// Its place in the file.
+        path: String = computed;
+    }
+}
+
+const CONDITIONS: [&str; 6] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec", "http"];
+
+words! {
+    /// What podnudge can parse.
+    pub enum Syntax {
+        /// RFC 8259.
+        Json = "json",
+        /// YAML 1.2, one document or several.
+        Yaml = "yaml",
+        /// TOML 1.0.
+        Toml = "toml",
+        /// Certificates and private keys, RFC 7468: valid now, and belonging together. Only with TLS.
+        Pem = "pem",
+    }
+}
 
 /// One condition that the content of a rule's volumes must meet.
 #[derive(Debug, Clone)]
@@ -18,14 +82,6 @@ pub struct Check {
     pub keys: Vec<glob::Pattern>,
     /// The condition.
     pub condition: Condition,
-}
-
-impl Check {
-    /// Whether it knows when certificates expire.
-    #[must_use]
-    pub fn is_of_certificates(&self) -> bool {
-        matches!(self.condition, Condition::Syntax(Syntax::Pem))
-    }
 }
 
 /// What content must be like.
@@ -47,103 +103,61 @@ pub enum Condition {
     Http(Box<HttpCheck>),
 }
 
-/// What podnudge can parse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Syntax {
-    /// RFC 8259.
-    Json,
-    /// YAML 1.2, one document or several.
-    Yaml,
-    /// TOML 1.0.
-    Toml,
-    /// Certificates and private keys, RFC 7468: valid now, and belonging together. Only with TLS.
-    Pem,
+impl Check {
+    /// Whether it knows when certificates expire.
+    #[must_use]
+    pub fn is_of_certificates(&self) -> bool {
+        matches!(self.condition, Condition::Syntax(Syntax::Pem))
+    }
 }
 
-/// The words for the syntaxes; `effective.rs` writes them.
-pub(super) const SYNTAXES: [(&str, Syntax); 4] =
-    [("json", Syntax::Json), ("yaml", Syntax::Yaml), ("toml", Syntax::Toml), ("pem", Syntax::Pem)];
-
-const CONDITIONS: [&str; 6] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec", "http"];
-
-/// All checks of a rule, in their order; `None` only after a problem was reported.
-pub(super) fn checks(rule: &mut Table<'_>, bundle: Option<&Path>) -> Option<Vec<Check>> {
-    let tables = rule.tables("check", "[[rule.check]]");
-    let checks: Vec<Option<Check>> = tables.into_iter().map(|table| check(table, bundle)).collect();
-    checks.into_iter().collect()
-}
-
-fn check(mut table: Table<'_>, bundle: Option<&Path>) -> Option<Check> {
-    let report = table.report;
-    let at = table.at.clone();
-    let one = at_most_one(&table, &CONDITIONS);
-    let none = CONDITIONS.iter().all(|condition| table.place_of(condition).is_none());
-    let keys_at = table.place_of("keys").cloned();
-    let keys = table.list("keys", glob).map(|given| given.value).unwrap_or_default();
-    let syntax = syntax(&mut table);
-    let required = required_keys(&mut table);
-    let most = table.number("max-bytes", 1, u32::MAX).map(u64::from).map(Condition::MaxBytes);
-    let not_empty_at = table.place_of("not-empty").cloned();
-    let not_empty = table.truth("not-empty").then_some(Condition::NotEmpty);
-    if let (Some(at), None) = (not_empty_at, &not_empty) {
-        let reason = Reason::new("`not-empty` can only be `true`");
-        report.problem(&at, reason.hint("leave the check out"));
-    }
-    let timeout = timeout(&mut table);
-    let exec = exec(&mut table, timeout);
-    let http = request::check(&mut table, timeout, bundle).map(Box::new).map(Condition::Http);
-    if none {
-        let conditions = CONDITIONS.join("`, `");
-        let reason = Reason::new("the check asks for nothing");
-        report.problem(&at, reason.hint(format!("add one of `{conditions}`")));
-    }
-    let without_keys = [("required-keys", required.is_some()), ("exec", exec.is_some())];
-    if let (Some(at), Some((name, _))) = (keys_at, without_keys.iter().find(|(_, is)| *is)) {
-        let reason = Reason::new(format!("`keys` has no use beside `{name}`"));
-        report.problem(&at, reason.hint("leave it out"));
-    }
-    table.finish();
-    let condition = syntax.or(required).or(most).or(not_empty).or(exec).or(http);
-    let keys = keys.into_iter().map(|given| given.value).collect();
-    one.then_some(Check { keys, condition: condition? })
-}
-
-fn syntax(table: &mut Table<'_>) -> Option<Condition> {
-    let Given { at, value } = table.parsed("syntax", choice(&SYNTAXES))?;
-    if value == Syntax::Pem && !cfg!(feature = "tls") {
-        let reason = Reason::new("this podnudge was built without TLS, and cannot read PEM");
-        table.report.problem(&at, reason.hint("use the image with TLS"));
-        return None;
-    }
-    Some(Condition::Syntax(value))
-}
-
-/// How long whoever is asked may take.
-fn timeout(table: &mut Table<'_>) -> Duration {
-    let is_asked = ["exec", "http"].iter().any(|by| table.place_of(by).is_some());
-    match table.parsed("timeout", duration(10 * MS, 10 * MINUTE)) {
-        Some(Given { value, .. }) if is_asked => value,
-        Some(Given { at, .. }) => {
-            let reason = Reason::new("`timeout` has a use only beside `exec` and `http`");
-            table.report.problem(&at, reason.hint("leave it out"));
-            10 * SECOND
+impl CheckSettings {
+    fn judge_condition(&mut self, place: &Place<'_>) {
+        self.path = place.path();
+        if self.syntax == Some(Syntax::Pem) && !cfg!(feature = "tls") {
+            let reason = Reason::new("this podnudge was built without TLS, and cannot read PEM");
+            place.wrong("syntax", reason.hint("use the image with TLS"));
         }
-        None => 10 * SECOND,
+        if self.not_empty == Some(false) {
+            let reason = Reason::new("`not-empty` can only be `true`");
+            place.problem("not-empty", reason.hint("leave the check out"));
+        }
+        for (key, list) in [("required-keys", &self.required_keys), ("exec", &self.exec)] {
+            if place.has(key) && list.is_empty() {
+                place.wrong(key, Reason::new(format!("`{key}` is empty")));
+            }
+        }
+        judge_program(place, "exec", &self.exec);
+        refuse_content_type(&self.access, place);
     }
-}
 
-fn required_keys(table: &mut Table<'_>) -> Option<Condition> {
-    let Given { at, value } = table.list("required-keys", key)?;
-    if value.is_empty() {
-        table.report.problem(&at, Reason::new("`required-keys` names no key"));
+    /// `None` only after a problem was reported.
+    pub(super) fn decide(&mut self, place: &Place<'_>) -> Option<Check> {
+        let condition = if let Some(syntax) = self.syntax {
+            Condition::Syntax(syntax)
+        } else if let Some(most) = self.max_bytes {
+            Condition::MaxBytes(u64::from(most))
+        } else if self.not_empty == Some(true) {
+            Condition::NotEmpty
+        } else if let Some(url) = self.http.clone() {
+            let endpoint = self.access.endpoint(place, ("http", &url), self.timeout)?;
+            // Credentials in the clear are warned of already.
+            if endpoint.auth.is_none() && self.access.goes_in_the_clear(&url) {
+                let reason = Reason::new("what the keys hold goes over the network unencrypted");
+                place.warn("http", reason.hint("use https"));
+            }
+            Condition::Http(Box::new(HttpCheck {
+                endpoint,
+                method: self.method.clone(),
+                content_type: self.content_type.clone(),
+                expect: self.expect.clone(),
+            }))
+        } else if self.exec.is_empty() {
+            Condition::RequiredKeys(self.required_keys.clone())
+        } else {
+            Condition::Exec(Program { arguments: self.exec.clone(), timeout: self.timeout })
+        };
+        let keys = self.keys.clone();
+        Some(Check { keys, condition })
     }
-    Some(Condition::RequiredKeys(value.into_iter().map(|given| given.value).collect()))
-}
-
-fn exec(table: &mut Table<'_>, timeout: Duration) -> Option<Condition> {
-    if table.place_of("exec").is_none() {
-        table.forget("exec");
-        return None;
-    }
-    Some(Condition::Exec(Program { arguments: program(table, "exec")?, timeout }))
 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::problem::literal;
+use super::file::{Config, parse_with_zones};
+use super::problem::{Problem, Problems, literal};
+use super::raw::Overrides;
 use super::window::ZONES;
-use super::{Config, Overrides, Problem, Problems, parse_with_zones};
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
 
@@ -20,7 +21,7 @@ const BUNDLES: [&str; 5] = [
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct Sources {
     /// The configuration file.
     pub config: Option<PathBuf>,
     /// What goes before the file.
@@ -117,7 +118,7 @@ impl LoadError {
 /// # Errors
 ///
 /// If the file cannot be read, or with all problems of the configuration.
-pub fn load(arguments: &Settings) -> Result<(Config, Vec<Problem>), LoadError> {
+pub fn load(arguments: &Sources) -> Result<(Config, Vec<Problem>), LoadError> {
     let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let zones = |name: &str| files::read(&Path::new(ZONES).join(name), LARGEST).ok();
     let (file_name, text) = match &arguments.config {

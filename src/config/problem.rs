@@ -3,9 +3,10 @@
 //! Every problem is collected before any is shown, so that one look at the output is enough.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::Path;
 
-use super::window::Zones;
 use crate::exit::Exit;
 use crate::reason::Reason;
 use crate::shown;
@@ -19,13 +20,6 @@ pub enum At {
     Option(String),
     /// By this environment variable.
     Environment(String),
-}
-
-/// A value and where it was given.
-#[derive(Debug, Clone)]
-pub(super) struct Given<T> {
-    pub(super) at: At,
-    pub(super) value: T,
 }
 
 /// One thing that is wrong, or that a person should look at.
@@ -75,21 +69,37 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Gives the file of a time zone (RFC 8536) by the zone's name.
+pub(super) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
+
 /// Collects what the validation finds.
 pub(super) struct Report<'a> {
     file_name: String,
     text: &'a str,
     pub(super) zones: Zones<'a>,
+    /// The system's CA bundle.
+    pub(super) bundle: Option<&'a Path>,
+    /// Where each key and its value stand, by the path of the key.
+    pub(super) places: RefCell<BTreeMap<String, (At, At)>>,
+    pub(super) empty_lists: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<(At, Reason)>>,
     warnings: RefCell<Vec<(At, Reason)>>,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(file_name: &str, text: &'a str, zones: Zones<'a>) -> Self {
+    pub(super) fn new(
+        file_name: &str,
+        text: &'a str,
+        zones: Zones<'a>,
+        bundle: Option<&'a Path>,
+    ) -> Self {
         Self {
             file_name: shown::text(file_name),
             text,
             zones,
+            bundle,
+            places: RefCell::default(),
+            empty_lists: RefCell::default(),
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
@@ -150,28 +160,11 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 /// The candidate that `word` was probably meant to be: at most two letters (in short words one)
-/// wrong, missing or too many.
+/// wrong, missing, too many or in the wrong order.
 pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = if word.chars().count() < 5 { 1 } else { 2 };
-    let distances = candidates.iter().map(|&candidate| (edits(word, candidate), candidate));
+    let word = word.to_ascii_lowercase();
+    let edits = |known: &str| strsim::osa_distance(&word, &known.to_ascii_lowercase());
+    let distances = candidates.iter().map(|&candidate| (edits(candidate), candidate));
     distances.filter(|(edits, _)| *edits <= limit).min().map(|(_, candidate)| candidate)
-}
-
-/// The Levenshtein distance, ignoring ASCII case.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (above, to) in row.iter_mut().skip(1).zip(b.chars()) {
-            let replaced = diagonal + usize::from(!from.eq_ignore_ascii_case(&to));
-            diagonal = *above;
-            left = replaced.min(*above + 1).min(left + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::problem::{Given, literal};
-use super::table::Table;
+use super::place::Place;
+use super::problem::literal;
+use super::types::{MINUTE, MS, duration, string};
 use crate::reason::Reason;
 
 /// A program in podnudge's own file system.
@@ -15,29 +16,46 @@ pub struct Program {
     pub timeout: Duration,
 }
 
-/// A program and its arguments, at `key`; `None` only after a problem was reported.
-pub(super) fn program(table: &mut Table<'_>, key: &'static str) -> Option<Vec<String>> {
-    let argument = |text: &str| {
-        if text.contains('\0') {
-            return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
+settings! {
+    /// Run a program in podnudge's own file system.
+    pub struct ExecAction = "[rule.exec]"; judge judge_program {
+        /// The program and its arguments; there is no shell.
+        argv: Vec<String> = filled("argv = [\"/app/reload\", \"--all\"]", string("an argument", argument));
+        /// How long it may take.
+        timeout: Duration = default("30s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+    }
+}
+
+impl ExecAction {
+    pub(super) fn program(&self) -> Program {
+        Program { arguments: self.argv.clone(), timeout: self.timeout }
+    }
+
+    fn judge_program(&mut self, place: &Place<'_>) {
+        judge_program(place, "argv", &self.argv);
+    }
+}
+
+/// Text without NUL.
+pub(super) fn argument(text: &str) -> Result<String, Reason> {
+    if text.contains('\0') {
+        return Err(Reason::new(format!("{} has a NUL in it", literal(text))));
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether there is a program in the list at this key.
+pub(super) fn judge_program(place: &Place<'_>, key: &str, arguments: &[String]) {
+    match arguments {
+        [program, ..] if program.trim().is_empty() => {
+            place.wrong(key, Reason::new("the program's name is empty"));
         }
-        Ok(text.to_owned())
-    };
-    let report = table.report;
-    let Given { at, value } = table.list(key, argument)?;
-    let arguments: Vec<String> = value.into_iter().map(|given| given.value).collect();
-    match arguments.first() {
-        None => report.problem(&at, Reason::new(format!("`{key}` names no program"))),
-        Some(program) if program.trim().is_empty() => {
-            report.problem(&at, Reason::new("the program's name is empty"));
-        }
-        Some(program) if program.contains(' ') && arguments.len() == 1 => {
+        [program] if program.contains(' ') => {
             let words: Vec<String> = program.split(' ').map(|word| format!("{word:?}")).collect();
             let reason =
                 Reason::new(format!("there is no shell that would split {}", literal(program)));
-            report.problem(&at, reason.hint(format!("write `{key} = [{}]`", words.join(", "))));
+            place.wrong(key, reason.hint(format!("write `{key} = [{}]`", words.join(", "))));
         }
-        Some(_) => {}
+        _ => {}
     }
-    Some(arguments)
 }

@@ -3,70 +3,68 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::Agent;
-use super::problem::{Given, literal};
-use super::table::Table;
-use super::types::path;
+use super::agent::Agent;
+use super::define::Heading::Publish as PUBLISH;
+use super::define::{Type, option};
+use super::place::Place;
+use super::problem::literal;
+use super::types::{number, path, show_path, text, truth};
 use crate::reason::Reason;
 
-/// A directory that podnudge owns and the application reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Publish {
-    /// Where it is.
-    pub dir: PathBuf,
-    /// The folder of each volume in it: none for a single volume, else the last part of its path.
-    pub folders: Vec<PathBuf>,
-    /// How many generations stay, besides the current one and the last good one.
-    pub keep: u32,
-    /// The permission bits of files; as in the volume if not given.
-    pub mode: Option<u32>,
-    /// The owner of files and folders; podnudge's own uid if not given.
-    pub uid: Option<u32>,
-    /// Their group; the directory's, or podnudge's own gid, if not given.
-    pub gid: Option<u32>,
-    /// Whether what does not work is taken back.
-    pub rollback: bool,
+settings! {
+    /// A directory that podnudge owns and the application reads, instead of the volumes.
+    #[derive(PartialEq, Eq)]
+    pub struct Publish = "[rule.publish]"; {
+        /// Publish what passes the checks into this directory, just before the action; what does not work is rolled back.
+        dir: PathBuf = required("dir = \"/config\"", text("a path", directory, show_path)), option("publish", "DIR", PUBLISH);
+        /// How many generations stay, besides the current one and the last good one.
+        keep: u32 = default("3", number(0, 1000));
+        /// The permission bits of files, in octal.
+        mode: Option<u32> = optional("as in the volume", permissions());
+        /// The owner of files and folders.
+        uid: Option<u32> = optional("podnudge's own", number(0, u32::MAX - 1));
+        /// Their group.
+        gid: Option<u32> = optional("the directory's, or podnudge's own", number(0, u32::MAX - 1));
+        /// Whether what does not work is rolled back.
+        rollback: bool = default("true", truth());
+        /// The folder of each volume in it: none for a single volume, else the last part of its path.
+        folders: Vec<PathBuf> = computed;
+    }
 }
 
-/// `[rule.publish]`; the outer `None` only after a problem was reported.
-#[expect(clippy::option_option, reason = "refused, not wanted, wanted: as everywhere here")]
-pub(super) fn publish(
-    rule: &mut Table<'_>,
-    volumes: &[PathBuf],
-    agent: &Agent,
-    others: &mut Vec<Given<PathBuf>>,
-) -> Option<Option<Publish>> {
-    let Some(mut table) = rule.table("publish", "[rule.publish]", None) else {
-        return Some(None);
-    };
-    let report = table.report;
-    let dir = table.required("dir", "dir = \"/config\"", directory);
-    let keep = table.number("keep", 0, 1000).unwrap_or(3);
-    let mode = table.parsed("mode", mode).map(|given| given.value);
-    let uid = table.number("uid", 0, u32::MAX - 1);
-    let gid = table.number("gid", 0, u32::MAX - 1);
-    let rollback = table.truth_or("rollback", true);
-    table.finish();
-    let given = dir?;
-    if let Some(reason) = trouble(&given.value, volumes, agent) {
-        report.problem(&given.at, reason);
-        return None;
+const fn permissions() -> Type<u32> {
+    text("permission bits", mode, |mode| format!("{mode:04o}"))
+}
+
+impl Publish {
+    /// What must fit to what is watched, and to podnudge's own settings.
+    pub(super) fn judge_beside(&mut self, place: &Place<'_>, volumes: &[PathBuf], agent: &Agent) {
+        if let Some(reason) = trouble(&self.dir, volumes, agent) {
+            place.wrong("dir", reason);
+        }
+        if let Some(folders) = folders(volumes) {
+            self.folders = folders;
+        } else {
+            let reason = "the names of the volumes' folders below `dir` would be equal";
+            let hint = "the last parts of the watched paths must differ where there are several";
+            place.wrong("dir", Reason::new(reason).hint(hint));
+        }
     }
-    let touches = |other: &&Given<PathBuf>| overlap(&other.value, &given.value);
-    if let Some(other) = others.iter().find(touches) {
-        let message = format!("another rule publishes to {}", shown(&other.value));
-        let hint =
-            format!("see {}; give each rule a directory of its own", report.place(&other.at));
-        report.problem(&given.at, Reason::new(message).hint(hint));
+}
+
+/// Each rule publishes to a directory of its own.
+pub(super) fn judge_others<'a>(rules: impl Iterator<Item = (Place<'a>, &'a Path)>) {
+    let mut others: Vec<(Place<'_>, &Path)> = Vec::new();
+    for (place, dir) in rules {
+        if let Some((other, there)) = others.iter().find(|(_, there)| overlap(there, dir)) {
+            let message = format!("another rule publishes to {}", shown(there));
+            let at = other.value("dir").unwrap_or_else(|| other.at());
+            let hint =
+                format!("see {}; give each rule a directory of its own", place.report.place(&at));
+            place.wrong("dir", Reason::new(message).hint(hint));
+        }
+        others.push((place, dir));
     }
-    others.push(given.clone());
-    let Some(folders) = folders(volumes) else {
-        let reason = Reason::new("the names of the volumes' folders below `dir` would be equal");
-        let hint = "the last parts of the watched paths must differ where there are several";
-        report.problem(&given.at, reason.hint(hint));
-        return None;
-    };
-    Some(Some(Publish { dir: given.value, folders, keep, mode, uid, gid, rollback }))
 }
 
 fn trouble(dir: &Path, volumes: &[PathBuf], agent: &Agent) -> Option<Reason> {

@@ -3,6 +3,8 @@
 
 use toml::de::{DeTable, DeValue};
 
+use super::define::{Form, Section};
+use super::options::{Flag, flags};
 use super::problem::{At, Report};
 use crate::reason::Reason;
 use crate::shown;
@@ -19,8 +21,8 @@ pub struct Overrides {
 pub struct Override {
     /// The option or the environment variable.
     pub at: At,
-    /// Where it stands in the file: `agent` or `rule`, and the keys below.
-    pub path: &'static [&'static str],
+    /// The name of the option.
+    pub option: &'static str,
     /// One value, or several for a list.
     pub values: Vec<String>,
 }
@@ -91,32 +93,35 @@ fn node(value: toml::Spanned<DeValue<'_>>) -> Node {
 
 /// Lays options and environment variables over the file: those for podnudge itself over
 /// `[agent]`, those for a rule over the only rule there is (or over a new one).
-pub(super) fn overlay(root: &mut Vec<Entry>, overrides: &Overrides, report: &Report<'_>) {
+pub(super) fn overlay(
+    root: &mut Vec<Entry>,
+    overrides: &Overrides,
+    file: &'static Section,
+    report: &Report<'_>,
+) {
+    let flags = flags(file);
     for setting in &overrides.settings {
-        let [table, path @ ..] = setting.path else { continue };
-        let mut texts = setting.values.iter().map(|text| Value::Text(text.clone()));
-        let value = match (texts.next(), setting.values.len()) {
-            (Some(text), 1) => text,
-            (first, _) => {
-                let node = |value| Node { at: setting.at.clone(), value };
-                Value::List(first.into_iter().chain(texts).map(node).collect())
-            }
-        };
-        let node = Node { at: setting.at.clone(), value };
-        if *table == "agent" {
-            set(root, setting.path, node);
+        let Some(flag) = flags.iter().find(|flag| flag.line.name == setting.option) else {
             continue;
-        }
+        };
+        let Some(value) = value(flag, setting) else { continue };
+        let node = Node { at: setting.at.clone(), value };
+        let path: Vec<&str> = flag.path.iter().map(String::as_str).collect();
+        let ["rule", path @ ..] = path.as_slice() else {
+            set(root, &path, node);
+            continue;
+        };
         let rules = slot(root, "rule", &setting.at, || Value::List(Vec::new()));
         let Value::List(rules) = &mut rules.value else { continue };
         if rules.is_empty() {
             rules.push(Node { at: setting.at.clone(), value: Value::Table(Vec::new()) });
         }
         match rules.as_mut_slice() {
-            [Node { value: Value::Table(rule), .. }] if path == ["ca-file"] => {
-                set_ca_file(rule, &node, report);
-            }
-            [Node { value: Value::Table(rule), .. }] => set(rule, path, node),
+            [Node { value: Value::Table(rule), .. }] => match path {
+                _ if setting.option == "ca-file" => set_ca_file(rule, &node, report),
+                [list, key] if flag.adds_table => add_table(rule, list, key, node),
+                path => set(rule, path, node),
+            },
             [_] => {}
             rules => report.problem(
                 &setting.at,
@@ -127,6 +132,30 @@ pub(super) fn overlay(root: &mut Vec<Entry>, overrides: &Overrides, report: &Rep
                 .hint("write it into the rule in the file; options change a rule only if it is the only one"),
             ),
         }
+    }
+}
+
+/// What an option sets; `None` if nothing.
+fn value(flag: &Flag, setting: &Override) -> Option<Value> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let node = |value| Node { at: setting.at.clone(), value };
+    match (&flag.definition.form, setting.values.as_slice()) {
+        (Form::Table(..), [truth]) if truth == "true" => Some(Value::Table(Vec::new())),
+        (Form::Table(..), [truth]) if truth == "false" => None,
+        (_, [words]) if flag.line.is_split => {
+            Some(Value::List(words.split_whitespace().map(text).map(node).collect()))
+        }
+        (_, [one]) => Some(text(one)),
+        (_, several) => Some(Value::List(several.iter().map(|one| node(text(one))).collect())),
+    }
+}
+
+fn add_table(rule: &mut Vec<Entry>, list: &str, key: &str, node: Node) {
+    let at = node.at.clone();
+    let list = slot(rule, list, &at, || Value::List(Vec::new()));
+    if let Value::List(tables) = &mut list.value {
+        let entry = Entry { key: key.to_owned(), at: at.clone(), node };
+        tables.push(Node { at, value: Value::Table(vec![entry]) });
     }
 }
 
@@ -142,7 +171,7 @@ fn set_ca_file(rule: &mut [Entry], node: &Node, report: &Report<'_>) {
         }
     }
     if !used {
-        let reason = Reason::new("a CA file is of use only for an https URL");
+        let reason = Reason::new("a CA file is only valid with an https URL");
         report.problem(&node.at, reason.hint("leave it out, or write https:// in the URL"));
     }
 }
@@ -165,7 +194,7 @@ fn tables<'a>(entries: &'a mut [Entry], key: &str) -> impl Iterator<Item = &'a m
     })
 }
 
-pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Value> {
+fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Value> {
     entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value)
 }
 
@@ -173,7 +202,10 @@ fn set(entries: &mut Vec<Entry>, path: &[&str], node: Node) {
     let [key, rest @ ..] = path else { return };
     let slot = slot(entries, key, &node.at, || Value::Table(Vec::new()));
     if rest.is_empty() {
-        *slot = node;
+        // A table that is there keeps what it holds.
+        if !matches!((&slot.value, &node.value), (Value::Table(_), Value::Table(_))) {
+            *slot = node;
+        }
         return;
     }
     if *key == "jitter" && matches!(slot.value, Value::Text(_)) {

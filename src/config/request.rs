@@ -1,5 +1,4 @@
-//! The part of the validation that concerns HTTP requests: to reload, to ask for the proof, and to
-//! check content. Pure.
+//! HTTP requests: to reload, to look for the proof, and to check content. Pure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,12 +6,97 @@ use std::time::Duration;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::problem::{At, Given, literal};
-use super::table::Table;
-use super::types::{duration, method, path, url};
-use super::validate::{MINUTE, MS, SECOND, at_most_one, value_or};
-use super::{Auth, Body, ClientCertificate, Endpoint, HttpAction, Tls};
+use super::define::Heading::Act;
+use super::define::{PairError, Pairs, Reader, Relation, Type, Writer, option};
+use super::place::Place;
+use super::problem::literal;
+use super::types::{MINUTE, MS, any, duration, file, method, status, string, text, web};
 use crate::reason::Reason;
+
+settings! {
+    /// Send an HTTP request on which the application reloads.
+    pub struct HttpSettings = "[rule.http]",
+        &[Relation::AtMostOne(&["body", "body-file"])];
+    {
+        /// Send a request to this http or https URL.
+        url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", web()), option("url", "URL", Act).common();
+        /// The request's method.
+        method: Method = default("POST", any_method()), option("method", "METHOD", Act);
+        /// The limit for the whole exchange.
+        timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+        /// The request's body.
+        body: Option<String> = optional("none", any("text"));
+        /// The file that holds the request's body; it is read for each request.
+        body_file: Option<PathBuf> = optional("", file("a path"));
+        /// The statuses that mean success.
+        expect: Vec<u16> = list("any status from 200 to 299", status());
+        /// How one gets in.
+        access: Access = flatten;
+    }
+}
+
+settings! {
+    /// How a request gets to whom it is meant for.
+    pub struct Access = "access",
+        &[
+            Relation::AtMostOne(&["basic", "bearer-file"]),
+            Relation::Together(&["cert-file", "key-file"]),
+        ];
+    {
+        /// Connect to this socket file instead of to the URL's host.
+        unix_socket: Option<PathBuf> = optional("", file("a path"));
+        /// More headers of the request.
+        headers: Headers = pairs;
+        /// The user for basic authentication.
+        basic: Option<Basic> = optional_table;
+        /// The file that holds a bearer token; it is read for each request.
+        bearer_file: Option<PathBuf> = optional("", file("a path"));
+        /// The CA certificates (PEM) to trust for https.
+        ca_file: Option<PathBuf> = optional("", file("a path")), option("ca-file", "FILE", Act);
+        /// The client's certificate chain (PEM), for https.
+        cert_file: Option<PathBuf> = optional("", file("a path"));
+        /// The private key of the client's certificate (PEM).
+        key_file: Option<PathBuf> = optional("", file("a path"));
+    }
+}
+
+settings! {
+    /// The user for basic authentication.
+    pub struct Basic = "basic"; {
+        /// The user's name.
+        username: String = required("username = \"admin\"", string("a name", user_name));
+        /// The file that holds the password; it is read for each request.
+        password_file: PathBuf = required("password-file = \"/etc/podnudge/password\"", file("a path"));
+    }
+}
+
+/// More headers of a request.
+#[derive(Debug, Clone, Default)]
+pub struct Headers(Vec<(HeaderName, HeaderValue)>);
+
+/// An HTTP request that makes the application reload.
+#[derive(Debug, Clone)]
+pub struct HttpAction {
+    /// Where it goes and how one gets in.
+    pub endpoint: Endpoint,
+    /// The request method.
+    pub method: Method,
+    /// The request body.
+    pub body: Body,
+    /// Statuses that mean success; empty: any 2xx.
+    pub expect: Vec<u16>,
+}
+
+/// A request body.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// This text.
+    Text(String),
+    /// The content of this file, read for each request.
+    File(PathBuf),
+}
 
 /// A URL that says whether the application would take a key's content.
 #[derive(Debug, Clone)]
@@ -27,237 +111,232 @@ pub struct HttpCheck {
     pub expect: Vec<u16>,
 }
 
-/// `[rule.http]`; `None` only after a problem was reported.
-pub(super) fn action(mut table: Table<'_>, bundle: Option<&Path>) -> Option<HttpAction> {
-    let url = table.required("url", "url = \"http://127.0.0.1:9090/-/reload\"", url);
-    let timeout = value_or(table.parsed("timeout", limit(10 * MINUTE)), 10 * SECOND);
-    let method = table.parsed("method", method);
-    let one_body = at_most_one(&table, &["body", "body-file"]);
-    let text = table.parsed("body", |text| Ok(text.to_owned()));
-    let file = table.parsed("body-file", path);
-    let body = match (text, file) {
-        (Some(text), _) => Body::Text(text.value),
-        (None, Some(file)) => Body::File(file.value),
-        (None, None) => Body::Empty,
-    };
-    let endpoint = endpoint(&mut table, url, timeout, bundle);
-    let expect = statuses(&mut table);
-    table.finish();
-    one_body.then_some(HttpAction {
-        endpoint: endpoint?,
-        method: value_or(method, Method::POST),
-        body,
-        expect,
-    })
+/// Where a request goes, and how one gets in.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// `http` or `https`.
+    pub url: reqwest::Url,
+    /// Connect here instead of to the URL's host.
+    pub unix_socket: Option<PathBuf>,
+    /// Extra request headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Credentials.
+    pub auth: Option<Auth>,
+    /// Files for https; `None` for http.
+    pub tls: Option<Tls>,
+    /// The limit for the whole exchange.
+    pub timeout: Duration,
 }
 
-/// What [`endpoint`] reads.
-pub(super) const OF_AN_ENDPOINT: [&str; 7] =
+/// Credentials; the secrets are in files, read for each request.
+#[derive(Debug, Clone)]
+pub enum Auth {
+    /// `Authorization: Basic`.
+    Basic {
+        /// The user name.
+        username: String,
+        /// The file that holds the password.
+        password_file: PathBuf,
+    },
+    /// `Authorization: Bearer`.
+    Bearer {
+        /// The file that holds the token.
+        token_file: PathBuf,
+    },
+}
+
+/// Files for https, read for each request.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// PEM certificates that sign the server's.
+    pub ca_file: PathBuf,
+    /// The client's certificate chain and its key.
+    pub client: Option<ClientCertificate>,
+}
+
+/// The client's certificate and its key, both PEM.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate {
+    /// The certificate chain.
+    pub cert_file: PathBuf,
+    /// The private key.
+    pub key_file: PathBuf,
+}
+
+/// What is of use only with a URL.
+pub(super) const OF_A_REQUEST: [&str; 7] =
     ["unix-socket", "headers", "basic", "bearer-file", "ca-file", "cert-file", "key-file"];
 
-/// Takes out what makes sense only with a URL, and reports what is there of it.
-pub(super) fn without_url(table: &mut Table<'_>, keys: &[&'static str], hint: &str) {
-    let keys = [keys, &OF_AN_ENDPOINT].concat();
-    table.without("http", &keys, "`http`, the URL to ask", hint);
+const fn any_method() -> Type<Method> {
+    text("a method", method, Method::to_string)
 }
 
-/// What `[[rule.check]]` has for `http`; `None` if that is not there, or after a problem was
-/// reported.
-pub(super) fn check(
-    table: &mut Table<'_>,
-    timeout: Duration,
-    bundle: Option<&Path>,
-) -> Option<HttpCheck> {
-    if table.place_of("http").is_none() {
-        let hint = "leave it out, or add for example `http = \"http://127.0.0.1:2019/adapt\"`";
-        without_url(table, &["method", "content-type", "expect"], hint);
-        return None;
-    }
-    let url = table.parsed("http", url);
-    let carrying = |text: &str| {
-        let refused = match method(text) {
-            Ok(method @ (Method::POST | Method::PUT | Method::PATCH)) => return Ok(method),
-            Ok(other) => Reason::new(format!("a {other} carries no content that could be checked")),
-            Err(reason) => reason,
-        };
-        Err(refused.hint("one of `POST`, `PUT`, `PATCH`"))
+/// A method that carries content.
+pub(super) const fn carrying_method() -> Type<Method> {
+    text("`POST`, `PUT` or `PATCH`", carrying, Method::to_string)
+}
+
+fn carrying(text: &str) -> Result<Method, Reason> {
+    let refused = match method(text) {
+        Ok(method @ (Method::POST | Method::PUT | Method::PATCH)) => return Ok(method),
+        Ok(other) => Reason::new(format!("a {other} carries no content that could be checked")),
+        Err(reason) => reason,
     };
-    let method = table.parsed("method", carrying);
-    let content_type = table.parsed("content-type", |text| match HeaderValue::from_str(text) {
+    Err(refused.hint("one of `POST`, `PUT`, `PATCH`"))
+}
+
+pub(super) const fn content_type() -> Type<HeaderValue> {
+    let parse = |text: &str| match HeaderValue::from_str(text) {
         Ok(value) if text.contains('/') => Ok(value),
         _ => Err(Reason::new(format!("{} is not a content type", literal(text)))
             .hint("for example `text/plain`, or `text/caddyfile` for Caddy")),
-    });
-    let expect = statuses(table);
-    let report = table.report;
-    let header_at = table.place_of("headers").cloned();
-    let at = url.as_ref().map(|given| given.at.clone());
-    let endpoint = endpoint(table, url, timeout, bundle)?;
-    if let Some(at) = header_at
-        && endpoint.headers.iter().any(|(name, _)| name == CONTENT_TYPE)
-    {
+    };
+    text("a content type", parse, |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+fn user_name(text: &str) -> Result<String, Reason> {
+    match text {
+        "" => Err(Reason::new("the user name is empty")),
+        _ if text.contains(':') => {
+            Err(Reason::new("a user name for basic authentication cannot have a colon in it"))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+impl HttpSettings {
+    /// `None` only after a problem was reported.
+    pub(super) fn decide(&mut self, place: &Place<'_>) -> Option<HttpAction> {
+        let endpoint = self.access.endpoint(place, ("url", &self.url), self.timeout)?;
+        let body = match (&self.body, &self.body_file) {
+            (Some(text), _) => Body::Text(text.clone()),
+            (None, Some(file)) => Body::File(file.clone()),
+            (None, None) => Body::Empty,
+        };
+        Some(HttpAction {
+            endpoint,
+            method: self.method.clone(),
+            body,
+            expect: self.expect.clone(),
+        })
+    }
+}
+
+impl Access {
+    /// Where requests to the URL at this key go; `None` only after a problem was reported.
+    pub(super) fn endpoint(
+        &mut self,
+        place: &Place<'_>,
+        (key, url): (&str, &reqwest::Url),
+        timeout: Duration,
+    ) -> Option<Endpoint> {
+        let basic = self.basic.as_ref().map(|basic| Auth::Basic {
+            username: basic.username.clone(),
+            password_file: basic.password_file.clone(),
+        });
+        let bearer = self.bearer_file.clone().map(|token_file| Auth::Bearer { token_file });
+        let auth = basic.or(bearer);
+        if auth.is_some() && self.goes_in_the_clear(url) {
+            let reason = Reason::new("credentials go over the network unencrypted");
+            place.warn(key, reason.hint("use https"));
+        }
+        Some(Endpoint {
+            url: url.clone(),
+            unix_socket: self.unix_socket.clone(),
+            headers: self.headers.0.clone(),
+            auth,
+            tls: self.tls(place, key, url)?,
+            timeout,
+        })
+    }
+
+    /// Whether others on the network can read a request.
+    pub(super) fn goes_in_the_clear(&self, url: &reqwest::Url) -> bool {
+        let is_local = self.unix_socket.is_some()
+            || matches!(url.host_str(), Some("localhost" | "[::1]"))
+            || url.host_str().is_some_and(|host| host.starts_with("127."));
+        url.scheme() == "http" && !is_local
+    }
+
+    /// The outer `None` only after a problem was reported.
+    #[expect(clippy::option_option, reason = "refused, not needed, needed")]
+    fn tls(&mut self, place: &Place<'_>, key: &str, url: &reqwest::Url) -> Option<Option<Tls>> {
+        if url.scheme() != "https" {
+            for name in ["ca-file", "cert-file", "key-file"].iter().filter(|key| place.has(key)) {
+                let reason = Reason::new(format!("`{name}` is only valid with an https URL"));
+                place.wrong(name, reason.hint("leave it out, or write https:// in the URL"));
+            }
+            return Some(None);
+        }
+        if !cfg!(feature = "tls") {
+            let reason = Reason::new("this podnudge was built without TLS, and the URL is https");
+            let hint = "use the image with TLS, or an http URL within the pod";
+            place.wrong(key, reason.hint(hint));
+            return None;
+        }
+        if self.ca_file.is_none() {
+            self.ca_file = place.report.bundle.map(Path::to_owned);
+        }
+        let Some(ca_file) = self.ca_file.clone() else {
+            let reason = Reason::new("an https URL needs to know whose certificates to trust");
+            let hint = "set `ca-file` to the CA's certificate (PEM), or mount a bundle at \
+                        /etc/ssl/certs/ca-certificates.crt";
+            place.wrong(key, reason.hint(hint));
+            return None;
+        };
+        let client = self.cert_file.clone().zip(self.key_file.clone());
+        let client = client.map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file });
+        Some(Some(Tls { ca_file, client }))
+    }
+
+    /// Whether a header of this name is set.
+    pub(super) fn sets(&self, name: &HeaderName) -> bool {
+        self.headers.0.iter().any(|(header, _)| header == name)
+    }
+}
+
+/// The content type has a setting of its own.
+pub(super) fn refuse_content_type(access: &Access, place: &Place<'_>) {
+    if access.sets(&CONTENT_TYPE) {
         let reason = Reason::new("the content type is no header like others here");
-        report.problem(&at, reason.hint("use `content-type`"));
+        place.problem("headers", reason.hint("use `content-type`"));
     }
-    // Credentials in the clear are warned of already.
-    if let Some(at) = at
-        && endpoint.auth.is_none()
-        && goes_in_the_clear(&endpoint.url, endpoint.unix_socket.as_deref())
-    {
-        let reason = Reason::new("what the keys hold goes over the network unencrypted");
-        report.warn(&at, reason.hint("use https"));
+}
+
+impl Pairs for Headers {
+    fn read(reader: &mut impl Reader, name: &str) -> Self {
+        Self(reader.pairs(name, header))
     }
-    Some(HttpCheck {
-        endpoint,
-        method: value_or(method, Method::POST),
-        content_type: value_or(content_type, HeaderValue::from_static("text/plain")),
-        expect,
-    })
-}
 
-/// A time limit for a request.
-pub(super) fn limit(most: Duration) -> impl Fn(&str) -> Result<Duration, Reason> {
-    duration(10 * MS, most)
-}
-
-pub(super) fn statuses(table: &mut Table<'_>) -> Vec<u16> {
-    let statuses = table.numbers("expect", 100, 599);
-    statuses.into_iter().filter_map(|status| u16::try_from(status).ok()).collect()
-}
-
-pub(super) fn endpoint(
-    table: &mut Table<'_>,
-    url: Option<Given<reqwest::Url>>,
-    timeout: Duration,
-    bundle: Option<&Path>,
-) -> Option<Endpoint> {
-    let unix_socket = table.parsed("unix-socket", path).map(|given| given.value);
-    let headers = headers(table);
-    let auth = auth(table);
-    let tls = tls(table, url.as_ref(), bundle);
-    let Given { at, value: url } = url?;
-    if auth.is_some() && goes_in_the_clear(&url, unix_socket.as_deref()) {
-        let reason = Reason::new("credentials go over the network unencrypted");
-        table.report.warn(&at, reason.hint("use https"));
+    fn write(&self, writer: &mut impl Writer, name: &str) {
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        writer.pairs(name, self.0.iter().map(|(name, value)| (name.to_string(), text(value))));
     }
-    Some(Endpoint { url, unix_socket, headers, auth, tls: tls?, timeout })
 }
 
-/// Whether others on the network can read a request.
-fn goes_in_the_clear(url: &reqwest::Url, unix_socket: Option<&Path>) -> bool {
-    let is_local = unix_socket.is_some()
-        || matches!(url.host_str(), Some("localhost" | "[::1]"))
-        || url.host_str().is_some_and(|host| host.starts_with("127."));
-    url.scheme() == "http" && !is_local
-}
-
-fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, HeaderValue)> {
-    let report = table.report;
-    let header = |(name, value): (Given<String>, Given<String>)| {
-        let shown = literal(&name.value);
-        let Ok(header) = HeaderName::from_bytes(name.value.as_bytes()) else {
-            report.problem(&name.at, Reason::new(format!("{shown} is not the name of a header")));
-            return None;
-        };
-        let refused = match header.as_str() {
-            "authorization" | "proxy-authorization" | "cookie" => {
-                Some("a secret does not belong in a configuration; use `bearer-file` or `basic`")
-            }
-            "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
-                Some("leave it out: podnudge sets it as the request needs it")
-            }
-            _ => None,
-        };
-        if let Some(hint) = refused {
-            let reason = Reason::new(format!("the header {shown} cannot be set"));
-            report.problem(&name.at, reason.hint(hint));
-            return None;
-        }
-        let Ok(value_of_header) = HeaderValue::from_str(&value.value) else {
-            let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
-            let hint = "line breaks and other control characters are not allowed in it";
-            report.problem(&value.at, reason.hint(hint));
-            return None;
-        };
-        Some((header, value_of_header))
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), PairError> {
+    let shown = literal(name);
+    let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+        let reason = Reason::new(format!("{shown} is not the name of a header"));
+        return Err(PairError::Name(reason));
     };
-    table.pairs("headers").into_iter().filter_map(header).collect()
-}
-
-fn auth(table: &mut Table<'_>) -> Option<Auth> {
-    at_most_one(table, &["basic", "bearer-file"]);
-    let bearer = table.parsed("bearer-file", path);
-    let basic = table.table("basic", "basic", None).and_then(|mut basic| {
-        let user = |text: &str| match text {
-            "" => Err(Reason::new("the user name is empty")),
-            _ if text.contains(':') => {
-                Err(Reason::new("a user name for basic authentication cannot have a colon in it"))
-            }
-            _ => Ok(text.to_owned()),
-        };
-        let username = basic.required("username", "username = \"admin\"", user);
-        let example = "password-file = \"/etc/podnudge/password\"";
-        let password_file = basic.required("password-file", example, path);
-        basic.finish();
-        Some(Auth::Basic { username: username?.value, password_file: password_file?.value })
-    });
-    basic.or(bearer.map(|given| Auth::Bearer { token_file: given.value }))
-}
-
-/// The outer `None` only after a problem was reported.
-#[expect(clippy::option_option, reason = "refused, not needed, needed: as everywhere here")]
-fn tls(
-    table: &mut Table<'_>,
-    url: Option<&Given<reqwest::Url>>,
-    bundle: Option<&Path>,
-) -> Option<Option<Tls>> {
-    let report = table.report;
-    let ca = table.parsed("ca-file", path);
-    let cert = table.parsed("cert-file", path);
-    let key = table.parsed("key-file", path);
-    let Given { at, value: url } = url?;
-    if url.scheme() != "https" {
-        for (name, given) in [("ca-file", &ca), ("cert-file", &cert), ("key-file", &key)] {
-            if let Some(given) = given {
-                let reason = Reason::new(format!("`{name}` is of use only for an https URL"));
-                report
-                    .problem(&given.at, reason.hint("leave it out, or write https:// in the URL"));
-            }
+    let refused = match header.as_str() {
+        "authorization" | "proxy-authorization" | "cookie" => {
+            Some("a secret does not belong in a configuration; use `bearer-file` or `basic`")
         }
-        return Some(None);
-    }
-    if !cfg!(feature = "tls") {
-        let reason = Reason::new("this podnudge was built without TLS, and the URL is https");
-        report.problem(at, reason.hint("use the image with TLS, or an http URL within the pod"));
-        return None;
-    }
-    let client = client_certificate(table, cert, key);
-    let ca_file = ca.map(|given| given.value).or_else(|| bundle.map(PathBuf::from));
-    if ca_file.is_none() {
-        let reason = Reason::new("an https URL needs to know whose certificates to trust");
-        let hint = "set `ca-file` to the CA's certificate (PEM), or mount a bundle at \
-                    /etc/ssl/certs/ca-certificates.crt";
-        report.problem(at, reason.hint(hint));
-    }
-    Some(Some(Tls { ca_file: ca_file?, client }))
-}
-
-fn client_certificate(
-    table: &Table<'_>,
-    cert: Option<Given<PathBuf>>,
-    key: Option<Given<PathBuf>>,
-) -> Option<ClientCertificate> {
-    let missing = |at: &At, there: &str, missing: &str| {
-        let message = format!("`{there}` needs `{missing}` beside it");
-        table.report.problem(at, Reason::new(message));
+        "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
+            Some("leave it out: podnudge sets it as the request needs it")
+        }
+        _ => None,
     };
-    match (cert, key) {
-        (Some(cert), Some(key)) => {
-            return Some(ClientCertificate { cert_file: cert.value, key_file: key.value });
-        }
-        (Some(cert), None) => missing(&cert.at, "cert-file", "key-file"),
-        (None, Some(key)) => missing(&key.at, "key-file", "cert-file"),
-        (None, None) => {}
+    if let Some(hint) = refused {
+        let reason = Reason::new(format!("the header {shown} cannot be set"));
+        return Err(PairError::Name(reason.hint(hint)));
     }
-    None
+    let value = HeaderValue::from_str(value).map_err(|_| {
+        let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
+        let hint = "line breaks and other control characters are not allowed in it";
+        PairError::Text(reason.hint(hint))
+    })?;
+    Ok((header, value))
 }

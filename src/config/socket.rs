@@ -5,21 +5,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::table::Table;
-use super::types::{regex, socket_address};
+use super::define::Type;
+use super::place::Place;
+use super::problem::literal;
+use super::types::{MINUTE, MS, duration, expression, path, string, text};
 use crate::reason::Reason;
 
-/// A command on a socket, and what the answer must be.
-#[derive(Debug, Clone)]
-pub struct SocketCommand {
-    /// Where it goes.
-    pub address: SocketAddress,
-    /// What is sent.
-    pub send: String,
-    /// What the answer must match.
-    pub matches: regex_lite::Regex,
-    /// The limit for one look. Whoever does not close the connection is listened to for so long.
-    pub timeout: Duration,
+settings! {
+    /// Send a command to a socket, and look at the answer.
+    pub struct SocketCommand = "[rule.command]"; judge judge_end {
+        /// Where it goes: a socket file, or `tcp://ADDRESS:PORT`.
+        socket: SocketAddress = required("socket = \"/run/haproxy/master.sock\"", socket());
+        /// What is sent.
+        send: String = required("send = \"show proc\\nquit\\n\"", string("text", something));
+        /// What the answer must match.
+        answer_matches: regex_lite::Regex = required("answer-matches = \"worker\"", expression());
+        /// The limit for the whole exchange.
+        timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+    }
 }
 
 /// A socket to connect to.
@@ -41,27 +44,55 @@ impl fmt::Display for SocketAddress {
     }
 }
 
-/// A socket, what is sent and what must be answered; `None` only after a problem was reported.
-pub(super) fn socket_command(table: &mut Table<'_>, timeout: Duration) -> Option<SocketCommand> {
-    let example = "socket = \"/run/haproxy/master.sock\"";
-    let address = table.required("socket", example, socket_address);
-    let send = table.required("send", "send = \"show proc\\nquit\\n\"", |text| match text {
+pub(super) const fn socket() -> Type<SocketAddress> {
+    text("a socket file, or `tcp://ADDRESS:PORT`", socket_address, ToString::to_string)
+}
+
+pub(super) fn something(text: &str) -> Result<String, Reason> {
+    match text {
         "" => {
             Err(Reason::new("there is nothing to send").hint("a command, such as `show proc\\n`"))
         }
         _ => Ok(text.to_owned()),
-    });
-    let matches = table.required("answer-matches", "answer-matches = \"worker\"", regex);
-    if let Some(given) = &send
-        && (given.value.ends_with("\\n") || given.value.ends_with("\\r"))
-    {
-        let reason = Reason::new("`send` ends with a backslash and a letter, not with a line feed");
-        table.report.warn(&given.at, reason.hint("write it in double quotes"));
     }
-    Some(SocketCommand {
-        address: address?.value,
-        send: send?.value,
-        matches: matches?.value,
-        timeout,
-    })
+}
+
+impl SocketCommand {
+    fn judge_end(&mut self, place: &Place<'_>) {
+        judge_end(place, &self.send);
+    }
+}
+
+/// Whether it ends as it was meant to.
+pub(super) fn judge_end(place: &Place<'_>, send: &str) {
+    if send.ends_with("\\n") || send.ends_with("\\r") {
+        let reason = Reason::new("`send` ends with a backslash and a letter, not with a line feed");
+        place.warn("send", reason.hint("write it in double quotes"));
+    }
+}
+
+/// A socket file, or `tcp://address:port`.
+fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
+    /// `sun_path` holds this many bytes, less the NUL at the end (unix(7)).
+    const LONGEST: usize = 107;
+    const EXAMPLE: &str = "a socket file, such as `/run/app.sock`, or `tcp://127.0.0.1:9999`";
+    let Some(address) = text.strip_prefix("tcp://") else {
+        if text.contains("://") {
+            return Err(Reason::new(format!("{} is no socket", literal(text))).hint(EXAMPLE));
+        }
+        let path = path(text).map_err(|reason| reason.hint(EXAMPLE))?;
+        if path.as_os_str().len() > LONGEST {
+            let reason = Reason::new(format!("the path {} is too long", literal(text)));
+            return Err(reason.hint("a socket can have 107 bytes at most: mount it elsewhere"));
+        }
+        return Ok(SocketAddress::Unix(path));
+    };
+    match address.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(SocketAddress::Tcp(address)),
+        _ => {
+            let message = format!("{} is not a number address and a port", literal(text));
+            Err(Reason::new(message)
+                .hint("such as `tcp://127.0.0.1:9999`: the containers of a pod share this address"))
+        }
+    }
 }

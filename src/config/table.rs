@@ -1,332 +1,297 @@
-//! Reads the tables of the tree of settings, each setting once, by name and type. Pure.
+//! Reads the tables of the tree of settings, each setting once, as its definition says. Pure.
 //!
 //! This is done by hand instead of through serde, which stops at the first wrong type or unknown
 //! key: here each is noted and the reading goes on.
 
-use super::Scalar;
-use super::places;
-use super::problem::{At, Given, Report, literal, nearest};
-use super::raw::{Entry, Node, Value, find};
-use super::types::choice;
+use super::define::{Definition, Form, PairError, Reader, Section, Settings, Type, key_of};
+use super::place::Place;
+use super::problem::{At, Report, literal, nearest};
+use super::raw::{Entry, Node, Value};
+use super::relations;
+use super::types::fits;
 use crate::reason::Reason;
 
 /// A table being read: what is asked for is taken out, and what nobody asked for is unknown.
 pub(super) struct Table<'a> {
-    pub(super) report: &'a Report<'a>,
-    pub(super) at: At,
-    /// As the file writes it: `[rule.http]`.
+    place: Place<'a>,
+    /// All that the file may hold.
+    root: &'static Section,
     header: &'static str,
     entries: Vec<Entry>,
-    known: Vec<&'static str>,
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn root(entries: Vec<Entry>, report: &'a Report<'a>) -> Self {
-        Self { report, at: At::File(0), header: "", entries, known: Vec::new() }
+/// Reads the settings of a table; `None` only after a problem was reported.
+pub(super) fn read<S: Settings>(
+    place: Place<'_>,
+    root: &'static Section,
+    entries: Vec<Entry>,
+) -> Option<S> {
+    for entry in &entries {
+        place.inner(&entry.key).note(&entry.at, &entry.node.at);
+    }
+    let mut table = Table { place, root, header: S::SECTION.header, entries };
+    let settings = S::read(&mut table);
+    for relation in S::SECTION.all_relations() {
+        relations::judge(&table.place, relation);
+    }
+    table.finish(S::SECTION);
+    let mut settings = settings?;
+    settings.judge(&table.place);
+    Some(settings)
+}
+
+/// The settings of a table in which nothing is set; `None` if one is required.
+pub(super) fn defaults<S: Settings>() -> Option<S> {
+    let report = Report::new("", "", &|_| None, None);
+    read(Place::root(&report), S::SECTION, Vec::new())
+}
+
+impl Reader for Table<'_> {
+    fn optional<T>(&mut self, name: &str, kind: &'static Type<T>) -> Option<T> {
+        let key = key_of(name);
+        let node = self.take(&key)?.node;
+        self.parse(&key, &node, kind)
     }
 
-    fn take(&mut self, key: &'static str) -> Option<Entry> {
-        if !self.known.contains(&key) {
-            self.known.push(key);
-        }
-        let index = self.entries.iter().position(|entry| entry.key == key)?;
-        Some(self.entries.swap_remove(index))
+    fn defaulted<T>(&mut self, name: &str, default: &str, kind: &'static Type<T>) -> Option<T> {
+        let given = self.optional(name, kind);
+        given.or_else(|| (kind.parse)(default).ok())
     }
 
-    /// Where the key is, if it is there and was not read yet.
-    pub(super) fn place_of(&self, key: &str) -> Option<&At> {
-        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.at)
+    fn required<T>(&mut self, name: &str, example: &str, kind: &'static Type<T>) -> Option<T> {
+        self.require(name, example);
+        self.optional(name, kind)
     }
 
-    /// Whether the file writes `key = []`.
-    pub(super) fn has_empty_list(&self, key: &str) -> bool {
-        matches!(find(&self.entries, key), Some(Value::List(items)) if items.is_empty())
+    fn list<T>(&mut self, name: &str, kind: &'static Type<T>) -> Vec<T> {
+        let key = key_of(name);
+        let nodes = self.nodes(&key);
+        nodes.iter().filter_map(|node| self.parse(&key, node, kind)).collect()
     }
 
-    /// Takes `key` out unread.
-    pub(super) fn forget(&mut self, key: &'static str) {
-        self.take(key);
+    fn filled<T>(&mut self, name: &str, example: &str, kind: &'static Type<T>) -> Vec<T> {
+        self.require(name, example);
+        let values = self.list(name, kind);
+        self.refuse_empty_list(name, example);
+        values
     }
 
-    /// Takes out what makes no sense without `missing`, and reports what is there of it.
-    pub(super) fn without(
-        &mut self,
-        missing: &'static str,
-        keys: &[&'static str],
-        needed: &str,
-        hint: &str,
-    ) {
-        for key in keys {
-            if let Some(at) = self.place_of(key).cloned() {
-                let reason = Reason::new(format!("`{key}` needs {needed}"));
-                self.report.problem(&at, reason.hint(hint));
-            }
-            self.forget(key);
-        }
-        self.forget(missing);
-    }
-
-    /// The setting `key`, made by `parse`.
-    pub(super) fn parsed<T>(
-        &mut self,
-        key: &'static str,
-        parse: impl Fn(&str) -> Result<T, Reason>,
-    ) -> Option<Given<T>> {
-        let entry = self.take(key)?;
-        self.parse(key, entry.node, &parse)
-    }
-
-    /// The setting `key`; that it is missing is a problem.
-    pub(super) fn required<T>(
-        &mut self,
-        key: &'static str,
-        example: &str,
-        parse: impl Fn(&str) -> Result<T, Reason>,
-    ) -> Option<Given<T>> {
-        self.require(key, example);
-        self.parsed(key, parse)
-    }
-
-    fn require(&self, key: &str, example: &str) {
-        if self.place_of(key).is_none() {
-            let reason = Reason::new(format!("`{}` needs `{key}`", self.header));
-            self.report.problem(&self.at, reason.hint(format!("for example `{example}`")));
+    fn table<S: Settings>(&mut self, name: &str, short: Option<&'static str>) -> Option<S> {
+        match self.inner(name, S::SECTION, short) {
+            Some((place, entries)) => read(place, self.root, entries),
+            None => read(self.place.inner(&key_of(name)), self.root, Vec::new()),
         }
     }
 
-    /// A setting of which there may be several: a list, or one alone.
-    pub(super) fn list<T>(
-        &mut self,
-        key: &'static str,
-        parse: impl Fn(&str) -> Result<T, Reason>,
-    ) -> Option<Given<Vec<Given<T>>>> {
-        let Entry { node, .. } = self.take(key)?;
-        let at = node.at.clone();
-        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
-        let value = nodes.into_iter().filter_map(|node| self.parse(key, node, &parse)).collect();
-        Some(Given { at, value })
+    fn optional_table<S: Settings>(&mut self, name: &str) -> Option<S> {
+        let (place, entries) = self.inner(name, S::SECTION, None)?;
+        read(place, self.root, entries)
     }
 
-    /// One copy of this for each type, not for each parser: there are many.
-    fn parse<T>(
-        &self,
-        key: &str,
-        node: Node,
-        parse: &dyn Fn(&str) -> Result<T, Reason>,
-    ) -> Option<Given<T>> {
-        let Node { at, value } = node;
-        let (text, is_text) = match value {
-            Value::Text(text) => (text, true),
-            Value::Number(text) => (text, false),
-            other => {
-                self.wrong_type(key, &at, "text in quotes", &other);
-                return None;
-            }
-        };
-        match parse(&text) {
-            Ok(value) if is_text => Some(Given { at, value }),
-            Ok(_) => {
-                let reason = about(key, &at, "must be text in quotes, not a number");
-                self.report.problem(&at, reason.hint(format!("write \"{text}\"")));
-                None
-            }
-            Err(reason) => {
-                let message = about(key, &at, &reason.message).message;
-                let quotes = if is_text { "" } else { ", in quotes" };
-                let hint = reason.hint.map(|hint| hint + quotes);
-                self.report.problem(&at, Reason { message, hint });
-                None
-            }
-        }
-    }
-
-    /// A number or a text, both as text.
-    pub(super) fn scalar(&mut self, key: &'static str) -> Option<Given<String>> {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key)
-            && let Value::Number(number) = &entry.node.value
-        {
-            entry.node.value = Value::Text(number.clone());
-        }
-        self.parsed(key, |text| Ok(text.to_owned()))
-    }
-
-    /// A whole number from `least` to `most`.
-    pub(super) fn number(&mut self, key: &'static str, least: u32, most: u32) -> Option<u32> {
-        let entry = self.take(key)?;
-        self.whole(key, entry.node, least, most)
-    }
-
-    /// Whole numbers from `least` to `most`: a list, or one alone.
-    pub(super) fn numbers(&mut self, key: &'static str, least: u32, most: u32) -> Vec<u32> {
-        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
-        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
-        nodes.into_iter().filter_map(|node| self.whole(key, node, least, most)).collect()
-    }
-
-    fn whole(&self, key: &str, node: Node, least: u32, most: u32) -> Option<u32> {
-        let in_file = matches!(node.at, At::File(_));
-        match node.value {
-            Value::Number(text) => self.in_range(key, &node.at, &text, least, most),
-            Value::Text(text) if !in_file => self.in_range(key, &node.at, &text, least, most),
-            other => {
-                self.wrong_type(key, &node.at, "a whole number", &other);
-                None
-            }
-        }
-    }
-
-    fn in_range(&self, key: &str, at: &At, text: &str, least: u32, most: u32) -> Option<u32> {
-        match text.parse::<u32>() {
-            Ok(number) if (least..=most).contains(&number) => Some(number),
+    fn tables<S: Settings>(&mut self, name: &str, may_be_one: bool) -> Vec<S> {
+        let key = key_of(name);
+        let Some(Entry { at, node, .. }) = self.take(&key) else { return Vec::new() };
+        let nodes = match node.value {
+            Value::List(nodes) => nodes,
+            _ if may_be_one => vec![node],
             _ => {
-                let range = format!("must be a whole number from {least} to {most}");
-                let reason = about(key, at, &format!("{range}, not {}", literal(text)));
-                self.report.problem(at, reason);
-                None
+                let reason = Reason::new(format!("`{key}` must be a list of tables"));
+                let hint = format!("write `{}`, with two brackets", S::SECTION.header);
+                self.place.report.problem(&at, reason.hint(hint));
+                return Vec::new();
             }
+        };
+        if nodes.is_empty() {
+            self.place.inner(&key).note_empty_list();
         }
-    }
-
-    /// A value to compare with; that it is missing is a problem.
-    pub(super) fn required_scalar(
-        &mut self,
-        key: &'static str,
-        example: &str,
-    ) -> Option<Given<Scalar>> {
-        self.require(key, example);
-        let Node { at, value } = self.take(key)?.node;
-        let value = match value {
-            Value::Text(text) => Some(Scalar::Text(text)),
-            Value::Truth(truth) => Some(Scalar::Truth(truth)),
-            Value::Number(text) => {
-                let number = text.parse().map(Scalar::Number).ok();
-                if number.is_none() {
-                    let reason = Reason::new(format!("{} cannot be compared", literal(&text)));
-                    self.report.problem(&at, reason.hint("write it in decimal, up to 64 bits"));
-                }
-                number
-            }
-            other => {
-                let wanted = "text in quotes, a whole number, `true` or `false`";
-                self.wrong_type(key, &at, wanted, &other);
-                None
-            }
-        };
-        value.map(|value| Given { at, value })
-    }
-
-    /// Whether `key` is there and true.
-    pub(super) fn truth(&mut self, key: &'static str) -> bool {
-        self.truth_or(key, false)
-    }
-
-    /// What `key` says, or the default where it is not there.
-    pub(super) fn truth_or(&mut self, key: &'static str, default: bool) -> bool {
-        let Some(Entry { node, .. }) = self.take(key) else { return default };
-        match (&node.value, &node.at) {
-            (Value::Truth(truth), _) => return *truth,
-            (Value::Text(text), At::Option(_) | At::Environment(_)) => {
-                match choice(&[("true", true), ("false", false)])(text) {
-                    Ok(truth) => return truth,
-                    Err(reason) => self.report.problem(&node.at, reason),
-                }
-            }
-            (found, at) => self.wrong_type(key, at, "`true` or `false`, without quotes", found),
-        }
-        default
-    }
-
-    /// The table under `key`, which the file writes as `header`. A text in its place is taken as
-    /// the table's setting `short`, if there is one.
-    pub(super) fn table(
-        &mut self,
-        key: &'static str,
-        header: &'static str,
-        short: Option<&'static str>,
-    ) -> Option<Table<'a>> {
-        let Entry { at, node, .. } = self.take(key)?;
-        let entries = match (node, short) {
-            (Node { value: Value::Table(entries), .. }, _) => entries,
-            (node @ Node { value: Value::Text(_) | Value::Number(_), .. }, Some(short)) => {
-                vec![Entry { key: short.to_owned(), at: at.clone(), node }]
-            }
-            (node, short) => {
-                let or_text = if short.is_some() { "text or " } else { "" };
-                let wanted = format!("{or_text}a table, `{header}`");
-                self.wrong_type(key, &node.at, &wanted, &node.value);
-                return None;
-            }
-        };
-        Some(Table { report: self.report, at, header, entries, known: Vec::new() })
-    }
-
-    /// The tables under `key`, each written as `header`.
-    pub(super) fn tables(&mut self, key: &'static str, header: &'static str) -> Vec<Table<'a>> {
-        let Some(Entry { at, node, .. }) = self.take(key) else { return Vec::new() };
-        let Value::List(nodes) = node.value else {
-            let reason = Reason::new(format!("`{key}` must be a list of tables"));
-            self.report.problem(&at, reason.hint(format!("write `{header}`, with two brackets")));
-            return Vec::new();
-        };
-        self.inner(key, header, nodes)
-    }
-
-    /// The table under `key`, or several in a list, each written as `header`.
-    pub(super) fn one_or_more(
-        &mut self,
-        key: &'static str,
-        header: &'static str,
-    ) -> Vec<Table<'a>> {
-        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
-        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
-        self.inner(key, header, nodes)
-    }
-
-    fn inner(&self, key: &str, header: &'static str, nodes: Vec<Node>) -> Vec<Table<'a>> {
         let mut tables = Vec::new();
-        for Node { at, value } in nodes {
+        for (n, Node { at, value }) in nodes.into_iter().enumerate() {
+            let place = self.place.nth(&key, n);
             if let Value::Table(entries) = value {
-                let known = Vec::new();
-                tables.push(Table { report: self.report, at, header, entries, known });
+                place.note(&at, &at);
+                tables.extend(read(place, self.root, entries));
             } else {
-                self.wrong_type(key, &at, &format!("a table, `{header}`"), &value);
+                self.wrong_type(&key, &at, &format!("a table, `{}`", example(S::SECTION)), &value);
             }
         }
         tables
     }
 
-    /// The keys and texts of the table under `key`, whose keys are free to choose.
-    pub(super) fn pairs(&mut self, key: &'static str) -> Vec<(Given<String>, Given<String>)> {
-        let Some(table) = self.table(key, "headers = { name = \"value\" }", None) else {
+    fn pairs<T>(
+        &mut self,
+        name: &str,
+        accept: impl Fn(&str, &str) -> Result<T, PairError>,
+    ) -> Vec<T> {
+        let key = key_of(name);
+        let Some(Entry { node, .. }) = self.take(&key) else { return Vec::new() };
+        let Value::Table(entries) = node.value else {
+            let wanted = format!("a table, `{key} = {{ name = \"value\" }}`");
+            self.wrong_type(&key, &node.at, &wanted, &node.value);
             return Vec::new();
         };
-        let pair = |Entry { key, at, node }| {
-            let value = self.parse(&key, node, &|text| Ok(text.to_owned()))?;
-            Some((Given { at, value: key }, value))
+        let pair = |Entry { key, at, node }: Entry| {
+            let (text, _) = self.text(&key, &Form::Text(""), &node)?;
+            if !self.is_right(&key, &Form::Text(""), &node, &text) {
+                return None;
+            }
+            match accept(&key, &text) {
+                Ok(pair) => return Some(pair),
+                Err(PairError::Name(reason)) => self.place.report.problem(&at, reason),
+                Err(PairError::Text(reason)) => self.place.report.problem(&node.at, reason),
+            }
+            None
         };
-        table.entries.into_iter().filter_map(pair).collect()
+        entries.into_iter().filter_map(pair).collect()
+    }
+}
+
+impl<'a> Table<'a> {
+    fn take(&mut self, key: &str) -> Option<Entry> {
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.swap_remove(index))
+    }
+
+    fn refuse_empty_list(&self, name: &str, example: &str) {
+        let key = key_of(name);
+        if self.place.has_empty_list(&key) {
+            let reason = Reason::new(format!("`{key}` is empty"));
+            self.place.wrong(&key, reason.hint(format!("for example `{example}`")));
+        }
+    }
+
+    /// The values of a list, or one alone.
+    fn nodes(&mut self, key: &str) -> Vec<Node> {
+        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
+        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
+        if nodes.is_empty() {
+            self.place.inner(key).note_empty_list();
+        }
+        for (n, node) in nodes.iter().enumerate() {
+            self.place.nth(key, n).note(&node.at, &node.at);
+        }
+        nodes
+    }
+
+    fn require(&self, name: &str, example: &str) {
+        let key = key_of(name);
+        if !self.place.has(&key) {
+            let reason = Reason::new(format!("`{}` needs `{key}`", self.header));
+            let at = self.place.at();
+            self.place.report.problem(&at, reason.hint(format!("for example `{example}`")));
+        }
+    }
+
+    /// One copy of this for each type: what can be is in those below.
+    fn parse<T>(&self, key: &str, node: &Node, kind: &'static Type<T>) -> Option<T> {
+        let (text, is_text) = self.text(key, &kind.form, node)?;
+        match (kind.parse)(&text) {
+            Ok(value) => self.is_right(key, &kind.form, node, &text).then_some(value),
+            Err(reason) => {
+                self.refuse(key, node, is_text, reason);
+                None
+            }
+        }
+    }
+
+    fn refuse(&self, key: &str, node: &Node, is_text: bool, reason: Reason) {
+        let message = about(key, &node.at, &reason.message).message;
+        let quotes = if is_text { "" } else { ", in quotes" };
+        let hint = reason.hint.map(|hint| hint + quotes);
+        self.place.report.problem(&node.at, Reason { message, hint });
+    }
+
+    /// The text of a value that is within the bounds of the form, and whether it is in quotes where it
+    /// should be.
+    fn text(&self, key: &str, form: &Form, node: &Node) -> Option<(String, bool)> {
+        let (text, is_text) = self.any_text(key, form, node)?;
+        match fits(form, &text) {
+            Ok(()) => Some((text, is_text)),
+            Err(reason) => {
+                self.refuse(key, node, is_text, reason);
+                None
+            }
+        }
+    }
+
+    fn any_text(&self, key: &str, form: &Form, node: &Node) -> Option<(String, bool)> {
+        let is_outside = !matches!(node.at, At::File(_));
+        let wanted = match (form, &node.value) {
+            (Form::Word(_), Value::Text(text) | Value::Number(text))
+            | (Form::Number(..) | Form::Scalar, Value::Number(text)) => {
+                return Some((text.clone(), true));
+            }
+            (Form::Truth | Form::Scalar, Value::Truth(truth)) => {
+                return Some((truth.to_string(), true));
+            }
+            (Form::Scalar, Value::Text(text)) => {
+                return Some((serde_json::Value::from(text.as_str()).to_string(), true));
+            }
+            (Form::Number(..) | Form::Truth, Value::Text(text)) if is_outside => {
+                return Some((text.clone(), true));
+            }
+            (Form::Number(..), _) => "a whole number",
+            (Form::Truth, _) => "`true` or `false`, without quotes",
+            (Form::Scalar, _) => "text in quotes, a whole number, `true` or `false`",
+            (_, Value::Text(text)) => return Some((text.clone(), true)),
+            (_, Value::Number(text)) => return Some((text.clone(), false)),
+            _ => "text in quotes",
+        };
+        self.wrong_type(key, &node.at, wanted, &node.value);
+        None
+    }
+
+    /// Whether a number stands where text should, which it could be.
+    fn is_right(&self, key: &str, form: &Form, node: &Node, text: &str) -> bool {
+        let takes_numbers = matches!(form, Form::Word(_) | Form::Number(..) | Form::Scalar);
+        let is_right = takes_numbers || !matches!(node.value, Value::Number(_));
+        if !is_right {
+            let reason = about(key, &node.at, "must be text in quotes, not a number");
+            self.place.report.problem(&node.at, reason.hint(format!("write \"{text}\"")));
+        }
+        is_right
+    }
+
+    /// A text in its place is taken as the table's setting `short`, if there is one.
+    fn inner(
+        &mut self,
+        name: &str,
+        section: &Section,
+        short: Option<&'static str>,
+    ) -> Option<(Place<'a>, Vec<Entry>)> {
+        let key = key_of(name);
+        let Entry { at, node, .. } = self.take(&key)?;
+        let entries = match (node, short) {
+            (Node { value: Value::Table(entries), .. }, _) => entries,
+            (node @ Node { value: Value::Text(_) | Value::Number(_), .. }, Some(short)) => {
+                vec![Entry { key: short.to_owned(), at, node }]
+            }
+            (node, short) => {
+                let or_text = if short.is_some() { "text or " } else { "" };
+                let wanted = format!("{or_text}a table, `{}`", example(section));
+                self.wrong_type(&key, &node.at, &wanted, &node.value);
+                return None;
+            }
+        };
+        Some((self.place.inner(&key), entries))
     }
 
     /// Reports the keys that nobody asked for.
-    pub(super) fn finish(self) {
-        debug_assert!(
-            places::are_listed(self.header, &self.known),
-            "places.rs lacks a key of {}: {:?}",
-            self.header,
-            self.known
-        );
-        for Entry { key, at, .. } in self.entries {
+    fn finish(&self, section: &Section) {
+        let known: Vec<String> = section.settings().into_iter().map(Definition::key).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        for Entry { key, at, .. } in &self.entries {
             let inside = match self.header {
                 "" => String::new(),
                 header => format!(" in `{header}`"),
             };
-            let reason = Reason::new(format!("unknown key {}{inside}", literal(&key)));
-            let hint = match (places::only_place_of(&key), nearest(&key, &self.known)) {
+            let reason = Reason::new(format!("unknown key {}{inside}", literal(key)));
+            let elsewhere = only_place_of(self.root, key);
+            let hint = match (elsewhere, nearest(key, &known)) {
                 (Some(header), _) => format!("it belongs in `{header}`"),
                 (None, Some(known)) => format!("did you mean `{known}`?"),
-                (None, None) => format!("known here: `{}`", self.known.join("`, `")),
+                (None, None) => format!("known here: `{}`", known.join("`, `")),
             };
-            self.report.problem(&at, reason.hint(hint));
+            self.place.report.problem(at, reason.hint(hint));
         }
     }
 
@@ -340,8 +305,17 @@ impl<'a> Table<'a> {
             Value::Other(name) => name,
         };
         let reason = about(key, at, &format!("must be {wanted}, not {found}"));
-        self.report.problem(at, reason);
+        self.place.report.problem(at, reason);
     }
+}
+
+/// How the file writes a table.
+fn example(section: &Section) -> String {
+    if !section.is_inline() {
+        return section.header.to_owned();
+    }
+    let keys = section.settings().into_iter().map(|definition| format!("{} = …", definition.key()));
+    format!("{} = {{ {} }}", section.header, keys.collect::<Vec<_>>().join(", "))
 }
 
 /// The key goes before the message, unless the place names the setting already.
@@ -350,4 +324,28 @@ fn about(key: &str, at: &At, message: &str) -> Reason {
         At::File(_) => Reason::new(format!("{}: {message}", literal(key))),
         At::Option(_) | At::Environment(_) => Reason::new(message),
     }
+}
+
+/// The only table that has this key, if there is one.
+fn only_place_of(root: &'static Section, key: &str) -> Option<&'static str> {
+    let mut with_key = sections(root)
+        .into_iter()
+        .filter(|section| section.settings().iter().any(|definition| definition.key() == key));
+    let section = with_key.next().filter(|section| !section.header.is_empty())?;
+    with_key.next().is_none().then_some(section.header)
+}
+
+/// A section and all those in it, each once.
+pub(super) fn sections(root: &'static Section) -> Vec<&'static Section> {
+    let mut all: Vec<&'static Section> = vec![root];
+    for definition in root.settings() {
+        if let Form::Table(section, _) | Form::Tables(section, _) = definition.form {
+            for inner in sections(section) {
+                if !all.iter().any(|known| known.header == inner.header) {
+                    all.push(inner);
+                }
+            }
+        }
+    }
+    all
 }

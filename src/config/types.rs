@@ -1,38 +1,139 @@
 //! Parsers for single settings: text in, value or a reasoned refusal out. Pure.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::define::{Form, Type, Words};
 use super::problem::{literal, nearest};
-use super::{Listen, SocketAddress};
 use crate::reason::Reason;
 
-/// Where the admin listener is by default: all interfaces, because the kubelet's probes and
-/// Prometheus come by the pod's address, which may be of either family.
-pub(super) const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9533);
+pub(super) const MS: Duration = Duration::from_millis(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_mins(1);
+pub(super) const HOUR: Duration = Duration::from_hours(1);
+pub(super) const DAY: Duration = Duration::from_hours(24);
+pub(super) const ZERO: Duration = Duration::ZERO;
+
+pub(super) const fn duration(least: Duration, most: Duration) -> Type<Duration> {
+    Type { form: Form::Duration(least, most), parse: any_duration, show: show_duration }
+}
+
+pub(super) const fn number(least: u32, most: u32) -> Type<u32> {
+    let parse = |text: &str| text.parse().map_err(|_| Reason::new("not a number"));
+    Type { form: Form::Number(least, most), parse, show: ToString::to_string }
+}
+
+fn show_duration(duration: &Duration) -> String {
+    humantime::format_duration(*duration).to_string()
+}
+
+#[expect(clippy::ptr_arg, reason = "it is the `show` of a text")]
+fn show_text(text: &String) -> String {
+    text.clone()
+}
+
+/// A status of HTTP.
+pub(super) const fn status() -> Type<u16> {
+    let parse = |text: &str| text.parse().map_err(|_| Reason::new("not a number"));
+    Type { form: Form::Number(100, 599), parse, show: ToString::to_string }
+}
+
+pub(super) const fn truth() -> Type<bool> {
+    Type { form: Form::Truth, parse: |text| Ok(text == "true"), show: ToString::to_string }
+}
+
+pub(super) const fn choice<T: Words>() -> Type<T> {
+    Type { form: Form::Choice(T::words), parse: T::of, show: T::word }
+}
+
+/// Text that means something: what, for the reference.
+pub(super) const fn text<T>(
+    what: &'static str,
+    parse: fn(&str) -> Result<T, Reason>,
+    show: fn(&T) -> String,
+) -> Type<T> {
+    Type { form: Form::Text(what), parse, show }
+}
+
+/// Any text.
+pub(super) const fn any(what: &'static str) -> Type<String> {
+    text(what, |text| Ok(text.to_owned()), show_text)
+}
+
+/// Text of which not all is allowed.
+pub(super) const fn string(
+    what: &'static str,
+    parse: fn(&str) -> Result<String, Reason>,
+) -> Type<String> {
+    text(what, parse, show_text)
+}
+
+pub(super) const fn file(what: &'static str) -> Type<PathBuf> {
+    text(what, path, show_path)
+}
+
+/// Paths come from TOML or from options that were checked to be UTF-8: nothing is lost.
+#[expect(clippy::ptr_arg, reason = "it is the `show` of a path")]
+pub(super) fn show_path(path: &PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+pub(super) const fn pattern() -> Type<glob::Pattern> {
+    text("a pattern", glob, |glob| glob.as_str().to_owned())
+}
+
+pub(super) const fn expression() -> Type<regex_lite::Regex> {
+    text("a regular expression", regex, |regex| regex.as_str().to_owned())
+}
+
+pub(super) const fn web() -> Type<reqwest::Url> {
+    text("a URL", url, |url| url.as_str().to_owned())
+}
+
+/// Whether a text is within the bounds of its form.
+pub(super) fn fits(form: &Form, text: &str) -> Result<(), Reason> {
+    match *form {
+        Form::Duration(least, most) => bounded_duration(text, least, most).map(drop),
+        Form::Number(least, most) => match text.parse::<u32>() {
+            Ok(number) if (least..=most).contains(&number) => Ok(()),
+            _ => {
+                let range = format!("must be a whole number from {least} to {most}");
+                Err(Reason::new(format!("{range}, not {}", literal(text))))
+            }
+        },
+        Form::Truth => one_of(&["true", "false"], text),
+        Form::Choice(words) => one_of(&words(), text),
+        _ => Ok(()),
+    }
+}
+
+fn one_of(words: &[&str], text: &str) -> Result<(), Reason> {
+    if words.contains(&text) {
+        return Ok(());
+    }
+    let reason = Reason::new(format!("unknown value {}", literal(text)));
+    Err(reason.hint(format!("one of `{}`", words.join("`, `"))))
+}
 
 /// A duration from `least` to `most`, with a unit.
-pub(crate) fn duration(
+pub(crate) fn bounded_duration(
+    text: &str,
     least: Duration,
     most: Duration,
-) -> impl Fn(&str) -> Result<Duration, Reason> {
-    move |text| {
-        let duration = any_duration(text)?;
-        if duration > most {
-            let message = format!("{} is more than the most allowed", literal(text));
-            return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(most))));
-        }
-        if duration < least {
-            let message = format!("{} is less than the least allowed", literal(text));
-            return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(least))));
-        }
-        Ok(duration)
+) -> Result<Duration, Reason> {
+    let duration = any_duration(text)?;
+    if duration > most {
+        let message = format!("{} is more than the most allowed", literal(text));
+        return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(most))));
     }
+    if duration < least {
+        let message = format!("{} is less than the least allowed", literal(text));
+        return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(least))));
+    }
+    Ok(duration)
 }
 
 fn any_duration(text: &str) -> Result<Duration, Reason> {
@@ -247,32 +348,6 @@ pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
         .map_err(|error| Reason::new(format!("{shown} is not a URL: {error}")).hint(EXAMPLE))
 }
 
-/// A socket file, or `tcp://address:port`.
-pub(super) fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
-    /// `sun_path` holds this many bytes, less the NUL at the end (unix(7)).
-    const LONGEST: usize = 107;
-    const EXAMPLE: &str = "a socket file, such as `/run/app.sock`, or `tcp://127.0.0.1:9999`";
-    let Some(address) = text.strip_prefix("tcp://") else {
-        if text.contains("://") {
-            return Err(Reason::new(format!("{} is no socket", literal(text))).hint(EXAMPLE));
-        }
-        let path = path(text).map_err(|reason| reason.hint(EXAMPLE))?;
-        if path.as_os_str().len() > LONGEST {
-            let reason = Reason::new(format!("the path {} is too long", literal(text)));
-            return Err(reason.hint("a socket can have 107 bytes at most: mount it elsewhere"));
-        }
-        return Ok(SocketAddress::Unix(path));
-    };
-    match address.parse::<SocketAddr>() {
-        Ok(address) if address.port() != 0 => Ok(SocketAddress::Tcp(address)),
-        _ => {
-            let message = format!("{} is not a number address and a port", literal(text));
-            Err(Reason::new(message)
-                .hint("such as `tcp://127.0.0.1:9999`: the containers of a pod share this address"))
-        }
-    }
-}
-
 /// An HTTP method.
 pub(super) fn method(text: &str) -> Result<reqwest::Method, Reason> {
     let upper = text.trim().to_ascii_uppercase();
@@ -283,31 +358,6 @@ pub(super) fn method(text: &str) -> Result<reqwest::Method, Reason> {
         }
         _ => Err(Reason::new(format!("unknown method {}", literal(text)))
             .hint("one of `GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE`")),
-    }
-}
-
-/// `off`, or an address to listen on.
-pub(super) fn listen(text: &str) -> Result<Listen, Reason> {
-    if text == "off" {
-        return Ok(Listen::Off);
-    }
-    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
-    match full.parse::<SocketAddr>() {
-        Ok(address) => Ok(Listen::Explicit(address)),
-        Err(_) => Err(Reason::new(format!("{} is not an address to listen on", literal(text)))
-            .hint("`off`, a port such as `:9533`, or a number address such as `127.0.0.1:9533`")),
-    }
-}
-
-/// One of a few words.
-pub(super) fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Result<T, Reason> {
-    move |text| {
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-            return Ok(*value);
-        }
-        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let reason = Reason::new(format!("unknown value {}", literal(text)));
-        Err(reason.hint(format!("one of `{}`", words.join("`, `"))))
     }
 }
 

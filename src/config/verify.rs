@@ -1,191 +1,281 @@
-//! `[rule.verify]`: how it is known that the application took a change. Pure.
+//! `[rule.verify]`: how it is known that the application runs the new content. Pure.
 
-use std::path::Path;
 use std::time::Duration;
 
-use super::problem::{At, Given, Report};
-use super::program::{Program, program};
-use super::proof::{BODY_PROOFS, BodyProof, HttpProof, ProofBy};
-use super::request::{endpoint, limit, statuses, without_url};
-use super::socket::socket_command;
-use super::table::Table;
-use super::types::{duration, json_pointer, metric_name, regex, url};
-use super::validate::{HOUR, MINUTE, SECOND, in_order, value_or};
-use super::{Action, Scalar, Verify};
+use super::action::Action;
+use super::define::Heading::Verify as VERIFY;
+use super::define::{Form, Relation, Type, option};
+use super::place::Place;
+use super::problem::literal;
+use super::program::{Program, argument, judge_program};
+use super::request::{Access, Endpoint, OF_A_REQUEST};
+use super::socket::{SocketAddress, SocketCommand, judge_end, socket, something};
+use super::types::{
+    HOUR, MINUTE, MS, SECOND, ZERO, duration, expression, json_pointer, metric_name, status,
+    string, truth, web,
+};
 use crate::reason::Reason;
 
-/// `[rule.verify]`; `None` only after a problem was reported.
-pub(super) fn verify(
-    rule: &mut Table<'_>,
-    actions: &[Action],
-    bundle: Option<&Path>,
-) -> Option<Verify> {
-    let Some(mut table) = rule.table("verify", "[rule.verify]", None) else {
-        let (alive_for, timeout) = (SECOND, 30 * SECOND);
-        return Some(Verify { alive_for, proofs: Vec::new(), timeout });
+settings! {
+    /// How it is known that the application runs the new content: the process survives, and all that
+    /// is asked for here is seen.
+    pub struct VerifySettings = "[rule.verify]",
+        &[
+            Relation::Needs(&["expect"], &["http"]),
+            Relation::Needs(&BODY_PROOFS, &["http"]),
+            Relation::Needs(&OF_A_REQUEST, &["http"]),
+            Relation::Together(&["socket", "send", "answer-matches"]),
+            Relation::Needs(&["socket-timeout"], &["socket"]),
+            Relation::Needs(&["exec-timeout"], &["exec"]),
+        ];
+        judge judge_proofs
+    {
+        /// After a signal or a restart, the process must still be there after this time.
+        alive_for: Option<Duration> = optional("", duration(ZERO, MINUTE.saturating_mul(10))), option("alive-for", "TIME", VERIFY);
+        /// How long the proofs may take.
+        timeout: Duration = default("30s", duration(MS.saturating_mul(10), HOUR));
+        /// After a signal, the process must start a new child, as nginx, Apache, gunicorn and php-fpm do.
+        children_newer: Option<bool> = optional("", truth()), option("children-newer", "", VERIFY);
+        /// Ask this URL after the action; any status from 200 to 299 is good.
+        http: Option<reqwest::Url> = optional("", web()), option("verify-url", "URL", VERIFY).common();
+        /// The statuses that mean success.
+        expect: Vec<u16> = list("any status from 200 to 299", status());
+        /// The answer matches.
+        body_matches: Vec<regex_lite::Regex> = list("", expression());
+        /// The number at this JSON pointer is larger than before the action.
+        json_grew: Vec<String> = list("", string("a JSON pointer", json_pointer));
+        /// The value at this JSON pointer is another one than before the action.
+        json_changed: Vec<String> = list("", string("a JSON pointer", json_pointer));
+        /// The value at this JSON pointer is this one.
+        json_equals: Vec<JsonEquals> = one_or_more;
+        /// At this JSON pointer, there is a list with this element, or a text with this part.
+        json_contains: Vec<JsonContains> = one_or_more;
+        /// The sample of this name (labels included, as printed) in the Prometheus text format is larger than before the action.
+        metric_grew: Vec<String> = list("", string("a metric", metric_name));
+        /// The sample of this name is this number.
+        metric_equals: Vec<MetricEquals> = one_or_more;
+        /// How one gets in.
+        access: Access = flatten;
+        /// Send a command to this socket: a socket file, or `tcp://ADDRESS:PORT`.
+        socket: Option<SocketAddress> = optional("", socket());
+        /// What is sent to the socket.
+        send: Option<String> = optional("", string("text", something));
+        /// What the socket's answer must match.
+        answer_matches: Option<regex_lite::Regex> = optional("", expression());
+        /// The limit for one look at the socket.
+        socket_timeout: Duration = default("2s", duration(MS.saturating_mul(10), HOUR));
+        /// A program that proves it by ending with 0.
+        exec: Vec<String> = list("", string("an argument", argument));
+        /// The limit for one run of the program.
+        exec_timeout: Duration = default("10s", duration(MS.saturating_mul(10), HOUR));
+    }
+}
+
+settings! {
+    /// A value in JSON.
+    pub struct JsonEquals = "json-equals"; {
+        /// Where it is.
+        pointer: String = required("pointer = \"/status/ok\"", string("a JSON pointer", json_pointer));
+        /// What it is.
+        value: Scalar = required("value = true", scalar());
+    }
+}
+
+settings! {
+    /// A part of a list or of a text in JSON.
+    pub struct JsonContains = "json-contains"; {
+        /// Where it is.
+        pointer: String = required("pointer = \"/status/ok\"", string("a JSON pointer", json_pointer));
+        /// What is in it.
+        value: Scalar = required("value = true", scalar());
+    }
+}
+
+settings! {
+    /// A sample in the Prometheus text format.
+    pub struct MetricEquals = "metric-equals"; judge judge_value {
+        /// Its name, labels included, as it is printed.
+        name: String = required("name = \"prometheus_config_last_reload_successful\"", string("a metric", metric_name));
+        /// What it is.
+        value: Scalar = required("value = 1", scalar());
+    }
+}
+
+/// How it is known that the application took the change.
+#[derive(Debug, Clone)]
+pub struct Verify {
+    /// After a signal: the same process must still be there after this time.
+    pub alive_for: Duration,
+    /// What else must be seen: all of it, asked for in this order.
+    pub proofs: Vec<ProofBy>,
+    /// How long the proofs may take.
+    pub timeout: Duration,
+}
+
+/// Who tells that the application took the change.
+#[derive(Debug, Clone)]
+pub enum ProofBy {
+    /// The answer to a request.
+    Http(Box<HttpProof>),
+    /// `/proc`: each process that was signalled has a child that started after the signal.
+    ChildrenNewer,
+    /// The answer to a command on a socket.
+    Socket(SocketCommand),
+    /// A program, by ending with 0.
+    Exec(Program),
+}
+
+/// A request whose answer proves that the application took the change.
+#[derive(Debug, Clone)]
+pub struct HttpProof {
+    /// Where it goes.
+    pub endpoint: Endpoint,
+    /// Statuses that mean success; empty: any 2xx.
+    pub expect: Vec<u16>,
+    /// What the body must say: all of it.
+    pub bodies: Vec<BodyProof>,
+}
+
+/// What the body of the answer must say.
+#[derive(Debug, Clone)]
+pub enum BodyProof {
+    /// It matches this.
+    Matches(regex_lite::Regex),
+    /// The number at this JSON pointer is larger than before the action.
+    JsonGrew(String),
+    /// The value at this JSON pointer is another one than before the action.
+    JsonChanged(String),
+    /// The value at this JSON pointer is this one.
+    JsonEquals(String, Scalar),
+    /// At this JSON pointer, there is a list with this element, or a text with this part.
+    JsonContains(String, Scalar),
+    /// The sample of this name (labels included, as printed) in the Prometheus text format is
+    /// larger than before the action.
+    MetricGrew(String),
+    /// The sample of this name is this number.
+    MetricEquals(String, i64),
+}
+
+/// A value to compare with. There are no fractions: how one is printed and rounded is nobody's
+/// promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scalar {
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+    /// True or false.
+    Truth(bool),
+}
+
+const BODY_PROOFS: [&str; 7] = [
+    "body-matches",
+    "json-grew",
+    "json-changed",
+    "json-equals",
+    "json-contains",
+    "metric-grew",
+    "metric-equals",
+];
+
+/// Read as JSON writes it, shown as TOML does.
+const fn scalar() -> Type<Scalar> {
+    let parse = |text: &str| match serde_json::from_str(text) {
+        Ok(serde_json::Value::String(text)) => Ok(Scalar::Text(text)),
+        Ok(serde_json::Value::Bool(truth)) => Ok(Scalar::Truth(truth)),
+        Ok(serde_json::Value::Number(number)) if number.is_i64() => {
+            Ok(Scalar::Number(number.as_i64().unwrap_or_default()))
+        }
+        _ => Err(Reason::new(format!("{} cannot be compared", literal(text)))
+            .hint("write it in decimal, up to 64 bits")),
     };
-    let report = table.report;
-    let alive_for = table.parsed("alive-for", duration(Duration::ZERO, 10 * MINUTE));
-    let children_at = table.place_of("children-newer").cloned();
-    let children_newer = table.truth("children-newer").then_some(ProofBy::ChildrenNewer);
-    let hint = "use `http`, a URL to ask afterwards";
-    if !actions.iter().any(Action::needs_process) && !actions.is_empty() {
-        only_for(
-            report,
-            "alive-for",
-            "signals and restarts",
-            alive_for.as_ref().map(|g| &g.at),
-            hint,
-        );
-    }
-    let is_signal = |action: &Action| matches!(action, Action::Signal(_));
-    if !actions.iter().any(is_signal) && !actions.is_empty() {
-        only_for(report, "children-newer", "signals", children_at.as_ref(), hint);
-    }
-    let timeout = table.parsed("timeout", limit(HOUR));
-    let (socket_limit, for_socket) =
-        limits(&mut table, ("socket", "socket-timeout"), 2 * SECOND, timeout.as_ref());
-    let (exec_limit, for_exec) =
-        limits(&mut table, ("exec", "exec-timeout"), 10 * SECOND, timeout.as_ref());
-    let timeout = for_socket.max(for_exec);
-    let by_http = http_proof(&mut table, timeout.min(10 * SECOND), bundle);
-    let by_socket = socket_proof(&mut table, socket_limit);
-    let by_exec = exec_proof(&mut table, exec_limit);
-    table.finish();
-    let mut proofs = Vec::new();
-    proofs.extend(by_http?);
-    proofs.extend(children_newer);
-    proofs.extend(by_socket?);
-    proofs.extend(by_exec?);
-    Some(Verify { alive_for: value_or(alive_for, SECOND), proofs, timeout })
+    let show = |scalar: &Scalar| match scalar {
+        Scalar::Text(text) => toml::Value::from(text.as_str()).to_string(),
+        Scalar::Number(number) => number.to_string(),
+        Scalar::Truth(truth) => truth.to_string(),
+    };
+    Type { form: Form::Scalar, parse, show }
 }
 
-fn only_for(report: &Report<'_>, key: &str, what: &str, at: Option<&At>, hint: &str) {
-    if let Some(at) = at {
-        let reason = format!("`{key}` is for {what}, and this rule has none");
-        report.problem(at, Reason::new(reason).hint(hint));
+impl MetricEquals {
+    fn judge_value(&mut self, place: &Place<'_>) {
+        if !matches!(self.value, Scalar::Number(_)) {
+            let message = "`value`: must be a whole number, as metrics are numbers";
+            place.wrong("value", Reason::new(message));
+        }
     }
 }
 
-/// The limit for one look, and for all of them.
-fn limits(
-    table: &mut Table<'_>,
-    (of, key): (&str, &'static str),
-    default: Duration,
-    timeout: Option<&Given<Duration>>,
-) -> (Duration, Duration) {
-    let one = table.parsed(key, limit(HOUR));
-    if let (Some(given), None) = (&one, table.place_of(of)) {
-        let reason = Reason::new(format!("`{key}` has a use only beside `{of}`"));
-        table.report.problem(&given.at, reason.hint("leave it out"));
+impl VerifySettings {
+    fn judge_proofs(&mut self, place: &Place<'_>) {
+        for key in BODY_PROOFS.iter().chain(&["exec"]).filter(|key| place.has_empty_list(key)) {
+            let reason = Reason::new(format!("`{key}` is empty"));
+            place.problem(key, reason.hint("leave it out"));
+        }
+        judge_program(place, "exec", &self.exec);
+        self.send.iter().for_each(|send| judge_end(place, send));
+        // A limit that nothing needs does not move the one for all.
+        if self.socket.is_some() {
+            let socket = ("socket-timeout", &mut self.socket_timeout);
+            place.in_order(socket, ("timeout", &mut self.timeout));
+        }
+        if !self.exec.is_empty() {
+            place
+                .in_order(("exec-timeout", &mut self.exec_timeout), ("timeout", &mut self.timeout));
+        }
     }
-    in_order(table.report, (one, default), (timeout.cloned(), 30 * SECOND), &|a, b| {
-        format!("`{key}` is {a}, longer than `timeout`, {b}")
-    })
-}
 
-/// The outer `None` only after a problem was reported.
-#[expect(clippy::option_option, reason = "refused, not asked for, asked for: as everywhere here")]
-fn http_proof(
-    table: &mut Table<'_>,
-    timeout: Duration,
-    bundle: Option<&Path>,
-) -> Option<Option<ProofBy>> {
-    if table.place_of("http").is_none() {
-        let hint = "for example `http = \"http://127.0.0.1/healthz\"`";
-        without_url(table, &[["expect"].as_slice(), &BODY_PROOFS].concat(), hint);
-        return Some(None);
-    }
-    let url = table.parsed("http", url);
-    let endpoint = endpoint(table, url, timeout, bundle);
-    let bodies = bodies(table);
-    let expect = statuses(table);
-    Some(Some(ProofBy::Http(Box::new(HttpProof { endpoint: endpoint?, expect, bodies }))))
-}
-
-fn bodies(table: &mut Table<'_>) -> Vec<BodyProof> {
-    const EQUALS: (&str, &str) = ("json-equals", "json-equals = { pointer = …, value = … }");
-    const CONTAINS: (&str, &str) = ("json-contains", "json-contains = { pointer = …, value = … }");
-    for key in BODY_PROOFS {
-        if table.has_empty_list(key)
-            && let Some(at) = table.place_of(key)
+    /// `None` only after a problem was reported.
+    pub(super) fn decide(&mut self, place: &Place<'_>, actions: &[Action]) -> Option<Verify> {
+        if actions.iter().any(Action::needs_process) {
+            self.alive_for.get_or_insert(SECOND);
+        } else {
+            only_for(place, "alive-for", "signals and restarts");
+        }
+        if !actions.iter().any(|action| matches!(action, Action::Signal(_))) {
+            only_for(place, "children-newer", "signals");
+        }
+        let by_http = self.http.clone().map(|url| self.by_http(place, &url));
+        let mut proofs: Vec<ProofBy> = by_http.into_iter().collect::<Option<_>>()?;
+        proofs.extend((self.children_newer == Some(true)).then_some(ProofBy::ChildrenNewer));
+        if let (Some(socket), Some(send), Some(answer_matches)) =
+            (self.socket.clone(), self.send.clone(), self.answer_matches.clone())
         {
-            let reason = Reason::new(format!("`{key}` asks for nothing"));
-            table.report.problem(at, reason.hint("leave it out"));
+            let timeout = self.socket_timeout;
+            proofs.push(ProofBy::Socket(SocketCommand { socket, send, answer_matches, timeout }));
         }
-    }
-    let mut bodies = texts(table, "body-matches", regex, BodyProof::Matches);
-    bodies.extend(texts(table, "json-grew", json_pointer, BodyProof::JsonGrew));
-    bodies.extend(texts(table, "json-changed", json_pointer, BodyProof::JsonChanged));
-    bodies.extend(at_pointer(table, EQUALS, BodyProof::JsonEquals));
-    bodies.extend(at_pointer(table, CONTAINS, BodyProof::JsonContains));
-    bodies.extend(texts(table, "metric-grew", metric_name, BodyProof::MetricGrew));
-    bodies.extend(metric_equals(table));
-    bodies
-}
-
-fn texts<T>(
-    table: &mut Table<'_>,
-    key: &'static str,
-    parse: fn(&str) -> Result<T, Reason>,
-    proof: fn(T) -> BodyProof,
-) -> Vec<BodyProof> {
-    let given = table.list(key, parse).map(|given| given.value).unwrap_or_default();
-    given.into_iter().map(|given| proof(given.value)).collect()
-}
-
-/// What is refused here is missing in the list, and reported.
-fn at_pointer(
-    table: &mut Table<'_>,
-    (key, header): (&'static str, &'static str),
-    proof: fn(String, Scalar) -> BodyProof,
-) -> Vec<BodyProof> {
-    let one = |mut table: Table<'_>| {
-        let pointer = table.required("pointer", "pointer = \"/status/ok\"", json_pointer);
-        let value = table.required_scalar("value", "value = true");
-        table.finish();
-        Some(proof(pointer?.value, value?.value))
-    };
-    table.one_or_more(key, header).into_iter().filter_map(one).collect()
-}
-
-fn metric_equals(table: &mut Table<'_>) -> Vec<BodyProof> {
-    let one = |mut table: Table<'_>| {
-        let example = "name = \"prometheus_config_last_reload_successful\"";
-        let name = table.required("name", example, metric_name);
-        let value = table.required_scalar("value", "value = 1");
-        let report = table.report;
-        table.finish();
-        let Given { at, value } = value?;
-        if let Scalar::Number(number) = value {
-            return Some(BodyProof::MetricEquals(name?.value, number));
+        if !self.exec.is_empty() {
+            let (arguments, timeout) = (self.exec.clone(), self.exec_timeout);
+            proofs.push(ProofBy::Exec(Program { arguments, timeout }));
         }
-        report.problem(&at, Reason::new("`value`: must be a whole number, as metrics are numbers"));
-        None
-    };
-    let header = "metric-equals = { name = …, value = … }";
-    table.one_or_more("metric-equals", header).into_iter().filter_map(one).collect()
+        let alive_for = self.alive_for.unwrap_or(SECOND);
+        Some(Verify { alive_for, proofs, timeout: self.timeout })
+    }
+
+    fn by_http(&mut self, place: &Place<'_>, url: &reqwest::Url) -> Option<ProofBy> {
+        let timeout = self.timeout.min(SECOND.saturating_mul(10));
+        let endpoint = self.access.endpoint(place, ("http", url), timeout)?;
+        let mut bodies: Vec<BodyProof> =
+            self.body_matches.iter().cloned().map(BodyProof::Matches).collect();
+        bodies.extend(self.json_grew.iter().cloned().map(BodyProof::JsonGrew));
+        bodies.extend(self.json_changed.iter().cloned().map(BodyProof::JsonChanged));
+        let equals = self.json_equals.iter().cloned();
+        bodies.extend(equals.map(|one| BodyProof::JsonEquals(one.pointer, one.value)));
+        let contains = self.json_contains.iter().cloned();
+        bodies.extend(contains.map(|one| BodyProof::JsonContains(one.pointer, one.value)));
+        bodies.extend(self.metric_grew.iter().cloned().map(BodyProof::MetricGrew));
+        bodies.extend(self.metric_equals.iter().filter_map(|one| match one.value {
+            Scalar::Number(number) => Some(BodyProof::MetricEquals(one.name.clone(), number)),
+            Scalar::Text(_) | Scalar::Truth(_) => None,
+        }));
+        let expect = self.expect.clone();
+        Some(ProofBy::Http(Box::new(HttpProof { endpoint, expect, bodies })))
+    }
 }
 
-/// The outer `None` only after a problem was reported.
-#[expect(clippy::option_option, reason = "refused, not asked for, asked for: as everywhere here")]
-fn socket_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<ProofBy>> {
-    const OF_THE_SOCKET: [&str; 2] = ["send", "answer-matches"];
-    if table.place_of("socket").is_none() {
-        let hint = "for example `socket = \"/run/haproxy/master.sock\"`";
-        table.without("socket", &OF_THE_SOCKET, "`socket`, the socket to ask", hint);
-        return Some(None);
+fn only_for(place: &Place<'_>, key: &str, what: &str) {
+    if place.has(key) {
+        let reason = format!("`{key}` is for {what}, and this rule has none");
+        place.problem(key, Reason::new(reason).hint("use `http`, a URL to ask afterwards"));
     }
-    socket_command(table, timeout).map(|command| Some(ProofBy::Socket(command)))
-}
-
-/// The outer `None` only after a problem was reported.
-#[expect(clippy::option_option, reason = "refused, not asked for, asked for: as everywhere here")]
-fn exec_proof(table: &mut Table<'_>, timeout: Duration) -> Option<Option<ProofBy>> {
-    if table.place_of("exec").is_none() {
-        table.forget("exec");
-        return Some(None);
-    }
-    let arguments = program(table, "exec")?;
-    Some(Some(ProofBy::Exec(Program { arguments, timeout })))
 }

@@ -6,24 +6,33 @@ use std::time::Duration;
 use tz::TimeZone;
 use tz::timezone::TimeZoneSettings;
 
-use super::problem::literal;
-use super::table::Table;
-use super::types::{key, path};
-use super::{Agent, ReloadEndpoint};
+use super::define::Relation;
+use super::place::Place;
+use super::problem::{Zones, literal};
+use super::types::{file, key, string, truth};
 use crate::clock::UnixTime;
 use crate::reason::Reason;
 
-/// What keeps a rule from acting.
-#[derive(Debug, Clone, Default)]
-pub struct Hold {
-    /// Nothing is begun while this file is there.
-    pub pause_file: Option<PathBuf>,
-    /// Nothing is begun while a watched volume has this key.
-    pub pause_key: Option<String>,
-    /// Something is begun only in this time of the week.
-    pub window: Option<Window>,
-    /// Nothing is begun that no person has asked for.
-    pub approve: bool,
+settings! {
+    /// When nothing new is begun. A trigger sets it aside.
+    #[derive(Default)]
+    pub struct Hold = "[rule.hold]",
+        &[Relation::Together(&["window", "time-zone"])];
+        judge judge_window
+    {
+        /// Nothing is begun while this file is there.
+        pause_file: Option<PathBuf> = optional("", file("a path"));
+        /// Nothing is begun while a watched volume has this key.
+        pause_key: Option<String> = optional("", string("a key", key));
+        /// Something is begun only in this time of the week, such as `Mon-Fri 09:00-17:00`.
+        window: Option<String> = optional("", string("days and hours", |text| times(text).map(|_| text.to_owned())));
+        /// The window's time zone: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
+        time_zone: Option<String> = optional("", string("a time zone", |text| Ok(text.to_owned())));
+        /// Nothing is begun that no person has asked for.
+        approve: bool = default("false", truth());
+        /// When something may begin.
+        schedule: Option<Window> = computed;
+    }
 }
 
 /// A part of the week.
@@ -95,53 +104,28 @@ impl Window {
     }
 }
 
-/// `[rule.hold]`; `None` only after a problem was reported.
-pub(super) fn hold(rule: &mut Table<'_>, agent: &Agent) -> Option<Hold> {
-    let Some(mut table) = rule.table("hold", "[rule.hold]", None) else {
-        return Some(Hold::default());
-    };
-    let report = table.report;
-    let pause_file = table.parsed("pause-file", path).map(|given| given.value);
-    let pause_key = table.parsed("pause-key", key);
-    let both = ["window", "time-zone"].iter().all(|key| table.place_of(key).is_some());
-    let given = table.parsed("window", times);
-    let zone = table.parsed("time-zone", |text| zone(text, report.zones));
-    let approve_at = table.place_of("approve").cloned();
-    let approve = table.truth("approve");
-    if let (true, Some(at), ReloadEndpoint::Off) = (approve, approve_at, &agent.reload) {
-        let reason = Reason::new("`approve` waits for somebody who cannot ask over HTTP");
-        report.warn(&at, reason.hint(
-            "set `agent.reload = \"loopback\"` for `podnudge trigger`; or send podnudge itself HUP",
-        ));
+impl Hold {
+    fn judge_window(&mut self, place: &Place<'_>) {
+        let zone = self.time_zone.as_deref().map(|text| zone(text, place.report.zones));
+        let zone = match zone.transpose() {
+            Ok(zone) => zone,
+            Err(reason) => {
+                let message = format!("`time-zone`: {}", reason.message);
+                return place.wrong("time-zone", Reason { message, ..reason });
+            }
+        };
+        if let (Some(text), Some((zone_text, zone))) = (&self.window, zone)
+            && let Ok((days, from, until)) = times(text)
+        {
+            self.schedule = Some(Window { text: text.clone(), zone_text, days, from, until, zone });
+        }
     }
-    table.finish();
-    let window = match (given, zone) {
-        (Some(given), Some(zone)) => {
-            let (days, from, until) = given.value.1;
-            let (zone_text, zone) = zone.value;
-            Some(Window { text: given.value.0, zone_text, days, from, until, zone })
-        }
-        // One of the two was refused.
-        (Some(_), None) | (None, Some(_)) if both => return None,
-        (Some(given), None) => {
-            let reason = Reason::new("`window` needs `time-zone` beside it");
-            report.problem(&given.at, reason.hint("for example `time-zone = \"UTC\"`"));
-            return None;
-        }
-        (None, Some(zone)) => {
-            let reason = Reason::new("`time-zone` has a use only beside `window`");
-            report.problem(&zone.at, reason.hint("leave it out"));
-            return None;
-        }
-        (None, None) => None,
-    };
-    Some(Hold { pause_file, pause_key: pause_key.map(|given| given.value), window, approve })
 }
 
 type Times = ([bool; 7], i64, i64);
 
 /// `Mon-Fri 09:00-17:00`
-fn times(text: &str) -> Result<(String, Times), Reason> {
+fn times(text: &str) -> Result<Times, Reason> {
     let refused = || {
         Reason::new(format!("{} is not a time of the week", literal(text)))
             .hint("days and hours, such as `Mon-Fri 09:00-17:00`, `Sat,Sun 22:00-04:00` or `Mon-Sun 02:00-03:30`")
@@ -164,7 +148,7 @@ fn times(text: &str) -> Result<(String, Times), Reason> {
             }
         }
     }
-    Ok((text.to_owned(), (open, from, until)))
+    Ok((open, from, until))
 }
 
 /// The seconds of `09:00`; `24:00` is the end of the day.
@@ -177,9 +161,6 @@ fn clock(text: &str) -> Option<i64> {
     let seconds = number(hours)? * 3600 + number(minutes).filter(|m| *m < 60)? * 60;
     (seconds <= DAY).then_some(seconds)
 }
-
-/// Gives the file of a time zone (RFC 8536) by the zone's name.
-pub(super) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 fn zone(text: &str, zones: Zones<'_>) -> Result<(String, TimeZone), Reason> {
     let fixed = |seconds| TimeZone::fixed(seconds).ok();
@@ -229,7 +210,7 @@ mod tests {
     use super::*;
 
     fn window(text: &str, zone_text: &str) -> Window {
-        let (text, (days, from, until)) = times(text).unwrap();
+        let ((days, from, until), text) = (times(text).unwrap(), text.to_owned());
         let (zone_text, zone) = zone(zone_text, &|_| None).unwrap();
         Window { text, zone_text, days, from, until, zone }
     }

@@ -179,7 +179,7 @@ fn held(
         let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
         return Some((None, reason.hint("remove the key, or trigger the reload")));
     }
-    let window = hold.window.as_ref()?;
+    let window = hold.schedule.as_ref()?;
     let wall = UnixTime(it.now.wall.0.saturating_add(at.since(it.now.mono)));
     let opening = window.next_opening(wall).filter(|next| next.from > wall)?;
     // Replicas that wait for the same hour are spread, too, but none beyond its end.

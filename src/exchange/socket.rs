@@ -62,7 +62,7 @@ pub async fn ask(
 /// # Errors
 /// If it is not, with what was answered.
 pub(crate) fn expected(command: &SocketCommand, answer: &Answer) -> Result<(), Reason> {
-    let SocketCommand { address, matches, .. } = command;
+    let SocketCommand { socket: address, answer_matches: matches, .. } = command;
     if matches.is_match(&String::from_utf8_lossy(&answer.bytes)) {
         return Ok(());
     }

@@ -47,7 +47,7 @@ pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusa
 /// on it looks at all afterwards: until then it is not known any more.
 pub(crate) fn recall(context: &Context, rule: &Rule) -> Option<Chosen> {
     let process = context.kept.take_unchanged(rule)?;
-    let is_named = match &rule.target.by {
+    let is_named = match &rule.settings.target.by {
         TargetBy::Pidfile(path) => proc::pidfile(path).ok()? == process.identity.pid,
         _ => true,
     };
@@ -55,7 +55,7 @@ pub(crate) fn recall(context: &Context, rule: &Rule) -> Option<Chosen> {
 }
 
 fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
-    let (own, target, volumes) = (&context.own, &rule.target, rule.read_by_application());
+    let (own, target, volumes) = (&context.own, &rule.settings.target, rule.read_by_application());
     let wanted = match &target.by {
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
         _ => None,

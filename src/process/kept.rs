@@ -20,7 +20,9 @@ impl Kept {
     /// What a look has found for a rule. Anything but one process is not kept.
     pub(super) fn keep(&self, rule: &Rule, found: Option<&[&Process]>) {
         let kept = match found {
-            Some([process]) if !rule.target.all => with_arguments(process, &rule.target),
+            Some([process]) if !rule.settings.target.all => {
+                with_arguments(process, &rule.settings.target)
+            }
             _ => None,
         };
         self.take(rule);
@@ -33,7 +35,7 @@ impl Kept {
     pub(super) fn take_unchanged(&self, rule: &Rule) -> Option<Process> {
         let process = self.take(rule)?;
         // What cannot be read is not known to be unchanged.
-        is_unchanged(&process, &rule.target).unwrap_or(false).then_some(process)
+        is_unchanged(&process, &rule.settings.target).unwrap_or(false).then_some(process)
     }
 
     pub(super) fn forget_all(&self) {
@@ -161,9 +163,9 @@ mod tests {
         let by_arguments = rule("cmdline = \"1000\", uid = 0");
         let found = Process {
             uid: Some(0),
-            ..with_arguments(&process, &by_arguments.target).expect("it runs")
+            ..with_arguments(&process, &by_arguments.settings.target).expect("it runs")
         };
-        assert_eq!(is_unchanged(&found, &by_arguments.target), Ok(true));
+        assert_eq!(is_unchanged(&found, &by_arguments.settings.target), Ok(true));
         let identity = Identity { start_ticks: 1, ..found.identity };
         for changed in [
             Process { identity, ..found.clone() },
@@ -173,7 +175,11 @@ mod tests {
             Process { exe: Some("/bin/app".into()), ..found.clone() },
             Process { uid: Some(101), ..found.clone() },
         ] {
-            assert_eq!(is_unchanged(&changed, &by_arguments.target), Ok(false), "{changed:?}");
+            assert_eq!(
+                is_unchanged(&changed, &by_arguments.settings.target),
+                Ok(false),
+                "{changed:?}"
+            );
         }
         child.kill().expect("it can be killed");
         child.wait().expect("it can be reaped");

@@ -92,9 +92,9 @@ pub fn prepare(chosen: &Chosen, action: SignalAction) -> Result<Ready<'_>, SendE
         Life::Unknown(reason) => return Err(SendError::Failed(reason)),
     }
     if !action.allow_unhandled {
-        is_handled(chosen, action.signal)?;
+        is_handled(chosen, action.name)?;
     }
-    Ok(Ready { chosen, signal: action.signal, handle })
+    Ok(Ready { chosen, signal: action.name, handle })
 }
 
 impl Ready<'_> {

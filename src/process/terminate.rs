@@ -23,7 +23,7 @@ pub(crate) async fn terminate(
     targets: &[&Chosen],
     grace: Duration,
 ) -> Result<Option<Reason>, SendError> {
-    let term = SignalAction { signal: Signal::SIGTERM, allow_unhandled: true };
+    let term = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
     let mut asked = Vec::new();
     for target in targets {
         let ready = prepare(target, term)?;

@@ -54,8 +54,8 @@ impl PublishError {
 
 /// Where a rule publishes, if it does.
 pub(crate) fn place(rule: &Rule) -> Option<Place<'_>> {
-    let publish = rule.publish.as_ref()?;
-    Some(Place { publish, volumes: &rule.watch, keys: &rule.keys })
+    let publish = rule.settings.publish.as_ref()?;
+    Some(Place { publish, volumes: &rule.settings.watch, keys: &rule.keys })
 }
 
 /// Opens the publish directory of a rule, if it has one, and tells what is in it.

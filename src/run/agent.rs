@@ -124,9 +124,9 @@ impl Agent {
             let memory = state.as_ref().and_then(|state| load(state, &rule.name));
             let policy = Policy::new(rule, VolumeId(volumes.len()));
             rules.push((policy, Found { memory, published }));
-            volumes.extend(rule.watch.iter().map(|path| (RuleId(n), path.clone())));
+            volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
-        let rounds = Rounds { resync: config.agent.audit, poll: config.agent.poll };
+        let rounds = Rounds { resync: config.agent.resync, poll: config.agent.poll };
         Self {
             rules: config.rules.iter().cloned().map(PerRule::new).collect(),
             core: Core::new(rules, replica, rounds, clock::now()),
@@ -191,7 +191,7 @@ impl Agent {
                 }
                 Some(ask) = asks.recv() => self.answer(ask),
                 (stream, peer) = accept(listener.as_ref()) => {
-                    let reload = self.config.agent.reload.clone();
+                    let reload = self.config.agent.reload();
                     self.connections.serve(server::connection(stream, peer, asking.clone(), reload));
                 }
                 () = self.connections.ended() => {}

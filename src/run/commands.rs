@@ -77,7 +77,7 @@ impl Agent {
             }
             Command::Probe(rule, Probe::PauseFile) => {
                 let Some(config) = self.rule(rule) else { return };
-                let by = config.hold.pause_file.as_deref().and_then(pause::by_file);
+                let by = config.settings.hold.pause_file.as_deref().and_then(pause::by_file);
                 self.done(Done::Told(Event::Probed(rule, Probe::PauseFile, by)));
             }
             Command::Expiry(rule, digest) => {

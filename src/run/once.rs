@@ -61,10 +61,11 @@ enum Not {
 /// If a directory was not filled, and holds nothing from before.
 pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     let deadline = clock::now().mono.after(wait);
-    let mut publishing = config.rules.iter().filter(|rule| rule.publish.is_some()).peekable();
+    let mut publishing =
+        config.rules.iter().filter(|rule| rule.settings.publish.is_some()).peekable();
     if publishing.peek().is_none() {
         let reason = Reason::new("no rule publishes, so there is nothing to do once");
-        let hint = "add `[rule.publish]` with `dir = \"/config\"`, or `--publish /config`";
+        let hint = "add `[rule.settings.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
     let locks = locks::take(&config.rules, Some(deadline)).await;
@@ -202,7 +203,7 @@ fn moved() -> Reason {
 async fn settled(rule: &Rule) -> Result<Digest, Not> {
     let (digest, is_atomic) = look(rule)?;
     if !is_atomic {
-        clock::sleep(rule.settle).await;
+        clock::sleep(rule.settings.settle).await;
         if look(rule)?.0 != digest {
             return Err(Not::Yet(moved()));
         }
@@ -213,7 +214,7 @@ async fn settled(rule: &Rule) -> Result<Digest, Not> {
 /// The digest of the volumes, and whether each is written by whole generations.
 fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
     let (mut digests, mut is_atomic) = (Vec::new(), true);
-    for path in &rule.watch {
+    for path in &rule.settings.watch {
         let reading = scan::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
         let Some(snapshot) = reading.snapshot else {
             let reason = Reason::new(format!("nothing is at `{}`", shown::path(path)));

@@ -12,6 +12,6 @@ use crate::reason::Reason;
 /// # Errors
 /// If it does not, or not at all.
 pub(super) async fn prove(command: &SocketCommand) -> Result<(), Reason> {
-    let asked = ask(&command.address, &command.send, MOST, command.timeout).await;
+    let asked = ask(&command.socket, &command.send, MOST, command.timeout).await;
     expected(command, &asked.map_err(ExchangeError::into_reason)?)
 }

@@ -80,7 +80,7 @@ pub(crate) struct World {
     pub(crate) is_paused: bool,
     /// The publish directory.
     pub(crate) shelf: Shelf,
-    /// Whether no audit comes back.
+    /// Whether no resync comes back.
     pub(crate) resyncs_hang: bool,
     /// Everything the core asked for, with its time in the story.
     pub(crate) log: Vec<(Duration, Command)>,

@@ -1,0 +1,288 @@
+//! `[[rule]]`: some watched volumes, one target, and what is done to it. Pure.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::action::{Action, Restart, SignalAction, Step};
+use super::agent::{Agent, ReloadEndpoint};
+use super::check::{Check, CheckSettings};
+use super::define::Heading::{Watch, When};
+use super::define::{Relation, option};
+use super::place::Place;
+use super::problem::{At, literal};
+use super::program::ExecAction;
+use super::publish::{self, Publish};
+use super::request::HttpSettings;
+use super::socket::SocketCommand;
+use super::table;
+use super::target::{Target, TargetBy};
+use super::types::{
+    DAY, MINUTE, ZERO, choice, duration, pattern, rule_name, show_path, string, text, watched_path,
+};
+use super::verify::{Verify, VerifySettings};
+use super::waits::{Jitter, OnStart, Retry};
+use super::window::Hold;
+use crate::reason::Reason;
+
+settings! {
+    /// Some watched volumes, one target, and what is done to it.
+    pub struct RuleSettings = "[[rule]]",
+        &[Relation::AtLeastOne(&KINDS, "the rule has no action", NO_ACTION)];
+        judge judge_waits {
+        /// A name for metrics and status: up to 63 of `a` to `z`, `0` to `9` and `-`. Needed where there are several rules.
+        name: Option<String> = optional("`default`", string("a name", rule_name));
+        /// A mounted volume (or a directory or file) to watch; repeatable.
+        watch: Vec<PathBuf> = filled("watch = [\"/etc/nginx/conf.d\"]", text("a path", watched_path, show_path)), option("watch", "PATH", Watch).common();
+        /// Only keys that match count, such as `*.conf`; repeatable.
+        only: Vec<glob::Pattern> = list("all keys count", pattern()), option("only", "GLOB", Watch);
+        /// Keys that match never count, such as `*.md`; repeatable.
+        ignore: Vec<glob::Pattern> = list("", pattern()), option("ignore", "GLOB", Watch);
+        /// How long a volume must be quiet before it is read.
+        settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))), option("settle", "TIME", Watch);
+        /// The longest wait for quiet.
+        settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))), option("settle-max", "TIME", Watch);
+        /// The shortest time between two actions.
+        min_interval: Duration = default("0s", duration(ZERO, DAY)), option("min-interval", "TIME", When);
+        /// What is done about content that the application does not run: `retry` the actions, then `restart` the target. Without it: `retry`, or nothing where podnudge publishes and rolls back.
+        on_failure: Vec<Step> = list("", choice::<Step>());
+        /// Act on the content that is there at start: `if-newer` (than the start of the target; the default), `never` or `always`. Not where podnudge publishes.
+        on_start: Option<OnStart> = optional("", choice::<OnStart>()), option("on-start", "WHEN", When);
+        /// When nothing new is begun.
+        hold: Hold = table;
+        /// How replicas are spread: a wait before acting.
+        jitter: Jitter = table("window");
+        /// What happens after a failure that may pass.
+        retry: Retry = table;
+        /// What content must be like before it is used.
+        check: Vec<CheckSettings> = tables;
+        /// Where the application reads, instead of from the volumes.
+        publish: Option<Publish> = optional_table;
+        /// The process that is acted on.
+        target: Target = table;
+        /// Send a signal to the target.
+        signal: Option<SignalAction> = optional_table;
+        /// Send an HTTP request.
+        http: Option<HttpSettings> = optional_table;
+        /// Run a program in podnudge's own file system.
+        exec: Option<ExecAction> = optional_table;
+        /// Send a command to a socket.
+        command: Option<SocketCommand> = optional_table;
+        /// End the target, so that whoever started it starts it anew.
+        restart: Option<Restart> = optional_table;
+        /// How it is known that the application runs the new content.
+        verify: VerifySettings = table;
+        /// The actions, in the order of the file.
+        order: Vec<&'static str> = computed;
+        /// Its place in the file.
+        path: String = computed;
+    }
+}
+
+/// The actions, by their keys.
+const KINDS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
+const NO_ACTION: &str =
+    "add `[rule.signal]` with `name = \"HUP\"`, or `[rule.http]` with `url = \"…\"`";
+
+/// Which keys of the rule's volumes count. `only` and `ignore` are matched against the key's
+/// path below the volume's content root.
+#[derive(Debug, Clone, Default)]
+pub struct KeyFilter {
+    /// When not empty, only keys that match one of these count.
+    pub only: Vec<glob::Pattern>,
+    /// Keys that match one of these never count.
+    pub ignore: Vec<glob::Pattern>,
+    /// The key that pauses the rule. It never counts: it is there or not.
+    pub pause: Option<String>,
+}
+
+impl RuleSettings {
+    fn judge_waits(&mut self, place: &Place<'_>) {
+        self.path = place.path();
+        place.in_order(("settle", &mut self.settle), ("settle-max", &mut self.settle_max));
+        if !place.has("on-failure") {
+            self.on_failure = vec![Step::Retry];
+        }
+        if place.has("on-start") && self.publish.is_some() {
+            let reason = Reason::new("`on-start` cannot be combined with `[rule.publish]`");
+            let hint = "leave it out: what is published tells what the application can have read";
+            place.problem("on-start", reason.hint(hint));
+        }
+        for (n, path) in self.watch.iter().enumerate() {
+            if self.watch.iter().take(n).any(|other| other == path) {
+                let shown = literal(&path.to_string_lossy());
+                let reason = Reason::new(format!("{shown} is watched twice"));
+                place.inner("watch").wrong(&n.to_string(), reason);
+            }
+        }
+    }
+}
+
+/// A rule, fully decided.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// Unique; a DNS label, so that it can stand in metrics and file names.
+    pub name: String,
+    /// As they are in the file, with the defaults filled in.
+    pub settings: RuleSettings,
+    /// Which keys count.
+    pub keys: KeyFilter,
+    /// What the content must be like before it is used, in their order.
+    pub checks: Vec<Check>,
+    /// What is done, in this order; at least one action.
+    pub actions: Vec<Action>,
+    /// How the target is restarted, where it is.
+    pub restart: Restart,
+    /// How it is known that the application took the change.
+    pub verify: Verify,
+}
+
+impl Rule {
+    /// Decides what follows from the settings; `None` only after a problem was reported.
+    pub(super) fn new(
+        mut settings: RuleSettings,
+        place: &Place<'_>,
+        agent: &Agent,
+    ) -> Option<Self> {
+        settings.judge_beside(place, agent);
+        if settings.publish.is_none() {
+            settings.on_start.get_or_insert(OnStart::IfNewer);
+        }
+        let actions = actions(&mut settings, place);
+        if settings.on_failure.contains(&Step::Restart) {
+            settings.restart = settings.restart.or_else(table::defaults);
+        }
+        let checks = settings.check.iter_mut();
+        let checks: Vec<Option<Check>> =
+            checks.map(|check| check.decide(&place.elsewhere(&check.path.clone()))).collect();
+        let verify = settings.verify.decide(&place.inner("verify"), &actions);
+        let keys = KeyFilter {
+            only: settings.only.clone(),
+            ignore: settings.ignore.clone(),
+            pause: settings.hold.pause_key.clone(),
+        };
+        Some(Self {
+            name: settings.name.clone()?,
+            keys,
+            checks: checks.into_iter().collect::<Option<_>>()?,
+            actions,
+            restart: settings.restart.or_else(table::defaults)?,
+            verify: verify?,
+            settings,
+        })
+    }
+
+    /// Whether it is about a process. A request or a program needs none; one that is named all the
+    /// same is waited for and watched.
+    #[must_use]
+    pub fn names_process(&self) -> bool {
+        let is_named = !matches!(self.settings.target.by, TargetBy::Mount);
+        is_named || self.actions.iter().any(Action::needs_process)
+    }
+
+    /// What the application mounts and reads: the volumes, or what is published from them.
+    #[must_use]
+    pub fn read_by_application(&self) -> &[PathBuf] {
+        match &self.settings.publish {
+            Some(publish) => std::slice::from_ref(&publish.dir),
+            None => &self.settings.watch,
+        }
+    }
+
+    /// Whether its actions themselves restart the target.
+    #[must_use]
+    pub fn restarts_target(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Restart))
+    }
+}
+
+impl RuleSettings {
+    /// What must fit to podnudge's own settings.
+    fn judge_beside(&mut self, place: &Place<'_>, agent: &Agent) {
+        for (n, path) in self.watch.iter().enumerate() {
+            if agent.state_dir.as_ref().is_some_and(|state| state.starts_with(path)) {
+                let shown = literal(&path.to_string_lossy());
+                let reason = Reason::new(format!("the state directory is inside {shown}"));
+                let hint = "put `state-dir` on a volume of its own";
+                place.inner("watch").wrong(&n.to_string(), reason.hint(hint));
+            }
+        }
+        if self.hold.approve && agent.reload() == ReloadEndpoint::Off {
+            let reason = Reason::new("`approve` waits for somebody who cannot ask over HTTP");
+            let hint = "set `agent.reload = \"loopback\"` for `podnudge trigger`; or send podnudge itself HUP";
+            place.inner("hold").warn_key("approve", reason.hint(hint));
+        }
+        if let Some(publish) = &mut self.publish {
+            publish.judge_beside(&place.inner("publish"), &self.watch, agent);
+            // What does not work is rolled back first.
+            if publish.rollback && !place.has("on-failure") {
+                self.on_failure = Vec::new();
+            }
+        }
+    }
+}
+
+/// The actions of a rule, in the order of the file.
+fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
+    if let [Step::Restart, Step::Retry, ..] = rule.on_failure.as_slice() {
+        let reason = Reason::new("nothing is repeated after a restart");
+        let hint = "write `on-failure = [\"retry\", \"restart\"]`";
+        place.wrong("on-failure", reason.hint(hint));
+    }
+    let http = rule.http.as_mut().map(|http| http.decide(&place.inner("http")));
+    let is_last_resort = rule.on_failure.contains(&Step::Restart);
+    let actions = [
+        ("signal", rule.signal.map(Action::Signal)),
+        ("http", http.flatten().map(|http| Action::Http(Box::new(http)))),
+        ("exec", rule.exec.as_ref().map(|exec| Action::Exec(exec.program()))),
+        ("command", rule.command.clone().map(Action::Command)),
+        // As the last resort it is no action of its own.
+        ("restart", rule.restart.as_ref().filter(|_| !is_last_resort).map(|_| Action::Restart)),
+    ];
+    if is_last_resort && KINDS.iter().all(|key| *key == "restart" || !place.has(key)) {
+        let reason = Reason::new("a restart is only the last resort here: the rule has no action");
+        place.report.problem(&place.at(), reason.hint(NO_ACTION));
+    }
+    let mut placed: Vec<_> = actions
+        .into_iter()
+        .filter_map(|(key, action)| Some((place.key(key)?, key, action?)))
+        .collect();
+    placed.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    rule.order = placed.iter().map(|(_, key, _)| *key).collect();
+    placed.into_iter().map(|(.., action)| action).collect()
+}
+
+/// What must fit together in several rules.
+pub(super) fn judge_all(rules: &mut [RuleSettings], root: &Place<'_>) {
+    if !root.has("rule") || root.has_empty_list("rule") {
+        let reason = Reason::new("there is no rule");
+        let hint = "add `[[rule]]` with `watch = [\"/etc/app\"]`, and below it `[rule.signal]` with \
+                    `name = \"HUP\"`";
+        root.report.problem(&At::File(0), reason.hint(hint));
+    }
+    let is_alone = rules.len() == 1;
+    let mut names: Vec<(String, At)> = Vec::new();
+    for rule in &mut *rules {
+        let place = root.elsewhere(&rule.path);
+        let Some(name) = rule.name.clone() else {
+            if is_alone {
+                rule.name = Some("default".to_owned());
+            } else if !place.has("name") {
+                let reason = Reason::new("this rule has no `name`, and it is not the only one");
+                let hint =
+                    "give each a name, such as `name = \"nginx\"`: metrics and status show it";
+                root.report.problem(&place.at(), reason.hint(hint));
+            }
+            continue;
+        };
+        if let Some((_, first)) = names.iter().find(|(other, _)| *other == name) {
+            let first = root.report.place(first);
+            let reason = Reason::new(format!("a second rule is named {}", literal(&name)));
+            place.wrong("name", reason.hint(format!("the first is at {first}")));
+        }
+        names.push((name, place.value("name").unwrap_or_else(|| place.at())));
+    }
+    publish::judge_others(rules.iter().filter_map(|rule| {
+        let dir = rule.publish.as_ref()?.dir.as_path();
+        Some((root.elsewhere(&rule.path).inner("publish"), dir))
+    }));
+}

@@ -1,0 +1,102 @@
+//! The JSON schema for editors takes every configuration that podnudge takes, and refuses what a schema
+//! can refuse, by a validator that is not ours.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use boon::{Compiler, SchemaIndex, Schemas};
+use podnudge::config::{self, FILE, Overrides};
+use serde_json::Value;
+
+struct Schema(Schemas, SchemaIndex);
+
+impl Schema {
+    fn new() -> Self {
+        let schema: Value = serde_json::from_str(&config::schema(FILE)).expect("it is JSON");
+        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        compiler.add_resource("podnudge.json", schema).expect("it has a name");
+        let index = compiler.compile("podnudge.json", &mut schemas).expect("it is a schema");
+        Self(schemas, index)
+    }
+
+    /// What is wrong with a file; `None` if nothing.
+    fn problem(&self, text: &str) -> Option<String> {
+        let file: toml::Table = match toml::from_str(text) {
+            Ok(file) => file,
+            Err(error) => return Some(error.to_string()),
+        };
+        let json = serde_json::to_value(file).expect("TOML is JSON but for dates");
+        self.0.validate(&json, self.1).err().map(|error| error.to_string())
+    }
+}
+
+/// Whatever podnudge takes, editors must not mark.
+#[test]
+fn the_schema_takes_what_podnudge_takes() {
+    let schema = Schema::new();
+    let files = ["tests/good", "examples"].map(Path::new).into_iter().flat_map(files);
+    let is_toml = |name: &str| Path::new(name).extension().is_some_and(|ending| ending == "toml");
+    let files: Vec<_> = files.filter(|(name, _)| is_toml(name)).collect();
+    assert!(files.len() >= 9, "only {} files", files.len());
+    for (name, text) in files {
+        assert_eq!(schema.problem(&text), None, "{name}");
+        let effective = config::parse(&name, &text, &Overrides::default(), None)
+            .map(|(config, _)| config::effective(&config));
+        let effective = effective.unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(schema.problem(&effective), None, "{name}: {effective}");
+    }
+}
+
+/// What the schema cannot see in a wrong file, and why.
+#[rustfmt::skip] // a table
+const BEYOND: [(&str, &[&str]); 4] = [
+    ("what a text means: a path, a name, a URL, a pattern, a signal", &[
+        "a_broken_url_with_a_password", "a_mode_that_keeps_podnudge_out", "a_name_in_capitals",
+        "a_name_too_long", "a_name_with_control_characters", "a_process_that_is_a_path",
+        "a_real_time_signal", "a_real_time_signal_by_number", "a_regular_expression_that_is_none",
+        "a_regular_expression_that_matches_anything", "a_secret_among_the_headers",
+        "a_signal_number_that_is_none", "a_state_directory_that_is_not_absolute",
+        "a_url_that_is_a_file", "a_url_that_is_none", "a_url_with_a_blank",
+        "a_url_with_a_host_that_is_not_ascii", "a_url_with_a_password",
+        "a_url_with_a_port_that_is_none", "a_url_without_a_host", "a_watch_with_an_empty_path",
+        "a_watched_path_with_a_nul", "a_watched_path_with_an_escape_sequence",
+        "a_watched_path_with_dots", "an_address_that_is_none", "an_empty_name",
+        "an_empty_process_name", "an_unknown_method", "an_unknown_signal", "patterns_that_are_none",
+        "proofs_that_are_none_json", "proofs_that_are_none_metric", "signal_number_zero",
+        "sockets_that_are_none", "the_root_as_watched_path", "the_signal_kill", "the_signal_stop",
+        "time_zones_that_are_not_there", "watched_paths_inside_the_hidden_part",
+        "watched_paths_that_are_not_absolute",
+    ]),
+    ("how long a duration is", &[
+        "a_first_retry_later_than_the_last", "durations_beyond_their_limits",
+        "settle_longer_than_settle_max",
+    ]),
+    ("what must fit together in two tables, or in two values of a list", &[
+        "a_reload_endpoint_without_a_listener", "a_state_directory_inside_a_watched_volume",
+        "a_watched_path_twice", "alive_for_after_a_url", "certificates_without_https",
+        "new_children_after_a_url", "two_rules_of_one_name", "two_rules_without_names",
+    ]),
+    ("whether options add the rule", &["a_file_that_is_empty", "a_file_with_podnudge_settings_only"]),
+];
+
+#[test]
+fn the_schema_refuses_what_a_schema_can_refuse() {
+    let schema = Schema::new();
+    let beyond: BTreeSet<_> = BEYOND.iter().flat_map(|(_, names)| *names).copied().collect();
+    let bad = files(Path::new("tests/bad"));
+    let taken = bad.iter().filter(|(_, text)| schema.problem(text).is_none());
+    let taken: BTreeSet<_> = taken.map(|(name, _)| name.trim_end_matches(".toml")).collect();
+    assert_eq!(taken, beyond);
+}
+
+/// The text files of a folder.
+fn files(folder: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let file = |entry: std::io::Result<fs::DirEntry>| {
+        let entry = entry.expect("the folder can be read");
+        let name = entry.file_name().into_string().expect("a name in ASCII");
+        Some((name, fs::read_to_string(entry.path()).ok()?))
+    };
+    entries.filter_map(file).collect()
+}
