@@ -3,7 +3,7 @@
 //! configuration is a configuration.
 
 #![cfg(feature = "tls")] // without: tests/config_without_tls.rs
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -229,6 +229,20 @@ fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
     assert!(!children_newer(&[], Some("false"), &on));
     assert!(!children_newer(&[], Some(""), &off));
     assert!(children_newer(&[], None, &on));
+}
+
+/// The effective configuration of what options alone set.
+fn effective(options: &[&str]) -> String {
+    let words = ["podnudge", "--watch", "/etc/app"].iter().chain(options).map(OsString::from);
+    let Ok(cli::Command::Run(run)) = cli::parse(words, []) else { panic!("the words are right") };
+    let parsed = config::parse("", "", &run.overrides, None);
+    config::effective(&parsed.unwrap_or_else(|problems| panic!("{problems}")).0)
+}
+
+#[test]
+fn options_for_what_users_need_most() {
+    let unhandled = effective(&["--signal", "USR1", "--allow-unhandled"]);
+    assert!(unhandled.contains("name = \"USR1\"\nallow-unhandled = true\n"), "{unhandled}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ settings! {
         /// Send this signal, by name or number: HUP, USR1, …
         name: Signal = required("name = \"HUP\"", signal_name()), option("signal", "NAME", Act).common();
         /// Send it even if the target does not handle it, which ends most programs.
-        allow_unhandled: bool = default("false", truth());
+        allow_unhandled: bool = default("false", truth()), option("allow-unhandled", "", Act);
     }
 }
 
