@@ -242,6 +242,8 @@ fn effective(options: &[&str]) -> String {
 #[test]
 fn options_for_what_users_need_most() {
     let unhandled = effective(&["--signal", "USR1", "--allow-unhandled"]);
+    let reload = effective(&["--signal", "HUP", "--reload", "loopback"]);
+    assert!(reload.contains("reload = \"loopback\"\n"), "{reload}");
     assert!(unhandled.contains("name = \"USR1\"\nallow-unhandled = true\n"), "{unhandled}");
 }
 

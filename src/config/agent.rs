@@ -24,7 +24,7 @@ settings! {
         /// Serve /metrics, /livez, /readyz and /status here, such as `:9533`; or `off`.
         listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", text("an address, a port or `off`", listen, show_listen)), option("listen", "ADDRESS", AGENT).common();
         /// Whether clients from the same pod may `POST /reload`.
-        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice::<Reload>());
+        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice::<Reload>()), option("reload", "WHO", AGENT);
         /// Clients that present the bearer token in this file may `POST /reload`; it is read for each request.
         reload_token_file: Option<PathBuf> = optional("", file("a path"));
         /// The format of the log.
