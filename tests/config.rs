@@ -244,6 +244,8 @@ fn options_for_what_users_need_most() {
     let unhandled = effective(&["--signal", "USR1", "--allow-unhandled"]);
     let reload = effective(&["--signal", "HUP", "--reload", "loopback"]);
     assert!(reload.contains("reload = \"loopback\"\n"), "{reload}");
+    let restart = effective(&["--restart"]);
+    assert!(restart.contains("[rule.restart]\ngrace = \"30s\"\n"), "{restart}");
     assert!(unhandled.contains("name = \"USR1\"\nallow-unhandled = true\n"), "{unhandled}");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::action::{Action, Restart, SignalAction, Step};
 use super::agent::{Agent, ReloadEndpoint};
 use super::check::{Check, CheckSettings};
-use super::define::Heading::{Watch, When};
+use super::define::Heading::{Act, Watch, When};
 use super::define::{Relation, option};
 use super::place::Place;
 use super::problem::{At, literal};
@@ -68,7 +68,7 @@ settings! {
         /// Send a command to a socket.
         command: Option<SocketCommand> = optional_table;
         /// End the target, so that whoever started it starts it anew.
-        restart: Option<Restart> = optional_table;
+        restart: Option<Restart> = optional_table, option("restart", "", Act);
         /// How it is known that the application runs the new content.
         verify: VerifySettings = table;
         /// The actions, in the order of the file.
