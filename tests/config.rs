@@ -246,6 +246,8 @@ fn options_for_what_users_need_most() {
     assert!(reload.contains("reload = \"loopback\"\n"), "{reload}");
     let restart = effective(&["--restart"]);
     assert!(restart.contains("[rule.restart]\ngrace = \"30s\"\n"), "{restart}");
+    let exec = effective(&["--exec", "/app/reload  --all"]);
+    assert!(exec.contains("argv = [\"/app/reload\", \"--all\"]\n"), "{exec}");
     assert!(unhandled.contains("name = \"USR1\"\nallow-unhandled = true\n"), "{unhandled}");
 }
 

@@ -302,6 +302,10 @@ impl CommandLine {
     pub(super) const fn common(self) -> Self {
         Self { is_common: true, ..self }
     }
+
+    pub(super) const fn split(self) -> Self {
+        Self { is_split: true, ..self }
+    }
 }
 
 /// A choice with the words for it.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::define::Heading::Act;
+use super::define::option;
 use super::place::Place;
 use super::problem::literal;
 use super::types::{MINUTE, MS, duration, string};
@@ -19,8 +21,8 @@ pub struct Program {
 settings! {
     /// Run a program in podnudge's own file system.
     pub struct ExecAction = "[rule.exec]"; judge judge_program {
-        /// The program and its arguments; there is no shell.
-        argv: Vec<String> = filled("argv = [\"/app/reload\", \"--all\"]", string("an argument", argument));
+        /// Run this program, with its arguments; there is no shell. As an option, it is split at blanks.
+        argv: Vec<String> = filled("argv = [\"/app/reload\", \"--all\"]", string("an argument", argument)), option("exec", "COMMAND", Act).split();
         /// How long it may take.
         timeout: Duration = default("30s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
     }
