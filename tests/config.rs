@@ -248,6 +248,9 @@ fn options_for_what_users_need_most() {
     assert!(restart.contains("[rule.restart]\ngrace = \"30s\"\n"), "{restart}");
     let exec = effective(&["--exec", "/app/reload  --all"]);
     assert!(exec.contains("argv = [\"/app/reload\", \"--all\"]\n"), "{exec}");
+    let check = effective(&["--signal", "HUP", "--check-exec", "nginx -t -c {dir}/nginx.conf"]);
+    let of_check = "exec = [\"nginx\", \"-t\", \"-c\", \"{dir}/nginx.conf\"]\n";
+    assert!(check.contains(of_check), "{check}");
     assert!(unhandled.contains("name = \"USR1\"\nallow-unhandled = true\n"), "{unhandled}");
 }
 

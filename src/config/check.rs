@@ -5,7 +5,8 @@ use std::time::Duration;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
 
-use super::define::Relation;
+use super::define::Heading::Check as CHECK;
+use super::define::{Relation, option};
 use super::place::Place;
 use super::program::{Program, argument, judge_program};
 use super::request::{
@@ -40,8 +41,8 @@ settings! {
         max_bytes: Option<u32> = optional("", number(1, u32::MAX));
         /// Every key has content.
         not_empty: Option<bool> = optional("", truth());
-        /// This program ends with 0. In its arguments, `{dir}` stands for a copy of the first volume, `{root}` for the directory below which each volume's copy is at the volume's own path.
-        exec: Vec<String> = list("", string("an argument", argument));
+        /// This program ends with 0. In its arguments, `{dir}` stands for a copy of the first volume, `{root}` for the directory below which each volume's copy is at the volume's own path. As an option, it is split at blanks.
+        exec: Vec<String> = list("", string("an argument", argument)), option("check-exec", "COMMAND", CHECK).split();
         /// This URL, to which each key's content is sent, answers with success.
         http: Option<reqwest::Url> = optional("", web());
         /// The limit for the program, or for a request.
