@@ -30,7 +30,7 @@ fn every_setting_has_a_meaning() {
         let mut keys = BTreeSet::new();
         for setting in section.settings() {
             let key = setting.key();
-            assert!(setting.text().ends_with(['.', ',', '…']), "{} {key}", section.header);
+            assert!(setting.text().ends_with('.'), "{} {key}", section.header);
             assert!(keys.insert(key.clone()), "{} has {key} twice", section.header);
         }
     }
@@ -69,7 +69,7 @@ fn reference() -> String {
     for section in sections() {
         write!(page, "\n## {}\n\n{}\n\n", title(section), section.text())
             .expect("a string takes it");
-        page.push_str("| key | value | without it | option | meaning |\n");
+        page.push_str("| key | value | default | option | meaning |\n");
         page.push_str("| --- | --- | --- | --- | --- |\n");
         for setting in section.definitions {
             match setting.form {
@@ -106,7 +106,7 @@ fn row(setting: &Definition) -> String {
         Presence::Default(text) => code(text),
         Presence::Optional("") => String::new(),
         Presence::Optional(text) => text.to_owned(),
-        Presence::Required(_) => "must be there".to_owned(),
+        Presence::Required(_) => "required".to_owned(),
     };
     let option = setting.option.map(|option| code(&format!("--{}", option.name)));
     let cells =

@@ -4,23 +4,23 @@
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
-use crate::config::{FILE, Heading, Presence, flags};
+use crate::config::{FILE, Form, Heading, Presence, flags};
 
 /// Under which heading of the help an option stands. There must never be an option `port`,
 /// `service-…` or `port-…`: a Service named `podnudge` makes the kubelet set `PODNUDGE_PORT` and
 /// `PODNUDGE_SERVICE_HOST` in every pod of its namespace.
 fn heading(heading: Heading) -> &'static str {
     match heading {
-        Heading::Watch => "What is watched",
-        Heading::Check => "What content must be like",
-        Heading::Act => "What is done",
-        Heading::Publish => "Where the application reads, if not from the volumes",
+        Heading::Watch => "Volumes",
+        Heading::Check => "Checks",
+        Heading::Act => "Actions",
+        Heading::Publish => "Publish directory",
         Heading::Target => {
-            "Who is signalled (at most one; without: the process that mounts the watched volume)"
+            "Target (at most one of these, and --uid; default: the process that mounts the volumes)"
         }
-        Heading::When => "When it is done",
-        Heading::Verify => "How it is verified",
-        Heading::Agent => "podnudge itself",
+        Heading::When => "Timing",
+        Heading::Verify => "Verification",
+        Heading::Agent => "podnudge",
     }
 }
 
@@ -51,8 +51,8 @@ PODNUDGE_WATCH=/etc/a:/etc/b. A switch is `true` or `false`: PODNUDGE_CHILDREN_N
 empty variable counts as none. Options go before the environment, and the environment before the
 file; for a rule of the file only if it is the only one.
 
-Checks, by which podnudge refuses content that is broken, stand in the file: [[rule.check]] with
-the syntax of JSON, YAML or TOML, certificates and keys (PEM), a program or a URL to ask, and more.
+A file can hold several rules, more checks (syntax of JSON, YAML and TOML, certificates and keys in
+PEM, a URL to ask), holds, proofs and more: see docs/configuration.md.
 
 Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content refused
 (once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger),
@@ -172,11 +172,18 @@ fn settings(command: Command) -> Command {
     flags.sort_by_key(|flag| flag.line.heading);
     for flag in flags {
         let action = if flag.is_repeatable() { ArgAction::Append } else { ArgAction::Set };
-        let text_of_help = flag.definition.text();
+        let repeatable = if flag.is_repeatable() { " Repeatable." } else { "" };
+        let values = match flag.definition.form {
+            Form::Choice(words) => format!(" [possible values: {}]", words().join(", ")),
+            _ => String::new(),
+        };
+        let meaning = flag.definition.text() + repeatable + &values;
         let help = match flag.definition.presence {
-            Presence::Default(text) => format!("{text_of_help} [default: {text}]"),
-            Presence::Optional("") | Presence::Required(_) => text_of_help,
-            Presence::Optional(text) => format!("{text_of_help} [without: {text}]"),
+            _ if flag.is_switch() => meaning,
+            Presence::Optional("") | Presence::Required(_) => meaning,
+            Presence::Default(text) | Presence::Optional(text) => {
+                format!("{meaning} [default: {text}]")
+            }
         };
         let mut arg = text(flag.line.name, flag.line.value).help(help).action(action);
         if flag.is_switch() {

@@ -28,25 +28,25 @@ pub enum Action {
 }
 
 settings! {
-    /// Send a signal to the target.
+    /// A signal to the target.
     #[derive(Copy, PartialEq, Eq)]
     pub struct SignalAction = "[rule.signal]"; {
-        /// Send this signal, by name or number: HUP, USR1, …
+        /// Send this signal, by name or number, such as `HUP` or `USR1`.
         name: Signal = required("name = \"HUP\"", signal_name()), option("signal", "NAME", Act).common();
-        /// Send it even if the target does not handle it, which ends most programs.
+        /// Send the signal even if the target does not handle it, which ends most programs.
         allow_unhandled: bool = default("false", truth()), option("allow-unhandled", "", Act);
     }
 }
 
 settings! {
-    /// How the target is ended, so that whoever started it starts it anew; and how often.
+    /// A restart of the target: podnudge ends it, and the kubelet or its supervisor starts it again.
     #[derive(Copy, PartialEq, Eq)]
     pub struct Restart = "[rule.restart]"; {
-        /// How long it may take to end by itself before it is killed.
+        /// How long the target may take to end before it is killed.
         grace: Duration = default("30s", duration(ZERO, HOUR));
-        /// How many restarts there may be,
+        /// The restart budget: how many restarts are allowed within `within`.
         most: u32 = default("5", number(1, 1000));
-        /// in this time. More have to wait.
+        /// The time for which the restart budget counts.
         within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
     }
 }

@@ -16,30 +16,30 @@ use crate::reason::Reason;
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9533);
 
 settings! {
-    /// What concerns podnudge itself, not one rule.
+    /// Settings of podnudge itself.
     pub struct Agent = "[agent]",
         &[Relation::AtMostOne(&["reload", "reload-token-file"])];
         judge judge_listener
     {
-        /// Serve /metrics, /livez, /readyz and /status here, such as `:9533`; or `off`.
+        /// Serve /metrics, /livez, /readyz and /status at this address or port, such as `:9533`; or `off`.
         listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", text("an address, a port or `off`", listen, show_listen)), option("listen", "ADDRESS", AGENT).common();
-        /// Whether clients from the same pod may `POST /reload`.
+        /// Who may send `POST /reload`: nobody (`off`), or clients in the same pod (`loopback`).
         reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice::<Reload>()), option("reload", "WHO", AGENT);
-        /// Clients that present the bearer token in this file may `POST /reload`; it is read for each request.
+        /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
         reload_token_file: Option<PathBuf> = optional("", file("a path"));
-        /// The format of the log.
+        /// The log format.
         log: LogFormat = default("text", choice::<LogFormat>()), option("log", "FORMAT", AGENT);
-        /// How much is logged.
+        /// The lowest level that is logged.
         log_level: LogLevel = default("info", choice::<LogLevel>()), option("log-level", "LEVEL", AGENT);
-        /// Where private copies for checks are made.
+        /// The directory for the private copies that checks read.
         work_dir: PathBuf = default("/tmp", file("a path"));
-        /// Remember here what the application runs, over a restart of podnudge.
+        /// A directory in which podnudge remembers what the application runs, for its own restarts.
         state_dir: Option<PathBuf> = optional("nothing is remembered", file("a path")), option("state-dir", "DIR", AGENT);
-        /// Whether volumes are watched by inotify (and polled while it cannot serve), or polled.
+        /// Watch volumes with inotify, and poll those that it cannot serve; or poll all of them.
         watch: WatchMode = default("inotify", choice::<WatchMode>()), option("watch-mode", "MODE", AGENT);
-        /// Compare every volume with what was read last, this often.
+        /// How often to compare every volume with what was read last.
         resync: Duration = default("30s", duration(SECOND, HOUR)), option("resync", "TIME", AGENT);
-        /// Compare a volume this often while inotify does not serve it.
+        /// How often to poll a volume.
         poll: Duration = default("5s", duration(MS.saturating_mul(100), MINUTE.saturating_mul(10))), option("poll", "TIME", AGENT);
         /// How long a running action may continue after SIGTERM.
         grace: Duration = default("10s", duration(ZERO, MINUTE.saturating_mul(10))), option("grace", "TIME", AGENT);

@@ -18,8 +18,7 @@ use super::types::{
 use crate::reason::Reason;
 
 settings! {
-    /// What content must be like before it is used: one condition. Content that does not meet it is
-    /// rejected, and the application keeps what it has.
+    /// A condition that content must meet before it is used. Content that does not is rejected, and the application keeps what it has.
     pub struct CheckSettings = "[[rule.check]]",
         &[
             Relation::AtMostOne(&CONDITIONS),
@@ -31,25 +30,25 @@ settings! {
         ];
         judge judge_condition
     {
-        /// The keys it is about.
+        /// The keys to check.
         keys: Vec<glob::Pattern> = list("all keys that count", pattern());
-        /// Every key can be parsed: as JSON, YAML or TOML, or as certificates and private keys (PEM) that are valid now and belong together.
+        /// Each key must be valid JSON, YAML or TOML; or with `pem`, certificates and private keys that are valid now and belong together.
         syntax: Option<Syntax> = optional("", choice::<Syntax>());
-        /// These keys are there.
+        /// These keys must exist.
         required_keys: Vec<String> = list("", string("a key", key));
-        /// All keys together hold at most this many bytes.
+        /// All keys together must not have more bytes than this.
         max_bytes: Option<u32> = optional("", number(1, u32::MAX));
-        /// Every key has content.
+        /// No key may be empty.
         not_empty: Option<bool> = optional("", truth());
-        /// This program ends with 0. In its arguments, `{dir}` stands for a copy of the first volume, `{root}` for the directory below which each volume's copy is at the volume's own path. As an option, it is split at blanks.
+        /// Content is rejected unless this program exits with 0. In its arguments, `{dir}` is a copy of the first volume, and `{root}` is a directory with a copy of each volume at its own path. The option is split at blanks.
         exec: Vec<String> = list("", string("an argument", argument)), option("check-exec", "COMMAND", CHECK).split();
-        /// This URL, to which each key's content is sent, answers with success.
+        /// Content is rejected unless this URL accepts each key's content, sent in a request.
         http: Option<reqwest::Url> = optional("", web());
-        /// The limit for the program, or for a request.
+        /// The time limit for the program, or for one request.
         timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
-        /// The request's method.
+        /// The method of the request.
         method: Method = default("POST", carrying_method());
-        /// What the request calls the content.
+        /// The content type of the request.
         content_type: HeaderValue = default("text/plain", content_type());
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());

@@ -40,9 +40,9 @@ pub fn flags(root: &'static Section) -> Vec<Flag> {
 fn collect(section: &'static Section, path: &[String], adds_table: bool, flags: &mut Vec<Flag>) {
     for definition in section.settings() {
         let path = [path, &[definition.key()]].concat();
-        if let Some(line) = definition.option
-            && !flags.iter().any(|flag| flag.line.name == line.name)
-        {
+        if let Some(line) = definition.option {
+            // Of several, it stands where the last one does.
+            flags.retain(|flag| flag.line.name != line.name);
             flags.push(Flag { line, definition, path: path.clone(), adds_table });
         }
         match definition.form {

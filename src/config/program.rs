@@ -19,11 +19,11 @@ pub struct Program {
 }
 
 settings! {
-    /// Run a program in podnudge's own file system.
+    /// A program in podnudge's container that makes the application reload.
     pub struct ExecAction = "[rule.exec]"; judge judge_program {
-        /// Run this program, with its arguments; there is no shell. As an option, it is split at blanks.
+        /// Run this program with its arguments, without a shell. The option is split at blanks.
         argv: Vec<String> = filled("argv = [\"/app/reload\", \"--all\"]", string("an argument", argument)), option("exec", "COMMAND", Act).split();
-        /// How long it may take.
+        /// The time limit for the program.
         timeout: Duration = default("30s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
     }
 }

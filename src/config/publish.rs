@@ -12,20 +12,20 @@ use super::types::{number, path, show_path, text, truth};
 use crate::reason::Reason;
 
 settings! {
-    /// A directory that podnudge owns and the application reads, instead of the volumes.
+    /// A directory that the application reads instead of the volumes. podnudge owns it.
     #[derive(PartialEq, Eq)]
     pub struct Publish = "[rule.publish]"; {
-        /// Publish what passes the checks into this directory, just before the action; what does not work is rolled back.
+        /// Publish content that passed the checks to this directory, just before the action.
         dir: PathBuf = required("dir = \"/config\"", text("a path", directory, show_path)), option("publish", "DIR", PUBLISH);
-        /// How many generations stay, besides the current one and the last good one.
+        /// How many generations to keep besides the current one and the last good one.
         keep: u32 = default("3", number(0, 1000));
         /// The permission bits of files, in octal.
         mode: Option<u32> = optional("as in the volume", permissions());
-        /// The owner of files and folders.
+        /// The owner of files and directories.
         uid: Option<u32> = optional("podnudge's own", number(0, u32::MAX - 1));
-        /// Their group.
+        /// The group of files and directories.
         gid: Option<u32> = optional("the directory's, or podnudge's own", number(0, u32::MAX - 1));
-        /// Whether what does not work is rolled back.
+        /// Roll back to the last good generation if the application does not run the new one.
         rollback: bool = default("true", truth());
         /// The folder of each volume in it: none for a single volume, else the last part of its path.
         folders: Vec<PathBuf> = computed;

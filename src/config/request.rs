@@ -14,19 +14,19 @@ use super::types::{MINUTE, MS, any, duration, file, method, status, string, text
 use crate::reason::Reason;
 
 settings! {
-    /// Send an HTTP request on which the application reloads.
+    /// An HTTP request that makes the application reload.
     pub struct HttpSettings = "[rule.http]",
         &[Relation::AtMostOne(&["body", "body-file"])];
     {
         /// Send a request to this http or https URL.
         url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", web()), option("url", "URL", Act).common();
-        /// The request's method.
+        /// The method of the request.
         method: Method = default("POST", any_method()), option("method", "METHOD", Act);
-        /// The limit for the whole exchange.
+        /// The time limit for the request.
         timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
-        /// The request's body.
+        /// The body of the request.
         body: Option<String> = optional("none", any("text"));
-        /// The file that holds the request's body; it is read for each request.
+        /// A file with the body of the request, read for each request.
         body_file: Option<PathBuf> = optional("", file("a path"));
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
@@ -36,36 +36,36 @@ settings! {
 }
 
 settings! {
-    /// How a request gets to whom it is meant for.
+    /// Settings of HTTP requests.
     pub struct Access = "access",
         &[
             Relation::AtMostOne(&["basic", "bearer-file"]),
             Relation::Together(&["cert-file", "key-file"]),
         ];
     {
-        /// Connect to this socket file instead of to the URL's host.
+        /// Connect to this socket file instead of the URL's host.
         unix_socket: Option<PathBuf> = optional("", file("a path"));
-        /// More headers of the request.
+        /// Additional request headers.
         headers: Headers = pairs;
-        /// The user for basic authentication.
+        /// Credentials for basic authentication.
         basic: Option<Basic> = optional_table;
-        /// The file that holds a bearer token; it is read for each request.
+        /// A file with a bearer token, read for each request.
         bearer_file: Option<PathBuf> = optional("", file("a path"));
-        /// The CA certificates (PEM) to trust for https.
-        ca_file: Option<PathBuf> = optional("", file("a path")), option("ca-file", "FILE", Act);
-        /// The client's certificate chain (PEM), for https.
+        /// A file with the CA certificates (PEM) to trust for https.
+        ca_file: Option<PathBuf> = optional("the CA bundle of the image, if it has one", file("a path")), option("ca-file", "FILE", Act);
+        /// A file with the client certificate chain (PEM), for https.
         cert_file: Option<PathBuf> = optional("", file("a path"));
-        /// The private key of the client's certificate (PEM).
+        /// A file with the private key of the client certificate (PEM).
         key_file: Option<PathBuf> = optional("", file("a path"));
     }
 }
 
 settings! {
-    /// The user for basic authentication.
+    /// Credentials for basic authentication.
     pub struct Basic = "basic"; {
-        /// The user's name.
+        /// The user name.
         username: String = required("username = \"admin\"", string("a name", user_name));
-        /// The file that holds the password; it is read for each request.
+        /// A file with the password, read for each request.
         password_file: PathBuf = required("password-file = \"/etc/podnudge/password\"", file("a path"));
     }
 }

@@ -25,51 +25,51 @@ use super::window::Hold;
 use crate::reason::Reason;
 
 settings! {
-    /// Some watched volumes, one target, and what is done to it.
+    /// Watched volumes, a target, and the actions to take.
     pub struct RuleSettings = "[[rule]]",
         &[Relation::AtLeastOne(&KINDS, "the rule has no action", NO_ACTION)];
         judge judge_waits {
-        /// A name for metrics and status: up to 63 of `a` to `z`, `0` to `9` and `-`. Needed where there are several rules.
+        /// The rule's name in metrics and status: 1 to 63 lower-case letters, digits and hyphens. Required if there are several rules.
         name: Option<String> = optional("`default`", string("a name", rule_name));
-        /// A mounted volume (or a directory or file) to watch; repeatable.
+        /// A mounted volume, a directory or a file to watch.
         watch: Vec<PathBuf> = filled("watch = [\"/etc/nginx/conf.d\"]", text("a path", watched_path, show_path)), option("watch", "PATH", Watch).common();
-        /// Only keys that match count, such as `*.conf`; repeatable.
+        /// Count only keys that match, such as `*.conf`.
         only: Vec<glob::Pattern> = list("all keys count", pattern()), option("only", "GLOB", Watch);
-        /// Keys that match never count, such as `*.md`; repeatable.
+        /// Do not count keys that match, such as `*.md`.
         ignore: Vec<glob::Pattern> = list("", pattern()), option("ignore", "GLOB", Watch);
-        /// How long a volume must be quiet before it is read.
+        /// How long a volume must be unchanged before it is read.
         settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))), option("settle", "TIME", Watch);
-        /// The longest wait for quiet.
+        /// The longest time to wait for that.
         settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))), option("settle-max", "TIME", Watch);
         /// The shortest time between two actions.
         min_interval: Duration = default("0s", duration(ZERO, DAY)), option("min-interval", "TIME", When);
-        /// What is done about content that the application does not run: `retry` the actions, then `restart` the target. Without it: `retry`, or nothing where podnudge publishes and rolls back.
-        on_failure: Vec<Step> = list("", choice::<Step>());
-        /// Act on the content that is there at start: `if-newer` (than the start of the target; the default), `never` or `always`. Not where podnudge publishes.
-        on_start: Option<OnStart> = optional("", choice::<OnStart>()), option("on-start", "WHEN", When);
-        /// When nothing new is begun.
+        /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
+        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice::<Step>());
+        /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
+        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()), option("on-start", "WHEN", When);
+        /// When not to begin a rollout.
         hold: Hold = table;
-        /// How replicas are spread: a wait before acting.
+        /// A wait before each action, which spreads replicas over time.
         jitter: Jitter = table("window");
-        /// What happens after a failure that may pass.
+        /// How to retry after a failure.
         retry: Retry = table;
-        /// What content must be like before it is used.
+        /// Checks that content must pass before it is used.
         check: Vec<CheckSettings> = tables;
-        /// Where the application reads, instead of from the volumes.
+        /// A directory that the application reads instead of the volumes.
         publish: Option<Publish> = optional_table;
-        /// The process that is acted on.
+        /// The process to act on.
         target: Target = table;
         /// Send a signal to the target.
         signal: Option<SignalAction> = optional_table;
         /// Send an HTTP request.
         http: Option<HttpSettings> = optional_table;
-        /// Run a program in podnudge's own file system.
+        /// Run a program in podnudge's container.
         exec: Option<ExecAction> = optional_table;
         /// Send a command to a socket.
         command: Option<SocketCommand> = optional_table;
-        /// End the target, so that whoever started it starts it anew.
+        /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
         restart: Option<Restart> = optional_table, option("restart", "", Act);
-        /// How it is known that the application runs the new content.
+        /// How to verify that the application runs the new content.
         verify: VerifySettings = table;
         /// The actions, in the order of the file.
         order: Vec<&'static str> = computed;

@@ -12,15 +12,15 @@ use super::types::{MINUTE, MS, duration, expression, path, string, text};
 use crate::reason::Reason;
 
 settings! {
-    /// Send a command to a socket, and look at the answer.
+    /// A command on a socket that makes the application reload.
     pub struct SocketCommand = "[rule.command]"; judge judge_end {
-        /// Where it goes: a socket file, or `tcp://ADDRESS:PORT`.
+        /// The socket.
         socket: SocketAddress = required("socket = \"/run/haproxy/master.sock\"", socket());
-        /// What is sent.
+        /// The text to send.
         send: String = required("send = \"show proc\\nquit\\n\"", string("text", something));
-        /// What the answer must match.
+        /// The answer must match this.
         answer_matches: regex_lite::Regex = required("answer-matches = \"worker\"", expression());
-        /// The limit for the whole exchange.
+        /// The time limit for the exchange.
         timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
     }
 }

@@ -9,12 +9,12 @@ use super::place::Place;
 use super::types::{DAY, ZERO, duration, expression, file, number, process_name, string, truth};
 
 settings! {
-    /// The process that is acted on; without a name for it, the one that mounts what is watched.
+    /// The process to act on. Without `process`, `exe`, `cmdline` and `pidfile` it is the process that mounts the watched volumes, or the publish directory.
     pub struct Target = "[rule.target]",
         &[Relation::AtMostOne(&["process", "exe", "cmdline", "pidfile"])];
         judge judge_by
     {
-        /// The process of this name; of several, the root of their tree.
+        /// The process with this name; of several, the root of their process tree.
         process: Option<String> = optional("", string("a name", process_name)), option("process", "NAME", TARGET).common();
         /// The process that runs this executable.
         exe: Option<PathBuf> = optional("", file("a path")), option("exe", "PATH", TARGET);
@@ -22,11 +22,11 @@ settings! {
         cmdline: Option<regex_lite::Regex> = optional("", expression()), option("cmdline", "REGEX", TARGET);
         /// The process whose pid is in this file.
         pidfile: Option<PathBuf> = optional("", file("a path")), option("pidfile", "FILE", TARGET);
-        /// Only processes of this user id.
+        /// Only processes with this user id.
         uid: Option<u32> = optional("any", number(0, u32::MAX - 1)), option("uid", "UID", TARGET);
-        /// Every process that matches, instead of the root of their tree.
+        /// Every process that matches, not only the root of the process tree.
         all: bool = default("false", truth());
-        /// How long to wait for a target that is not there before that is a failure.
+        /// How long to wait for a missing target before that is a failure.
         wait: Duration = default("5m", duration(ZERO, DAY));
         /// How the process is found.
         by: TargetBy = computed;

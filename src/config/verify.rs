@@ -17,8 +17,7 @@ use super::types::{
 use crate::reason::Reason;
 
 settings! {
-    /// How it is known that the application runs the new content: the process survives, and all that
-    /// is asked for here is seen.
+    /// How to verify that the application runs the new content. All that is set here must hold.
     pub struct VerifySettings = "[rule.verify]",
         &[
             Relation::Needs(&["expect"], &["http"]),
@@ -30,63 +29,63 @@ settings! {
         ];
         judge judge_proofs
     {
-        /// After a signal or a restart, the process must still be there after this time.
-        alive_for: Option<Duration> = optional("", duration(ZERO, MINUTE.saturating_mul(10))), option("alive-for", "TIME", VERIFY);
-        /// How long the proofs may take.
+        /// The process must survive a signal or a restart for this long.
+        alive_for: Option<Duration> = optional("`1s`, if the rule signals or restarts a process", duration(ZERO, MINUTE.saturating_mul(10))), option("alive-for", "TIME", VERIFY);
+        /// The time limit for all proofs.
         timeout: Duration = default("30s", duration(MS.saturating_mul(10), HOUR));
-        /// After a signal, the process must start a new child, as nginx, Apache, gunicorn and php-fpm do.
+        /// After a signal, the process must start a new child process, as nginx, Apache httpd, gunicorn and php-fpm do.
         children_newer: Option<bool> = optional("", truth()), option("children-newer", "", VERIFY);
-        /// Ask this URL after the action; any status from 200 to 299 is good.
+        /// This URL must answer with success after the action.
         http: Option<reqwest::Url> = optional("", web()), option("verify-url", "URL", VERIFY).common();
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
-        /// The answer matches.
+        /// The answer must match this.
         body_matches: Vec<regex_lite::Regex> = list("", expression());
-        /// The number at this JSON pointer is larger than before the action.
+        /// The number at this JSON pointer must be larger than before the action.
         json_grew: Vec<String> = list("", string("a JSON pointer", json_pointer));
-        /// The value at this JSON pointer is another one than before the action.
+        /// The value at this JSON pointer must differ from the one before the action.
         json_changed: Vec<String> = list("", string("a JSON pointer", json_pointer));
-        /// The value at this JSON pointer is this one.
+        /// The value at a JSON pointer must be equal to a given one.
         json_equals: Vec<JsonEquals> = one_or_more;
-        /// At this JSON pointer, there is a list with this element, or a text with this part.
+        /// The list or the text at a JSON pointer must contain a given value.
         json_contains: Vec<JsonContains> = one_or_more;
-        /// The sample of this name (labels included, as printed) in the Prometheus text format is larger than before the action.
+        /// This sample in the Prometheus text format, with its labels as printed, must be larger than before the action.
         metric_grew: Vec<String> = list("", string("a metric", metric_name));
-        /// The sample of this name is this number.
+        /// A sample in the Prometheus text format must be equal to a number.
         metric_equals: Vec<MetricEquals> = one_or_more;
         /// How one gets in.
         access: Access = flatten;
-        /// Send a command to this socket: a socket file, or `tcp://ADDRESS:PORT`.
+        /// The socket to send a command to.
         socket: Option<SocketAddress> = optional("", socket());
-        /// What is sent to the socket.
+        /// The text to send to the socket.
         send: Option<String> = optional("", string("text", something));
-        /// What the socket's answer must match.
+        /// The socket's answer must match this.
         answer_matches: Option<regex_lite::Regex> = optional("", expression());
-        /// The limit for one look at the socket.
+        /// The time limit for one exchange with the socket.
         socket_timeout: Duration = default("2s", duration(MS.saturating_mul(10), HOUR));
-        /// A program that proves it by ending with 0.
+        /// This program must exit with 0 after the action.
         exec: Vec<String> = list("", string("an argument", argument));
-        /// The limit for one run of the program.
+        /// The time limit for one run of the program.
         exec_timeout: Duration = default("10s", duration(MS.saturating_mul(10), HOUR));
     }
 }
 
 settings! {
-    /// A value in JSON.
+    /// A value in a JSON answer.
     pub struct JsonEquals = "json-equals"; {
-        /// Where it is.
+        /// The JSON pointer of the value.
         pointer: String = required("pointer = \"/status/ok\"", string("a JSON pointer", json_pointer));
-        /// What it is.
+        /// The value that is expected.
         value: Scalar = required("value = true", scalar());
     }
 }
 
 settings! {
-    /// A part of a list or of a text in JSON.
+    /// A list or a text in a JSON answer.
     pub struct JsonContains = "json-contains"; {
-        /// Where it is.
+        /// The JSON pointer of the list or the text.
         pointer: String = required("pointer = \"/status/ok\"", string("a JSON pointer", json_pointer));
-        /// What is in it.
+        /// The value that it must contain.
         value: Scalar = required("value = true", scalar());
     }
 }
@@ -94,9 +93,9 @@ settings! {
 settings! {
     /// A sample in the Prometheus text format.
     pub struct MetricEquals = "metric-equals"; judge judge_value {
-        /// Its name, labels included, as it is printed.
+        /// The name of the sample, with its labels as printed.
         name: String = required("name = \"prometheus_config_last_reload_successful\"", string("a metric", metric_name));
-        /// What it is.
+        /// The number that is expected.
         value: Scalar = required("value = 1", scalar());
     }
 }

@@ -9,25 +9,25 @@ use super::types::{DAY, HOUR, MS, ZERO, choice, duration, number};
 use crate::reason::Reason;
 
 settings! {
-    /// How replicas are spread: a wait before acting, another one for each pod.
+    /// A wait before each action, which spreads replicas over time.
     #[derive(Copy, PartialEq, Eq)]
     pub struct Jitter = "[rule.jitter]"; judge judge_place {
-        /// Spread replicas over this window.
+        /// Spread replicas over this time.
         window: Duration = default("0s", duration(ZERO, DAY)), option("jitter", "TIME", When).common();
-        /// What decides a replica's place in the window: its pod's identity, its ordinal in the StatefulSet, or chance.
+        /// What a replica's wait is computed from: the identity of its pod, its ordinal in the StatefulSet, or a random number.
         by: JitterBy = default("pod", choice::<JitterBy>()), option("jitter-by", "WHAT", When);
     }
 }
 
 settings! {
-    /// What happens after a failure that may pass.
+    /// How to retry after a failure.
     #[derive(Copy, PartialEq, Eq)]
     pub struct Retry = "[rule.retry]"; judge judge_order {
-        /// The wait after the first failure; it doubles with each further one.
+        /// The wait after the first failure. It doubles with each failure.
         first: Duration = default("1s", duration(MS.saturating_mul(10), HOUR));
-        /// The longest wait.
+        /// The longest wait between two attempts.
         max: Duration = default("1m", duration(MS.saturating_mul(10), DAY));
-        /// How many attempts there are for a digest.
+        /// How many attempts to make for the same content.
         attempts: u32 = default("10", number(1, 1000));
     }
 }

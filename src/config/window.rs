@@ -14,21 +14,21 @@ use crate::clock::UnixTime;
 use crate::reason::Reason;
 
 settings! {
-    /// When nothing new is begun. A trigger sets it aside.
+    /// When not to begin a rollout. A trigger overrides it.
     #[derive(Default)]
     pub struct Hold = "[rule.hold]",
         &[Relation::Together(&["window", "time-zone"])];
         judge judge_window
     {
-        /// Nothing is begun while this file is there.
+        /// Do not begin while this file exists.
         pause_file: Option<PathBuf> = optional("", file("a path"));
-        /// Nothing is begun while a watched volume has this key.
+        /// Do not begin while a watched volume has this key.
         pause_key: Option<String> = optional("", string("a key", key));
-        /// Something is begun only in this time of the week, such as `Mon-Fri 09:00-17:00`.
+        /// Begin only in this time of the week, such as `Mon-Fri 09:00-17:00`.
         window: Option<String> = optional("", string("days and hours", |text| times(text).map(|_| text.to_owned())));
-        /// The window's time zone: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
+        /// The time zone of the window: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
         time_zone: Option<String> = optional("", string("a time zone", |text| Ok(text.to_owned())));
-        /// Nothing is begun that no person has asked for.
+        /// Begin only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
         approve: bool = default("false", truth());
         /// When something may begin.
         schedule: Option<Window> = computed;
