@@ -1,5 +1,5 @@
-//! Holds the README, the example files and the manifests to what podnudge takes and shows: what
-//! stands there can be copied, and nothing is left out.
+//! Holds the README, the docs, the example files and the manifests to what podnudge takes and shows:
+//! what stands there can be copied, and nothing is left out.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,13 +8,25 @@ use std::path::{Path, PathBuf};
 use podnudge::cli;
 use podnudge::config::{self, Overrides};
 
-const README: &str = include_str!("../README.md");
+/// The README and the pages of docs/, by their names.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = vec![PathBuf::from("README.md")];
+    pages.extend(files("docs").into_iter().map(|file| Path::new("docs").join(file.file_name().unwrap())));
+    pages.sort();
+    let page = |path: PathBuf| (path.display().to_string(), fs::read_to_string(path).unwrap());
+    pages.into_iter().map(page).collect()
+}
 
-/// The code of this language, block by block.
-fn blocks(language: &str) -> Vec<&'static str> {
+/// The code of this language, block by block, with the page it is in.
+fn blocks(language: &str) -> Vec<(String, String)> {
     let fence = format!("```{language}\n");
-    let parts = README.split(&fence).skip(1);
-    parts.map(|part| part.split_once("\n```").unwrap().0).collect()
+    let mut blocks = Vec::new();
+    for (name, page) in pages() {
+        for part in page.split(&fence).skip(1) {
+            blocks.push((name.clone(), part.split_once("\n```").unwrap().0.to_owned()));
+        }
+    }
+    blocks
 }
 
 /// What podnudge says of a configuration: it must neither refuse it nor warn of it.
@@ -27,25 +39,64 @@ fn assert_is_taken(file: &str, text: &str, overrides: &Overrides) {
 
 /// A whole file as it stands; a part of a rule in a rule that has what the part lacks.
 #[test]
-fn every_configuration_in_the_readme_can_be_copied() {
+fn every_configuration_in_the_docs_can_be_copied() {
     let blocks = blocks("toml");
-    let whole = blocks.iter().filter(|block| block.contains("[[rule]]"));
-    assert!(whole.clone().count() >= 2);
-    for block in whole {
-        assert_is_taken("README.md", block, &Overrides::default());
-    }
-    let parts: Vec<_> = blocks.iter().filter(|block| !block.contains("[[rule]]")).collect();
-    assert!(parts.len() >= 6);
-    for part in parts {
-        let (mut agent, mut rule) = ("", *part);
-        if part.starts_with("[agent]") {
-            (agent, rule) = (part, "");
+    assert!(blocks.len() >= 15, "only {} blocks", blocks.len());
+    for (page, block) in blocks {
+        if block.contains("[[rule]]") {
+            assert_is_taken(&page, &block, &Overrides::default());
+            continue;
         }
-        let action =
-            if rule.contains("[rule.signal]") { "" } else { "signal = { name = \"HUP\" }\n" };
+        let (agent, rule) =
+            if block.starts_with("[agent]") { (block.as_str(), "") } else { ("", block.as_str()) };
+        let has_action = ["signal", "http", "exec", "command", "restart"]
+            .iter()
+            .any(|action| rule.contains(&format!("[rule.{action}]")));
+        let needs_signal = !has_action || rule.contains("children-newer");
+        let action = if needs_signal && !rule.contains("[rule.signal]") {
+            "signal = { name = \"HUP\" }\n"
+        } else {
+            ""
+        };
         let whole = format!("{agent}\n[[rule]]\nwatch = \"/etc/app\"\n{action}{rule}\n");
-        assert_is_taken("README.md", &whole, &Overrides::default());
+        assert_is_taken(&page, &whole, &Overrides::default());
     }
+}
+
+/// Every page that a page points to is there, and the part of it, too.
+#[test]
+fn every_link_leads_somewhere() {
+    let mut count = 0;
+    for (name, page) in pages() {
+        let folder = Path::new(&name).parent().unwrap().to_owned();
+        for part in page.split("](").skip(1) {
+            let (link, _) = part.split_once(')').unwrap();
+            if link.contains("://") {
+                continue;
+            }
+            let (file, part) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() { PathBuf::from(&name) } else { folder.join(file) };
+            assert!(file.exists(), "{name}: {link}");
+            if !part.is_empty() {
+                let text = fs::read_to_string(&file).unwrap();
+                let anchor = |line: &str| {
+                    let title = line.trim_start_matches('#').trim().to_lowercase();
+                    let kept = title.chars().filter(|c| c.is_alphanumeric() || "- ".contains(*c));
+                    kept.collect::<String>().replace(' ', "-")
+                };
+                let mut titles = text.lines().filter(|line| line.starts_with('#')).map(anchor);
+                assert!(titles.any(|title| title == part), "{name}: {link}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 40, "only {count} links");
+}
+
+/// People read the first page to its end.
+#[test]
+fn the_readme_has_at_most_150_lines() {
+    assert!(include_str!("../README.md").lines().count() <= 150);
 }
 
 /// The words of lists such as `["--watch=/a", "--signal=HUP"]`, and of those with a dash and an
@@ -92,7 +143,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_command_line_in_the_readme_and_the_manifests_can_be_copied() {
+fn every_command_line_in_the_docs_and_the_manifests_can_be_copied() {
     let mut count = 0;
     let mut look = |place: &str, yaml: &str| {
         for words in options(yaml) {
@@ -100,8 +151,8 @@ fn every_command_line_in_the_readme_and_the_manifests_can_be_copied() {
             count += 1;
         }
     };
-    for block in blocks("yaml") {
-        look("README.md", block);
+    for (page, block) in blocks("yaml") {
+        look(&page, &block);
     }
     for file in files("k8s").into_iter().filter(|file| file.extension().is_some()) {
         look(&file.display().to_string(), &fs::read_to_string(&file).unwrap());
@@ -124,51 +175,16 @@ fn every_example_file_and_every_file_in_a_manifest_is_taken() {
     assert_is_taken("k8s/nginx-published.yaml", &text.join("\n"), &Overrides::default());
 }
 
-/// Every key of the configuration file that has all of them.
-fn keys(value: &toml::Value, found: &mut Vec<String>) {
-    match value {
-        toml::Value::Table(table) => {
-            for (key, value) in table {
-                found.push(key.clone());
-                // Its keys are free to choose.
-                if key != "headers" {
-                    keys(value, found);
-                }
-            }
-        }
-        toml::Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
-        _ => {}
-    }
-}
-
 #[test]
-fn the_readme_names_every_setting() {
-    let everything: toml::Table = toml::from_str(include_str!("good/everything.toml")).unwrap();
-    let mut found = Vec::new();
-    keys(&toml::Value::Table(everything), &mut found);
-    found.sort();
-    found.dedup();
-    assert!(found.len() >= 80, "only {} keys", found.len());
-    let is_named = |key: &String| {
-        README.match_indices(key.as_str()).any(|(at, _)| {
-            let before = README[..at].chars().next_back().unwrap_or(' ');
-            let after = README[at + key.len()..].chars().next().unwrap_or(' ');
-            "`[.{ ".contains(before) && "`].}, =".contains(after)
-        })
-    };
-    found.retain(|key| !is_named(key));
-    assert_eq!(found, Vec::<String>::new(), "missing in README.md");
-}
-
-#[test]
-fn the_readme_names_every_metric_every_state_and_every_event() {
+fn the_docs_name_every_metric_every_state_and_every_event() {
+    let page = include_str!("../docs/monitoring.md");
     let metrics = include_str!("snapshots/all__admin__metrics_are_openmetrics_text.snap");
     let mut missing = Vec::new();
     for line in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let (name, kind) = line.split_once(' ').unwrap();
         let total = if kind == "counter" { "_total" } else { "" };
         let name = format!("`{name}{total}");
-        if ["{", "`"].iter().all(|end| !README.contains(&format!("{name}{end}"))) {
+        if ["{", "`"].iter().all(|end| !page.contains(&format!("{name}{end}"))) {
             missing.push(name);
         }
     }
@@ -184,9 +200,9 @@ fn the_readme_names_every_metric_every_state_and_every_event() {
     assert!(names.len() >= 19 + 37);
     for name in names {
         let name = format!("`{}`", name.split_once('"').unwrap().0);
-        if !README.contains(&name) && !missing.contains(&name) {
+        if !page.contains(&name) && !missing.contains(&name) {
             missing.push(name);
         }
     }
-    assert_eq!(missing, Vec::<String>::new(), "missing in README.md");
+    assert_eq!(missing, Vec::<String>::new(), "missing in docs/monitoring.md");
 }
