@@ -6,7 +6,7 @@
 //!
 //! A volume is made and swapped as the kubelet does it, a small HTTP application serves a version
 //! from it, and the real podnudge binary makes the application take each change: first by a URL,
-//! then by a signal. Then there is content that podnudge refuses, content that it takes back because
+//! then by a signal. Then there is content that podnudge refuses, content that it rolls back because
 //! the application does not work with it, and a process that it leaves alone because it would die of
 //! the signal.
 
@@ -88,12 +88,12 @@ fn demo() {
     println!("   {}", agent.next("rejected"));
     println!("   The application still answers, and runs version {}.", application.version());
     assert_eq!(application.version(), "8");
-    println!("   Somebody mends it.");
+    println!("   Somebody fixes it.");
     show_swaps(&mut agent, &mut kubelet, &mut application, ["9"]);
     assert_eq!(application.version(), "9");
     drop(agent);
 
-    taken_back(&podnudge, folder.path(), &mut kubelet);
+    rolled_back(&podnudge, folder.path(), &mut kubelet);
 
     println!("\n5. Refused. A process without a handler for HUP would be killed by it.");
     let mut bystander = again("bystander", &[]).spawn().unwrap();
@@ -111,8 +111,8 @@ fn demo() {
 }
 
 /// Content that passes the check and that the application does not work with.
-fn taken_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
-    println!("\n4. Taken back. The application reads what podnudge publishes, not the volume.");
+fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
+    println!("\n4. Rolled back. The application reads what podnudge publishes, not the volume.");
     let (dir, config) = (folder.join("published"), folder.join("publishing.toml"));
     fs::create_dir(&dir).unwrap();
     let write = |url: &str| {
@@ -157,7 +157,7 @@ fn taken_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
     println!("   {}", agent.next("rolled-back"));
     assert_eq!(fs::read_to_string(dir.join("version")).unwrap(), "9");
     println!("   The application runs version {}, and would start with it.", version(port));
-    println!("   Somebody mends it.");
+    println!("   Somebody fixes it.");
     kubelet.write(&payload(&[("version", "11")]));
     println!("   {}", agent.next("applied"));
     assert_eq!(version(port), "11");

@@ -16,7 +16,7 @@
 //! 3. File contents never leave [`volume`], [`checks`] and [`publish`], but for the requests of checks
 //!    that ask for them: digests and key names only.
 //! 4. A commit may be noticed late, never missed.
-//! 5. No action twice for one digest unless it failed or was forced.
+//! 5. No action twice for one digest unless it failed or was triggered.
 //! 6. What fails at run time degrades and shows; only a bad start ends podnudge.
 
 pub mod action;

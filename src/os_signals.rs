@@ -1,4 +1,4 @@
-//! The signals that podnudge itself takes: TERM and INT to end, HUP to force, USR1 to show.
+//! The signals that podnudge itself takes: TERM and INT to end, HUP to trigger, USR1 to show.
 //!
 //! Handlers are installed for each, so that podnudge takes them as PID 1, too, where the kernel
 //! drops what is not handled.
@@ -18,7 +18,7 @@ pub enum OsSignal {
     /// TERM or INT: end.
     Stop,
     /// HUP: act now.
-    Force,
+    Trigger,
     /// USR1: show the status in the log.
     DumpStatus,
 }
@@ -35,7 +35,7 @@ impl OsSignals {
     pub fn register() -> io::Result<Self> {
         let kinds = [
             (OsSignal::Stop, [SIGTERM, SIGINT].as_slice()),
-            (OsSignal::Force, &[SIGHUP]),
+            (OsSignal::Trigger, &[SIGHUP]),
             (OsSignal::DumpStatus, &[SIGUSR1]),
         ];
         let mut streams = Vec::new();

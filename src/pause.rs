@@ -10,5 +10,5 @@ use crate::shown;
 /// Whether this file is there, and so pauses a rule.
 pub(crate) fn by_file(file: &Path) -> Option<Reason> {
     let reason = Reason::new(format!("paused by the file `{}`", shown::path(file)));
-    file.symlink_metadata().is_ok().then(|| reason.hint("remove it, or force the reload"))
+    file.symlink_metadata().is_ok().then(|| reason.hint("remove it, or trigger the reload"))
 }

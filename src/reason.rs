@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Reason {
     /// What happened, and where.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

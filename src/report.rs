@@ -195,7 +195,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
             (Info, line("cancelled", "the content is again what the application runs; nothing to do")
                 .digest(digest)),
         Fact::Triggered =>
-            (Info, line("triggered", "a person asked for an action")),
+            (Info, line("triggered", "a person requested an action")),
         Fact::Published(digest) =>
             (Info, line("published", "the application reads the new content from now on")
                 .digest(digest)),

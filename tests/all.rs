@@ -40,3 +40,4 @@ mod schema;
 mod support;
 mod volume;
 mod was_read;
+mod words;

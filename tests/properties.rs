@@ -47,7 +47,7 @@ enum Step {
     Publishing(Shelving),
     /// The application starts anew and reads what it can.
     ApplicationRestarts,
-    Force,
+    Trigger,
     /// The file that pauses the rule comes or goes.
     Pause {
         is_there: bool,
@@ -107,7 +107,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::ApplicationRestarts),
         2 => says().prop_map(Step::Checks),
         1 => shelving().prop_map(Step::Publishing),
-        1 => Just(Step::Force),
+        1 => Just(Step::Trigger),
         1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ]
@@ -125,7 +125,7 @@ fn hostile_step() -> impl Strategy<Value = (Step, bool)> {
         2 => says().prop_map(Step::Checks),
         1 => shelving().prop_map(Step::Publishing),
         1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
-        1 => Just(Step::Force),
+        1 => Just(Step::Trigger),
         8 => (0..20_000u64).prop_map(|millis| Step::Wait { millis }),
     ];
     (one, prop::bool::weighted(0.1))
@@ -252,7 +252,7 @@ fn apply(world: &mut World, step: &Step) {
         }
         Step::Checks(say) => checks(world, *say),
         Step::Pause { is_there } => world.is_paused = *is_there,
-        Step::Force => world.tell(Event::Trigger(None)),
+        Step::Trigger => world.tell(Event::Trigger(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
     }
 }
@@ -291,7 +291,7 @@ fn calm_down(world: &mut World) {
         }
     }
     world.run_for(Duration::from_mins(3));
-    // What was refused or taken back stays so until a person asks again.
+    // What was refused or rolled back stays so until a person asks again.
     if matches!(world.status().rules[0].state, State::Rejected | State::RolledBack) {
         world.tell(Event::Trigger(None));
         world.run_for(Duration::from_mins(3));
@@ -308,7 +308,7 @@ proptest! {
 
     /// Level-triggered: whatever happened, once things are well the final content is applied,
     /// with or without hints. A rule that gave up or tripped on exactly this content stays so
-    /// until a newer one or a force.
+    /// until a newer one or a trigger.
     #[test]
     fn the_final_content_is_applied_after_quiet(
         policy in policy_strategy(),
@@ -346,7 +346,7 @@ proptest! {
         prop_assert!(!world.acted_unchecked);
     }
 
-    /// What was taken back is neither published nor acted on again without a force, not even by a
+    /// What was rolled back is neither published nor acted on again without a trigger, not even by a
     /// podnudge that was started anew; and only what was verified is gone back to.
     #[test]
     fn what_was_taken_back_is_never_tried_again(
@@ -365,7 +365,7 @@ proptest! {
         prop_assert!(rule.digest_published.is_some());
     }
 
-    /// What the application dies of, or never gives proof of, is not what it reads in the end,
+    /// No generation is left published that crashes the application, or that it never proves,
     /// whatever else happens meanwhile.
     #[test]
     fn what_does_not_work_is_taken_back_in_the_end(
@@ -392,14 +392,14 @@ proptest! {
     }
 
     /// The target is not restarted more often than the budget allows, and once more for each of
-    /// them to take back what it has brought.
+    /// them to roll back what it has brought.
     #[test]
     fn restarts_keep_to_their_budget(
         policy in policy_strategy(),
         steps in prop::collection::vec(step(), 0..80),
     ) {
         let steps: Vec<Step> =
-            steps.into_iter().filter(|step| !matches!(step, Step::Force)).collect();
+            steps.into_iter().filter(|step| !matches!(step, Step::Trigger)).collect();
         let mut world = play(Policy { is_restart: true, ..policy }, &steps);
         behave(&mut world, Behaviour::Takes);
         world.run_for(Duration::from_mins(3));
@@ -446,9 +446,9 @@ proptest! {
                 }
                 Command::Approve(_, digest) => applied = Some(*digest),
                 Command::Act(act) => {
-                    let is_forced = act.fresh_after.is_none();
+                    let is_triggered = act.fresh_after.is_none();
                     let swapped = world.swaps.iter().any(|swap| *swap >= last_act);
-                    prop_assert!(is_forced || swapped || Some(act.digest) != applied);
+                    prop_assert!(is_triggered || swapped || Some(act.digest) != applied);
                     (applied, last_act) = (None, *at);
                 }
                 _ => {}
@@ -468,7 +468,7 @@ proptest! {
                 step,
                 Step::Application(_)
                     | Step::ApplicationRestarts
-                    | Step::Force
+                    | Step::Trigger
                     | Step::Remove { .. }
                     | Step::Unreadable { .. }
                     | Step::Commit { hints: 0, .. }
@@ -491,7 +491,7 @@ proptest! {
     ) {
         let mut steps: Vec<Step> = steps
             .into_iter()
-            .filter(|step| !matches!(step, Step::Application(_) | Step::Force))
+            .filter(|step| !matches!(step, Step::Application(_) | Step::Trigger))
             .collect();
         let mut as_drawn = play(policy.clone(), &steps);
         for step in &mut steps {

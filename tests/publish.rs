@@ -521,7 +521,7 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
     agent.wait_for("applied", 2);
 }
 
-/// Each would take back what the other publishes.
+/// Each would roll back what the other publishes.
 #[test]
 fn a_directory_has_one_podnudge() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
@@ -661,7 +661,7 @@ fn a_large_volume_of_another_rule_delays_no_roll_back() {
 
 /// Turning back failed, and a person wants the content all the same.
 #[test]
-fn what_is_forced_and_works_is_no_longer_bad() {
+fn what_is_triggered_and_works_is_no_longer_quarantined() {
     let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
     let publish = Publish {
         dir: pod.dir(),

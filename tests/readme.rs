@@ -11,7 +11,9 @@ use podnudge::config::{self, Overrides};
 /// The README and the pages of docs/, by their names.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![PathBuf::from("README.md")];
-    pages.extend(files("docs").into_iter().map(|file| Path::new("docs").join(file.file_name().unwrap())));
+    pages.extend(
+        files("docs").into_iter().map(|file| Path::new("docs").join(file.file_name().unwrap())),
+    );
     pages.sort();
     let page = |path: PathBuf| (path.display().to_string(), fs::read_to_string(path).unwrap());
     pages.into_iter().map(page).collect()

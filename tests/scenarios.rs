@@ -396,7 +396,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             "refused" => rule.counters.actions_refused.to_string(),
             "tripped" => rule.counters.actions_tripped.to_string(),
             "passed" => rule.counters.checks_passed.to_string(),
-            "rejected" => rule.counters.checks_refused.to_string(),
+            "rejected" => rule.counters.checks_rejected.to_string(),
             "restarts" => rule.counters.restarts.to_string(),
             "rollbacks" => rule.counters.rollbacks.to_string(),
             "published" => {

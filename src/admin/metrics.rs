@@ -55,7 +55,7 @@ const COUNTERS: [RuleCounter; 8] = [
     ("fresh", "Changes that the target had read by itself, because it started later", |c| c.fresh),
     ("cancelled", "Changes that went back before the action was due", |c| c.cancelled),
     ("restarts", "Restarts of the target", |c| c.restarts),
-    ("rollbacks", "Publications that were taken back", |c| c.rollbacks),
+    ("rollbacks", "Publications that were rolled back", |c| c.rollbacks),
     ("missed_by_watch", "Commits that only the resync found", |c| c.missed_by_watch),
     ("read_errors", "Looks at a volume that failed", |c| c.read_errors),
 ];
@@ -121,7 +121,7 @@ impl Collector for Snapshot {
             family(name, help, None, Kind::Counter, &counts.collect::<Vec<_>>())?;
         }
         let checks = rules.iter().flat_map(checks);
-        let help = "Checks of new content by their outcome: passed, refused, failed";
+        let help = "Checks of new content by their outcome: passed, rejected, failed";
         family("checks", help, None, Kind::Counter, &checks.collect::<Vec<_>>())?;
         let actions = rules.iter().flat_map(actions);
         let help =
@@ -161,7 +161,7 @@ fn checks(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
     let name = rule.name.clone();
     [
         ("passed", counters.checks_passed),
-        ("refused", counters.checks_refused),
+        ("rejected", counters.checks_rejected),
         ("failed", counters.checks_failed),
     ]
     .into_iter()

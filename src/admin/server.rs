@@ -153,14 +153,14 @@ async fn answer<B>(
         }
         "/reload" if *request.method() != Method::POST => not_allowed("POST"),
         "/reload" => match may_reload(request, peer, reload) {
-            Ok(()) => force(request, asks).await,
+            Ok(()) => trigger(request, asks).await,
             Err(answer) => *answer,
         },
         "/" | "/metrics" | "/livez" | "/readyz" | "/status" if !is_read => not_allowed("GET, HEAD"),
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
         path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(asks).await {
             Some(status) => show(path, &status),
-            None => text(StatusCode::SERVICE_UNAVAILABLE, "the loop does not turn\n"),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
         },
         _ => text(StatusCode::NOT_FOUND, "there are /metrics /livez /readyz /status\n"),
     }
@@ -200,7 +200,7 @@ fn show(path: &str, status: &Status) -> Answer {
     }
 }
 
-/// Whether this request may force a reload. A browser says where a page comes from: no page of
+/// Whether this request may trigger a reload. A browser says where a page comes from: no page of
 /// anybody's may do it.
 fn may_reload<B>(
     request: &Request<B>,
@@ -243,7 +243,7 @@ fn knows_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason> {
     Ok(given.len() == wanted.len() && differences == 0)
 }
 
-async fn force<B>(request: &Request<B>, asks: &mpsc::Sender<Ask>) -> Answer {
+async fn trigger<B>(request: &Request<B>, asks: &mpsc::Sender<Ask>) -> Answer {
     let query = request.uri().query().unwrap_or_default();
     let rule = query.split('&').find_map(|pair| pair.strip_prefix("rule=")).map(str::to_owned);
     let (reply, known) = oneshot::channel();
@@ -252,9 +252,9 @@ async fn force<B>(request: &Request<B>, asks: &mpsc::Sender<Ask>) -> Answer {
         known.await.ok()
     };
     match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
-        Some(true) => text(StatusCode::ACCEPTED, "asked for; see /status\n"),
+        Some(true) => text(StatusCode::ACCEPTED, "accepted; see /status\n"),
         Some(false) => text(StatusCode::NOT_FOUND, "there is no such rule\n"),
-        None => text(StatusCode::SERVICE_UNAVAILABLE, "the loop does not turn\n"),
+        None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
     }
 }
 

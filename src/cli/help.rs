@@ -68,7 +68,7 @@ In a pod: kubectl exec POD -c podnudge -- /podnudge status";
 
 const AFTER_TRIGGER: &str = "\
 It needs agent.reload = \"loopback\", or agent.reload-token-file, in the configuration of the
-running podnudge. Exit codes: 0 asked for, 69 podnudge does not answer, or refuses.";
+running podnudge. Exit codes: 0 accepted, 69 podnudge does not answer, or refuses.";
 
 const AFTER_SCHEMA: &str = "\
 Editors with a language server for TOML (Taplo, Even Better TOML) take it from the first line of the

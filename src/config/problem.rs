@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: where, what, and how to mend it. Pure.
+//! What is wrong with a configuration: where, what, and how to fix it. Pure.
 //!
 //! Every problem is collected before any is shown, so that one look at the output is enough.
 
@@ -29,7 +29,7 @@ pub struct Problem {
     pub place: String,
     /// What is wrong.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

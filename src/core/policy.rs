@@ -29,7 +29,7 @@ pub struct Policy {
     pub has_certificates: bool,
     /// Whether the application reads what podnudge publishes, and not the volumes.
     pub publishes: bool,
-    /// Whether a publication that does not work is taken back.
+    /// Whether a publication that does not work is rolled back.
     pub rolls_back: bool,
     /// Whether its actions want to know which keys changed.
     pub tells_changes: bool,
@@ -42,7 +42,7 @@ pub struct Policy {
     /// What happens after a failure that may pass.
     pub retry: Retry,
     /// Whether content that did not take, or was declined, is acted on again, where it could be
-    /// taken back instead.
+    /// rolled back instead.
     pub retries_first: bool,
     /// Whether the target is restarted where the actions do not help.
     pub restarts_last: bool,

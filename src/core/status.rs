@@ -86,13 +86,13 @@ pub enum State {
     Checking,
     /// The checks refuse what is on disk.
     Rejected,
-    /// Taking back what does not work.
+    /// Rolling back what does not work.
     RollingBack,
     /// What is on disk did not work, and the application runs what it ran before.
     RolledBack,
     /// Waiting for the jitter or the minimum interval to pass.
     Waiting,
-    /// A pause, a closed window, a missing approval or a spent budget keeps the rule.
+    /// A pause, a closed window, a missing approval or an exhausted budget keeps the rule.
     Held,
     /// The target is not there yet.
     WaitingForTarget,
@@ -158,7 +158,7 @@ pub struct Counters {
     /// Checks that let new content pass.
     pub checks_passed: u64,
     /// Checks that refused it.
-    pub checks_refused: u64,
+    pub checks_rejected: u64,
     /// Checks that could not be done.
     pub checks_failed: u64,
     /// Actions that were sent or accepted.
@@ -173,7 +173,7 @@ pub struct Counters {
     pub actions_applied: u64,
     /// Restarts of the target.
     pub restarts: u64,
-    /// Publications that were taken back.
+    /// Publications that were rolled back.
     pub rollbacks: u64,
     /// The time from the commit to the verified application.
     pub commit_to_applied: Histogram,
@@ -187,7 +187,7 @@ impl Counters {
             Fact::Fresh(..) => &mut self.fresh,
             Fact::Cancelled(_) => &mut self.cancelled,
             Fact::Passed(_) => &mut self.checks_passed,
-            Fact::Rejected(..) => &mut self.checks_refused,
+            Fact::Rejected(..) => &mut self.checks_rejected,
             Fact::CheckFailed(..) => &mut self.checks_failed,
             _ => return,
         };

@@ -1,4 +1,4 @@
-//! Having a publish directory to oneself: two podnudges would each take back what the other
+//! Having a publish directory to oneself: two podnudges would each roll back what the other
 //! publishes, and remove what the other goes back to.
 
 use rustix::fs::{FlockOperation, flock};

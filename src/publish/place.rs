@@ -50,7 +50,7 @@ impl Place<'_> {
         )
     }
 
-    /// Opens the directory: removes what a podnudge that was killed has left, mends the links, and
+    /// Opens the directory: removes what a podnudge that was killed has left, fixes the links, and
     /// tells what is there. A generation that somebody changed counts as none.
     ///
     /// # Errors
@@ -269,7 +269,7 @@ fn known(dir: &Dir) -> Result<Record, Reason> {
             warn!(
                 event = "record-lost",
                 reason = reason.message,
-                "nothing can be gone back to, and what was taken back before may be tried again"
+                "nothing can be gone back to, and what was rolled back before may be tried again"
             );
             let record = Record::default();
             record.save(dir)?;

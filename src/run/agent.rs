@@ -172,7 +172,7 @@ impl Agent {
                         // Nobody waits for their answers any more.
                         self.rules.iter_mut().for_each(PerRule::give_up_check);
                     }
-                    OsSignal::Force => self.tell(Event::Trigger(None)),
+                    OsSignal::Trigger => self.tell(Event::Trigger(None)),
                     OsSignal::DumpStatus => self.dump_status(),
                 },
                 Some(done) = self.tasks.join_next() => match done {

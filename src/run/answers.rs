@@ -29,7 +29,7 @@ impl Agent {
     pub(super) fn dump_status(&self) {
         let status = self.core.status(clock::now());
         match serde_json::to_string(&status) {
-            Ok(status) => info!(event = "status", status, "asked for by USR1"),
+            Ok(status) => info!(event = "status", status, "requested by USR1"),
             Err(error) => warn!(event = "status", %error, "the status cannot be shown"),
         }
     }

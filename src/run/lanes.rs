@@ -1,5 +1,5 @@
 //! What waits for a file system, in two lanes: reading volumes, and writing what is published or
-//! remembered. A large volume of one rule keeps nobody from taking back what another has published.
+//! remembered. A large volume of one rule keeps nobody from rolling back what another has published.
 
 use std::panic;
 use std::sync::Arc;

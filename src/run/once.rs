@@ -152,7 +152,7 @@ async fn publish(
 ) -> Result<Digest, Not> {
     let digest = settled(rule).await?;
     if let Some((_, reason)) = found.quarantined.iter().find(|(bad, _)| *bad == digest) {
-        let message = format!("what is in the volumes was taken back before: {}", reason.message);
+        let message = format!("what is in the volumes was rolled back before: {}", reason.message);
         return Err(Not::WithThis(Reason { message, ..reason.clone() }));
     }
     let work_dir = &config.agent.work_dir;

@@ -2,7 +2,7 @@
 //!
 //! By the examples that only reload: every change is served, no request fails, and what was
 //! signalled is the master. By those that check and publish: the application never meets what is
-//! broken. The same without the checks: what it does not take is taken back.
+//! broken. The same without the checks: what it does not take is rolled back.
 
 mod apache;
 mod haproxy;

@@ -81,7 +81,7 @@ pub(super) fn never_meets_a_broken_one(subject: &'static Subject) {
 }
 
 /// Without checks, by a proof: every broken configuration reaches the application, is seen not to
-/// work, and is taken back. `around` may say that the application is down for that time.
+/// work, and is rolled back. `around` may say that the application is down for that time.
 pub(super) fn gets_the_last_good_one_again(
     subject: &'static Subject,
     edit: fn(Example) -> Example,
@@ -92,7 +92,7 @@ pub(super) fn gets_the_last_good_one_again(
     pod.once(&example);
     let application = pod.start("config");
     let (agent, at_start) = pod.agent(&example);
-    let (mut good, mut taken_back, mut serving) = (at_start, 0, 0);
+    let (mut good, mut rolled_back, mut serving) = (at_start, 0, 0);
     let play = |outage: &Outage| {
         for (fault, version) in draw(subject.faults).into_iter().zip(1..) {
             if fault.is_empty() {
@@ -107,21 +107,21 @@ pub(super) fn gets_the_last_good_one_again(
                 outage.begin();
             }
             pod.write(version, fault);
-            taken_back += 1;
-            agent.wait_for("rolled-back", taken_back);
+            rolled_back += 1;
+            agent.wait_for("rolled-back", rolled_back);
             subject.wait_for(serving);
             outage.end();
         }
     };
     let excused = under_load_but_for_outages(subject.address, subject.path, play);
     println!(
-        "{} good configurations, and {taken_back} broken ones that were taken back",
+        "{} good configurations, and {rolled_back} broken ones that were rolled back",
         good - at_start
     );
-    assert_eq!((agent.count("applied"), agent.count("rolled-back")), (good, taken_back));
+    assert_eq!((agent.count("applied"), agent.count("rolled-back")), (good, rolled_back));
     assert_eq!(
         (agent.count("published"), agent.count("rolling-back")),
-        (good - at_start + taken_back, taken_back)
+        (good - at_start + rolled_back, rolled_back)
     );
     for trouble in ["refused", "gave-up", "tripped"] {
         assert_eq!(agent.count(trouble), 0, "{trouble}: {}", agent.last(trouble, "reason"));
@@ -132,7 +132,7 @@ pub(super) fn gets_the_last_good_one_again(
 }
 
 /// With checks, and something that they do not see: a port that somebody else has. The application
-/// does not take it, so it is taken back, and what comes next is served.
+/// does not take it, so it is rolled back, and what comes next is served.
 pub(super) fn cannot_have_a_port(
     subject: &'static Subject,
     edit: fn(Example) -> Example,
@@ -148,7 +148,7 @@ pub(super) fn cannot_have_a_port(
     agent.wait_for("rolled-back", 1);
     subject.wait_for(0);
     assert_eq!((agent.count("rejected"), agent.count("published")), (0, 1));
-    println!("taken back: {}", agent.last("rolling-back", "reason"));
+    println!("rolled back: {}", agent.last("rolling-back", "reason"));
     pod.write(2, "");
     agent.wait_for("applied", at_start + 1);
     subject.wait_for(2);

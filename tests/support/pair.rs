@@ -147,8 +147,8 @@ impl Pair {
     pub(crate) fn trigger(&mut self, rule: Option<usize>) {
         for (n, shelf) in self.shelves.iter_mut().enumerate() {
             if rule.is_none_or(|rule| rule == n) {
-                let taken_back = std::mem::take(&mut shelf.taken_back);
-                shelf.asked_for.extend(taken_back);
+                let rolled_back = std::mem::take(&mut shelf.rolled_back);
+                shelf.asked_for.extend(rolled_back);
             }
         }
         self.tell(Event::Trigger(rule.map(RuleId)));

@@ -27,8 +27,8 @@ pub(crate) struct Shelf {
     is_open: bool,
     bad: Vec<(Digest, Reason)>,
     generations: BTreeSet<Digest>,
-    /// What was taken back, and nobody has asked for again.
-    pub(crate) taken_back: BTreeSet<Digest>,
+    /// What was rolled back, and nobody has asked for again.
+    pub(crate) rolled_back: BTreeSet<Digest>,
     /// What a person wants to be tried again, and was not since.
     pub(crate) asked_for: BTreeSet<Digest>,
     /// A person asks for whatever the next scan finds.
@@ -66,11 +66,11 @@ impl Shelf {
     /// podnudge is gone: what it could not write down is forgotten.
     pub(crate) fn forget(&mut self) {
         let bad: BTreeSet<Digest> = self.bad.iter().map(|(digest, _)| *digest).collect();
-        self.taken_back.retain(|digest| bad.contains(digest));
+        self.rolled_back.retain(|digest| bad.contains(digest));
     }
 
     pub(crate) fn publish(&mut self, digest: Digest, now: Moment) -> Publication {
-        if self.taken_back.contains(&digest) {
+        if self.rolled_back.contains(&digest) {
             self.violations.push(format!("{digest} is published again"));
         }
         self.asked_for.remove(&digest);
@@ -86,7 +86,7 @@ impl Shelf {
         }
         // A roll-back that was begun before a person asked may be brought to its end after it.
         if !self.is_triggered && !self.asked_for.contains(&back.failed) {
-            self.taken_back.insert(back.failed);
+            self.rolled_back.insert(back.failed);
         }
         self.turn(back.to, now, |shelf| shelf.bad.push((back.failed, back.reason.clone())))
     }
@@ -122,7 +122,7 @@ impl Shelf {
 
     /// Something is done to the application for a digest.
     pub(crate) fn acted_on(&mut self, digest: Digest) {
-        if self.taken_back.contains(&digest) {
+        if self.rolled_back.contains(&digest) {
             self.violations.push(format!("{digest} is acted on again"));
         }
         if self.current.is_none_or(|(current, _)| current != digest) {

@@ -254,8 +254,8 @@ impl World {
     /// Tells the core something, and lets everything happen that needs no time.
     pub(crate) fn tell(&mut self, event: Event) {
         if matches!(event, Event::Trigger(_)) {
-            let taken_back = std::mem::take(&mut self.shelf.taken_back);
-            self.shelf.asked_for.extend(taken_back);
+            let rolled_back = std::mem::take(&mut self.shelf.rolled_back);
+            self.shelf.asked_for.extend(rolled_back);
             self.shelf.is_triggered = true;
         }
         self.handle(event);

@@ -62,7 +62,7 @@ impl Rollout {
             progress.report(Fact::TargetAbsent(reason.clone()));
             self.told = Some((State::WaitingForTarget, reason.message.clone()));
         }
-        // A target that dies of what it reads is there for moments only.
+        // A target that crashes because of what it reads is there for moments only.
         let looks = if can_roll_back { 0 } else { looks };
         let wait = backoff::doubled(TARGET_POLL.0, looks, TARGET_POLL.1);
         self.wait(WaitFor::Target, now.after(wait), reason);

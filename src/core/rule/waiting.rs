@@ -147,7 +147,7 @@ impl Rule {
         ))
     }
 
-    /// The rule that goes first on the same target. What mends content of this rule that is unproven
+    /// The rule that goes first on the same target. What fixes content of this rule that is unproven
     /// itself waits for no target.
     pub(super) fn goes_first(&self, cause: Cause) -> Option<&Reason> {
         let unproven = self.neighbours.unproven.as_ref();
