@@ -211,10 +211,10 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
             (Warn, line("rolled-back", "the application runs the last good content again; what is on disk is quarantined")
                 .digest(digest)),
         Fact::Restarted(digest, names) =>
-            (Info, line("restarted", "the target has ended; whoever started it starts it anew")
+            (Info, line("restarted", "the target has ended; its supervisor is expected to restart it")
                 .digest(digest).target(names)),
         Fact::Escalating(digest, reason) =>
-            (Warn, line("escalating", "the content did not take; the target is restarted")
+            (Warn, line("escalating", "the application does not run the new content; restarting the target")
                 .digest(digest).reason(reason)),
         Fact::Held(reason, wait) =>
             (Info, Line {
@@ -272,7 +272,7 @@ fn baseline(basis: Basis) -> Line {
             let hint =
                 "set state-dir to an emptyDir mount, so that a restart of podnudge misses nothing";
             let message =
-                "nothing tells when the target started; what is on disk is taken as what it runs";
+                "start time of the target unknown; assuming that it runs the content on disk";
             return Line { hint: Some(hint.to_owned()), ..Line::new("baseline", message) };
         }
     };

@@ -24,8 +24,8 @@ fn heading(heading: Heading) -> &'static str {
     }
 }
 
-const ABOUT: &str = "Reloads the application in a pod when its mounted ConfigMaps and Secrets \
-    change: once, on time, and provably";
+const ABOUT: &str = "Reloads the application in a pod when its mounted ConfigMaps or Secrets change, \
+    and verifies the reload";
 
 pub(super) const QUICK_START: &str = "the shortest use is two options: \
     `podnudge --watch /etc/app --signal HUP`, or \
@@ -46,15 +46,15 @@ Examples:
 TIME has a unit: 200ms, 30s, 5m (minutes), 1h.
 
 What an option sets can be set in the environment, too, by PODNUDGE_ and its name in capitals:
-PODNUDGE_SETTLE_MAX=10s. Several values stand on lines of their own or between colons:
+PODNUDGE_SETTLE_MAX=10s. Separate several values by newlines or colons:
 PODNUDGE_WATCH=/etc/a:/etc/b. A switch is `true` or `false`: PODNUDGE_CHILDREN_NEWER=true. An
-empty variable counts as none. Options go before the environment, and the environment before the
-file; for a rule of the file only if it is the only one.
+empty variable counts as none. Options override the environment, and the environment overrides
+the file; settings of a rule only if the file has exactly one rule.
 
 A file can hold several rules, more checks (syntax of JSON, YAML and TOML, certificates and keys in
 PEM, a URL to ask), holds, proofs and more: see docs/configuration.md.
 
-Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content refused
+Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content rejected
 (once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger),
 70 bug in podnudge, 74 output could not be written, 78 wrong configuration.";
 
