@@ -238,7 +238,7 @@ fn apply(world: &mut World, step: &Step) {
         Step::Touch { volume } => world.tell(Event::Hint(VolumeId(*volume), 0)),
         Step::Remove { volume } => {
             world.put(*volume, None);
-            world.tell(Event::Hint(VolumeId(*volume), 0));
+            world.tell(Event::Hint(VolumeId(*volume), 1));
         }
         Step::Unreadable { volume } => {
             world.disks[*volume].unreadable = Some(Reason::new("permission denied"));

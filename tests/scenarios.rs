@@ -272,7 +272,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "touch-all" => world.tell(Event::HintsLost),
         "remove" => {
             world.put(volume, None);
-            world.tell(Event::Hint(VolumeId(volume), 0));
+            world.tell(Event::Hint(VolumeId(volume), 1));
         }
         "missing" => world.put(volume, None),
         "unreadable" => world.disks[volume].unreadable = Some(reason()),

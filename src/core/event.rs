@@ -15,8 +15,8 @@ pub struct VolumeId(pub usize);
 /// What the core is told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Something happened at this volume. The watch counted this many commits; 0 where it counts
-    /// none, or where something else happened.
+    /// Something happened at this volume. The watch counted this many commits, and removals of what a
+    /// commit puts in place; 0 where it counts none, or where something else happened.
     Hint(VolumeId, u32),
     /// Something may have happened to this volume that no event told of.
     HintLost(VolumeId),

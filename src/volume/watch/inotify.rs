@@ -124,8 +124,9 @@ impl Hints {
                 for path in &event.paths {
                     touch(&mut state, path);
                 }
-                if event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::To)) {
-                    event.paths.iter().for_each(|path| state.committed(path));
+                let is_rename = event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::To));
+                if is_rename || matches!(event.kind, EventKind::Remove(_)) {
+                    event.paths.iter().for_each(|path| state.replaced(path));
                 }
             }
             Ok(_) => return,
@@ -170,8 +171,10 @@ impl State {
         self.entry_changed(path);
     }
 
-    /// Something was renamed to this path: the commit, if it is `..data`. The kernel tells of each.
-    fn committed(&mut self, path: &Path) {
+    /// Something was renamed to this path, or removed from it. The first is the commit, if it is
+    /// `..data`; the second counts like one, as whoever starts then reads nothing. The kernel tells of
+    /// each.
+    fn replaced(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if name == "..data" {
             for volume in self.listening(parent) {
