@@ -42,3 +42,4 @@ mod shown;
 pub mod state;
 pub mod verify;
 pub mod volume;
+pub mod week;

@@ -45,6 +45,14 @@ pub(crate) fn lines(bytes: &[u8]) -> String {
     lines.join("\n")
 }
 
+/// A literal for a message: in backticks, cut when long, with control characters escaped.
+pub(crate) fn literal(said: &str) -> String {
+    const LONGEST: usize = 60;
+    let cut = if said.chars().count() > LONGEST { "…" } else { "" };
+    let head: String = said.chars().take(LONGEST).collect();
+    format!("`{}{cut}`", text(&head))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,15 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that decide with values only.
-const PURE: [&str; 36] = [
+const PURE: [&str; 37] = [
     "src/core",
     "src/shown.rs",
+    "src/week.rs",
     "src/cli/help.rs",
     "src/config/action.rs",
     "src/config/agent.rs",
     "src/config/check.rs",
     "src/config/define.rs",
     "src/config/file.rs",
+    "src/config/hold.rs",
     "src/config/options.rs",
     "src/config/place.rs",
     "src/config/problem.rs",
@@ -30,7 +32,6 @@ const PURE: [&str; 36] = [
     "src/config/types.rs",
     "src/config/verify.rs",
     "src/config/waits.rs",
-    "src/config/window.rs",
     "src/config/write.rs",
     "src/volume/filter.rs",
     "src/volume/snapshot.rs",

@@ -16,9 +16,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("shown", &[]),
     ("exit", &[]),
     ("files", &["reason"]),
+    ("week", &["clock", "reason", "shown"]),
     // What is decided with.
     ("volume::snapshot", &["clock"]),
-    ("config", &["clock", "reason", "shown", "exit", "files"]),
+    ("config", &["week", "reason", "shown", "exit", "files"]),
     ("core", &["config", "volume::snapshot", "clock", "reason", "shown"]),
     // What performs the commands.
     ("volume", &["core", "config", "volume::snapshot", "clock", "reason"]),

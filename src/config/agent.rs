@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::define::Heading::Agent as AGENT;
 use super::define::{Relation, option};
 use super::place::Place;
-use super::problem::literal;
 use super::types::{HOUR, MINUTE, MS, SECOND, ZERO, choice, duration, file, text};
 use crate::reason::Reason;
+use crate::shown::literal;
 
 /// Where the admin listener is by default: all interfaces, because the kubelet's probes and
 /// Prometheus come by the pod's address, which may be of either family.

@@ -5,11 +5,12 @@ use std::path::Path;
 use super::agent::Agent;
 use super::define::{Section, Settings};
 use super::place::Place;
-use super::problem::{Problem, Problems, Report, Zones};
+use super::problem::{Problem, Problems, Report};
 use super::raw::{self, Overrides};
 use super::rule::{self, Rule, RuleSettings};
 use super::table;
 use super::write::Page;
+use crate::week::Zones;
 
 settings! {
     /// The file.

@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::{Config, parse_with_zones};
-use super::problem::{Problem, Problems, literal};
+use super::problem::{Problem, Problems};
 use super::raw::Overrides;
-use super::window::ZONES;
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
+use crate::shown::literal;
+use crate::week::ZONES;
 
 /// Where distributions keep the CA certificates they trust, as one PEM file.
 const BUNDLES: [&str; 5] = [

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::exit::Exit;
 use crate::reason::Reason;
 use crate::shown;
+use crate::week::Zones;
 
 /// Where a setting was given.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,9 +69,6 @@ impl fmt::Display for Problem {
         }
     }
 }
-
-/// Gives the file of a time zone (RFC 8536) by the zone's name.
-pub(super) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// Collects what the validation finds.
 pub(super) struct Report<'a> {
@@ -149,14 +147,6 @@ impl<'a> Report<'a> {
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
         format!("{}:{line}:{column}", self.file_name)
     }
-}
-
-/// A literal for a message: in backticks, cut when long, with control characters escaped.
-pub(super) fn literal(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let cut = if text.chars().count() > LONGEST { "…" } else { "" };
-    let head: String = text.chars().take(LONGEST).collect();
-    format!("`{}{cut}`", shown::text(&head))
 }
 
 /// The candidate that `word` was probably meant to be: at most two letters (in short words one)

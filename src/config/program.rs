@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::define::Heading::Act;
 use super::define::option;
 use super::place::Place;
-use super::problem::literal;
 use super::types::{MINUTE, MS, duration, string};
 use crate::reason::Reason;
+use crate::shown::literal;
 
 /// A program in podnudge's own file system.
 #[derive(Debug, Clone, PartialEq, Eq)]

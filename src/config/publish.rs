@@ -7,9 +7,9 @@ use super::agent::Agent;
 use super::define::Heading::Publish as PUBLISH;
 use super::define::{Type, option};
 use super::place::Place;
-use super::problem::literal;
 use super::types::{number, path, show_path, text, truth};
 use crate::reason::Reason;
+use crate::shown::literal;
 
 settings! {
     /// A directory that the application reads instead of the volumes. podnudge owns it.

@@ -9,9 +9,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use super::define::Heading::Act;
 use super::define::{PairError, Pairs, Reader, Relation, Type, Writer, option};
 use super::place::Place;
-use super::problem::literal;
 use super::types::{MINUTE, MS, any, duration, file, method, status, string, text, web};
 use crate::reason::Reason;
+use crate::shown::literal;
 
 settings! {
     /// An HTTP request that makes the application reload.

@@ -8,8 +8,9 @@ use super::agent::{Agent, ReloadEndpoint};
 use super::check::{Check, CheckSettings};
 use super::define::Heading::{Act, Watch, When};
 use super::define::{Relation, option};
+use super::hold::Hold;
 use super::place::Place;
-use super::problem::{At, literal};
+use super::problem::At;
 use super::program::ExecAction;
 use super::publish::{self, Publish};
 use super::request::HttpSettings;
@@ -21,8 +22,8 @@ use super::types::{
 };
 use super::verify::{Verify, VerifySettings};
 use super::waits::{Jitter, OnStart, Retry};
-use super::window::Hold;
 use crate::reason::Reason;
+use crate::shown::literal;
 
 settings! {
     /// Watched volumes, a target, and the actions to take.

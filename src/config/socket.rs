@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::define::Type;
 use super::place::Place;
-use super::problem::literal;
 use super::types::{MINUTE, MS, duration, expression, path, string, text};
 use crate::reason::Reason;
+use crate::shown::literal;
 
 settings! {
     /// A command on a socket that makes the application reload.

@@ -5,11 +5,12 @@
 
 use super::define::{Definition, Form, PairError, Reader, Section, Settings, Type, key_of};
 use super::place::Place;
-use super::problem::{At, Report, literal, nearest};
+use super::problem::{At, Report, nearest};
 use super::raw::{Entry, Node, Value};
 use super::relations;
 use super::types::fits;
 use crate::reason::Reason;
+use crate::shown::literal;
 
 /// A table being read: what is asked for is taken out, and what nobody asked for is unknown.
 pub(super) struct Table<'a> {

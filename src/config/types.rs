@@ -7,8 +7,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::define::{Form, Type, Words};
-use super::problem::{literal, nearest};
+use super::problem::nearest;
 use crate::reason::Reason;
+use crate::shown::literal;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);

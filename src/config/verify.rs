@@ -6,7 +6,6 @@ use super::action::Action;
 use super::define::Heading::Verify as VERIFY;
 use super::define::{Form, Relation, Type, option};
 use super::place::Place;
-use super::problem::literal;
 use super::program::{Program, argument, judge_program};
 use super::request::{Access, Endpoint, OF_A_REQUEST};
 use super::socket::{SocketAddress, SocketCommand, judge_end, socket, something};
@@ -15,6 +14,7 @@ use super::types::{
     string, truth, web,
 };
 use crate::reason::Reason;
+use crate::shown::literal;
 
 settings! {
     /// How to verify that the application runs the new content. All that is set here must hold.

@@ -1,39 +1,16 @@
-//! `[rule.hold]`: when nothing new is begun. Pure.
+//! A part of the week in a time zone, such as `Mon-Fri 09:00-17:00` in Berlin: when it opens next. Pure.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tz::TimeZone;
 use tz::timezone::TimeZoneSettings;
 
-use super::define::Relation;
-use super::place::Place;
-use super::problem::{Zones, literal};
-use super::types::{file, key, string, truth};
 use crate::clock::UnixTime;
 use crate::reason::Reason;
+use crate::shown;
 
-settings! {
-    /// When not to begin a rollout. A trigger overrides it.
-    #[derive(Default)]
-    pub struct Hold = "[rule.hold]",
-        &[Relation::Together(&["window", "time-zone"])];
-        judge judge_window
-    {
-        /// Do not begin while this file exists.
-        pause_file: Option<PathBuf> = optional("", file("a path"));
-        /// Do not begin while a watched volume has this key.
-        pause_key: Option<String> = optional("", string("a key", key));
-        /// Begin only in this time of the week, such as `Mon-Fri 09:00-17:00`.
-        window: Option<String> = optional("", string("days and hours", |text| times(text).map(|_| text.to_owned())));
-        /// The time zone of the window: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
-        time_zone: Option<String> = optional("", string("a time zone", |text| Ok(text.to_owned())));
-        /// Begin only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
-        approve: bool = default("false", truth());
-        /// When something may begin.
-        schedule: Option<Window> = computed;
-    }
-}
+/// Gives the file of a time zone (RFC 8536) by the zone's name.
+pub(crate) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// A part of the week.
 #[derive(Debug, Clone)]
@@ -50,8 +27,15 @@ pub struct Window {
     zone: TimeZone,
 }
 
+/// A time zone, and how it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Zone {
+    text: String,
+    zone: TimeZone,
+}
+
 /// Where systems keep the time zone database.
-pub(super) const ZONES: &str = "/usr/share/zoneinfo";
+pub(crate) const ZONES: &str = "/usr/share/zoneinfo";
 
 /// One time in which something may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +50,16 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const DAY: i64 = 24 * 3600;
 
 impl Window {
+    /// The part of the week that a text such as `Mon-Fri 09:00-17:00` names.
+    ///
+    /// # Errors
+    /// If it names none.
+    pub(crate) fn new(text: &str, zone: Zone) -> Result<Self, Reason> {
+        let (days, from, until) = times(text)?;
+        let Zone { text: zone_text, zone } = zone;
+        Ok(Self { text: text.to_owned(), zone_text, days, from, until, zone })
+    }
+
     /// When something may begin: from now on, or from when the window opens next. `None` only if
     /// the clock is beyond what calendars know.
     #[must_use]
@@ -104,30 +98,15 @@ impl Window {
     }
 }
 
-impl Hold {
-    fn judge_window(&mut self, place: &Place<'_>) {
-        let zone = self.time_zone.as_deref().map(|text| zone(text, place.report.zones));
-        let zone = match zone.transpose() {
-            Ok(zone) => zone,
-            Err(reason) => {
-                let message = format!("`time-zone`: {}", reason.message);
-                return place.wrong("time-zone", Reason { message, ..reason });
-            }
-        };
-        if let (Some(text), Some((zone_text, zone))) = (&self.window, zone)
-            && let Ok((days, from, until)) = times(text)
-        {
-            self.schedule = Some(Window { text: text.clone(), zone_text, days, from, until, zone });
-        }
-    }
-}
-
 type Times = ([bool; 7], i64, i64);
 
-/// `Mon-Fri 09:00-17:00`
-fn times(text: &str) -> Result<Times, Reason> {
+/// The days and hours of `Mon-Fri 09:00-17:00`.
+///
+/// # Errors
+/// If the text names none.
+pub(crate) fn times(text: &str) -> Result<Times, Reason> {
     let refused = || {
-        Reason::new(format!("{} is not a time of the week", literal(text)))
+        Reason::new(format!("{} is not a time of the week", shown::literal(text)))
             .hint("days and hours, such as `Mon-Fri 09:00-17:00`, `Sat,Sun 22:00-04:00` or `Mon-Sun 02:00-03:30`")
     };
     let (days, hours) = text.trim().split_once(' ').ok_or_else(refused)?;
@@ -162,7 +141,11 @@ fn clock(text: &str) -> Option<i64> {
     (seconds <= DAY).then_some(seconds)
 }
 
-fn zone(text: &str, zones: Zones<'_>) -> Result<(String, TimeZone), Reason> {
+/// The time zone of a text: `UTC`, an offset, a POSIX rule, or a name that `zones` knows.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn zone(text: &str, zones: Zones<'_>) -> Result<Zone, Reason> {
     let fixed = |seconds| TimeZone::fixed(seconds).ok();
     let known = if text.eq_ignore_ascii_case("UTC") {
         fixed(0)
@@ -181,17 +164,17 @@ fn zone(text: &str, zones: Zones<'_>) -> Result<(String, TimeZone), Reason> {
         None if is_name => {
             let found = zones(text).and_then(|file| TimeZone::from_tz_data(&file).ok());
             found.ok_or_else(|| {
-                Reason::new(format!("there is no time zone {} in {ZONES}", literal(text))).hint(
+                Reason::new(format!("there is no time zone {} in {ZONES}", shown::literal(text))).hint(
                     "podnudge's image holds no time zones: write the rule itself, such as `CET-1CEST,M3.5.0,M10.5.0/3` for Central Europe, or mount the database there",
                 )
             })
         }
-        None => Err(Reason::new(format!("{} is not a time zone", literal(text))).hint(
+        None => Err(Reason::new(format!("{} is not a time zone", shown::literal(text))).hint(
             "`UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`",
         )),
         Some(zone) => Ok(zone),
     };
-    zone.map(|zone| (text.to_owned(), zone))
+    zone.map(|zone| Zone { text: text.to_owned(), zone })
 }
 
 /// The seconds of `+02:00`.
@@ -210,9 +193,7 @@ mod tests {
     use super::*;
 
     fn window(text: &str, zone_text: &str) -> Window {
-        let ((days, from, until), text) = (times(text).unwrap(), text.to_owned());
-        let (zone_text, zone) = zone(zone_text, &|_| None).unwrap();
-        Window { text, zone_text, days, from, until, zone }
+        Window::new(text, zone(zone_text, &|_| None).unwrap()).unwrap()
     }
 
     /// When it opens, for a time in UTC.
