@@ -4,35 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that decide with values only.
-const PURE: [&str; 37] = [
+const PURE: [&str; 14] = [
     "src/core",
     "src/shown.rs",
     "src/week.rs",
     "src/cli/help.rs",
-    "src/config/action.rs",
-    "src/config/agent.rs",
-    "src/config/check.rs",
-    "src/config/define.rs",
-    "src/config/file.rs",
-    "src/config/hold.rs",
-    "src/config/options.rs",
-    "src/config/place.rs",
-    "src/config/problem.rs",
-    "src/config/program.rs",
-    "src/config/publish.rs",
-    "src/config/raw.rs",
-    "src/config/relations.rs",
-    "src/config/request.rs",
-    "src/config/rule.rs",
-    "src/config/schema.rs",
-    "src/config/settings.rs",
-    "src/config/socket.rs",
-    "src/config/table.rs",
-    "src/config/target.rs",
-    "src/config/types.rs",
-    "src/config/verify.rs",
-    "src/config/waits.rs",
-    "src/config/write.rs",
+    "src/config",
     "src/volume/filter.rs",
     "src/volume/snapshot.rs",
     "src/checks/certificates",
@@ -57,7 +34,9 @@ fn pure_modules_do_no_io_and_read_no_clock() {
         "notify::",
         "::now(",
     ];
-    for file in PURE.iter().flat_map(|place| sources(Path::new(place))) {
+    let pure = PURE.iter().flat_map(|place| sources(Path::new(place)));
+    // Reads the file, and nothing else in its folder does.
+    for file in pure.filter(|file| !file.ends_with("src/config/load.rs")) {
         forbid(&file, &io);
     }
 }
@@ -176,5 +155,5 @@ pub(crate) fn sources(place: &Path) -> impl Iterator<Item = PathBuf> + use<> {
             files.push(place);
         }
     }
-    files.into_iter()
+    files.into_iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
 }
