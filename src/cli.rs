@@ -19,7 +19,9 @@ use clap::error::ErrorKind;
 use help::{QUICK_START, command};
 
 use crate::admin::client::{Status, Trigger};
-use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
+use crate::config::{
+    self, ACTIONS, At, FILE, Flag, Override, Overrides, Problem, Sources, flags, nearest,
+};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
 use crate::shown;
@@ -145,11 +147,8 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
     // Last: it goes wherever the URLs are https.
     settings.sort_by_key(|(flag, _)| flag.line.name == "ca-file");
     if config.is_none() {
-        let has = |key: &str| {
-            settings
-                .iter()
-                .any(|(flag, _)| flag.path.starts_with(&["rule".to_owned(), key.to_owned()]))
-        };
+        let is_for = |(flag, _): &(Flag, Override), key: &str| matches!(flag.path.as_slice(), [rule, first, ..] if rule == "rule" && first == key);
+        let has = |key: &str| settings.iter().any(|setting| is_for(setting, key));
         if !has("watch") {
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
@@ -179,9 +178,6 @@ fn url(matches: &ArgMatches) -> Result<reqwest::Url, Stop> {
     config::url(&text.unwrap_or_default())
         .map_err(|reason| usage(&format!("--url: {}", reason.message), reason.hint.as_deref()))
 }
-
-/// The keys of a rule that are actions.
-const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
 
 /// What the names of podnudge's variables begin with.
 const PREFIX: &str = "PODNUDGE_";

@@ -118,10 +118,10 @@ fn row(setting: &Definition) -> String {
 fn value(setting: &Definition) -> String {
     let time = |time| code(&humantime::format_duration(time).to_string());
     let one = match setting.form {
-        Form::Text(what) | Form::Word(what) => what.to_owned(),
+        Form::Text(what) | Form::TextOrNumber(what) => what.to_owned(),
         Form::Duration(least, most) => format!("a duration, {} to {}", time(least), time(most)),
         Form::Number(least, most) => format!("a number, {least} to {most}"),
-        Form::Truth => "`true` or `false`".to_owned(),
+        Form::Bool => "`true` or `false`".to_owned(),
         Form::Choice(words) => words().into_iter().map(code).collect::<Vec<_>>().join(" or "),
         Form::Scalar => "text, a number, `true` or `false`".to_owned(),
         Form::Pairs => "a table of names and texts".to_owned(),

@@ -1,29 +1,29 @@
-//! What is done to the application when its content has changed: `[rule.signal]`, `[rule.http]`,
-//! `[rule.exec]`, `[rule.command]` and `[rule.restart]`, in the order of the file. Pure.
+//! The actions that make the application use new content: `[rule.signal]`, `[rule.http]`, `[rule.exec]`,
+//! `[rule.command]` and `[rule.restart]`, in the order of the file. Pure.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use super::define::Heading::Act;
-use super::define::{Form, Type, option};
+use super::parsers;
+use super::prelude::*;
 use super::program::Program;
 use super::request::HttpAction;
 use super::socket::SocketCommand;
-use super::types::{DAY, HOUR, SECOND, ZERO, duration, number, signal, truth};
 
-/// One thing that is done to the application.
+/// An action of a rule.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// A signal to the target.
     Signal(SignalAction),
     /// An HTTP request.
     Http(Box<HttpAction>),
-    /// A program in podnudge's own file system.
+    /// A program in podnudge's container.
     Exec(Program),
     /// A command on a socket.
     Command(SocketCommand),
-    /// The target is ended; whoever has started it starts it anew.
+    /// A restart: podnudge ends the target, and the kubelet or its supervisor starts it again.
     Restart,
 }
 
@@ -32,9 +32,9 @@ settings! {
     #[derive(Copy, PartialEq, Eq)]
     pub struct SignalAction = "[rule.signal]"; {
         /// Send this signal, by name or number, such as `HUP` or `USR1`.
-        name: Signal = required("name = \"HUP\"", signal_name()), option("signal", "NAME", Act).common();
+        name: Signal = required("name = \"HUP\"", signal_name()).option("signal", "NAME", Act).common();
         /// Send the signal even if the target does not handle it, which ends most programs.
-        allow_unhandled: bool = default("false", truth()), option("allow-unhandled", "", Act);
+        allow_unhandled: bool = default("false", boolean()).option("allow-unhandled", "", Act);
     }
 }
 
@@ -51,32 +51,32 @@ settings! {
     }
 }
 
-/// How many there may be in how much time.
+/// A limit on how often something is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// So many.
+    /// The maximum number.
     pub most: u32,
-    /// In so much time.
+    /// The time within which it counts.
     pub within: Duration,
 }
 
 words! {
-    /// What is done about content that did not take.
+    /// What to do if the application does not run the new content.
     pub enum Step {
-        /// The actions are repeated, as `[rule.retry]` says.
+        /// Repeat the actions, as `[rule.retry]` says.
         Retry = "retry",
-        /// The target is restarted.
+        /// Restart the target.
         Restart = "restart",
     }
 }
 
 const fn signal_name() -> Type<Signal> {
-    let show = |signal: &Signal| signal.as_str().trim_start_matches("SIG").to_owned();
-    Type { form: Form::Word("a signal"), parse: signal, show }
+    let print = |signal: &Signal| signal.as_str().trim_start_matches("SIG").to_owned();
+    Type { form: Form::TextOrNumber("a signal"), parse: parsers::signal, print }
 }
 
 impl Action {
-    /// The word for it.
+    /// The name in logs and metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Action {
         }
     }
 
-    /// Whether it is done to a process.
+    /// Whether it needs a target process.
     #[must_use]
     pub fn needs_process(&self) -> bool {
         matches!(self, Self::Signal(_) | Self::Restart)
@@ -96,7 +96,7 @@ impl Action {
 }
 
 impl Restart {
-    /// How often that may be.
+    /// The restart budget.
     #[must_use]
     pub fn budget(&self) -> Budget {
         Budget { most: self.most, within: self.within }

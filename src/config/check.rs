@@ -1,4 +1,4 @@
-//! `[[rule.check]]`: what content must be like before it is used. Pure.
+//! `[[rule.check]]`: conditions that content must meet before it is used. Pure.
 
 use std::time::Duration;
 
@@ -6,14 +6,12 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 
 use super::define::Heading::Check as CHECK;
-use super::define::{Relation, option};
+use super::parsers;
 use super::place::Place;
-use super::program::{Program, argument, judge_program};
+use super::prelude::*;
+use super::program::{Program, argument, validate_program};
 use super::request::{
     Access, HttpCheck, OF_A_REQUEST, carrying_method, content_type, refuse_content_type,
-};
-use super::types::{
-    MINUTE, MS, choice, duration, key, number, pattern, status, string, truth, web,
 };
 use crate::reason::Reason;
 
@@ -28,41 +26,41 @@ settings! {
             Relation::Needs(&["method", "content-type", "expect"], &["http"]),
             Relation::Needs(&OF_A_REQUEST, &["http"]),
         ];
-        judge judge_condition
+        validated
     {
         /// The keys to check.
-        keys: Vec<glob::Pattern> = list("all keys that count", pattern());
+        keys: Vec<glob::Pattern> = list("all keys that count", glob());
         /// Each key must be valid JSON, YAML or TOML; or with `pem`, certificates and private keys that are valid now and belong together.
         syntax: Option<Syntax> = optional("", choice::<Syntax>());
         /// These keys must exist.
-        required_keys: Vec<String> = list("", string("a key", key));
+        required_keys: Vec<String> = list("", checked("a key", parsers::key));
         /// All keys together must not have more bytes than this.
         max_bytes: Option<u32> = optional("", number(1, u32::MAX));
         /// No key may be empty.
-        not_empty: Option<bool> = optional("", truth());
+        not_empty: Option<bool> = optional("", boolean());
         /// Content is rejected unless this program exits with 0. In its arguments, `{dir}` is a copy of the first volume, and `{root}` is a directory with a copy of each volume at its own path. The option is split at blanks.
-        exec: Vec<String> = list("", string("an argument", argument)), option("check-exec", "COMMAND", CHECK).split();
+        exec: Vec<String> = list("", checked("an argument", argument)).option("check-exec", "COMMAND", CHECK).split();
         /// Content is rejected unless this URL accepts each key's content, sent in a request.
-        http: Option<reqwest::Url> = optional("", web());
+        http: Option<reqwest::Url> = optional("", url());
         /// The time limit for the program, or for one request.
-        timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+        timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
         /// The method of the request.
         method: Method = default("POST", carrying_method());
         /// The content type of the request.
         content_type: HeaderValue = default("text/plain", content_type());
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
-        /// How one gets in.
-        access: Access = flatten;
+        /// Credentials, headers and certificates.
+        access: Access = flatten();
         /// Its place in the file.
-        path: String = computed;
+        path: String = computed();
     }
 }
 
 const CONDITIONS: [&str; 6] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec", "http"];
 
 words! {
-    /// What podnudge can parse.
+    /// The formats that podnudge can parse.
     pub enum Syntax {
         /// RFC 8259.
         Json = "json",
@@ -112,7 +110,7 @@ impl Check {
 }
 
 impl CheckSettings {
-    fn judge_condition(&mut self, place: &Place<'_>) {
+    fn validate(&mut self, place: &Place<'_>) {
         self.path = place.path();
         if self.syntax == Some(Syntax::Pem) && !cfg!(feature = "tls") {
             let reason = Reason::new("this podnudge was built without TLS, and cannot read PEM");
@@ -122,17 +120,14 @@ impl CheckSettings {
             let reason = Reason::new("`not-empty` can only be `true`");
             place.problem("not-empty", reason.hint("leave the check out"));
         }
-        for (key, list) in [("required-keys", &self.required_keys), ("exec", &self.exec)] {
-            if place.has(key) && list.is_empty() {
-                place.wrong(key, Reason::new(format!("`{key}` is empty")));
-            }
+        for key in ["required-keys", "exec"] {
+            place.refuse_empty_list(key, "list at least one value, or leave it out");
         }
-        judge_program(place, "exec", &self.exec);
+        validate_program(place, "exec", &self.exec);
         refuse_content_type(&self.access, place);
     }
 
-    /// `None` only after a problem was reported.
-    pub(super) fn decide(&mut self, place: &Place<'_>) -> Option<Check> {
+    pub(super) fn decide(&mut self, place: &Place<'_>) -> Check {
         let condition = if let Some(syntax) = self.syntax {
             Condition::Syntax(syntax)
         } else if let Some(most) = self.max_bytes {
@@ -140,9 +135,9 @@ impl CheckSettings {
         } else if self.not_empty == Some(true) {
             Condition::NotEmpty
         } else if let Some(url) = self.http.clone() {
-            let endpoint = self.access.endpoint(place, ("http", &url), self.timeout)?;
-            // Credentials in the clear are warned of already.
-            if endpoint.auth.is_none() && self.access.goes_in_the_clear(&url) {
+            let endpoint = self.access.endpoint(place, ("http", &url), self.timeout);
+            // `endpoint` has warned of unencrypted credentials already.
+            if endpoint.auth.is_none() && self.access.is_readable_by_others(&url) {
                 let reason = Reason::new("what the keys hold goes over the network unencrypted");
                 place.warn("http", reason.hint("use https"));
             }
@@ -157,7 +152,6 @@ impl CheckSettings {
         } else {
             Condition::Exec(Program { arguments: self.exec.clone(), timeout: self.timeout })
         };
-        let keys = self.keys.clone();
-        Some(Check { keys, condition })
+        Check { keys: self.keys.clone(), condition }
     }
 }

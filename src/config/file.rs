@@ -1,42 +1,44 @@
-//! The whole file, and the configuration that it makes. Pure.
+//! The whole file, and the configuration made from it. Pure.
 
 use std::path::Path;
 
 use super::agent::Agent;
-use super::define::{Section, Settings};
+use super::define::Section;
+use super::overlay::{Overrides, overlay};
 use super::place::Place;
+use super::prelude::*;
 use super::problem::{Problem, Problems, Report};
-use super::raw::{self, Overrides};
 use super::rule::{self, Rule, RuleSettings};
-use super::table;
+use super::settings::{self, Settings, page};
+use super::tree;
 use super::write::Page;
 use crate::week::Zones;
 
 settings! {
     /// The file.
     pub struct File = ""; {
-        /// What concerns podnudge itself.
-        agent: Agent = table;
+        /// Settings of podnudge itself.
+        agent: Agent = table();
         /// The rules.
-        rule: Vec<RuleSettings> = tables;
+        rule: Vec<RuleSettings> = tables();
     }
 }
 
-/// All that the file may hold.
+/// The definition of the whole file.
 pub const FILE: &Section = <File as Settings>::SECTION;
 
 /// The whole effective configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What concerns podnudge itself.
+    /// Settings of podnudge itself.
     pub agent: Agent,
     /// At least one rule, in the order of the file; names are unique.
     pub rules: Vec<Rule>,
 }
 
-/// Makes the configuration from the file's text (empty without one) and from what goes before
-/// it. `bundle` is the system's CA bundle, for https without `ca-file`. No time zone is known by
-/// its name. Pure.
+/// Makes the configuration from the text of the file (empty if there is none) and the settings that take
+/// precedence. `bundle` is the system's CA bundle, for https without `ca-file`. Time zones by name are
+/// unknown. Pure.
 ///
 /// # Errors
 ///
@@ -59,18 +61,18 @@ pub(super) fn parse_with_zones(
     zones: Zones<'_>,
 ) -> Result<(Config, Vec<Problem>), Problems> {
     let report = Report::new(file_name, text, zones, bundle);
-    let config = raw::read(text, &report).and_then(|mut root| {
-        raw::overlay(&mut root, overrides, FILE, &report);
+    let config = tree::read(text, &report).and_then(|mut root| {
+        overlay(&mut root, overrides, FILE, &report);
         let root_place = Place::root(&report);
-        let file = table::read(root_place.clone(), FILE, root)?;
+        let file = settings::read(root_place.clone(), FILE, root)?;
         decide(file, &root_place)
     });
-    report.judge(config)
+    report.finish(config)
 }
 
 /// `None` only after a problem was reported.
 fn decide(mut file: File, root: &Place<'_>) -> Option<Config> {
-    rule::judge_all(&mut file.rule, root);
+    rule::validate_all(&mut file.rule, root);
     let rule = |settings: RuleSettings| {
         let place = root.elsewhere(&settings.path);
         Rule::new(settings, &place, &file.agent)
@@ -79,16 +81,17 @@ fn decide(mut file: File, root: &Place<'_>) -> Option<Config> {
     Some(Config { agent: file.agent, rules: rules.into_iter().collect::<Option<_>>()? })
 }
 
-/// The effective configuration as a file: every setting, with the defaults filled in. Reading it
-/// gives the same configuration again. No secret is in it: those are in files of their own.
+/// The effective configuration as a file: every setting, with the defaults filled in. Parsing it gives
+/// the same configuration again. It contains no secrets, because those are in separate files.
 #[must_use]
 pub fn effective(config: &Config) -> String {
-    let mut page = Page::default();
-    page.table(Page::of(&config.agent), Agent::SECTION);
-    for rule in &config.rules {
-        let mut table = Page::of(&rule.settings);
-        table.order(&rule.settings.order);
-        page.table(table, RuleSettings::SECTION);
-    }
-    page.text()
+    let mut file = Page::default();
+    file.tables("agent", Agent::SECTION, vec![page(&config.agent)]);
+    let rules = config.rules.iter().map(|rule| {
+        let mut rule_page = page(&rule.settings);
+        rule_page.sort_actions(&rule.settings.order);
+        rule_page
+    });
+    file.tables("rule", RuleSettings::SECTION, rules.collect());
+    file.text()
 }

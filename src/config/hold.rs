@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::define::Relation;
+use super::parsers;
 use super::place::Place;
-use super::types::{file, key, string, truth};
+use super::prelude::*;
 use crate::reason::Reason;
 use crate::week::{self, Window};
 
@@ -13,25 +14,25 @@ settings! {
     #[derive(Default)]
     pub struct Hold = "[rule.hold]",
         &[Relation::Together(&["window", "time-zone"])];
-        judge judge_window
+        validated
     {
         /// Do not begin while this file exists.
-        pause_file: Option<PathBuf> = optional("", file("a path"));
+        pause_file: Option<PathBuf> = optional("", path());
         /// Do not begin while a watched volume has this key.
-        pause_key: Option<String> = optional("", string("a key", key));
+        pause_key: Option<String> = optional("", checked("a key", parsers::key));
         /// Begin only in this time of the week, such as `Mon-Fri 09:00-17:00`.
-        window: Option<String> = optional("", string("days and hours", |text| week::times(text).map(|_| text.to_owned())));
+        window: Option<String> = optional("", checked("days and hours", |text| week::times(text).map(|_| text.to_owned())));
         /// The time zone of the window: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
-        time_zone: Option<String> = optional("", string("a time zone", |text| Ok(text.to_owned())));
+        time_zone: Option<String> = optional("", string("a time zone"));
         /// Begin only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
-        approve: bool = default("false", truth());
-        /// When something may begin.
-        schedule: Option<Window> = computed;
+        approve: bool = default("false", boolean());
+        /// The parsed window.
+        schedule: Option<Window> = computed();
     }
 }
 
 impl Hold {
-    fn judge_window(&mut self, place: &Place<'_>) {
+    fn validate(&mut self, place: &Place<'_>) {
         let Some(zone) = &self.time_zone else { return };
         match week::zone(zone, place.report.zones) {
             Ok(zone) => {

@@ -1,17 +1,17 @@
-//! Reads the configuration file, and looks for the system's CA bundle. Changes nothing.
+//! Reads the configuration file, and finds the system's CA bundle. Changes nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::{Config, parse_with_zones};
+use super::overlay::Overrides;
 use super::problem::{Problem, Problems};
-use super::raw::Overrides;
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
 use crate::shown::literal;
 use crate::week::ZONES;
 
-/// Where distributions keep the CA certificates they trust, as one PEM file.
+/// The paths at which distributions keep their trusted CA certificates in one PEM file.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -20,24 +20,24 @@ const BUNDLES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// The configuration file.
     pub config: Option<PathBuf>,
-    /// What goes before the file.
+    /// Options and environment variables, which take precedence over the file.
     pub overrides: Overrides,
-    /// What should be looked at, such as a variable whose name is nearly known.
+    /// Warnings, such as a misspelt environment variable.
     pub warnings: Vec<Problem>,
 }
 
-/// Why there is no configuration.
+/// Why the configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
     #[error("cannot read the configuration {}", literal(&path.to_string_lossy()))]
     Read {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -45,7 +45,7 @@ pub enum LoadError {
     /// The path is not a file.
     #[error("the configuration {} is {kind}, not a file", literal(&path.to_string_lossy()))]
     NotAFile {
-        /// What was named.
+        /// The path, as the user named it.
         path: PathBuf,
         /// What it is.
         kind: &'static str,
@@ -53,7 +53,7 @@ pub enum LoadError {
     /// The file is not text.
     #[error("{}:{line}: not UTF-8 text", literal(&path.to_string_lossy()))]
     NotText {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         path: PathBuf,
         /// The line with the first wrong byte.
         line: usize,
@@ -65,7 +65,7 @@ pub enum LoadError {
         LARGEST / 1024
     )]
     TooLarge {
-        /// The file, as it was named.
+        /// The file, as the user named it.
         path: PathBuf,
     },
     /// The configuration is wrong.
@@ -84,7 +84,7 @@ impl LoadError {
         }
     }
 
-    /// What a person is told.
+    /// The message for the user.
     #[must_use]
     pub fn text(&self) -> String {
         match self {

@@ -1,12 +1,11 @@
-//! What the program needs to know, fully decided: every default is filled in, every file name,
-//! number, pattern and URL has been checked.
+//! The configuration: defaults are filled in, and every path, number, pattern and URL is valid.
 //!
-//! `define.rs` says what a setting is; each table of the file has its definitions in a file of its own
-//! (`agent.rs`, `rule.rs`, `action.rs`, …), and what must fit together beside them. `raw.rs` is the file
-//! and the options as a tree, `table.rs` reads it by the definitions, `write.rs` writes it again.
-//! All of this is pure; `load.rs` does the reading.
+//! `define.rs` holds the definition of a setting, and `settings.rs` the macro that declares a table of
+//! them. Each table has its own file (`agent.rs`, `rule.rs`, `action.rs`, …), which also checks how its
+//! settings fit together. `tree.rs` parses the file, `overlay.rs` adds options and environment variables,
+//! `table.rs` reads the tree by the definitions, and `write.rs` writes the effective configuration. All
+//! of this is pure, except `load.rs`.
 
-#[macro_use]
 mod define;
 #[macro_use]
 mod settings;
@@ -17,11 +16,13 @@ mod file;
 mod hold;
 mod load;
 mod options;
+mod overlay;
+mod parsers;
 mod place;
+mod prelude;
 mod problem;
 mod program;
 mod publish;
-mod raw;
 mod relations;
 mod request;
 mod rule;
@@ -29,10 +30,10 @@ mod schema;
 mod socket;
 mod table;
 mod target;
+mod tree;
 mod types;
 mod verify;
 mod waits;
-
 mod write;
 
 pub use action::{Action, Budget, Restart, SignalAction, Step};
@@ -43,16 +44,16 @@ pub use file::{Config, FILE, File, effective, parse};
 pub use hold::Hold;
 pub use load::{LoadError, Sources, load};
 pub use options::{Flag, flags};
+pub use overlay::{Override, Overrides};
+pub(crate) use parsers::{bounded_duration, url};
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
 pub use program::Program;
 pub use publish::Publish;
-pub use raw::{Override, Overrides};
 pub use request::{Auth, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};
-pub use rule::{KeyFilter, Rule, RuleSettings};
+pub use rule::{ACTIONS, KeyFilter, Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};
 pub use target::{Target, TargetBy};
-pub(crate) use types::{bounded_duration, url};
 pub use verify::{BodyProof, HttpProof, ProofBy, Scalar, Verify};
 pub use waits::{Jitter, JitterBy, OnStart, Retry};

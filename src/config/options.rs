@@ -2,24 +2,22 @@
 
 use super::define::{CommandLine, Definition, Form, Section};
 
-/// An option that sets what the file can set, too.
+/// A command line option for a setting of the file.
 #[derive(Debug)]
 pub struct Flag {
-    /// Its name, and how the help shows it.
-    pub line: &'static CommandLine,
+    /// Its name, and how the help lists it.
+    pub line: CommandLine,
     /// The setting.
     pub definition: &'static Definition,
     /// The keys that lead to it from the root of the file.
     pub path: Vec<String>,
-    /// Whether it makes a table of its own in the list at the last key but one.
-    pub adds_table: bool,
 }
 
 impl Flag {
-    /// Whether it stands without a value, which means `true`.
+    /// Whether it may be given without a value, which means `true`.
     #[must_use]
     pub fn is_switch(&self) -> bool {
-        matches!(self.definition.form, Form::Truth | Form::Table(..))
+        matches!(self.definition.form, Form::Bool | Form::Table(..))
     }
 
     /// Whether it may be repeated.
@@ -29,27 +27,23 @@ impl Flag {
     }
 }
 
-/// All options, each once: one that several tables have is for all of them.
+/// All options, each once, in the order of the file. An option that several tables have sets all of
+/// them, and has the place of the last one.
 #[must_use]
 pub fn flags(root: &'static Section) -> Vec<Flag> {
-    let mut flags = Vec::new();
-    collect(root, &[], false, &mut flags);
-    flags
-}
-
-fn collect(section: &'static Section, path: &[String], adds_table: bool, flags: &mut Vec<Flag>) {
-    for definition in section.settings() {
-        let path = [path, &[definition.key()]].concat();
-        if let Some(line) = definition.option {
-            // Of several, it stands where the last one does.
-            flags.retain(|flag| flag.line.name != line.name);
-            flags.push(Flag { line, definition, path: path.clone(), adds_table });
-        }
-        match definition.form {
-            Form::Table(inner, _) => collect(inner, &path, false, flags),
-            // Options are for the only rule.
-            Form::Tables(inner, _) => collect(inner, &path, path != ["rule"], flags),
-            _ => {}
+    let mut flags: Vec<Flag> = Vec::new();
+    for definition in root.settings() {
+        let key = definition.key();
+        let found = match definition.form {
+            Form::Table(inner, _) | Form::Tables(inner, _) => self::flags(inner),
+            _ => Vec::new(),
+        };
+        let own = definition.option.map(|line| Flag { line, definition, path: Vec::new() });
+        for mut flag in own.into_iter().chain(found) {
+            flag.path.insert(0, key.clone());
+            flags.retain(|other| other.line.name != flag.line.name);
+            flags.push(flag);
         }
     }
+    flags
 }

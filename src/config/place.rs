@@ -1,15 +1,15 @@
-//! Where tables and their keys stand, for what is found out only when all of them are read. Pure.
+//! The places of tables and keys in the file, for problems that are found after reading. Pure.
 
 use std::time::Duration;
 
 use super::problem::{At, Report};
 use crate::reason::Reason;
 
-/// A table of the file, and where its keys are.
+/// A table of the file, with the places of its keys.
 #[derive(Clone)]
 pub(super) struct Place<'a> {
     pub(super) report: &'a Report<'a>,
-    /// From the root: `rule.0.verify`.
+    /// The keys from the root, such as `rule.0.verify`.
     path: String,
 }
 
@@ -19,13 +19,13 @@ impl<'a> Place<'a> {
         Self { report, path: String::new() }
     }
 
-    /// The table at a key, or in the list at a key.
+    /// The table or list at a key.
     pub(super) fn inner(&self, key: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { report: self.report, path: format!("{}{dot}{key}", self.path) }
     }
 
-    /// The table at a place in the list at a key.
+    /// An element of the list at a key.
     pub(super) fn nth(&self, key: &str, n: usize) -> Self {
         self.inner(key).inner(&n.to_string())
     }
@@ -39,32 +39,38 @@ impl<'a> Place<'a> {
         self.path.clone()
     }
 
-    /// Notes where this stands: its key and its value.
+    /// Records the places of the key and of the value.
     pub(super) fn note(&self, key: &At, value: &At) {
         self.report.places.borrow_mut().insert(self.path.clone(), (key.clone(), value.clone()));
     }
 
-    /// Where the table itself is: the beginning of the file where it is not written.
+    /// The place of the table; the beginning of the file if the file does not have it.
     pub(super) fn at(&self) -> At {
         let places = self.report.places.borrow();
         places.get(&self.path).map_or(At::File(0), |(key, _)| key.clone())
     }
 
-    /// Where the key is.
+    /// The place of a key.
     pub(super) fn key(&self, key: &str) -> Option<At> {
         let places = self.report.places.borrow();
         places.get(&self.inner(key).path).map(|(key, _)| key.clone())
     }
 
-    /// Where the value of the key is.
+    /// The place of a key's value.
     pub(super) fn value(&self, key: &str) -> Option<At> {
         let places = self.report.places.borrow();
         places.get(&self.inner(key).path).map(|(_, value)| value.clone())
     }
 
-    /// Whether an empty list is written there.
+    /// Whether the value of the key is an empty list.
     pub(super) fn has_empty_list(&self, key: &str) -> bool {
         self.has(key) && self.report.empty_lists.borrow().contains(&self.inner(key).path)
+    }
+
+    pub(super) fn refuse_empty_list(&self, key: &str, hint: &str) {
+        if self.has_empty_list(key) {
+            self.wrong(key, Reason::new(format!("`{key}` is empty")).hint(hint));
+        }
     }
 
     pub(super) fn note_empty_list(&self) {
@@ -75,28 +81,28 @@ impl<'a> Place<'a> {
         self.key(key).is_some()
     }
 
-    /// The key should not be there, or should be: the place is the key's, or the table's.
+    /// Reports a key that is there but should not be, or the other way round.
     pub(super) fn problem(&self, key: &str, reason: Reason) {
         self.report.problem(&self.key(key).unwrap_or_else(|| self.at()), reason);
     }
 
-    /// The value of the key is wrong.
+    /// Reports a wrong value.
     pub(super) fn wrong(&self, key: &str, reason: Reason) {
         self.report.problem(&self.value(key).unwrap_or_else(|| self.at()), reason);
     }
 
-    /// The key works, and may not be what was meant.
+    /// Warns of a key that is valid but probably a mistake.
     pub(super) fn warn_key(&self, key: &str, reason: Reason) {
         self.report.warn(&self.key(key).unwrap_or_else(|| self.at()), reason);
     }
 
-    /// The value of the key works, and may not be what was meant.
+    /// Warns of a value that is valid but probably a mistake.
     pub(super) fn warn(&self, key: &str, reason: Reason) {
         self.report.warn(&self.value(key).unwrap_or_else(|| self.at()), reason);
     }
 
-    /// Two durations of which the first may not be longer. Of two values that do not fit, one being
-    /// a default, the default gives way.
+    /// Requires that the first duration is not longer than the second. If only one of them is set, the
+    /// default of the other is adjusted.
     pub(super) fn in_order(
         &self,
         (short_key, short): (&str, &mut Duration),

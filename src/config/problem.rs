@@ -1,6 +1,6 @@
-//! What is wrong with a configuration: where, what, and how to fix it. Pure.
+//! Problems of a configuration: the place, the message and a hint. Pure.
 //!
-//! Every problem is collected before any is shown, so that one look at the output is enough.
+//! All problems are collected before any is printed, so one run shows everything there is to fix.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,18 +12,18 @@ use crate::reason::Reason;
 use crate::shown;
 use crate::week::Zones;
 
-/// Where a setting was given.
+/// The source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
-    /// In the file, at this byte.
+    /// The file, at this byte.
     File(usize),
-    /// By this command line option.
+    /// This command line option.
     Option(String),
-    /// By this environment variable.
+    /// This environment variable.
     Environment(String),
 }
 
-/// One thing that is wrong, or that a person should look at.
+/// A problem or a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// `file:line:column`, an option, or an environment variable.
@@ -34,7 +34,7 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
-/// Everything that is wrong with a configuration; at least one problem, in the order of the file.
+/// All problems of a configuration, at least one, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     problems: Vec<Problem>,
@@ -70,14 +70,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Collects what the validation finds.
+/// Collects problems and warnings.
 pub(super) struct Report<'a> {
     file_name: String,
     text: &'a str,
     pub(super) zones: Zones<'a>,
     /// The system's CA bundle.
     pub(super) bundle: Option<&'a Path>,
-    /// Where each key and its value stand, by the path of the key.
+    /// The places of each key and its value, by the path of the key.
     pub(super) places: RefCell<BTreeMap<String, (At, At)>>,
     pub(super) empty_lists: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<(At, Reason)>>,
@@ -103,18 +103,18 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Something that makes the configuration unusable.
+    /// Adds a problem, which makes the configuration invalid.
     pub(super) fn problem(&self, at: &At, reason: Reason) {
         self.problems.borrow_mut().push((at.clone(), reason));
     }
 
-    /// Something that works, and that its author may not have meant.
+    /// Adds a warning about something that is valid but probably a mistake.
     pub(super) fn warn(&self, at: &At, reason: Reason) {
         self.warnings.borrow_mut().push((at.clone(), reason));
     }
 
-    /// The configuration with its warnings, if there was no problem.
-    pub(super) fn judge<T>(self, config: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
+    /// The configuration with its warnings, or the problems.
+    pub(super) fn finish<T>(self, config: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
         let problems = self.problems.take();
         match config {
             Some(config) if problems.is_empty() => Ok((config, self.located(self.warnings.take()))),
@@ -149,8 +149,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The candidate that `word` was probably meant to be: at most two letters (in short words one)
-/// wrong, missing, too many or in the wrong order.
+/// The candidate that `word` was probably meant to be: with an edit distance of at most two, or one
+/// for short words.
 pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = if word.chars().count() < 5 { 1 } else { 2 };
     let word = word.to_ascii_lowercase();

@@ -1,30 +1,29 @@
-//! Programs that check, act or prove. Pure.
+//! Programs that check, reload or verify. Pure.
 
 use std::time::Duration;
 
 use super::define::Heading::Act;
-use super::define::option;
 use super::place::Place;
-use super::types::{MINUTE, MS, duration, string};
+use super::prelude::*;
 use crate::reason::Reason;
 use crate::shown::literal;
 
-/// A program in podnudge's own file system.
+/// A program in podnudge's container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Its name or path, and its arguments.
     pub arguments: Vec<String>,
-    /// How long it may take.
+    /// The time limit.
     pub timeout: Duration,
 }
 
 settings! {
     /// A program in podnudge's container that makes the application reload.
-    pub struct ExecAction = "[rule.exec]"; judge judge_program {
+    pub struct ExecAction = "[rule.exec]"; validated {
         /// Run this program with its arguments, without a shell. The option is split at blanks.
-        argv: Vec<String> = filled("argv = [\"/app/reload\", \"--all\"]", string("an argument", argument)), option("exec", "COMMAND", Act).split();
+        argv: Vec<String> = required_list("argv = [\"/app/reload\", \"--all\"]", checked("an argument", argument)).option("exec", "COMMAND", Act).split();
         /// The time limit for the program.
-        timeout: Duration = default("30s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+        timeout: Duration = default("30s", time_limit(MINUTE.saturating_mul(10)));
     }
 }
 
@@ -33,8 +32,8 @@ impl ExecAction {
         Program { arguments: self.argv.clone(), timeout: self.timeout }
     }
 
-    fn judge_program(&mut self, place: &Place<'_>) {
-        judge_program(place, "argv", &self.argv);
+    fn validate(&mut self, place: &Place<'_>) {
+        validate_program(place, "argv", &self.argv);
     }
 }
 
@@ -46,8 +45,8 @@ pub(super) fn argument(text: &str) -> Result<String, Reason> {
     Ok(text.to_owned())
 }
 
-/// Whether there is a program in the list at this key.
-pub(super) fn judge_program(place: &Place<'_>, key: &str, arguments: &[String]) {
+/// Reports a program without a name, or a whole command in one argument.
+pub(super) fn validate_program(place: &Place<'_>, key: &str, arguments: &[String]) {
     match arguments {
         [program, ..] if program.trim().is_empty() => {
             place.wrong(key, Reason::new("the program's name is empty"));

@@ -1,13 +1,13 @@
-//! `[rule.publish]`: where the application reads what has passed, instead of the volumes. Pure.
+//! `[rule.publish]`: a directory for content that has passed the checks. Pure.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::agent::Agent;
 use super::define::Heading::Publish as PUBLISH;
-use super::define::{Type, option};
+use super::parsers;
 use super::place::Place;
-use super::types::{number, path, show_path, text, truth};
+use super::prelude::*;
 use crate::reason::Reason;
 use crate::shown::literal;
 
@@ -16,7 +16,7 @@ settings! {
     #[derive(PartialEq, Eq)]
     pub struct Publish = "[rule.publish]"; {
         /// Publish content that passed the checks to this directory, just before the action.
-        dir: PathBuf = required("dir = \"/config\"", text("a path", directory, show_path)), option("publish", "DIR", PUBLISH);
+        dir: PathBuf = required("dir = \"/config\"", path_by(directory)).option("publish", "DIR", PUBLISH);
         /// How many generations to keep besides the current one and the last good one.
         keep: u32 = default("3", number(0, 1000));
         /// The permission bits of files, in octal.
@@ -26,20 +26,20 @@ settings! {
         /// The group of files and directories.
         gid: Option<u32> = optional("the directory's, or podnudge's own", number(0, u32::MAX - 1));
         /// Roll back to the last good generation if the application does not run the new one.
-        rollback: bool = default("true", truth());
+        rollback: bool = default("true", boolean());
         /// The folder of each volume in it: none for a single volume, else the last part of its path.
-        folders: Vec<PathBuf> = computed;
+        folders: Vec<PathBuf> = computed();
     }
 }
 
 const fn permissions() -> Type<u32> {
-    text("permission bits", mode, |mode| format!("{mode:04o}"))
+    parsed("permission bits", mode, |mode| format!("{mode:04o}"))
 }
 
 impl Publish {
-    /// What must fit to what is watched, and to podnudge's own settings.
-    pub(super) fn judge_beside(&mut self, place: &Place<'_>, volumes: &[PathBuf], agent: &Agent) {
-        if let Some(reason) = trouble(&self.dir, volumes, agent) {
+    /// Checks the directory against the watched paths and podnudge's own settings.
+    pub(super) fn validate_with(&mut self, place: &Place<'_>, volumes: &[PathBuf], agent: &Agent) {
+        if let Some(reason) = conflict(&self.dir, volumes, agent) {
             place.wrong("dir", reason);
         }
         if let Some(folders) = folders(volumes) {
@@ -53,7 +53,7 @@ impl Publish {
 }
 
 /// Each rule publishes to a directory of its own.
-pub(super) fn judge_others<'a>(rules: impl Iterator<Item = (Place<'a>, &'a Path)>) {
+pub(super) fn validate_directories<'a>(rules: impl Iterator<Item = (Place<'a>, &'a Path)>) {
     let mut others: Vec<(Place<'_>, &Path)> = Vec::new();
     for (place, dir) in rules {
         if let Some((other, there)) = others.iter().find(|(_, there)| overlap(there, dir)) {
@@ -67,7 +67,7 @@ pub(super) fn judge_others<'a>(rules: impl Iterator<Item = (Place<'a>, &'a Path)
     }
 }
 
-fn trouble(dir: &Path, volumes: &[PathBuf], agent: &Agent) -> Option<Reason> {
+fn conflict(dir: &Path, volumes: &[PathBuf], agent: &Agent) -> Option<Reason> {
     if let Some(volume) = volumes.iter().find(|volume| overlap(volume, dir)) {
         let message = format!("`dir` and the watched {} lie within each other", shown(volume));
         return Some(
@@ -90,7 +90,7 @@ fn shown(path: &Path) -> String {
     literal(&path.to_string_lossy())
 }
 
-/// `None` if two of several volumes would share a folder.
+/// The folder of each volume; `None` if two would share one.
 fn folders(volumes: &[PathBuf]) -> Option<Vec<PathBuf>> {
     if let [_] = volumes {
         return Some(vec![PathBuf::new()]);
@@ -103,7 +103,7 @@ fn folders(volumes: &[PathBuf]) -> Option<Vec<PathBuf>> {
 }
 
 fn directory(text: &str) -> Result<PathBuf, Reason> {
-    let path = path(text)?;
+    let path = parsers::path(text)?;
     if path.parent().is_none() {
         return Err(Reason::new("podnudge cannot own `/`").hint("mount an emptyDir, and name it"));
     }

@@ -1,12 +1,12 @@
-//! Which settings of a table go together. Pure.
+//! Checks the constraints between the keys of a table. Pure.
 
 use super::define::Relation;
 use super::place::Place;
 use super::problem::At;
 use crate::reason::Reason;
 
-/// Reports the keys that do not go together.
-pub(super) fn judge(place: &Place<'_>, relation: &Relation) {
+/// Reports keys that violate a constraint.
+pub(super) fn check(place: &Place<'_>, relation: &Relation) {
     match relation {
         Relation::AtMostOne(keys) => at_most_one(place, keys),
         Relation::AtLeastOne(keys, message, hint) => {
@@ -37,7 +37,7 @@ pub(super) fn judge(place: &Place<'_>, relation: &Relation) {
     }
 }
 
-/// Reports all but the first of the keys that are there.
+/// Reports every key but the first.
 fn at_most_one(place: &Place<'_>, keys: &[&str]) {
     let there = keys.iter().filter_map(|key| Some((place.key(key)?, *key)));
     let there: Vec<(At, &str)> = there.collect();

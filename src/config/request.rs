@@ -1,4 +1,4 @@
-//! HTTP requests: to reload, to look for the proof, and to check content. Pure.
+//! HTTP requests that reload, verify or check. Pure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::define::Heading::Act;
-use super::define::{PairError, Pairs, Reader, Relation, Type, Writer, option};
-use super::place::Place;
-use super::types::{MINUTE, MS, any, duration, file, method, status, string, text, web};
+use super::parsers;
+use super::prelude::*;
+use super::table::{Pair, PairError};
 use crate::reason::Reason;
 use crate::shown::literal;
 
@@ -19,19 +19,19 @@ settings! {
         &[Relation::AtMostOne(&["body", "body-file"])];
     {
         /// Send a request to this http or https URL.
-        url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", web()), option("url", "URL", Act).common();
+        url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", url()).option("url", "URL", Act).common();
         /// The method of the request.
-        method: Method = default("POST", any_method()), option("method", "METHOD", Act);
+        method: Method = default("POST", any_method()).option("method", "METHOD", Act);
         /// The time limit for the request.
-        timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+        timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
         /// The body of the request.
-        body: Option<String> = optional("none", any("text"));
+        body: Option<String> = optional("none", string("text"));
         /// A file with the body of the request, read for each request.
-        body_file: Option<PathBuf> = optional("", file("a path"));
+        body_file: Option<PathBuf> = optional("", path());
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
-        /// How one gets in.
-        access: Access = flatten;
+        /// Credentials, headers and certificates.
+        access: Access = flatten();
     }
 }
 
@@ -44,19 +44,19 @@ settings! {
         ];
     {
         /// Connect to this socket file instead of the URL's host.
-        unix_socket: Option<PathBuf> = optional("", file("a path"));
+        unix_socket: Option<PathBuf> = optional("", path());
         /// Additional request headers.
-        headers: Headers = pairs;
+        headers: Vec<(HeaderName, HeaderValue)> = pairs();
         /// Credentials for basic authentication.
-        basic: Option<Basic> = optional_table;
+        basic: Option<Basic> = optional_table();
         /// A file with a bearer token, read for each request.
-        bearer_file: Option<PathBuf> = optional("", file("a path"));
+        bearer_file: Option<PathBuf> = optional("", path());
         /// A file with the CA certificates (PEM) to trust for https.
-        ca_file: Option<PathBuf> = optional("the CA bundle of the image, if it has one", file("a path")), option("ca-file", "FILE", Act);
+        ca_file: Option<PathBuf> = optional("the CA bundle of the image, if it has one", path()).option("ca-file", "FILE", Act);
         /// A file with the client certificate chain (PEM), for https.
-        cert_file: Option<PathBuf> = optional("", file("a path"));
+        cert_file: Option<PathBuf> = optional("", path());
         /// A file with the private key of the client certificate (PEM).
-        key_file: Option<PathBuf> = optional("", file("a path"));
+        key_file: Option<PathBuf> = optional("", path());
     }
 }
 
@@ -64,20 +64,16 @@ settings! {
     /// Credentials for basic authentication.
     pub struct Basic = "basic"; {
         /// The user name.
-        username: String = required("username = \"admin\"", string("a name", user_name));
+        username: String = required("username = \"admin\"", checked("a name", user_name));
         /// A file with the password, read for each request.
-        password_file: PathBuf = required("password-file = \"/etc/podnudge/password\"", file("a path"));
+        password_file: PathBuf = required("password-file = \"/etc/podnudge/password\"", path());
     }
 }
-
-/// More headers of a request.
-#[derive(Debug, Clone, Default)]
-pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 /// An HTTP request that makes the application reload.
 #[derive(Debug, Clone)]
 pub struct HttpAction {
-    /// Where it goes and how one gets in.
+    /// The URL and its credentials.
     pub endpoint: Endpoint,
     /// The request method.
     pub method: Method,
@@ -98,27 +94,27 @@ pub enum Body {
     File(PathBuf),
 }
 
-/// A URL that says whether the application would take a key's content.
+/// An HTTP request that checks the content of a key.
 #[derive(Debug, Clone)]
 pub struct HttpCheck {
-    /// Where the content goes and how one gets in.
+    /// The URL and its credentials.
     pub endpoint: Endpoint,
-    /// A method that carries content.
+    /// `POST`, `PUT` or `PATCH`.
     pub method: Method,
-    /// What the content is called.
+    /// The `Content-Type` of the request.
     pub content_type: HeaderValue,
-    /// Statuses that mean that the content is good; empty: any 2xx.
+    /// Status codes that accept the content; empty: any 2xx.
     pub expect: Vec<u16>,
 }
 
-/// Where a request goes, and how one gets in.
+/// A URL with all that a request to it needs.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// `http` or `https`.
     pub url: reqwest::Url,
     /// Connect here instead of to the URL's host.
     pub unix_socket: Option<PathBuf>,
-    /// Extra request headers.
+    /// Additional request headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Credentials.
     pub auth: Option<Auth>,
@@ -163,21 +159,21 @@ pub struct ClientCertificate {
     pub key_file: PathBuf,
 }
 
-/// What is of use only with a URL.
+/// The keys of [`Access`], which are only valid with a URL.
 pub(super) const OF_A_REQUEST: [&str; 7] =
     ["unix-socket", "headers", "basic", "bearer-file", "ca-file", "cert-file", "key-file"];
 
 const fn any_method() -> Type<Method> {
-    text("a method", method, Method::to_string)
+    parsed("a method", parsers::method, Method::to_string)
 }
 
-/// A method that carries content.
+/// A method with a request body.
 pub(super) const fn carrying_method() -> Type<Method> {
-    text("`POST`, `PUT` or `PATCH`", carrying, Method::to_string)
+    parsed("`POST`, `PUT` or `PATCH`", carrying, Method::to_string)
 }
 
 fn carrying(text: &str) -> Result<Method, Reason> {
-    let refused = match method(text) {
+    let refused = match parsers::method(text) {
         Ok(method @ (Method::POST | Method::PUT | Method::PATCH)) => return Ok(method),
         Ok(other) => Reason::new(format!("a {other} carries no content that could be checked")),
         Err(reason) => reason,
@@ -191,7 +187,7 @@ pub(super) const fn content_type() -> Type<HeaderValue> {
         _ => Err(Reason::new(format!("{} is not a content type", literal(text)))
             .hint("for example `text/plain`, or `text/caddyfile` for Caddy")),
     };
-    text("a content type", parse, |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    parsed("a content type", parse, |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 fn user_name(text: &str) -> Result<String, Reason> {
@@ -205,68 +201,61 @@ fn user_name(text: &str) -> Result<String, Reason> {
 }
 
 impl HttpSettings {
-    /// `None` only after a problem was reported.
-    pub(super) fn decide(&mut self, place: &Place<'_>) -> Option<HttpAction> {
-        let endpoint = self.access.endpoint(place, ("url", &self.url), self.timeout)?;
+    pub(super) fn decide(&mut self, place: &Place<'_>) -> HttpAction {
+        let endpoint = self.access.endpoint(place, ("url", &self.url), self.timeout);
         let body = match (&self.body, &self.body_file) {
             (Some(text), _) => Body::Text(text.clone()),
             (None, Some(file)) => Body::File(file.clone()),
             (None, None) => Body::Empty,
         };
-        Some(HttpAction {
-            endpoint,
-            method: self.method.clone(),
-            body,
-            expect: self.expect.clone(),
-        })
+        HttpAction { endpoint, method: self.method.clone(), body, expect: self.expect.clone() }
     }
 }
 
 impl Access {
-    /// Where requests to the URL at this key go; `None` only after a problem was reported.
+    /// The endpoint of requests to the URL at this key.
     pub(super) fn endpoint(
         &mut self,
         place: &Place<'_>,
         (key, url): (&str, &reqwest::Url),
         timeout: Duration,
-    ) -> Option<Endpoint> {
+    ) -> Endpoint {
         let basic = self.basic.as_ref().map(|basic| Auth::Basic {
             username: basic.username.clone(),
             password_file: basic.password_file.clone(),
         });
         let bearer = self.bearer_file.clone().map(|token_file| Auth::Bearer { token_file });
         let auth = basic.or(bearer);
-        if auth.is_some() && self.goes_in_the_clear(url) {
+        if auth.is_some() && self.is_readable_by_others(url) {
             let reason = Reason::new("credentials go over the network unencrypted");
             place.warn(key, reason.hint("use https"));
         }
-        Some(Endpoint {
+        Endpoint {
             url: url.clone(),
             unix_socket: self.unix_socket.clone(),
-            headers: self.headers.0.clone(),
+            headers: self.headers.clone(),
             auth,
-            tls: self.tls(place, key, url)?,
+            tls: self.tls(place, key, url),
             timeout,
-        })
+        }
     }
 
-    /// Whether others on the network can read a request.
-    pub(super) fn goes_in_the_clear(&self, url: &reqwest::Url) -> bool {
+    /// Whether requests leave the pod unencrypted.
+    pub(super) fn is_readable_by_others(&self, url: &reqwest::Url) -> bool {
         let is_local = self.unix_socket.is_some()
             || matches!(url.host_str(), Some("localhost" | "[::1]"))
             || url.host_str().is_some_and(|host| host.starts_with("127."));
         url.scheme() == "http" && !is_local
     }
 
-    /// The outer `None` only after a problem was reported.
-    #[expect(clippy::option_option, reason = "refused, not needed, needed")]
-    fn tls(&mut self, place: &Place<'_>, key: &str, url: &reqwest::Url) -> Option<Option<Tls>> {
+    /// The files for an https URL; `None` for http, or after a problem was reported.
+    fn tls(&mut self, place: &Place<'_>, key: &str, url: &reqwest::Url) -> Option<Tls> {
         if url.scheme() != "https" {
             for name in ["ca-file", "cert-file", "key-file"].iter().filter(|key| place.has(key)) {
                 let reason = Reason::new(format!("`{name}` is only valid with an https URL"));
                 place.wrong(name, reason.hint("leave it out, or write https:// in the URL"));
             }
-            return Some(None);
+            return None;
         }
         if !cfg!(feature = "tls") {
             let reason = Reason::new("this podnudge was built without TLS, and the URL is https");
@@ -286,57 +275,52 @@ impl Access {
         };
         let client = self.cert_file.clone().zip(self.key_file.clone());
         let client = client.map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file });
-        Some(Some(Tls { ca_file, client }))
+        Some(Tls { ca_file, client })
     }
 
     /// Whether a header of this name is set.
     pub(super) fn sets(&self, name: &HeaderName) -> bool {
-        self.headers.0.iter().any(|(header, _)| header == name)
+        self.headers.iter().any(|(header, _)| header == name)
     }
 }
 
-/// The content type has a setting of its own.
+/// Checks have a setting for the content type.
 pub(super) fn refuse_content_type(access: &Access, place: &Place<'_>) {
     if access.sets(&CONTENT_TYPE) {
-        let reason = Reason::new("the content type is no header like others here");
+        let reason = Reason::new("the header Content-Type cannot be set here");
         place.problem("headers", reason.hint("use `content-type`"));
     }
 }
 
-impl Pairs for Headers {
-    fn read(reader: &mut impl Reader, name: &str) -> Self {
-        Self(reader.pairs(name, header))
+impl Pair for (HeaderName, HeaderValue) {
+    fn print(&self) -> (String, String) {
+        (self.0.to_string(), String::from_utf8_lossy(self.1.as_bytes()).into_owned())
     }
 
-    fn write(&self, writer: &mut impl Writer, name: &str) {
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        writer.pairs(name, self.0.iter().map(|(name, value)| (name.to_string(), text(value))));
-    }
-}
-
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), PairError> {
-    let shown = literal(name);
-    let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
-        let reason = Reason::new(format!("{shown} is not the name of a header"));
-        return Err(PairError::Name(reason));
-    };
-    let refused = match header.as_str() {
-        "authorization" | "proxy-authorization" | "cookie" => {
-            Some("a secret does not belong in a configuration; use `bearer-file` or `basic`")
+    fn parse(name: &str, value: &str) -> Result<Self, PairError> {
+        let shown = literal(name);
+        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
+            let reason = Reason::new(format!("{shown} is not the name of a header"));
+            return Err(PairError::Name(reason));
+        };
+        let refused = match header.as_str() {
+            "authorization" | "proxy-authorization" | "cookie" => {
+                Some("a secret does not belong in a configuration; use `bearer-file` or `basic`")
+            }
+            "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
+                Some("leave it out: podnudge sets it as the request needs it")
+            }
+            _ => None,
+        };
+        if let Some(hint) = refused {
+            let reason = Reason::new(format!("the header {shown} cannot be set"));
+            return Err(PairError::Name(reason.hint(hint)));
         }
-        "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
-            Some("leave it out: podnudge sets it as the request needs it")
-        }
-        _ => None,
-    };
-    if let Some(hint) = refused {
-        let reason = Reason::new(format!("the header {shown} cannot be set"));
-        return Err(PairError::Name(reason.hint(hint)));
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
+            let hint = "line breaks and other control characters are not allowed in it";
+            PairError::Text(reason.hint(hint))
+        })?;
+        Ok((header, value))
     }
-    let value = HeaderValue::from_str(value).map_err(|_| {
-        let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
-        let hint = "line breaks and other control characters are not allowed in it";
-        PairError::Text(reason.hint(hint))
-    })?;
-    Ok((header, value))
 }

@@ -1,4 +1,4 @@
-//! `[[rule]]`: some watched volumes, one target, and what is done to it. Pure.
+//! `[[rule]]`: watched volumes, a target, and the actions to take. Pure.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,19 +7,17 @@ use super::action::{Action, Restart, SignalAction, Step};
 use super::agent::{Agent, ReloadEndpoint};
 use super::check::{Check, CheckSettings};
 use super::define::Heading::{Act, Watch, When};
-use super::define::{Relation, option};
 use super::hold::Hold;
+use super::parsers;
 use super::place::Place;
+use super::prelude::*;
 use super::problem::At;
 use super::program::ExecAction;
 use super::publish::{self, Publish};
 use super::request::HttpSettings;
+use super::settings;
 use super::socket::SocketCommand;
-use super::table;
 use super::target::{Target, TargetBy};
-use super::types::{
-    DAY, MINUTE, ZERO, choice, duration, pattern, rule_name, show_path, string, text, watched_path,
-};
 use super::verify::{Verify, VerifySettings};
 use super::waits::{Jitter, OnStart, Retry};
 use crate::reason::Reason;
@@ -28,76 +26,76 @@ use crate::shown::literal;
 settings! {
     /// Watched volumes, a target, and the actions to take.
     pub struct RuleSettings = "[[rule]]",
-        &[Relation::AtLeastOne(&KINDS, "the rule has no action", NO_ACTION)];
-        judge judge_waits {
+        &[Relation::AtLeastOne(&ACTIONS, "the rule has no action", NO_ACTION)];
+        validated {
         /// The rule's name in metrics and status: 1 to 63 lower-case letters, digits and hyphens. Required if there are several rules.
-        name: Option<String> = optional("`default`", string("a name", rule_name));
+        name: Option<String> = optional("`default`", checked("a name", parsers::rule_name));
         /// A mounted volume, a directory or a file to watch.
-        watch: Vec<PathBuf> = filled("watch = [\"/etc/nginx/conf.d\"]", text("a path", watched_path, show_path)), option("watch", "PATH", Watch).common();
+        watch: Vec<PathBuf> = required_list("watch = [\"/etc/nginx/conf.d\"]", path_by(parsers::watched_path)).option("watch", "PATH", Watch).common();
         /// Count only keys that match, such as `*.conf`.
-        only: Vec<glob::Pattern> = list("all keys count", pattern()), option("only", "GLOB", Watch);
+        only: Vec<glob::Pattern> = list("all keys count", glob()).option("only", "GLOB", Watch);
         /// Do not count keys that match, such as `*.md`.
-        ignore: Vec<glob::Pattern> = list("", pattern()), option("ignore", "GLOB", Watch);
+        ignore: Vec<glob::Pattern> = list("", glob()).option("ignore", "GLOB", Watch);
         /// How long a volume must be unchanged before it is read.
-        settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))), option("settle", "TIME", Watch);
+        settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Watch);
         /// The longest time to wait for that.
-        settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))), option("settle-max", "TIME", Watch);
+        settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))).option("settle-max", "TIME", Watch);
         /// The shortest time between two actions.
-        min_interval: Duration = default("0s", duration(ZERO, DAY)), option("min-interval", "TIME", When);
+        min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", When);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
         on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice::<Step>());
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
-        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()), option("on-start", "WHEN", When);
+        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()).option("on-start", "WHEN", When);
         /// When not to begin a rollout.
-        hold: Hold = table;
+        hold: Hold = table();
         /// A wait before each action, which spreads replicas over time.
-        jitter: Jitter = table("window");
+        jitter: Jitter = table_or("window");
         /// How to retry after a failure.
-        retry: Retry = table;
+        retry: Retry = table();
         /// Checks that content must pass before it is used.
-        check: Vec<CheckSettings> = tables;
+        check: Vec<CheckSettings> = tables();
         /// A directory that the application reads instead of the volumes.
-        publish: Option<Publish> = optional_table;
+        publish: Option<Publish> = optional_table();
         /// The process to act on.
-        target: Target = table;
+        target: Target = table();
         /// Send a signal to the target.
-        signal: Option<SignalAction> = optional_table;
+        signal: Option<SignalAction> = optional_table();
         /// Send an HTTP request.
-        http: Option<HttpSettings> = optional_table;
+        http: Option<HttpSettings> = optional_table();
         /// Run a program in podnudge's container.
-        exec: Option<ExecAction> = optional_table;
+        exec: Option<ExecAction> = optional_table();
         /// Send a command to a socket.
-        command: Option<SocketCommand> = optional_table;
+        command: Option<SocketCommand> = optional_table();
         /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
-        restart: Option<Restart> = optional_table, option("restart", "", Act);
+        restart: Option<Restart> = optional_table().option("restart", "", Act);
         /// How to verify that the application runs the new content.
-        verify: VerifySettings = table;
+        verify: VerifySettings = table();
         /// The actions, in the order of the file.
-        order: Vec<&'static str> = computed;
+        order: Vec<&'static str> = computed();
         /// Its place in the file.
-        path: String = computed;
+        path: String = computed();
     }
 }
 
-/// The actions, by their keys.
-const KINDS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
+/// The keys of the actions.
+pub const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
 const NO_ACTION: &str =
     "add `[rule.signal]` with `name = \"HUP\"`, or `[rule.http]` with `url = \"…\"`";
 
-/// Which keys of the rule's volumes count. `only` and `ignore` are matched against the key's
-/// path below the volume's content root.
+/// Selects the keys that count. `only` and `ignore` are matched against the key's path below the
+/// volume's content root.
 #[derive(Debug, Clone, Default)]
 pub struct KeyFilter {
     /// When not empty, only keys that match one of these count.
     pub only: Vec<glob::Pattern>,
     /// Keys that match one of these never count.
     pub ignore: Vec<glob::Pattern>,
-    /// The key that pauses the rule. It never counts: it is there or not.
+    /// The key that pauses the rule. Only its presence matters, so it never counts.
     pub pause: Option<String>,
 }
 
 impl RuleSettings {
-    fn judge_waits(&mut self, place: &Place<'_>) {
+    fn validate(&mut self, place: &Place<'_>) {
         self.path = place.path();
         place.in_order(("settle", &mut self.settle), ("settle-max", &mut self.settle_max));
         if !place.has("on-failure") {
@@ -118,42 +116,42 @@ impl RuleSettings {
     }
 }
 
-/// A rule, fully decided.
+/// A rule, with everything that follows from its settings.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// Unique; a DNS label, so that it can stand in metrics and file names.
     pub name: String,
-    /// As they are in the file, with the defaults filled in.
+    /// The settings of the file, with the defaults filled in.
     pub settings: RuleSettings,
-    /// Which keys count.
+    /// Selects the keys that count.
     pub keys: KeyFilter,
-    /// What the content must be like before it is used, in their order.
+    /// The checks of new content, in the order of the file.
     pub checks: Vec<Check>,
-    /// What is done, in this order; at least one action.
+    /// The actions, in the order of the file; at least one.
     pub actions: Vec<Action>,
-    /// How the target is restarted, where it is.
+    /// How to restart the target, if an action or `on-failure` does.
     pub restart: Restart,
-    /// How it is known that the application took the change.
+    /// How to verify that the application runs the new content.
     pub verify: Verify,
 }
 
 impl Rule {
-    /// Decides what follows from the settings; `None` only after a problem was reported.
+    /// `None` only after a problem was reported.
     pub(super) fn new(
         mut settings: RuleSettings,
         place: &Place<'_>,
         agent: &Agent,
     ) -> Option<Self> {
-        settings.judge_beside(place, agent);
+        settings.validate_with(place, agent);
         if settings.publish.is_none() {
             settings.on_start.get_or_insert(OnStart::IfNewer);
         }
         let actions = actions(&mut settings, place);
         if settings.on_failure.contains(&Step::Restart) {
-            settings.restart = settings.restart.or_else(table::defaults);
+            settings.restart = settings.restart.or_else(settings::defaults);
         }
         let checks = settings.check.iter_mut();
-        let checks: Vec<Option<Check>> =
+        let checks =
             checks.map(|check| check.decide(&place.elsewhere(&check.path.clone()))).collect();
         let verify = settings.verify.decide(&place.inner("verify"), &actions);
         let keys = KeyFilter {
@@ -164,23 +162,23 @@ impl Rule {
         Some(Self {
             name: settings.name.clone()?,
             keys,
-            checks: checks.into_iter().collect::<Option<_>>()?,
+            checks,
             actions,
-            restart: settings.restart.or_else(table::defaults)?,
-            verify: verify?,
+            restart: settings.restart.or_else(settings::defaults)?,
+            verify,
             settings,
         })
     }
 
-    /// Whether it is about a process. A request or a program needs none; one that is named all the
-    /// same is waited for and watched.
+    /// Whether the rule has a target process: an action needs one, or the settings name one, which
+    /// podnudge then waits for and watches.
     #[must_use]
     pub fn names_process(&self) -> bool {
         let is_named = !matches!(self.settings.target.by, TargetBy::Mount);
         is_named || self.actions.iter().any(Action::needs_process)
     }
 
-    /// What the application mounts and reads: the volumes, or what is published from them.
+    /// The directories that the application reads: the volumes, or the publish directory.
     #[must_use]
     pub fn read_by_application(&self) -> &[PathBuf] {
         match &self.settings.publish {
@@ -189,7 +187,7 @@ impl Rule {
         }
     }
 
-    /// Whether its actions themselves restart the target.
+    /// Whether a restart is one of the actions.
     #[must_use]
     pub fn restarts_target(&self) -> bool {
         self.actions.iter().any(|action| matches!(action, Action::Restart))
@@ -197,8 +195,8 @@ impl Rule {
 }
 
 impl RuleSettings {
-    /// What must fit to podnudge's own settings.
-    fn judge_beside(&mut self, place: &Place<'_>, agent: &Agent) {
+    /// Checks the settings against those of podnudge itself.
+    fn validate_with(&mut self, place: &Place<'_>, agent: &Agent) {
         for (n, path) in self.watch.iter().enumerate() {
             if agent.state_dir.as_ref().is_some_and(|state| state.starts_with(path)) {
                 let shown = literal(&path.to_string_lossy());
@@ -208,13 +206,13 @@ impl RuleSettings {
             }
         }
         if self.hold.approve && agent.reload() == ReloadEndpoint::Off {
-            let reason = Reason::new("`approve` waits for somebody who cannot ask over HTTP");
+            let reason = Reason::new("`approve` waits for a trigger, and `POST /reload` is off");
             let hint = "set `agent.reload = \"loopback\"` for `podnudge trigger`; or send podnudge itself HUP";
             place.inner("hold").warn_key("approve", reason.hint(hint));
         }
         if let Some(publish) = &mut self.publish {
-            publish.judge_beside(&place.inner("publish"), &self.watch, agent);
-            // What does not work is rolled back first.
+            publish.validate_with(&place.inner("publish"), &self.watch, agent);
+            // The default: roll back first.
             if publish.rollback && !place.has("on-failure") {
                 self.on_failure = Vec::new();
             }
@@ -233,13 +231,13 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
     let is_last_resort = rule.on_failure.contains(&Step::Restart);
     let actions = [
         ("signal", rule.signal.map(Action::Signal)),
-        ("http", http.flatten().map(|http| Action::Http(Box::new(http)))),
+        ("http", http.map(|http| Action::Http(Box::new(http)))),
         ("exec", rule.exec.as_ref().map(|exec| Action::Exec(exec.program()))),
         ("command", rule.command.clone().map(Action::Command)),
-        // As the last resort it is no action of its own.
+        // As the last resort, a restart is not an action.
         ("restart", rule.restart.as_ref().filter(|_| !is_last_resort).map(|_| Action::Restart)),
     ];
-    if is_last_resort && KINDS.iter().all(|key| *key == "restart" || !place.has(key)) {
+    if is_last_resort && ACTIONS.iter().all(|key| *key == "restart" || !place.has(key)) {
         let reason = Reason::new("a restart is only the last resort here: the rule has no action");
         place.report.problem(&place.at(), reason.hint(NO_ACTION));
     }
@@ -252,8 +250,8 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
     placed.into_iter().map(|(.., action)| action).collect()
 }
 
-/// What must fit together in several rules.
-pub(super) fn judge_all(rules: &mut [RuleSettings], root: &Place<'_>) {
+/// Checks the rules against each other.
+pub(super) fn validate_all(rules: &mut [RuleSettings], root: &Place<'_>) {
     if !root.has("rule") || root.has_empty_list("rule") {
         let reason = Reason::new("there is no rule");
         let hint = "add `[[rule]]` with `watch = [\"/etc/app\"]`, and below it `[rule.signal]` with \
@@ -282,7 +280,7 @@ pub(super) fn judge_all(rules: &mut [RuleSettings], root: &Place<'_>) {
         }
         names.push((name, place.value("name").unwrap_or_else(|| place.at())));
     }
-    publish::judge_others(rules.iter().filter_map(|rule| {
+    publish::validate_directories(rules.iter().filter_map(|rule| {
         let dir = rule.publish.as_ref()?.dir.as_path();
         Some((root.elsewhere(&rule.path).inner("publish"), dir))
     }));

@@ -1,11 +1,11 @@
-//! The JSON schema of the file, for editors. It cannot say all that podnudge checks: not whether a
-//! regular expression or a URL is one, how long a duration is, or what must fit to other tables. Pure.
+//! The JSON schema of the file, for editors. A schema cannot express every check: not whether a regular
+//! expression or a URL is valid, the bounds of a duration, or constraints between tables. Pure.
 
 use serde_json::{Map, Value, json};
 
 use super::define::{Definition, Form, Presence, Relation, Section};
 
-/// A duration: numbers with units.
+/// Numbers with units of time.
 const DURATION: &str = r"^\s*([0-9]+\s*(ns|us|ms|s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hour|hours|d|day|days)\s*)+$";
 
 /// The schema of the file, JSON Schema 2020-12.
@@ -60,7 +60,7 @@ fn property(setting: &Definition) -> Value {
 
 fn default(form: &Form, text: &str) -> Value {
     match form {
-        Form::Number(..) | Form::Truth => text.parse().unwrap_or_else(|_| text.into()),
+        Form::Number(..) | Form::Bool => text.parse().unwrap_or_else(|_| text.into()),
         _ => text.into(),
     }
 }
@@ -70,9 +70,9 @@ fn form(form: &Form) -> Value {
         Form::Text(_) => json!({"type": "string"}),
         Form::Duration(..) => json!({"type": "string", "pattern": DURATION}),
         Form::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        Form::Truth => json!({"type": "boolean"}),
+        Form::Bool => json!({"type": "boolean"}),
         Form::Choice(words) => json!({"enum": words()}),
-        Form::Word(_) => json!({"type": ["string", "integer"]}),
+        Form::TextOrNumber(_) => json!({"type": ["string", "integer"]}),
         Form::Scalar => json!({"type": ["string", "integer", "boolean"]}),
         Form::Pairs => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Form::Table(section, None) => table(section),

@@ -1,18 +1,298 @@
-//! How settings are written down. The macro `settings!` makes a struct from the settings of a table. Each line is a field:
+//! Declares tables of settings. The macro `settings!` turns each line into a field with its definition:
 //!
 //! ```text
-//! /// Spread replicas over this window.
-//! window: Duration = default("0s", duration(ZERO, DAY)), option("jitter", "TIME", WHEN).common();
+//! /// Spread replicas over this time.
+//! window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", When).common();
 //! ```
 //!
-//! The documentation is the help, the field's name is the key. The word behind `=` tells what holds
-//! if the key is missing: `default` (a value, as the file would write it), `optional` (`None`, and what
-//! that means), `required` (a problem; an example), `list` (none, and what that means), `filled` (a
-//! list that must be there). `table`, `optional_table`, `tables` and `one_or_more` are tables within
-//! this one, `flatten` adds the settings of another struct, and `computed` is no setting: what follows
-//! from the others. Pure.
+//! The doc comment is the help, and the field's name is the key. The functions behind `=` are those of
+//! this file: they say what a missing key means, and whether the value is a list or a table. Pure.
 
-/// An enum whose variants the file names by a word each.
+use super::define::{CommandLine, Definition, Form, Heading, Presence, Section, Type};
+use super::place::Place;
+use super::problem::Report;
+use super::table::{Pair, Table};
+use super::tree::Entry;
+use super::write::Page;
+use crate::reason::Reason;
+
+/// The settings of a table.
+pub(super) trait Settings: Sized + 'static {
+    const SECTION: &'static Section;
+
+    /// `None` only after a problem was reported.
+    fn read(table: &mut Table<'_>) -> Option<Self>;
+
+    fn write(&self, page: &mut Page);
+
+    /// Reports invalid combinations, and sets the computed fields.
+    fn after_read(&mut self, place: &Place<'_>);
+}
+
+/// A field of type `V`, whose single values have the type `T`.
+pub(super) struct Setting<V: 'static, T: 'static> {
+    kind: Type<T>,
+    is_list: bool,
+    presence: Presence,
+    option: Option<CommandLine>,
+    read: Read<V, T>,
+    write: Write<V, T>,
+}
+
+/// Reads the field with this name; `None` only after a problem was reported.
+type Read<V, T> = fn(&Setting<V, T>, &str, &mut Table<'_>) -> Option<V>;
+
+type Write<V, T> = fn(&Setting<V, T>, &str, &V, &mut Page);
+
+/// A value that has a default, written as in the file.
+pub(super) const fn default<T>(text: &'static str, kind: Type<T>) -> Setting<T, T> {
+    let read: Read<T, T> = |setting, name, table| {
+        let given = table.value(name, &setting.kind);
+        given.or_else(|| (setting.kind.parse)(setting.text()).ok())
+    };
+    setting(kind, Presence::Default(text), read, write_value)
+}
+
+/// A value that must be given; `text` is an example line.
+pub(super) const fn required<T>(text: &'static str, kind: Type<T>) -> Setting<T, T> {
+    let read: Read<T, T> = |setting, name, table| {
+        table.require(name, setting.text());
+        table.value(name, &setting.kind)
+    };
+    setting(kind, Presence::Required(text), read, write_value)
+}
+
+/// A value that may be missing; `text` is what that means.
+pub(super) const fn optional<T>(text: &'static str, kind: Type<T>) -> Setting<Option<T>, T> {
+    let read: Read<Option<T>, T> = |setting, name, table| Some(table.value(name, &setting.kind));
+    setting(kind, Presence::Optional(text), read, |setting, name, value, page| match value {
+        Some(value) => write_value(setting, name, value, page),
+        None => page.unset(name, setting.text()),
+    })
+}
+
+/// A list, or a single value; `text` is what a missing key means.
+pub(super) const fn list<T>(text: &'static str, kind: Type<T>) -> Setting<Vec<T>, T> {
+    let read: Read<Vec<T>, T> = |setting, name, table| Some(table.values(name, &setting.kind));
+    let write: Write<Vec<T>, T> = |setting, name, values, page| {
+        let texts: Vec<String> = values.iter().map(setting.kind.print).collect();
+        page.list(name, &setting.kind.form, texts, setting.text());
+    };
+    Setting { is_list: true, ..setting(kind, Presence::Optional(text), read, write) }
+}
+
+/// A list that must be given and must not be empty; `text` is an example line.
+pub(super) const fn required_list<T>(text: &'static str, kind: Type<T>) -> Setting<Vec<T>, T> {
+    let read: Read<Vec<T>, T> = |setting, name, table| {
+        table.require(name, setting.text());
+        let values = table.values(name, &setting.kind);
+        table.refuse_empty_list(name, setting.text());
+        Some(values)
+    };
+    Setting { presence: Presence::Required(text), read, ..list(text, kind) }
+}
+
+/// A table; if it is missing, its defaults.
+pub(super) const fn table<S: Settings>() -> Setting<S, ()> {
+    nested(
+        Form::Table(S::SECTION, None),
+        |_, name, table| read_table(name, table, None),
+        |_, name, value, page| write_tables(name, [value], page),
+    )
+}
+
+/// A table; a value in its place sets the key `short` of the table.
+pub(super) const fn table_or<S: Settings>(short: &'static str) -> Setting<S, ()> {
+    nested(
+        Form::Table(S::SECTION, Some(short)),
+        |setting, name, table| match setting.kind.form {
+            Form::Table(_, short) => read_table(name, table, short),
+            _ => None,
+        },
+        |_, name, value, page| write_tables(name, [value], page),
+    )
+}
+
+/// A table that may be missing.
+pub(super) const fn optional_table<S: Settings>() -> Setting<Option<S>, ()> {
+    nested(
+        Form::Table(S::SECTION, None),
+        |_, name, table| {
+            let inner = table.inner(name, S::SECTION, None);
+            Some(inner.and_then(|(place, entries)| read(place, table.root, entries)))
+        },
+        |_, name, value, page| write_tables(name, value, page),
+    )
+}
+
+/// A list of tables.
+pub(super) const fn tables<S: Settings>() -> Setting<Vec<S>, ()> {
+    nested(
+        Form::Tables(S::SECTION, false),
+        |_, name, table| Some(read_tables(name, table, false)),
+        |_, name, value, page| write_tables(name, value, page),
+    )
+}
+
+/// A list of tables, or a single table.
+pub(super) const fn one_or_more<S: Settings>() -> Setting<Vec<S>, ()> {
+    nested(
+        Form::Tables(S::SECTION, true),
+        |_, name, table| Some(read_tables(name, table, true)),
+        |_, name, value, page| write_tables(name, value, page),
+    )
+}
+
+/// The settings of another struct, as if they were declared here.
+pub(super) const fn flatten<S: Settings>() -> Setting<S, ()> {
+    nested(
+        Form::Flatten(S::SECTION),
+        |_, _, table| S::read(table),
+        |_, _, value, page| value.write(page),
+    )
+}
+
+/// A table whose keys are free to choose.
+pub(super) const fn pairs<P: Pair>() -> Setting<Vec<P>, ()> {
+    nested(
+        Form::Pairs,
+        |_, name, table| Some(table.pairs(name)),
+        |_, name, value, page| page.pairs(name, value.iter().map(Pair::print)),
+    )
+}
+
+/// No setting: a field that [`Settings::after_read`] derives from the others.
+pub(super) const fn computed<V: Default>() -> Setting<V, ()> {
+    const NONE: &Section = &Section { header: "", about: "", definitions: &[], relations: &[] };
+    nested(Form::Flatten(NONE), |_, _, _| Some(V::default()), |_, _, _, _| {})
+}
+
+const fn nested<V>(form: Form, read: Read<V, ()>, write: Write<V, ()>) -> Setting<V, ()> {
+    let kind = Type { form, parse: |_| Err(Reason::new("not a value")), print: |()| String::new() };
+    setting(kind, Presence::Optional(""), read, write)
+}
+
+const fn setting<V, T>(
+    kind: Type<T>,
+    presence: Presence,
+    read: Read<V, T>,
+    write: Write<V, T>,
+) -> Setting<V, T> {
+    Setting { kind, is_list: false, presence, option: None, read, write }
+}
+
+impl<V, T> Setting<V, T> {
+    /// Adds a command line option, with the placeholder for its value.
+    pub(super) const fn option(
+        self,
+        name: &'static str,
+        value: &'static str,
+        heading: Heading,
+    ) -> Self {
+        let line = CommandLine { name, value, heading, is_common: false, is_split: false };
+        Self { option: Some(line), ..self }
+    }
+
+    /// Lists the option in `-h`, too.
+    pub(super) const fn common(self) -> Self {
+        let option = match self.option {
+            Some(line) => Some(CommandLine { is_common: true, ..line }),
+            None => None,
+        };
+        Self { option, ..self }
+    }
+
+    /// Splits the option's value at blanks.
+    pub(super) const fn split(self) -> Self {
+        let option = match self.option {
+            Some(line) => Some(CommandLine { is_split: true, ..line }),
+            None => None,
+        };
+        Self { option, ..self }
+    }
+
+    pub(super) const fn definition(&self, name: &'static str, help: &'static str) -> Definition {
+        Definition {
+            name,
+            help,
+            form: self.kind.form,
+            is_list: self.is_list,
+            presence: self.presence,
+            option: self.option,
+        }
+    }
+
+    pub(super) fn read(&self, name: &str, table: &mut Table<'_>) -> Option<V> {
+        (self.read)(self, name, table)
+    }
+
+    pub(super) fn write(&self, name: &str, value: &V, page: &mut Page) {
+        (self.write)(self, name, value, page);
+    }
+
+    fn text(&self) -> &'static str {
+        match self.presence {
+            Presence::Default(text) | Presence::Optional(text) | Presence::Required(text) => text,
+        }
+    }
+}
+
+fn write_value<V, T>(setting: &Setting<V, T>, name: &str, value: &T, page: &mut Page) {
+    page.value(name, &setting.kind.form, (setting.kind.print)(value));
+}
+
+fn read_table<S: Settings>(
+    name: &str,
+    table: &mut Table<'_>,
+    short: Option<&'static str>,
+) -> Option<S> {
+    let inner = table.inner(name, S::SECTION, short);
+    let (place, entries) = inner.unwrap_or_else(|| (table.place_of(name), Vec::new()));
+    read(place, table.root, entries)
+}
+
+fn read_tables<S: Settings>(name: &str, table: &mut Table<'_>, may_be_one: bool) -> Vec<S> {
+    let inner = table.inner_list(name, S::SECTION, may_be_one);
+    inner.into_iter().filter_map(|(place, entries)| read(place, table.root, entries)).collect()
+}
+
+fn write_tables<'a, S: Settings>(
+    name: &str,
+    tables: impl IntoIterator<Item = &'a S>,
+    page: &mut Page,
+) {
+    page.tables(name, S::SECTION, tables.into_iter().map(self::page).collect());
+}
+
+/// Reads the settings of a table; `None` only after a problem was reported.
+pub(super) fn read<S: Settings>(
+    place: Place<'_>,
+    root: &'static Section,
+    entries: Vec<Entry>,
+) -> Option<S> {
+    let mut table = Table::new(place, root, S::SECTION, entries);
+    let settings = S::read(&mut table);
+    let place = table.finish();
+    let mut settings = settings?;
+    settings.after_read(&place);
+    Some(settings)
+}
+
+/// The settings of a table in which nothing is set; `None` if one is required.
+pub(super) fn defaults<S: Settings>() -> Option<S> {
+    let report = Report::new("", "", &|_| None, None);
+    read(Place::root(&report), S::SECTION, Vec::new())
+}
+
+/// The settings as the file writes them.
+pub(super) fn page<S: Settings>(settings: &S) -> Page {
+    let mut page = Page::default();
+    settings.write(&mut page);
+    page.drop_unneeded(S::SECTION);
+    page
+}
+
+/// An enum with a word for each variant.
 macro_rules! words {
     (
         $(#[$about:meta])+
@@ -30,13 +310,17 @@ macro_rules! words {
 
 /// A struct with the settings of a table: see the head of this file.
 macro_rules! settings {
+    (@relations $relations:expr) => { $relations };
+    (@relations) => { &[] };
+    (@after_read $settings:ident, $place:ident, validated) => { $settings.validate($place) };
+    (@after_read $settings:ident, $place:ident) => { _ = $place };
     (
         $(#[doc = $about:literal])+
         $(#[derive($($derive:ident),+)])?
-        pub struct $name:ident = $header:literal $(, $relations:expr)?; $(judge $judge:ident)? {
+        pub struct $name:ident = $header:literal $(, $relations:expr)?; $($validated:ident)? {
             $(
                 $(#[doc = $help:literal])+
-                $field:ident : $type:ty = $mode:ident $(($($arg:expr),+))? $(, $option:expr)?;
+                $field:ident : $type:ty = $setting:expr;
             )*
         }
     ) => {
@@ -46,171 +330,36 @@ macro_rules! settings {
             $($(#[doc = $help])+ pub $field: $type,)*
         }
 
-        impl $crate::config::define::Settings for $name {
+        impl $crate::config::settings::Settings for $name {
             const SECTION: &'static $crate::config::define::Section =
-                &$crate::config::define::Section::new(
-                    $header,
-                    concat!($($about),+),
-                    &[$(
-                        setting!(@define $mode, $field, $type, concat!($($help),+) $(, $($arg),+)?)
-                            $(.on(&const { $option }))?,
-                    )*],
-                    setting!(@relations $($relations)?),
-                );
+                &$crate::config::define::Section {
+                    header: $header,
+                    about: concat!($($about),+),
+                    definitions: &[$({
+                        let setting: $crate::config::settings::Setting<$type, _> = $setting;
+                        setting.definition(stringify!($field), concat!($($help),+))
+                    },)*],
+                    relations: settings!(@relations $($relations)?),
+                };
 
-            fn read(table: &mut impl $crate::config::define::Reader) -> Option<Self> {
-                $(let $field = setting!(@read table, $mode, $field $(, $($arg),+)?);)*
+            fn read(table: &mut $crate::config::table::Table<'_>) -> Option<Self> {
+                $(
+                    let setting: &$crate::config::settings::Setting<$type, _> = &const { $setting };
+                    let $field = setting.read(stringify!($field), table);
+                )*
                 Some(Self { $($field: $field?,)* })
             }
 
-            fn write(&self, writer: &mut impl $crate::config::define::Writer) {
-                $(setting!(@write writer, self.$field, $mode, $field $(, $($arg),+)?);)*
+            fn write(&self, page: &mut $crate::config::write::Page) {
+                $(
+                    let setting: &$crate::config::settings::Setting<$type, _> = &const { $setting };
+                    setting.write(stringify!($field), &self.$field, page);
+                )*
             }
 
-            fn judge(&mut self, place: &$crate::config::place::Place<'_>) {
-                _ = place;
-                $(self.$judge(place);)?
+            fn after_read(&mut self, place: &$crate::config::place::Place<'_>) {
+                settings!(@after_read self, place $(, $validated)?);
             }
         }
-    };
-}
-
-/// What [`settings!`] makes of one line, by the word behind `=`.
-macro_rules! setting {
-    (@relations $relations:expr) => { $relations };
-    (@relations) => { &[] };
-
-    (@define default, $field:ident, $type:ty, $help:expr, $text:expr, $kind:expr) => {
-        setting!(@scalar $field, $help, $kind, false, Default($text))
-    };
-    (@define optional, $field:ident, $type:ty, $help:expr, $text:expr, $kind:expr) => {
-        setting!(@scalar $field, $help, $kind, false, Optional($text))
-    };
-    (@define required, $field:ident, $type:ty, $help:expr, $text:expr, $kind:expr) => {
-        setting!(@scalar $field, $help, $kind, false, Required($text))
-    };
-    (@define list, $field:ident, $type:ty, $help:expr, $text:expr, $kind:expr) => {
-        setting!(@scalar $field, $help, $kind, true, Optional($text))
-    };
-    (@define filled, $field:ident, $type:ty, $help:expr, $text:expr, $kind:expr) => {
-        setting!(@scalar $field, $help, $kind, true, Required($text))
-    };
-    (@define table, $field:ident, $type:ty, $help:expr) => {
-        setting!(@tables $field, $help, Table($crate::config::define::section_of::<$type>(), None))
-    };
-    (@define table, $field:ident, $type:ty, $help:expr, $short:expr) => {
-        setting!(@tables $field, $help, Table($crate::config::define::section_of::<$type>(), Some($short)))
-    };
-    (@define optional_table, $field:ident, $type:ty, $help:expr) => {
-        setting!(@tables $field, $help, Table($crate::config::define::section_in::<$type>(), None))
-    };
-    (@define tables, $field:ident, $type:ty, $help:expr) => {
-        setting!(@tables $field, $help, Tables($crate::config::define::section_in::<$type>(), false))
-    };
-    (@define one_or_more, $field:ident, $type:ty, $help:expr) => {
-        setting!(@tables $field, $help, Tables($crate::config::define::section_in::<$type>(), true))
-    };
-    (@define flatten, $field:ident, $type:ty, $help:expr) => {
-        setting!(@tables $field, $help, Flatten($crate::config::define::section_of::<$type>()))
-    };
-    (@define pairs, $field:ident, $type:ty, $help:expr) => {
-        $crate::config::define::Definition::new(
-            stringify!($field),
-            $help,
-            $crate::config::define::Form::Pairs,
-            false,
-            $crate::config::define::Presence::Optional(""),
-        )
-    };
-    (@define computed, $field:ident, $type:ty, $help:expr) => {
-        setting!(@tables $field, $help, Flatten(&$crate::config::define::NO_SETTING))
-    };
-    (@scalar $field:ident, $help:expr, $kind:expr, $is_list:expr, $presence:ident($text:expr)) => {
-        $crate::config::define::Definition::new(
-            stringify!($field),
-            $help,
-            $kind.form,
-            $is_list,
-            $crate::config::define::Presence::$presence($text),
-        )
-    };
-    (@tables $field:ident, $help:expr, $form:ident($($arg:expr),+)) => {
-        $crate::config::define::Definition::new(
-            stringify!($field),
-            $help,
-            $crate::config::define::Form::$form($($arg),+),
-            false,
-            $crate::config::define::Presence::Optional(""),
-        )
-    };
-
-    (@read $table:ident, default, $field:ident, $text:expr, $kind:expr) => {
-        $table.defaulted(stringify!($field), $text, &const { $kind })
-    };
-    (@read $table:ident, optional, $field:ident, $text:expr, $kind:expr) => {
-        Some($table.optional(stringify!($field), &const { $kind }))
-    };
-    (@read $table:ident, required, $field:ident, $text:expr, $kind:expr) => {
-        $table.required(stringify!($field), $text, &const { $kind })
-    };
-    (@read $table:ident, list, $field:ident, $text:expr, $kind:expr) => {
-        Some($table.list(stringify!($field), &const { $kind }))
-    };
-    (@read $table:ident, filled, $field:ident, $text:expr, $kind:expr) => {
-        Some($table.filled(stringify!($field), $text, &const { $kind }))
-    };
-    (@read $table:ident, table, $field:ident $(, $short:expr)?) => {
-        $table.table(stringify!($field), setting!(@short $($short)?))
-    };
-    (@read $table:ident, optional_table, $field:ident) => {
-        Some($table.optional_table(stringify!($field)))
-    };
-    (@read $table:ident, tables, $field:ident) => {
-        Some($table.tables(stringify!($field), false))
-    };
-    (@read $table:ident, one_or_more, $field:ident) => {
-        Some($table.tables(stringify!($field), true))
-    };
-    (@read $table:ident, flatten, $field:ident) => { $crate::config::define::Settings::read($table) };
-    (@read $table:ident, pairs, $field:ident) => {
-        Some($crate::config::define::Pairs::read($table, stringify!($field)))
-    };
-    (@read $table:ident, computed, $field:ident) => { Some(Default::default()) };
-    (@short $short:expr) => { Some($short) };
-    (@short) => { None };
-
-    (@write $writer:ident, $self:ident.$of:ident, default, $field:ident, $text:expr, $kind:expr) => {{
-        let kind = const { &$kind };
-        $writer.value(stringify!($field), &kind.form, (kind.show)(&$self.$of));
-    }};
-    (@write $writer:ident, $self:ident.$of:ident, required, $field:ident, $text:expr, $kind:expr) => {
-        setting!(@write $writer, $self.$of, default, $field, $text, $kind)
-    };
-    (@write $writer:ident, $self:ident.$of:ident, optional, $field:ident, $text:expr, $kind:expr) => {{
-        let kind = const { &$kind };
-        let text = $self.$of.as_ref().map(kind.show);
-        $writer.optional(stringify!($field), &kind.form, text, $text);
-    }};
-    (@write $writer:ident, $self:ident.$of:ident, list, $field:ident, $text:expr, $kind:expr) => {{
-        let kind = const { &$kind };
-        let texts = $self.$of.iter().map(kind.show).collect();
-        $writer.list(stringify!($field), &kind.form, texts, $text);
-    }};
-    (@write $writer:ident, $self:ident.$of:ident, filled, $field:ident, $text:expr, $kind:expr) => {
-        setting!(@write $writer, $self.$of, list, $field, "", $kind)
-    };
-    (@write $writer:ident, $self:ident.$of:ident, table, $field:ident $(, $short:expr)?) => {
-        $writer.tables(stringify!($field), [&$self.$of])
-    };
-    (@write $writer:ident, $self:ident.$of:ident, flatten, $field:ident) => {
-        $self.$of.write($writer)
-    };
-    (@write $writer:ident, $self:ident.$of:ident, pairs, $field:ident) => {
-        $self.$of.write($writer, stringify!($field))
-    };
-    (@write $writer:ident, $self:ident.$of:ident, computed, $field:ident) => {};
-    // An option or a list of tables.
-    (@write $writer:ident, $self:ident.$of:ident, $tables:ident, $field:ident) => {
-        $writer.tables(stringify!($field), &$self.$of)
     };
 }

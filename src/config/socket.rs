@@ -1,27 +1,27 @@
-//! Commands on sockets that act or prove. Pure.
+//! Socket commands that reload or verify. Pure.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::define::Type;
+use super::parsers;
 use super::place::Place;
-use super::types::{MINUTE, MS, duration, expression, path, string, text};
+use super::prelude::*;
 use crate::reason::Reason;
 use crate::shown::literal;
 
 settings! {
     /// A command on a socket that makes the application reload.
-    pub struct SocketCommand = "[rule.command]"; judge judge_end {
+    pub struct SocketCommand = "[rule.command]"; validated {
         /// The socket.
         socket: SocketAddress = required("socket = \"/run/haproxy/master.sock\"", socket());
         /// The text to send.
-        send: String = required("send = \"show proc\\nquit\\n\"", string("text", something));
+        send: String = required("send = \"show proc\\nquit\\n\"", checked("text", command_text));
         /// The answer must match this.
-        answer_matches: regex_lite::Regex = required("answer-matches = \"worker\"", expression());
+        answer_matches: regex_lite::Regex = required("answer-matches = \"worker\"", regex());
         /// The time limit for the exchange.
-        timeout: Duration = default("10s", duration(MS.saturating_mul(10), MINUTE.saturating_mul(10)));
+        timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
     }
 }
 
@@ -30,11 +30,11 @@ settings! {
 pub enum SocketAddress {
     /// A socket file.
     Unix(PathBuf),
-    /// A port of a host, which is mostly the pod itself.
+    /// A TCP port, usually of the pod itself.
     Tcp(SocketAddr),
 }
 
-/// As the configuration writes it.
+/// The form in the configuration.
 impl fmt::Display for SocketAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -45,10 +45,10 @@ impl fmt::Display for SocketAddress {
 }
 
 pub(super) const fn socket() -> Type<SocketAddress> {
-    text("a socket file, or `tcp://ADDRESS:PORT`", socket_address, ToString::to_string)
+    parsed("a socket file, or `tcp://ADDRESS:PORT`", socket_address, ToString::to_string)
 }
 
-pub(super) fn something(text: &str) -> Result<String, Reason> {
+pub(super) fn command_text(text: &str) -> Result<String, Reason> {
     match text {
         "" => {
             Err(Reason::new("there is nothing to send").hint("a command, such as `show proc\\n`"))
@@ -58,13 +58,13 @@ pub(super) fn something(text: &str) -> Result<String, Reason> {
 }
 
 impl SocketCommand {
-    fn judge_end(&mut self, place: &Place<'_>) {
-        judge_end(place, &self.send);
+    fn validate(&mut self, place: &Place<'_>) {
+        warn_of_escape(place, &self.send);
     }
 }
 
-/// Whether it ends as it was meant to.
-pub(super) fn judge_end(place: &Place<'_>, send: &str) {
+/// Warns of `\\n` in single quotes, which is not a line feed.
+pub(super) fn warn_of_escape(place: &Place<'_>, send: &str) {
     if send.ends_with("\\n") || send.ends_with("\\r") {
         let reason = Reason::new("`send` ends with a backslash and a letter, not with a line feed");
         place.warn("send", reason.hint("write it in double quotes"));
@@ -78,9 +78,9 @@ fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
     const EXAMPLE: &str = "a socket file, such as `/run/app.sock`, or `tcp://127.0.0.1:9999`";
     let Some(address) = text.strip_prefix("tcp://") else {
         if text.contains("://") {
-            return Err(Reason::new(format!("{} is no socket", literal(text))).hint(EXAMPLE));
+            return Err(Reason::new(format!("{} is not a socket", literal(text))).hint(EXAMPLE));
         }
-        let path = path(text).map_err(|reason| reason.hint(EXAMPLE))?;
+        let path = parsers::path(text).map_err(|reason| reason.hint(EXAMPLE))?;
         if path.as_os_str().len() > LONGEST {
             let reason = Reason::new(format!("the path {} is too long", literal(text)));
             return Err(reason.hint("a socket can have 107 bytes at most: mount it elsewhere"));

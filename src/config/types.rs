@@ -1,13 +1,12 @@
-//! Parsers for single settings: text in, value or a reasoned refusal out. Pure.
+//! The types of values: how each is bounded, parsed and printed. Pure.
 
-use std::path::{Component, Path, PathBuf};
+use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
 use super::define::{Form, Type, Words};
-use super::problem::nearest;
+use super::parsers;
 use crate::reason::Reason;
 use crate::shown::literal;
 
@@ -19,85 +18,80 @@ pub(super) const DAY: Duration = Duration::from_hours(24);
 pub(super) const ZERO: Duration = Duration::ZERO;
 
 pub(super) const fn duration(least: Duration, most: Duration) -> Type<Duration> {
-    Type { form: Form::Duration(least, most), parse: any_duration, show: show_duration }
+    let print = |duration: &Duration| humantime::format_duration(*duration).to_string();
+    Type { form: Form::Duration(least, most), parse: parsers::duration, print }
 }
 
-pub(super) const fn number(least: u32, most: u32) -> Type<u32> {
+/// A time limit of one exchange or one run of a program.
+pub(super) const fn time_limit(most: Duration) -> Type<Duration> {
+    duration(MS.saturating_mul(10), most)
+}
+
+pub(super) const fn number<N: FromStr + Display>(least: u32, most: u32) -> Type<N> {
     let parse = |text: &str| text.parse().map_err(|_| Reason::new("not a number"));
-    Type { form: Form::Number(least, most), parse, show: ToString::to_string }
+    Type { form: Form::Number(least, most), parse, print: ToString::to_string }
 }
 
-fn show_duration(duration: &Duration) -> String {
-    humantime::format_duration(*duration).to_string()
-}
-
-#[expect(clippy::ptr_arg, reason = "it is the `show` of a text")]
-fn show_text(text: &String) -> String {
-    text.clone()
-}
-
-/// A status of HTTP.
+/// An HTTP status code.
 pub(super) const fn status() -> Type<u16> {
-    let parse = |text: &str| text.parse().map_err(|_| Reason::new("not a number"));
-    Type { form: Form::Number(100, 599), parse, show: ToString::to_string }
+    number(100, 599)
 }
 
-pub(super) const fn truth() -> Type<bool> {
-    Type { form: Form::Truth, parse: |text| Ok(text == "true"), show: ToString::to_string }
+pub(super) const fn boolean() -> Type<bool> {
+    Type { form: Form::Bool, parse: |text| Ok(text == "true"), print: ToString::to_string }
 }
 
 pub(super) const fn choice<T: Words>() -> Type<T> {
-    Type { form: Form::Choice(T::words), parse: T::of, show: T::word }
+    Type { form: Form::Choice(T::words), parse: T::parse, print: T::print }
 }
 
-/// Text that means something: what, for the reference.
-pub(super) const fn text<T>(
+/// Text with a meaning; `what` names it in the reference.
+pub(super) const fn parsed<T>(
     what: &'static str,
     parse: fn(&str) -> Result<T, Reason>,
-    show: fn(&T) -> String,
+    print: fn(&T) -> String,
 ) -> Type<T> {
-    Type { form: Form::Text(what), parse, show }
+    Type { form: Form::Text(what), parse, print }
 }
 
 /// Any text.
-pub(super) const fn any(what: &'static str) -> Type<String> {
-    text(what, |text| Ok(text.to_owned()), show_text)
+pub(super) const fn string(what: &'static str) -> Type<String> {
+    checked(what, |text| Ok(text.to_owned()))
 }
 
-/// Text of which not all is allowed.
-pub(super) const fn string(
+/// Text that a parser accepts.
+pub(super) const fn checked(
     what: &'static str,
     parse: fn(&str) -> Result<String, Reason>,
 ) -> Type<String> {
-    text(what, parse, show_text)
+    parsed(what, parse, String::clone)
 }
 
-pub(super) const fn file(what: &'static str) -> Type<PathBuf> {
-    text(what, path, show_path)
+pub(super) const fn path() -> Type<PathBuf> {
+    path_by(parsers::path)
 }
 
-/// Paths come from TOML or from options that were checked to be UTF-8: nothing is lost.
-#[expect(clippy::ptr_arg, reason = "it is the `show` of a path")]
-pub(super) fn show_path(path: &PathBuf) -> String {
-    path.to_string_lossy().into_owned()
+/// A path that a parser accepts. Paths are read from text, so printing them loses nothing.
+pub(super) const fn path_by(parse: fn(&str) -> Result<PathBuf, Reason>) -> Type<PathBuf> {
+    parsed("a path", parse, |path| path.to_string_lossy().into_owned())
 }
 
-pub(super) const fn pattern() -> Type<glob::Pattern> {
-    text("a pattern", glob, |glob| glob.as_str().to_owned())
+pub(super) const fn glob() -> Type<glob::Pattern> {
+    parsed("a pattern", parsers::glob, |glob| glob.as_str().to_owned())
 }
 
-pub(super) const fn expression() -> Type<regex_lite::Regex> {
-    text("a regular expression", regex, |regex| regex.as_str().to_owned())
+pub(super) const fn regex() -> Type<regex_lite::Regex> {
+    parsed("a regular expression", parsers::regex, |regex| regex.as_str().to_owned())
 }
 
-pub(super) const fn web() -> Type<reqwest::Url> {
-    text("a URL", url, |url| url.as_str().to_owned())
+pub(super) const fn url() -> Type<reqwest::Url> {
+    parsed("a URL", parsers::url, |url| url.as_str().to_owned())
 }
 
-/// Whether a text is within the bounds of its form.
-pub(super) fn fits(form: &Form, text: &str) -> Result<(), Reason> {
+/// Refuses text that is outside the bounds of a form.
+pub(super) fn check_bounds(form: &Form, text: &str) -> Result<(), Reason> {
     match *form {
-        Form::Duration(least, most) => bounded_duration(text, least, most).map(drop),
+        Form::Duration(least, most) => parsers::bounded_duration(text, least, most).map(drop),
         Form::Number(least, most) => match text.parse::<u32>() {
             Ok(number) if (least..=most).contains(&number) => Ok(()),
             _ => {
@@ -105,7 +99,7 @@ pub(super) fn fits(form: &Form, text: &str) -> Result<(), Reason> {
                 Err(Reason::new(format!("{range}, not {}", literal(text))))
             }
         },
-        Form::Truth => one_of(&["true", "false"], text),
+        Form::Bool => one_of(&["true", "false"], text),
         Form::Choice(words) => one_of(&words(), text),
         _ => Ok(()),
     }
@@ -117,272 +111,4 @@ fn one_of(words: &[&str], text: &str) -> Result<(), Reason> {
     }
     let reason = Reason::new(format!("unknown value {}", literal(text)));
     Err(reason.hint(format!("one of `{}`", words.join("`, `"))))
-}
-
-/// A duration from `least` to `most`, with a unit.
-pub(crate) fn bounded_duration(
-    text: &str,
-    least: Duration,
-    most: Duration,
-) -> Result<Duration, Reason> {
-    let duration = any_duration(text)?;
-    if duration > most {
-        let message = format!("{} is more than the most allowed", literal(text));
-        return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(most))));
-    }
-    if duration < least {
-        let message = format!("{} is less than the least allowed", literal(text));
-        return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(least))));
-    }
-    Ok(duration)
-}
-
-fn any_duration(text: &str) -> Result<Duration, Reason> {
-    const UNITS: &str = "the units are `ms`, `s`, `m` (minutes), `h` and `d`";
-    let number = text.trim();
-    if !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.') {
-        return Err(Reason::new(format!("{} has no unit", literal(text))).hint(format!(
-            "write `{number}s` for seconds, `{number}ms` for milliseconds, `{number}m` for minutes"
-        )));
-    }
-    // humantime knows months and years, and reads `5M` as five months.
-    for unit in text.split(|c: char| !c.is_alphabetic()).filter(|unit| !unit.is_empty()) {
-        match unit {
-            "ns" | "us" | "ms" | "s" | "sec" | "secs" | "second" | "seconds" | "m" | "min"
-            | "mins" | "minute" | "minutes" | "h" | "hr" | "hour" | "hours" | "d" | "day"
-            | "days" => {}
-            "M" => {
-                let message = format!("the unit `M` in {} means months", literal(text));
-                let minutes = text.replace('M', "m");
-                return Err(Reason::new(message).hint(format!("write `{minutes}` for minutes")));
-            }
-            _ => {
-                let message = format!("unknown unit {} in {}", literal(unit), literal(text));
-                return Err(Reason::new(message).hint(UNITS));
-            }
-        }
-    }
-    humantime::parse_duration(text).map_err(|_| {
-        Reason::new(format!("{} is not a duration", literal(text)))
-            .hint("write a number and a unit, such as `200ms`, `30s` or `5m`")
-    })
-}
-
-/// A name for a rule: it stands in metrics and file names.
-pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
-    let fits = (1..=63).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    if fits {
-        return Ok(text.to_owned());
-    }
-    Err(Reason::new(format!("{} is not a name for a rule", literal(text))).hint(
-        "use 1 to 63 of `a` to `z`, `0` to `9` and `-`, with a letter or digit first and last",
-    ))
-}
-
-/// The name of a key, by its path below the volume.
-pub(super) fn key(text: &str) -> Result<String, Reason> {
-    let parts_fit = text.split('/').all(|part| !part.is_empty() && !part.starts_with(".."));
-    if parts_fit {
-        return Ok(text.to_owned());
-    }
-    Err(Reason::new(format!("{} is not the name of a key", literal(text)))
-        .hint("keys are named by their path below the volume, such as `sites/a.conf`"))
-}
-
-/// An absolute path.
-pub(super) fn path(text: &str) -> Result<PathBuf, Reason> {
-    if text.is_empty() {
-        return Err(Reason::new("the path is empty"));
-    }
-    if text.contains('\0') {
-        return Err(Reason::new(format!("the path {} has a NUL in it", literal(text))));
-    }
-    let path = Path::new(text);
-    if !path.is_absolute() {
-        return Err(Reason::new(format!("the path {} is not absolute", literal(text)))
-            .hint("begin with `/`: the path as podnudge's own container sees it"));
-    }
-    if path.components().any(|part| part == Component::ParentDir) {
-        return Err(Reason::new(format!("the path {} has `..` in it", literal(text)))
-            .hint("write the path without `..`"));
-    }
-    Ok(path.components().collect())
-}
-
-/// A path to watch: an absolute one that the kubelet does not replace.
-pub(super) fn watched_path(text: &str) -> Result<PathBuf, Reason> {
-    let path = path(text)?;
-    let mut root = PathBuf::new();
-    for part in path.components() {
-        let name = part.as_os_str().as_encoded_bytes();
-        // The kubelet's own names in a volume, `..data` and `..2006_01_02_15_04_05.0`: user keys
-        // cannot begin with two dots (kubernetes pkg/volume/util/atomic_writer.go).
-        if name.starts_with(b"..") {
-            let message = format!("{} is inside a volume's hidden part", literal(text));
-            return Err(Reason::new(message).hint(format!(
-                "watch {}: the kubelet replaces `..data` with each change, and what is watched \
-                 in it is deleted",
-                literal(&root.to_string_lossy())
-            )));
-        }
-        root.push(part);
-    }
-    if path.parent().is_none() {
-        return Err(Reason::new("`/` cannot be watched").hint("name the mounted volume"));
-    }
-    Ok(path)
-}
-
-/// A glob over keys.
-pub(super) fn glob(text: &str) -> Result<glob::Pattern, Reason> {
-    if text.is_empty() {
-        return Err(Reason::new("the pattern is empty"));
-    }
-    if text.starts_with('/') {
-        return Err(Reason::new(format!("the pattern {} matches no key", literal(text))).hint(
-            "keys are named by their path below the volume, such as `nginx.conf` or `sites/a.conf`",
-        ));
-    }
-    glob::Pattern::new(text).map_err(|error| {
-        let message = format!("{} is not a pattern: {}", literal(text), error.msg);
-        Reason::new(message).hint("`*` any characters, `?` one, `[ab]` one of these, `**` folders")
-    })
-}
-
-/// A regular expression that does not match everything.
-pub(super) fn regex(text: &str) -> Result<regex_lite::Regex, Reason> {
-    let regex = regex_lite::Regex::new(text).map_err(|error| {
-        Reason::new(format!("{} is not a regular expression: {error}", literal(text)))
-    })?;
-    if regex.is_match("") {
-        return Err(Reason::new(format!("the expression {} matches anything", literal(text)))
-            .hint("a part of it must not be optional"));
-    }
-    Ok(regex)
-}
-
-/// A process name.
-pub(super) fn process_name(text: &str) -> Result<String, Reason> {
-    if text.trim().is_empty() {
-        return Err(Reason::new("the process name is empty"));
-    }
-    if text.contains(['/', '\0']) {
-        return Err(Reason::new(format!("{} is a path, not a process name", literal(text)))
-            .hint("use `exe` for the path of the executable"));
-    }
-    Ok(text.to_owned())
-}
-
-/// A signal by name, with or without `SIG`, or by number.
-pub(super) fn signal(text: &str) -> Result<Signal, Reason> {
-    const KNOWN: [&str; 10] =
-        ["HUP", "USR1", "USR2", "TERM", "INT", "QUIT", "WINCH", "ALRM", "CONT", "CHLD"];
-    let upper = text.trim().to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let signal = match name.parse::<i32>() {
-        Ok(32..=64) => return Err(real_time(text)),
-        Ok(number) => Signal::try_from(number).ok(),
-        Err(_) if name.starts_with("RT") => return Err(real_time(text)),
-        Err(_) => Signal::from_str(&format!("SIG{name}")).ok(),
-    };
-    match signal {
-        Some(Signal::SIGKILL) => {
-            Err(Reason::new("`KILL` cannot be handled: it ends a process, and never reloads it")
-                .hint("most servers reload on `HUP`"))
-        }
-        Some(Signal::SIGSTOP) => {
-            Err(Reason::new("`STOP` cannot be handled: it halts a process, and never reloads it")
-                .hint("most servers reload on `HUP`"))
-        }
-        Some(signal) => Ok(signal),
-        None => {
-            let reason = Reason::new(format!("unknown signal {}", literal(text)));
-            Err(match nearest(name, &KNOWN) {
-                Some(known) => reason.hint(format!("did you mean `{known}`?")),
-                None => reason.hint("a name such as `HUP`, `USR1` or `USR2`, or a number"),
-            })
-        }
-    }
-}
-
-fn real_time(text: &str) -> Reason {
-    Reason::new(format!("{} is a real-time signal, which podnudge does not send", literal(text)))
-        .hint("real-time signals are numbered differently by different C libraries; use another")
-}
-
-/// An http or https URL without credentials.
-pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
-    const EXAMPLE: &str = "a URL begins with http:// or https://, such as \
-                           `http://127.0.0.1:9090/-/reload`; for a socket file: \
-                           `http://localhost/…` and `unix-socket`";
-    // What has an `@` in it may hold a password.
-    let shown = if text.contains('@') { "this".to_owned() } else { literal(text) };
-    if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(Reason::new(format!("{shown} is not a URL: it has a blank in it")));
-    }
-    // Stricter than the URL standard, which reads `http:///a` and `http:a` as `http://a`.
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(Reason::new(format!("{shown} is not a URL")).hint(EXAMPLE));
-    };
-    if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
-        return Err(Reason::new(format!("{shown} is neither http nor https")).hint(EXAMPLE));
-    }
-    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
-        return Err(Reason::new("credentials in a URL end up in logs and process lists").hint(
-            "take them out and use `basic = { username = \"…\", password-file = \"…\" }` or \
-             `bearer-file = \"…\"`",
-        ));
-    }
-    if authority.is_empty() {
-        return Err(Reason::new(format!("{shown} names no host")).hint(EXAMPLE));
-    }
-    // The build leaves out the Unicode tables that such a name would need.
-    if !authority.is_ascii() || authority.contains('%') {
-        let reason = Reason::new(format!("the host in {shown} is not ASCII"));
-        return Err(reason.hint("write the host as DNS knows it, `xn--…`"));
-    }
-    reqwest::Url::parse(text)
-        .map_err(|error| Reason::new(format!("{shown} is not a URL: {error}")).hint(EXAMPLE))
-}
-
-/// An HTTP method.
-pub(super) fn method(text: &str) -> Result<reqwest::Method, Reason> {
-    let upper = text.trim().to_ascii_uppercase();
-    match upper.as_str() {
-        "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" => {
-            reqwest::Method::from_bytes(upper.as_bytes())
-                .map_err(|error| Reason::new(error.to_string()))
-        }
-        _ => Err(Reason::new(format!("unknown method {}", literal(text)))
-            .hint("one of `GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE`")),
-    }
-}
-
-/// A JSON pointer (RFC 6901).
-pub(super) fn json_pointer(text: &str) -> Result<String, Reason> {
-    if text.starts_with('/') {
-        return Ok(text.to_owned());
-    }
-    Err(Reason::new(format!("{} is not a JSON pointer", literal(text)))
-        .hint("write the way to the value with slashes, such as `/status/reloads`"))
-}
-
-/// The name of a sample in the Prometheus text format, labels included.
-pub(super) fn metric_name(text: &str) -> Result<String, Reason> {
-    let name = text.split_once('{').map_or(text, |(name, _)| name);
-    let fits = !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
-        && (name.len() == text.len() || text.ends_with('}'));
-    if fits {
-        return Ok(text.to_owned());
-    }
-    Err(Reason::new(format!("{} is not the name of a metric", literal(text))).hint(
-        "write it as `/metrics` prints it, labels included, such as \
-         `prometheus_config_last_reload_success_timestamp_seconds`",
-    ))
 }

@@ -1,30 +1,29 @@
-//! `[rule.jitter]` and `[rule.retry]`, and what happens at start. Pure.
+//! `[rule.jitter]`, `[rule.retry]` and `on-start`. Pure.
 
 use std::time::Duration;
 
 use super::define::Heading::When;
-use super::define::option;
 use super::place::Place;
-use super::types::{DAY, HOUR, MS, ZERO, choice, duration, number};
+use super::prelude::*;
 use crate::reason::Reason;
 
 settings! {
     /// A wait before each action, which spreads replicas over time.
     #[derive(Copy, PartialEq, Eq)]
-    pub struct Jitter = "[rule.jitter]"; judge judge_place {
+    pub struct Jitter = "[rule.jitter]"; validated {
         /// Spread replicas over this time.
-        window: Duration = default("0s", duration(ZERO, DAY)), option("jitter", "TIME", When).common();
+        window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", When).common();
         /// What a replica's wait is computed from: the identity of its pod, its ordinal in the StatefulSet, or a random number.
-        by: JitterBy = default("pod", choice::<JitterBy>()), option("jitter-by", "WHAT", When);
+        by: JitterBy = default("pod", choice::<JitterBy>()).option("jitter-by", "WHAT", When);
     }
 }
 
 settings! {
     /// How to retry after a failure.
     #[derive(Copy, PartialEq, Eq)]
-    pub struct Retry = "[rule.retry]"; judge judge_order {
+    pub struct Retry = "[rule.retry]"; validated {
         /// The wait after the first failure. It doubles with each failure.
-        first: Duration = default("1s", duration(MS.saturating_mul(10), HOUR));
+        first: Duration = default("1s", time_limit(HOUR));
         /// The longest wait between two attempts.
         max: Duration = default("1m", duration(MS.saturating_mul(10), DAY));
         /// How many attempts to make for the same content.
@@ -33,9 +32,9 @@ settings! {
 }
 
 words! {
-    /// What decides a replica's place in the jitter window.
+    /// What a replica's wait is computed from.
     pub enum JitterBy {
-        /// The pod's identity and the digest: another order for each change.
+        /// The pod's identity and the digest, which gives another order for each change.
         Pod = "pod",
         /// The `StatefulSet` ordinal at the end of the pod's name.
         Ordinal = "ordinal",
@@ -45,19 +44,19 @@ words! {
 }
 
 words! {
-    /// What the first look at the volumes may cause, where no state directory tells more.
+    /// Whether to act on the content that is found at start, if no state directory tells more.
     pub enum OnStart {
         /// Act once if the newest commit is newer than the target's start.
         IfNewer = "if-newer",
-        /// Never act on the first look.
+        /// Never act on it.
         Never = "never",
-        /// Always act on the first look.
+        /// Always act on it.
         Always = "always",
     }
 }
 
 impl Jitter {
-    fn judge_place(&mut self, place: &Place<'_>) {
+    fn validate(&mut self, place: &Place<'_>) {
         if place.has("by") && self.window.is_zero() {
             let reason = Reason::new("`by` has no effect: the jitter's window is `0s`");
             place.warn("by", reason.hint("add `window = \"30s\"`"));
@@ -66,7 +65,7 @@ impl Jitter {
 }
 
 impl Retry {
-    fn judge_order(&mut self, place: &Place<'_>) {
+    fn validate(&mut self, place: &Place<'_>) {
         place.in_order(("first", &mut self.first), ("max", &mut self.max));
     }
 }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use super::define::{Form, Relation, Section, Settings, Writer, key_of};
+use super::define::{Form, Relation, Section};
 
-/// A table as it is written: its own keys, then the tables in it.
+/// A table of the file: its own lines, then the tables in it.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     /// The key of each line, and the line.
@@ -14,108 +14,73 @@ pub(super) struct Page {
     tables: Vec<(&'static str, Page)>,
 }
 
-impl Writer for Page {
-    fn value(&mut self, name: &str, form: &Form, text: String) {
+impl Page {
+    pub(super) fn value(&mut self, name: &str, form: &Form, text: String) {
         self.line(name, &literal(form, text));
     }
 
-    fn optional(&mut self, name: &str, form: &Form, text: Option<String>, without: &str) {
-        match text {
-            Some(text) => self.value(name, form, text),
-            None => self.without(name, without),
-        }
-    }
-
-    fn list(&mut self, name: &str, form: &Form, texts: Vec<String>, without: &str) {
+    pub(super) fn list(&mut self, name: &str, form: &Form, texts: Vec<String>, unset: &str) {
         if texts.is_empty() {
-            return self.without(name, without);
+            return self.unset(name, unset);
         }
         let values: Vec<_> = texts.into_iter().map(|text| literal(form, text)).collect();
         self.line(name, &format!("[{}]", values.join(", ")));
     }
 
-    fn tables<'a, S: Settings + 'a>(
-        &mut self,
-        name: &str,
-        tables: impl IntoIterator<Item = &'a S>,
-    ) {
-        let written: Vec<_> = tables.into_iter().map(Self::of).collect();
-        if !S::SECTION.is_inline() {
-            self.tables.extend(written.into_iter().map(|table| (S::SECTION.header, table)));
+    /// Tables at one key; inline, if the section is written inline.
+    pub(super) fn tables(&mut self, name: &str, section: &Section, tables: Vec<Self>) {
+        if !section.is_inline() {
+            self.tables.extend(tables.into_iter().map(|table| (section.header, table)));
             return;
         }
-        let written: Vec<_> = written.iter().map(Self::in_one_line).collect();
-        match written.as_slice() {
+        let inline: Vec<_> = tables.iter().map(Self::inline).collect();
+        match inline.as_slice() {
             [] => {}
             [one] => self.line(name, one),
             several => self.line(name, &format!("[{}]", several.join(", "))),
         }
     }
 
-    fn pairs(&mut self, name: &str, pairs: impl Iterator<Item = (String, String)>) {
+    pub(super) fn pairs(&mut self, name: &str, pairs: impl Iterator<Item = (String, String)>) {
         let pairs: toml::Table = pairs.map(|(name, value)| (name, Value::from(value))).collect();
         if !pairs.is_empty() {
             self.line(name, &Value::Table(pairs).to_string());
         }
     }
-}
 
-impl Page {
-    pub(super) fn of<S: Settings>(table: &S) -> Self {
-        let mut writer = Self::default();
-        table.write(&mut writer);
-        S::SECTION.all_relations().into_iter().for_each(|relation| writer.keep(relation));
-        writer
-    }
-
-    fn in_one_line(&self) -> String {
-        let lines: Vec<_> = self.lines.iter().map(|(_, line)| line.as_str()).collect();
-        format!("{{ {} }}", lines.join(", "))
-    }
-
-    fn without(&mut self, name: &str, without: &str) {
-        if !without.is_empty() {
-            let key = key_of(name);
-            let line = format!("# {key}: {without}");
+    /// A comment for a setting without a value, which says what that means.
+    pub(super) fn unset(&mut self, name: &str, meaning: &str) {
+        if !meaning.is_empty() {
+            let key = name.replace('_', "-");
+            let line = format!("# {key}: {meaning}");
             self.lines.push((key, line));
         }
     }
 
-    fn line(&mut self, name: &str, value: &str) {
-        let key = key_of(name);
-        let line = format!("{key} = {value}");
-        self.lines.push((key, line));
-    }
-
-    /// Leaves out defaults that are not valid with what is set.
-    fn keep(&mut self, relation: &Relation) {
-        let Relation::Needs(keys, others) = relation else { return };
-        let is_set = |(key, line): &(String, String)| {
-            others.contains(&key.as_str()) && !line.starts_with('#')
-        };
-        if !self.lines.iter().any(is_set) {
-            self.lines.retain(|(key, _)| !keys.contains(&key.as_str()));
+    /// Leaves out defaults that are only valid together with a key that is not set.
+    pub(super) fn drop_unneeded(&mut self, section: &Section) {
+        for relation in section.all_relations() {
+            let Relation::Needs(keys, others) = relation else { continue };
+            let is_set = |(key, line): &(String, String)| {
+                others.contains(&key.as_str()) && !line.starts_with('#')
+            };
+            if !self.lines.iter().any(is_set) {
+                self.lines.retain(|(key, _)| !keys.contains(&key.as_str()));
+            }
         }
     }
 
-    pub(super) fn table(&mut self, table: Self, section: &Section) {
-        self.tables.push((section.header, table));
-    }
-
-    /// Puts the actions into this order.
-    pub(super) fn order(&mut self, actions: &[&str]) {
-        let place = |header: &str| {
-            let of = header.strip_prefix("[rule.")?.strip_suffix(']')?;
-            actions.iter().position(|action| *action == of)
+    /// Sorts the tables of the actions; they are next to each other.
+    pub(super) fn sort_actions(&mut self, order: &[&str]) {
+        let rank = |header: &str| {
+            let key = header.strip_prefix("[rule.")?.strip_suffix(']')?;
+            order.iter().position(|action| *action == key)
         };
-        let first = self.tables.iter().position(|(header, _)| place(header).is_some());
-        let (mut these, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.tables).into_iter().partition(|(one, _)| place(one).is_some());
-        these.sort_by_key(|(header, _)| place(header));
-        let mut all = others;
-        let at = first.unwrap_or_default().min(all.len());
-        all.splice(at..at, these);
-        self.tables = all;
+        let is_action = |(header, _): &(&str, Self)| rank(header).is_some();
+        let actions = self.tables.chunk_by_mut(|one, next| is_action(one) == is_action(next));
+        for chunk in actions {
+            chunk.sort_by_key(|(header, _)| rank(header));
+        }
     }
 
     pub(super) fn text(self) -> String {
@@ -127,11 +92,22 @@ impl Page {
         }
         text
     }
+
+    fn line(&mut self, name: &str, value: &str) {
+        let key = name.replace('_', "-");
+        let line = format!("{key} = {value}");
+        self.lines.push((key, line));
+    }
+
+    fn inline(&self) -> String {
+        let lines: Vec<_> = self.lines.iter().map(|(_, line)| line.as_str()).collect();
+        format!("{{ {} }}", lines.join(", "))
+    }
 }
 
 fn literal(form: &Form, text: String) -> String {
     match form {
-        Form::Number(..) | Form::Truth | Form::Scalar => text,
+        Form::Number(..) | Form::Bool | Form::Scalar => text,
         _ => Value::from(text).to_string(),
     }
 }

@@ -195,7 +195,7 @@ impl Page {
 fn is(value: &Value, wanted: &Scalar) -> bool {
     match (value, wanted) {
         (Value::String(text), Scalar::Text(wanted)) => text == wanted,
-        (Value::Bool(truth), Scalar::Truth(wanted)) => truth == wanted,
+        (Value::Bool(truth), Scalar::Bool(wanted)) => truth == wanted,
         (Value::Number(number), Scalar::Number(wanted)) => match number.as_i64() {
             Some(number) => number == *wanted,
             // `2.0` and `2e0` are the number 2, too (RFC 8259); beyond 64 bits nothing is equal.
@@ -230,7 +230,7 @@ fn as_written(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => format!("{text:?}"),
         Scalar::Number(number) => number.to_string(),
-        Scalar::Truth(truth) => truth.to_string(),
+        Scalar::Bool(truth) => truth.to_string(),
     }
 }
 
@@ -264,10 +264,10 @@ mod tests {
     fn a_value_is_equal_to_one_of_its_own_type_only() {
         let text = |text: &str| Scalar::Text(text.to_owned());
         let equal = |json: &str, wanted: &Scalar| is(&serde_json::from_str(json).unwrap(), wanted);
-        assert!(equal("true", &Scalar::Truth(true)));
-        assert!(!equal("\"true\"", &Scalar::Truth(true)));
-        assert!(!equal("1", &Scalar::Truth(true)));
-        assert!(!equal("null", &Scalar::Truth(false)));
+        assert!(equal("true", &Scalar::Bool(true)));
+        assert!(!equal("\"true\"", &Scalar::Bool(true)));
+        assert!(!equal("1", &Scalar::Bool(true)));
+        assert!(!equal("null", &Scalar::Bool(false)));
         assert!(equal("\"a\"", &text("a")));
         assert!(!equal("1", &text("1")));
         for two in ["2", "2.0", "2e0", "20e-1"] {
