@@ -1,8 +1,8 @@
-//! How long from the rename of `..data` to the arrival of the signal, beside a bare floor that
-//! only waits for the event, hashes the files and kills. Both run as processes of their own, by
-//! turns, on the same volume, so that both meet what else the machine is doing; what is printed
-//! is the ratio of their medians. Other builds of podnudge take turns with them where they are
-//! named. Needs root, for a pid namespace.
+//! Measures the time from the rename of `..data` to the arrival of the signal. The baseline
+//! (`floor`) is a process that only waits for the event, hashes the files and sends the signal.
+//! Both run alternately as separate processes on the same volume, so that other load affects both;
+//! the result is the ratio of their medians. Other builds of podnudge, given as arguments, are
+//! measured in the same rotation. Needs root, for a pid namespace.
 //!
 //! ```text
 //! cargo bench --bench latency
@@ -37,14 +37,14 @@ use signal_hook::iterator::Signals;
 mod kubelet;
 use kubelet::{Kubelet, Payload};
 
-/// How often all take turns, and how many swaps a turn has.
+/// The number of turns, and of swaps per turn.
 const TURNS: usize = 12;
 const ROUNDS: usize = 25;
-/// The name by which podnudge finds this process in the one scene where it has to search for it.
+/// The name by which podnudge finds this process in the scene where it searches for its target.
 const NAME: &str = "latency";
 
-/// What is measured, and from how many processes the target is to be found: 0 where a pidfile names
-/// it.
+/// The scenes: name, volumes, files per volume, bytes per file, and the number of other processes
+/// among which podnudge finds its target by name; with 0, a pidfile names the target.
 const SCENES: [(&str, usize, usize, usize, usize); 4] = [
     ("5 files of 1 KiB", 1, 5, 1024, 0),
     ("1 file of 1 MiB", 1, 1, 1024 * 1024, 0),
@@ -53,7 +53,7 @@ const SCENES: [(&str, usize, usize, usize, usize); 4] = [
 ];
 
 fn main() {
-    // Cargo adds options of its own.
+    // Cargo adds its own options.
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     match arguments.as_slice() {
@@ -65,11 +65,12 @@ fn main() {
     }
 }
 
-/// In a pid namespace of its own, as in a pod: how many processes there are is the same everywhere.
+/// Runs in a new pid namespace, as in a pod, so that the number of processes is the same
+/// everywhere.
 fn in_namespace(others: &[String]) {
     let ended = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
-        // Pid 1 is never a target.
+        // Pid 1 is never a target, so the shell stays pid 1.
         .args(["sh", "-c", "\"$0\" inside \"$@\"; exit $?"])
         .arg(std::env::current_exe().unwrap())
         .args(others)
@@ -91,7 +92,7 @@ fn compare(others: &[String]) {
         let mut podnudge = vec![Vec::new(); binaries.len()];
         for turn in 0..TURNS {
             floor.extend(scene.measure(&arrivals, scene.floor()));
-            // Not always one behind the other.
+            // Vary the order of the builds.
             for n in 0..binaries.len() {
                 let n = (n + turn) % binaries.len();
                 podnudge[n].extend(scene.measure(&arrivals, scene.podnudge(binaries[n])));
@@ -177,15 +178,15 @@ impl Scene {
         command.stderr(Stdio::inherit()).spawn().unwrap()
     }
 
-    /// One turn with this process at work. Ends it.
+    /// One turn with this process, which is killed afterwards.
     fn measure(&self, arrivals: &Receiver<Instant>, process: Child) -> Vec<Duration> {
         let _process = Ends(process);
-        thread::sleep(Duration::from_millis(500)); // it sets up its watches
+        thread::sleep(Duration::from_millis(500)); // until its watches are set up
         let kubelet = Kubelet::new(&self.volumes[0]);
         let mut times = Vec::new();
         for round in 1..=ROUNDS {
             let prepared = kubelet.prepare(&self.content(round));
-            thread::sleep(Duration::from_millis(5)); // it rests
+            thread::sleep(Duration::from_millis(5)); // until it is idle
             while arrivals.try_recv().is_ok() {}
             let start = Instant::now();
             let old = kubelet.commit(&prepared).unwrap();
@@ -197,7 +198,7 @@ impl Scene {
     }
 }
 
-/// A process that ends with what it was started for, also if that fails.
+/// A process that is killed when this value is dropped, even after a panic.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -207,7 +208,7 @@ impl Drop for Ends {
     }
 }
 
-/// The least that can be done: wait for the rename, hash all files, kill.
+/// The minimal work: wait for the rename, hash all files, send the signal.
 fn floor(volume: &Path, pid: i32) {
     let inotify = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
     inotify::add_watch(&inotify, volume, inotify::WatchFlags::MOVED_TO).unwrap();

@@ -1,20 +1,19 @@
-//! podnudge's main job from end to end, in words and times:
+//! The main function of podnudge from end to end, with explanations and times:
 //!
 //! ```text
 //! cargo run --release --example demo
 //! ```
 //!
-//! A volume is made and swapped as the kubelet does it, a small HTTP application serves a version
-//! from it, and the real podnudge binary makes the application take each change: first by a URL,
-//! then by a signal. Then there is content that podnudge refuses, content that it rolls back because
-//! the application does not work with it, and a process that it leaves alone because it would die of
-//! the signal.
+//! A volume is created and swapped as by the kubelet, a small HTTP application serves a version
+//! from it, and the real podnudge binary makes the application reload each change: first by a URL,
+//! then by a signal. Then podnudge rejects broken content, rolls back content with which the
+//! application does not work, and refuses to signal a process that the signal would kill.
 
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    reason = "a demo shows times and words, and fails by panicking"
+    reason = "a demo prints, measures times, and fails by panicking"
 )]
 
 use std::fs;
@@ -57,7 +56,7 @@ fn demo() {
     let reload = format!("http://127.0.0.1:{}/-/reload", application.port);
     let mut agent = Agent::start(&podnudge, &volume, &["--url", &reload]);
     show_swaps(&mut agent, &mut kubelet, &mut application, ["2", "3", "4"]);
-    println!("   The kubelet writes the same content again: a swap, and no change.");
+    println!("   The kubelet writes the same content again: a swap without a change.");
     kubelet.write_anyway(&payload(&[("version", "4")]));
     show_swaps(&mut agent, &mut kubelet, &mut application, ["5"]);
     println!("   {} swaps, {} reloads.", 5, application.reloads);
@@ -72,7 +71,7 @@ fn demo() {
     show_swaps(&mut agent, &mut kubelet, &mut application, ["6", "7", "8"]);
     drop(agent);
 
-    println!("\n3. Broken content. The application's own checker says what it would not take.");
+    println!("\n3. Rejected. The application's own checker finds an error in the content.");
     let config = folder.path().join("podnudge.toml");
     let checker = std::env::current_exe().unwrap();
     let rule = format!(
@@ -84,11 +83,11 @@ fn demo() {
     fs::write(&config, rule).unwrap();
     let mut agent = Agent::start(&podnudge, &volume, &["--config", config.to_str().unwrap()]);
     kubelet.write(&payload(&[("version", "nine")]));
-    println!("   ..data now shows version nine, and podnudge says:");
+    println!("   ..data now shows version nine, and podnudge logs:");
     println!("   {}", agent.next("rejected"));
     println!("   The application still answers, and runs version {}.", application.version());
     assert_eq!(application.version(), "8");
-    println!("   Somebody fixes it.");
+    println!("   The content is fixed.");
     show_swaps(&mut agent, &mut kubelet, &mut application, ["9"]);
     assert_eq!(application.version(), "9");
     drop(agent);
@@ -110,7 +109,7 @@ fn demo() {
     bystander.wait().unwrap();
 }
 
-/// Content that passes the check and that the application does not work with.
+/// Content that passes the check but with which the application does not work.
 fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
     println!("\n4. Rolled back. The application reads what podnudge publishes, not the volume.");
     let (dir, config) = (folder.join("published"), folder.join("publishing.toml"));
@@ -148,7 +147,7 @@ fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
     });
     kubelet.write(&payload(&[("version", "1000")]));
     println!(
-        "   ..data now shows version 1000: a number, but the application is not well with it."
+        "   ..data now shows version 1000: a number, but with it the application is unhealthy."
     );
     assert_eq!(application.next_reload().0, "1000");
     println!("   {}", agent.next("published"));
@@ -157,15 +156,16 @@ fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
     println!("   {}", agent.next("rolled-back"));
     assert_eq!(fs::read_to_string(dir.join("version")).unwrap(), "9");
     println!("   The application runs version {}, and would start with it.", version(port));
-    println!("   Somebody fixes it.");
+    println!("   The content is fixed.");
     kubelet.write(&payload(&[("version", "11")]));
     println!("   {}", agent.next("applied"));
     assert_eq!(version(port), "11");
     stop.store(true, Ordering::Relaxed);
-    println!("   It has answered {} requests meanwhile, and failed none.", client.join().unwrap());
+    println!("   Meanwhile it has answered {} requests, and none failed.", client.join().unwrap());
 }
 
-/// Swaps the volume to each version in turn, and tells how long the application took to run it.
+/// Swaps the volume to each version in turn, and prints how long it took until the application
+/// ran it.
 fn show_swaps<const N: usize>(
     agent: &mut Agent,
     kubelet: &mut Kubelet,
@@ -189,7 +189,7 @@ fn show_swaps<const N: usize>(
     }
 }
 
-/// Builds the binary that is shown, and gives its path.
+/// Builds the podnudge binary, and returns its path.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -203,7 +203,7 @@ fn build() -> PathBuf {
     example.parent().unwrap().parent().unwrap().with_file_name("release").join("podnudge")
 }
 
-/// This program once more, in another role.
+/// The command that starts this program in another role.
 fn again(role: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg(role).args(arguments);
@@ -238,7 +238,7 @@ impl Agent {
         agent
     }
 
-    /// The next line of the log about `event`, less the time.
+    /// The next log line about `event`, without its time.
     fn next(&mut self, event: &str) -> String {
         let mut line = String::new();
         while !line.contains(&format!("event=\"{event}\"")) {
@@ -256,7 +256,7 @@ impl Drop for Agent {
     }
 }
 
-/// The running application, as the demo sees it.
+/// A running application process.
 struct Application {
     process: Child,
     said: BufReader<ChildStdout>,
@@ -276,12 +276,12 @@ impl Application {
         Self { process, said, port: port.trim().parse().unwrap(), reloads: 0 }
     }
 
-    /// The version that it answers with.
+    /// The version in its response.
     fn version(&self) -> String {
         version(self.port)
     }
 
-    /// The version that it runs after the next reload, and when it read it.
+    /// The version that it runs after the next reload, and the time of the reload.
     fn next_reload(&mut self) -> (String, SystemTime) {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
@@ -299,7 +299,7 @@ impl Drop for Application {
     }
 }
 
-/// The version that an application answers with.
+/// The version in the response of an application.
 fn version(port: u16) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: app\r\n\r\n").unwrap();
@@ -308,8 +308,8 @@ fn version(port: u16) -> String {
     answer.rsplit("\r\n").next().unwrap_or_default().to_owned()
 }
 
-/// The application: reloads on `POST /-/reload` and on HUP, and says so. At `/healthz` it says that
-/// large versions make it unwell.
+/// The application: reloads on `POST /-/reload` and on HUP, and prints each reload. With versions
+/// of four or more digits, `/healthz` answers 503.
 fn application(volume: &Path) {
     let file = volume.join("version");
     let read = move || fs::read_to_string(&file).unwrap_or_default();
@@ -335,8 +335,8 @@ fn application(volume: &Path) {
         }
         let version = running.lock().unwrap().clone();
         let is_asked = request.starts_with(b"GET /healthz ");
-        let is_well = version.len() < 4;
-        let status = if is_asked && !is_well { "503 Unwell" } else { "200 OK" };
+        let is_healthy = version.len() < 4;
+        let status = if is_asked && !is_healthy { "503 Unhealthy" } else { "200 OK" };
         let length = version.len();
         let answer = format!(
             "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{version}"
