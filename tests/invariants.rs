@@ -1,9 +1,9 @@
-//! Reads the source and holds it to the invariants of ARCHITECTURE.md.
+//! Checks the source against the invariants of ARCHITECTURE.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules that decide with values only.
+/// Modules without I/O and clocks.
 const PURE: [&str; 14] = [
     "src/core",
     "src/shown.rs",
@@ -42,28 +42,29 @@ fn pure_modules_do_no_io_and_read_no_clock() {
 }
 
 #[test]
-fn only_the_loop_spawns_and_selects() {
+fn only_the_event_loop_spawns_and_selects() {
     for file in sources(Path::new("src")) {
         if !is_of_the_loop(&file) {
             forbid(&file, &["tokio::spawn", "spawn_blocking(", "thread::spawn", "select!"]);
         }
-        // A program is no task.
+        // `exchange/program.rs` spawns processes, not tasks.
         if !file.starts_with("src/run") && !file.ends_with("src/exchange/program.rs") {
             forbid(&file, &["spawn("]);
         }
     }
 }
 
-/// `clippy.toml` keeps others from the clocks of the standard library.
+/// `clippy.toml` bans the clocks of the standard library elsewhere. `process/proc.rs` reads the
+/// clock of the start times.
 #[test]
-fn only_the_loop_reads_the_clocks_and_proc_that_of_the_start_times() {
+fn only_run_clock_and_process_proc_read_the_clocks() {
     let may = ["src/run/clock.rs", "src/process/proc.rs"].map(Path::new);
     for file in sources(Path::new("src")).filter(|file| !may.contains(&file.as_path())) {
         forbid(&file, &["clock_gettime"]);
     }
 }
 
-/// A wait is a sleep, and only these two may sleep (`clippy.toml`).
+/// A timeout on a future that never completes is a sleep, which `clippy.toml` allows in two places.
 #[test]
 fn no_timeout_is_used_as_a_sleep() {
     for file in sources(Path::new("src")).filter(|file| !is_of_the_loop(file)) {
@@ -79,7 +80,7 @@ fn only_main_prints_and_exits() {
 }
 
 #[test]
-fn only_the_watch_names_notify() {
+fn only_the_inotify_watcher_uses_notify() {
     for file in
         sources(Path::new("src")).filter(|file| !file.ends_with("src/volume/watch/inotify.rs"))
     {
@@ -94,10 +95,10 @@ fn only_one_file_signals_other_processes() {
     }
 }
 
-/// What tests start inherits nothing from whoever runs them.
+/// Processes started by tests must inherit nothing from the test runner.
 #[test]
-fn only_one_place_starts_the_processes_of_tests() {
-    // This file names it.
+fn only_support_program_starts_processes_in_tests() {
+    // This file contains the forbidden text.
     let may = ["tests/support/program.rs", "tests/invariants.rs"].map(Path::new);
     let tests = sources(Path::new("tests")).filter(|file| file.extension() == Some("rs".as_ref()));
     for file in tests.filter(|file| !may.contains(&file.as_path())) {
@@ -106,7 +107,7 @@ fn only_one_place_starts_the_processes_of_tests() {
 }
 
 #[test]
-fn files_can_be_read_in_one_go() {
+fn source_files_have_at_most_400_lines() {
     for file in sources(Path::new("src")) {
         let lines = code(&file).lines().count();
         assert!(lines <= 400, "{} has {lines} lines without its tests", file.display());
@@ -114,10 +115,10 @@ fn files_can_be_read_in_one_go() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_doc_comment() {
     for file in sources(Path::new("src")) {
         let text = fs::read_to_string(&file).expect("a source file can be read");
-        assert!(text.starts_with("//! "), "{} does not say what it is for", file.display());
+        assert!(text.starts_with("//! "), "{} has no `//!` comment", file.display());
     }
 }
 
@@ -142,7 +143,7 @@ pub(crate) fn code(file: &Path) -> String {
     text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
 }
 
-/// All source files below a place, or the file itself.
+/// All files below a folder, or the file itself.
 pub(crate) fn sources(place: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let mut files = Vec::new();
     let mut places = vec![place.to_owned()];
@@ -151,7 +152,7 @@ pub(crate) fn sources(place: &Path) -> impl Iterator<Item = PathBuf> + use<> {
             let entries = fs::read_dir(&place).expect("a source folder can be listed");
             places.extend(entries.map(|entry| entry.expect("it can be listed").path()));
         } else {
-            assert!(place.is_file(), "{} is named here and is not there", place.display());
+            assert!(place.is_file(), "{} is listed here but does not exist", place.display());
             files.push(place);
         }
     }

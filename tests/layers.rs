@@ -1,4 +1,4 @@
-//! Reads the source and holds it to the layers of ARCHITECTURE.md: who may import from whom.
+//! Checks the imports in the source against the layers of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,106 +6,63 @@ use std::path::{Path, PathBuf};
 
 use super::invariants::{code, sources};
 
-/// The modules of the crate from the bottom to the top, each with what it may import: only what
-/// stands above it in this table, so that no two import each other. What is not named with its parent
-/// (as `volume::snapshot`) belongs to its parent.
-const LAYERS: &[(&str, &[&str])] = &[
-    // What everything may use.
+/// The names of modules, in groups.
+type Imports = &'static [&'static [&'static str]];
+
+/// What the modules that act on decisions of the core have in common.
+const CORE: &[&str] = &["core", "config", "volume::snapshot", "clock", "reason", "shown"];
+
+/// The modules of the crate from the lowest to the highest layer, each with those that it may
+/// import: only earlier rows, so that no two modules import each other. A submodule without a row
+/// of its own (such as `volume::snapshot` has) belongs to the row of its parent.
+const LAYERS: &[(&str, Imports)] = &[
+    // Used by everything.
     ("clock", &[]),
     ("reason", &[]),
     ("shown", &[]),
     ("exit", &[]),
-    ("files", &["reason"]),
-    ("week", &["clock", "reason", "shown"]),
-    // What is decided with.
-    ("volume::snapshot", &["clock"]),
-    ("config", &["week", "reason", "shown", "exit", "files"]),
-    ("core", &["config", "volume::snapshot", "clock", "reason", "shown"]),
-    // What performs the commands.
-    ("volume", &["core", "config", "volume::snapshot", "clock", "reason"]),
-    ("process", &["volume", "core", "config", "clock", "reason", "shown", "files"]),
-    ("exchange", &["process", "config", "reason", "shown", "files"]),
-    (
-        "checks",
-        &["exchange", "volume", "volume::snapshot", "core", "config", "clock", "reason", "shown"],
-    ),
-    (
-        "publish",
-        &["volume", "volume::snapshot", "core", "config", "clock", "reason", "shown", "files"],
-    ),
-    (
-        "verify",
-        &[
-            "publish",
-            "exchange",
-            "process",
-            "volume::snapshot",
-            "core",
-            "config",
-            "clock",
-            "reason",
-            "shown",
-        ],
-    ),
-    (
-        "action",
-        &[
-            "verify",
-            "publish",
-            "exchange",
-            "process",
-            "volume::snapshot",
-            "core",
-            "config",
-            "clock",
-            "reason",
-            "shown",
-        ],
-    ),
-    ("pause", &["reason", "shown"]),
-    ("state", &["core", "clock", "reason", "files"]),
-    ("install", &["reason"]),
+    ("files", &[&["reason"]]),
+    ("week", &[&["clock", "reason", "shown"]]),
+    // Decisions.
+    ("volume::snapshot", &[&["clock"]]),
+    ("config", &[&["week", "reason", "shown", "exit", "files"]]),
+    ("core", &[&["config", "volume::snapshot", "clock", "reason", "shown"]]),
+    // Performing the commands.
+    ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason"]]),
+    ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
+    ("exchange", &[&["process", "config", "reason", "shown", "files"]]),
+    ("checks", &[&["exchange", "volume"], CORE]),
+    ("publish", &[&["volume", "files"], CORE]),
+    ("verify", &[&["publish", "exchange", "process"], CORE]),
+    ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
+    ("pause", &[&["reason", "shown"]]),
+    ("state", &[&["core", "clock", "reason", "files"]]),
+    ("install", &[&["reason"]]),
     ("os_signals", &[]),
-    // What people see.
-    ("logs", &["config", "exit"]),
-    ("report", &["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]),
-    ("admin", &["exchange", "core", "config", "clock", "reason", "exit", "files"]),
-    // What joins them.
+    // Output for people.
+    ("logs", &[&["config", "exit"]]),
+    ("report", &[&["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]]),
+    ("admin", &[&["exchange", "core", "config", "clock", "reason", "exit", "files"]]),
+    // Wiring.
     (
         "run",
         &[
-            "admin",
-            "report",
-            "os_signals",
-            "state",
-            "pause",
-            "action",
-            "verify",
-            "publish",
-            "checks",
-            "exchange",
-            "process",
-            "volume",
-            "volume::snapshot",
-            "core",
-            "config",
-            "clock",
-            "reason",
-            "shown",
-            "exit",
+            &["admin", "report", "os_signals", "state", "pause"],
+            &["action", "verify", "publish", "checks", "exchange", "process", "volume", "exit"],
+            CORE,
         ],
     ),
-    ("cli", &["admin", "core", "config", "shown", "exit"]),
+    ("cli", &[&["admin", "core", "config", "shown", "exit"]]),
 ];
 
 #[test]
-fn layers_import_one_way() {
+fn the_layer_table_lists_lower_layers_only() {
     let known: Vec<&str> = LAYERS.iter().map(|(module, _)| *module).collect();
     for (n, (module, imports)) in LAYERS.iter().enumerate() {
-        for import in *imports {
+        for import in imports.concat() {
             assert!(
-                known[..n].contains(import),
-                "{module} may not import {import}: it is no lower"
+                known[..n].contains(&import),
+                "{module} may not import {import}: it is not in a lower layer"
             );
         }
     }
@@ -120,14 +77,14 @@ fn modules_import_from_lower_layers_only() {
             let (of, _) = layer(&import).unwrap_or_else(|| {
                 panic!("{} imports {import}, which is in no layer", file.display())
             });
-            let is_allowed = of == own || allowed.contains(&of);
+            let is_allowed = of == own || allowed.concat().contains(&of);
             assert!(is_allowed, "{} imports {import}: {own} must not use {of}", file.display());
         }
     }
 }
 
 #[test]
-fn imports_are_read_wherever_they_stand() {
+fn the_import_parser_finds_nested_renamed_and_inline_paths() {
     let text = "use super::select::{self, Own};\nuse crate::{a::{B, c as d}, e};\n\
                 pub(crate) use crate::f::*;\nfn g(h: &super::super::i::J) {}\nuse supercrate::k;";
     let read: Vec<String> = imports_of(text, "process::find").into_iter().collect();
@@ -135,22 +92,22 @@ fn imports_are_read_wherever_they_stand() {
     assert_eq!(read, wanted);
 }
 
-/// Within one folder, too, files can be read one after the other.
+/// The files of one folder can be read one after the other.
 #[test]
-fn files_of_the_edges_import_each_other_one_way() {
+fn files_of_the_edges_have_no_import_cycles() {
     let edges = [
         "config", "volume", "checks", "publish", "process", "exchange", "verify", "action", "admin",
     ];
     for folder in edges.iter().flat_map(|folder| folders(&Path::new("src").join(folder))) {
-        assert_no_circle(&folder);
+        assert_no_cycle(&folder);
     }
 }
 
-/// No part of the core needs to be read before and after another one.
+/// The files of the core can be read one after the other.
 #[test]
-fn files_of_the_core_import_each_other_one_way() {
+fn files_of_the_core_have_no_import_cycles() {
     for folder in folders(Path::new("src/core")) {
-        assert_no_circle(&folder);
+        assert_no_cycle(&folder);
     }
 }
 
@@ -158,8 +115,8 @@ fn is_root(file: &Path) -> bool {
     file == Path::new("src/lib.rs") || file == Path::new("src/main.rs")
 }
 
-/// The row of a module: the one with the longest name that it is in.
-fn layer(module: &str) -> Option<(&'static str, &'static [&'static str])> {
+/// The row of a module: the one with the longest matching name.
+fn layer(module: &str) -> Option<(&'static str, Imports)> {
     let is_in = |name: &str| {
         module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
@@ -175,7 +132,7 @@ fn module(file: &Path) -> String {
     parts.join("::")
 }
 
-/// The paths below `crate` that a file names, whether to import them or right where it uses them.
+/// The paths below `crate` in a file, in imports and inline.
 fn imports(file: &Path) -> BTreeSet<String> {
     imports_of(&without_comments(file), &module(file))
 }
@@ -184,10 +141,10 @@ fn imports(file: &Path) -> BTreeSet<String> {
 fn imports_of(text: &str, module: &str) -> BTreeSet<String> {
     let own: Vec<String> = module.split("::").map(str::to_owned).collect();
     let mut found = BTreeSet::new();
-    // To be visible in a module is not to import it.
+    // `pub(in …)` is no import.
     let text = &text.replace("pub(in crate::", "pub(in ");
     for (at, word) in text.match_indices("crate::").chain(text.match_indices("super::")) {
-        // Within `super::super::`, or another word that ends like this.
+        // The second part of `super::super::`, or the end of a longer word.
         if !is_start_of_word(text, at) {
             continue;
         }
@@ -205,7 +162,7 @@ fn imports_of(text: &str, module: &str) -> BTreeSet<String> {
     found
 }
 
-/// Reads a path behind its prefix, `a::b` or `a::{b, c::D}`, to its end.
+/// Parses the rest of a path after its prefix, such as `a::b` or `a::{b, c::D}`.
 fn expand(prefix: &[String], rest: &mut &str, found: &mut BTreeSet<String>) {
     let mut path = prefix.to_vec();
     loop {
@@ -215,7 +172,7 @@ fn expand(prefix: &[String], rest: &mut &str, found: &mut BTreeSet<String>) {
                 let before = inner.len();
                 expand(&path, &mut inner, found);
                 inner = inner.trim_start().trim_start_matches(',');
-                assert!(inner.len() < before, "a list of imports can be read: {inner:.40}");
+                assert!(inner.len() < before, "cannot parse a list of imports: {inner:.40}");
             }
             *rest = inner.trim_start().trim_start_matches('}');
             return;
@@ -224,7 +181,7 @@ fn expand(prefix: &[String], rest: &mut &str, found: &mut BTreeSet<String>) {
         let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
         *rest = after;
-        // A list may name its own prefix.
+        // A list may contain `self`.
         if !name.is_empty() && name != "self" {
             path.push(name.to_owned());
         }
@@ -246,14 +203,14 @@ fn without_comments(file: &Path) -> String {
     lines.join("\n")
 }
 
-/// A folder and those below it.
+/// A folder and its subfolders.
 fn folders(folder: &Path) -> BTreeSet<PathBuf> {
     let parents = sources(folder).filter_map(|file| file.parent().map(Path::to_owned));
     parents.collect()
 }
 
-/// The files and folders right below a folder, each with those that it imports. `mod` is the folder's
-/// own `mod.rs`. What that one only hands on is imported from where it is.
+/// The import graph of the files and subfolders directly below a folder; `mod` is the folder's own
+/// `mod.rs`. A name that `mod.rs` re-exports counts as imported from the file that defines it.
 fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let root = module(&folder.join("mod.rs"));
     let below = |module: &str| -> Option<String> {
@@ -266,16 +223,16 @@ fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
         .map(|entry| PathBuf::from(entry.expect("it can be listed").file_name()))
         .map(|name| name.with_extension("").to_string_lossy().into_owned())
         .collect();
-    // The file of a folder is `mod.rs` in it, or stands beside it.
+    // The module file of a folder is `mod.rs` in it, or lies beside it.
     let beside = Some(folder.with_extension("rs")).filter(|file| file.is_file());
     let mod_rs = without_comments(beside.as_deref().unwrap_or(&folder.join("mod.rs")));
-    let (handed_on, own): (Vec<&str>, Vec<&str>) = mod_rs
+    let (reexported, own): (Vec<&str>, Vec<&str>) = mod_rs
         .split(';')
         .map(str::trim)
         .partition(|part| part.starts_with("pub use ") || part.starts_with("pub(crate) use "));
-    // Of each name, the file that it is from.
+    // The defining file of each re-exported name.
     let mut from = BTreeMap::new();
-    for part in handed_on {
+    for part in reexported {
         let mut rest = part.split_once("use ").map_or("", |(_, path)| path);
         let mut paths = BTreeSet::new();
         expand(&[], &mut rest, &mut paths);
@@ -312,7 +269,7 @@ fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-/// Whether a text has this in it, and not as the end of a longer word or path.
+/// Whether a text contains this word or path, and not as the end of a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| is_start_of_word(text, at))
 }
@@ -321,9 +278,9 @@ fn is_start_of_word(text: &str, at: usize) -> bool {
     !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
 }
 
-fn assert_no_circle(folder: &Path) {
+fn assert_no_cycle(folder: &Path) {
     let mut graph = graph(folder);
-    // What imports nothing that is left, and what nothing that is left imports, is in no circle.
+    // A node without remaining imports, or without remaining importers, is in no cycle.
     loop {
         let wanted: BTreeSet<&String> = graph.values().flatten().collect();
         let done: BTreeSet<String> = graph
@@ -339,11 +296,11 @@ fn assert_no_circle(folder: &Path) {
             imported.retain(|name| !done.contains(name));
         }
     }
-    let circle: Vec<String> = graph
+    let cycle: Vec<String> = graph
         .iter()
         .map(|(name, imported)| {
             format!("{name} imports {}", Vec::from_iter(imported.clone()).join(", "))
         })
         .collect();
-    assert!(circle.is_empty(), "a circle in {}: {}", folder.display(), circle.join("; "));
+    assert!(cycle.is_empty(), "an import cycle in {}: {}", folder.display(), cycle.join("; "));
 }

@@ -1,5 +1,5 @@
-//! Holds the README, the docs, the example files and the manifests to what podnudge takes and shows:
-//! what stands there can be copied, and nothing is left out.
+//! Checks the README, the docs, the example files and the manifests against podnudge: everything in
+//! them is valid, and nothing is missing.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +19,7 @@ fn pages() -> Vec<(String, String)> {
     pages.into_iter().map(page).collect()
 }
 
-/// The code of this language, block by block, with the page it is in.
+/// The code blocks in this language, each with the name of its page.
 fn blocks(language: &str) -> Vec<(String, String)> {
     let fence = format!("```{language}\n");
     let mut blocks = Vec::new();
@@ -31,22 +31,22 @@ fn blocks(language: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// What podnudge says of a configuration: it must neither refuse it nor warn of it.
-fn assert_is_taken(file: &str, text: &str, overrides: &Overrides) {
+/// Asserts that podnudge accepts a configuration without a warning.
+fn assert_is_valid(file: &str, text: &str, overrides: &Overrides) {
     match config::parse(file, text, overrides, None) {
         Ok((_, warnings)) => assert_eq!(warnings, [], "{file}:\n{text}"),
         Err(problems) => panic!("{problems}\n{text}"),
     }
 }
 
-/// A whole file as it stands; a part of a rule in a rule that has what the part lacks.
+/// A complete file is checked as it is; a part of a rule is completed first.
 #[test]
-fn every_configuration_in_the_docs_can_be_copied() {
+fn every_configuration_in_the_docs_is_valid() {
     let blocks = blocks("toml");
     assert!(blocks.len() >= 15, "only {} blocks", blocks.len());
     for (page, block) in blocks {
         if block.contains("[[rule]]") {
-            assert_is_taken(&page, &block, &Overrides::default());
+            assert_is_valid(&page, &block, &Overrides::default());
             continue;
         }
         let (agent, rule) =
@@ -61,13 +61,13 @@ fn every_configuration_in_the_docs_can_be_copied() {
             ""
         };
         let whole = format!("{agent}\n[[rule]]\nwatch = \"/etc/app\"\n{action}{rule}\n");
-        assert_is_taken(&page, &whole, &Overrides::default());
+        assert_is_valid(&page, &whole, &Overrides::default());
     }
 }
 
-/// Every page that a page points to is there, and the part of it, too.
+/// Every linked page exists, and so does its linked section.
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_an_existing_target() {
     let mut count = 0;
     for (name, page) in pages() {
         let folder = Path::new(&name).parent().unwrap().to_owned();
@@ -95,14 +95,14 @@ fn every_link_leads_somewhere() {
     assert!(count >= 40, "only {count} links");
 }
 
-/// People read the first page to its end.
+/// The README stays short enough to be read to its end.
 #[test]
 fn the_readme_has_at_most_150_lines() {
     assert!(include_str!("../README.md").lines().count() <= 150);
 }
 
-/// The words of lists such as `["--watch=/a", "--signal=HUP"]`, and of those with a dash and an
-/// option a line.
+/// The words of command lines, written as `["--watch=/a", "--signal=HUP"]` or as one option per
+/// line with a dash.
 fn options(yaml: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut lines = yaml.lines().map(str::trim).peekable();
@@ -125,14 +125,14 @@ fn options(yaml: &str) -> Vec<Vec<String>> {
     found
 }
 
-fn assert_are_taken(place: &str, words: &[String]) {
+fn assert_command_line_is_valid(place: &str, words: &[String]) {
     let words =
         ["podnudge"].into_iter().map(OsString::from).chain(words.iter().map(OsString::from));
     match cli::parse(words, []) {
         Ok(cli::Command::Run(run)) if run.config.is_none() => {
-            assert_is_taken(place, "", &run.overrides);
+            assert_is_valid(place, "", &run.overrides);
         }
-        // The file is looked at where it stands.
+        // The configuration file itself is checked where it is defined.
         Ok(cli::Command::Run(_) | cli::Command::Once(..)) => {}
         other => panic!("{place}: {other:?}"),
     }
@@ -145,11 +145,11 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_command_line_in_the_docs_and_the_manifests_can_be_copied() {
+fn every_command_line_in_the_docs_and_the_manifests_is_valid() {
     let mut count = 0;
     let mut look = |place: &str, yaml: &str| {
         for words in options(yaml) {
-            assert_are_taken(place, &words);
+            assert_command_line_is_valid(place, &words);
             count += 1;
         }
     };
@@ -163,22 +163,22 @@ fn every_command_line_in_the_docs_and_the_manifests_can_be_copied() {
 }
 
 #[test]
-fn every_example_file_and_every_file_in_a_manifest_is_taken() {
+fn every_example_file_and_every_file_in_a_manifest_is_valid() {
     for file in
         files("examples").iter().filter(|file| file.extension().is_some_and(|e| e == "toml"))
     {
         let text = fs::read_to_string(file).unwrap();
-        assert_is_taken(&file.display().to_string(), &text, &Overrides::default());
+        assert_is_valid(&file.display().to_string(), &text, &Overrides::default());
     }
     let manifest = include_str!("../k8s/nginx-published.yaml");
     let (_, rest) = manifest.split_once("  podnudge.toml: |\n").unwrap();
     let (indented, _) = rest.split_once("\n---\n").unwrap();
     let text: Vec<&str> = indented.lines().map(|line| line.strip_prefix("    ").unwrap()).collect();
-    assert_is_taken("k8s/nginx-published.yaml", &text.join("\n"), &Overrides::default());
+    assert_is_valid("k8s/nginx-published.yaml", &text.join("\n"), &Overrides::default());
 }
 
 #[test]
-fn the_docs_name_every_metric_every_state_and_every_event() {
+fn the_docs_list_every_metric_state_and_event() {
     let page = include_str!("../docs/monitoring.md");
     let metrics = include_str!("snapshots/all__admin__metrics_are_openmetrics_text.snap");
     let mut missing = Vec::new();

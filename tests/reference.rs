@@ -1,5 +1,5 @@
-//! The reference of all settings, `docs/configuration.md`, from their definitions. `UPDATE=1` writes it
-//! instead of comparing.
+//! The reference of all settings, `docs/configuration.md`, matches their definitions. `UPDATE=1`
+//! writes it instead of comparing it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,11 +8,11 @@ use std::fs;
 use podnudge::config::{Definition, FILE, Form, Presence, Relation, Section};
 
 const PAGE: &str = "docs/configuration.md";
-/// What comes before it is written by people.
+/// Everything before this mark is written by hand.
 const MARK: &str = "<!-- Made from the definitions in src/config: UPDATE=1 ./test reference -->\n";
 
 #[test]
-fn the_reference_says_what_the_definitions_say() {
+fn the_reference_matches_the_definitions() {
     let page = fs::read_to_string(PAGE).expect("the page is there");
     let (head, _) = page.split_once(MARK).expect("the page has the mark");
     let made = format!("{head}{MARK}{}", reference());
@@ -23,9 +23,9 @@ fn the_reference_says_what_the_definitions_say() {
     }
 }
 
-/// Every setting says what it means, and stands in one table only.
+/// Every setting has a description, and appears only once in its table.
 #[test]
-fn every_setting_has_a_meaning() {
+fn every_setting_has_a_description() {
     for section in sections() {
         let mut keys = BTreeSet::new();
         for setting in section.settings() {
@@ -36,30 +36,30 @@ fn every_setting_has_a_meaning() {
     }
 }
 
-/// Every section once, in the order of the file; those that others take in come last.
+/// Every section once, in the order of the file; sections that others include come last.
 fn sections() -> Vec<&'static Section> {
-    let (mut tables, mut taken_in) = (Vec::new(), Vec::new());
-    collect(FILE, &mut tables, &mut taken_in);
-    tables.into_iter().chain(taken_in).filter(|section| !section.definitions.is_empty()).collect()
+    let (mut tables, mut included) = (Vec::new(), Vec::new());
+    collect(FILE, &mut tables, &mut included);
+    tables.into_iter().chain(included).filter(|section| !section.definitions.is_empty()).collect()
 }
 
 fn collect(
     section: &'static Section,
     tables: &mut Vec<&'static Section>,
-    taken_in: &mut Vec<&'static Section>,
+    included: &mut Vec<&'static Section>,
 ) {
     for definition in section.definitions {
         let (inner, list) = match definition.form {
             Form::Table(inner, _) | Form::Tables(inner, _) if inner.is_inline() => {
-                (inner, &mut *taken_in)
+                (inner, &mut *included)
             }
             Form::Table(inner, _) | Form::Tables(inner, _) => (inner, &mut *tables),
-            Form::Flatten(inner) => (inner, &mut *taken_in),
+            Form::Flatten(inner) => (inner, &mut *included),
             _ => continue,
         };
         if !list.iter().any(|known| known.header == inner.header) {
             list.push(inner);
-            collect(inner, tables, taken_in);
+            collect(inner, tables, included);
         }
     }
 }
@@ -68,7 +68,7 @@ fn reference() -> String {
     let mut page = String::new();
     for section in sections() {
         write!(page, "\n## {}\n\n{}\n\n", title(section), section.text())
-            .expect("a string takes it");
+            .expect("a write to a string succeeds");
         page.push_str("| key | value | default | option | meaning |\n");
         page.push_str("| --- | --- | --- | --- | --- |\n");
         for setting in section.definitions {
@@ -77,13 +77,13 @@ fn reference() -> String {
                 Form::Flatten(inner) => {
                     let title = title(inner);
                     writeln!(page, "| | | | | Also the settings of [{title}]({}). |", link(&title))
-                        .expect("a string takes it");
+                        .expect("a write to a string succeeds");
                 }
                 _ => page.push_str(&row(setting)),
             }
         }
         for relation in section.relations {
-            writeln!(page, "\n{}", sentence(relation)).expect("a string takes it");
+            writeln!(page, "\n{}", sentence(relation)).expect("a write to a string succeeds");
         }
     }
     page

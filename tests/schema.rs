@@ -1,5 +1,5 @@
-//! The JSON schema for editors takes every configuration that podnudge takes, and refuses what a schema
-//! can refuse, by a validator that is not ours.
+//! The JSON schema for editors accepts every configuration that podnudge accepts, and rejects every
+//! error that a schema can detect, according to an independent validator.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,20 +20,20 @@ impl Schema {
         Self(schemas, index)
     }
 
-    /// What is wrong with a file; `None` if nothing.
+    /// The error in a file; `None` if it is valid.
     fn problem(&self, text: &str) -> Option<String> {
         let file: toml::Table = match toml::from_str(text) {
             Ok(file) => file,
             Err(error) => return Some(error.to_string()),
         };
-        let json = serde_json::to_value(file).expect("TOML is JSON but for dates");
+        let json = serde_json::to_value(file).expect("TOML without dates converts to JSON");
         self.0.validate(&json, self.1).err().map(|error| error.to_string())
     }
 }
 
-/// Whatever podnudge takes, editors must not mark.
+/// Editors must not mark a valid configuration as wrong.
 #[test]
-fn the_schema_takes_what_podnudge_takes() {
+fn the_schema_accepts_every_valid_configuration() {
     let schema = Schema::new();
     let files = ["tests/good", "examples"].map(Path::new).into_iter().flat_map(files);
     let is_toml = |name: &str| Path::new(name).extension().is_some_and(|ending| ending == "toml");
@@ -48,10 +48,10 @@ fn the_schema_takes_what_podnudge_takes() {
     }
 }
 
-/// What the schema cannot see in a wrong file, and why.
+/// The errors that the schema cannot detect, and why.
 #[rustfmt::skip] // a table
 const BEYOND: [(&str, &[&str]); 4] = [
-    ("what a text means: a path, a name, a URL, a pattern, a signal", &[
+    ("the syntax of a text: a path, a name, a URL, a pattern, a signal", &[
         "a_broken_url_with_a_password", "a_mode_that_keeps_podnudge_out", "a_name_in_capitals",
         "a_name_too_long", "a_name_with_control_characters", "a_process_that_is_a_path",
         "a_real_time_signal", "a_real_time_signal_by_number", "a_regular_expression_that_is_none",
@@ -68,26 +68,28 @@ const BEYOND: [(&str, &[&str]); 4] = [
         "time_zones_that_are_not_there", "watched_paths_inside_the_hidden_part",
         "watched_paths_that_are_not_absolute",
     ]),
-    ("how long a duration is", &[
+    ("the length of a duration", &[
         "a_first_retry_later_than_the_last", "durations_beyond_their_limits",
         "settle_longer_than_settle_max",
     ]),
-    ("what must fit together in two tables, or in two values of a list", &[
+    ("relations between two tables, or between two values of a list", &[
         "a_reload_endpoint_without_a_listener", "a_state_directory_inside_a_watched_volume",
         "a_watched_path_twice", "alive_for_after_a_url", "certificates_without_https",
         "new_children_after_a_url", "two_rules_of_one_name", "two_rules_without_names",
     ]),
-    ("whether options add the rule", &["a_file_that_is_empty", "a_file_with_podnudge_settings_only"]),
+    ("a rule that command line options add", &[
+        "a_file_that_is_empty", "a_file_with_podnudge_settings_only",
+    ]),
 ];
 
 #[test]
-fn the_schema_refuses_what_a_schema_can_refuse() {
+fn the_schema_rejects_every_error_that_a_schema_can_detect() {
     let schema = Schema::new();
     let beyond: BTreeSet<_> = BEYOND.iter().flat_map(|(_, names)| *names).copied().collect();
     let bad = files(Path::new("tests/bad"));
-    let taken = bad.iter().filter(|(_, text)| schema.problem(text).is_none());
-    let taken: BTreeSet<_> = taken.map(|(name, _)| name.trim_end_matches(".toml")).collect();
-    assert_eq!(taken, beyond);
+    let accepted = bad.iter().filter(|(_, text)| schema.problem(text).is_none());
+    let accepted: BTreeSet<_> = accepted.map(|(name, _)| name.trim_end_matches(".toml")).collect();
+    assert_eq!(accepted, beyond);
 }
 
 /// The text files of a folder.
