@@ -1,7 +1,7 @@
-//! 500 replicas of one rule, one edit, a modelled kubelet: how the actions are spread.
+//! 500 replicas of one rule, one edit and a modelled kubelet: the distribution of the actions.
 //!
-//! The kubelet's delay is drawn from a generator whose seed is `PODNUDGE_FLEET_SEED` or a fixed
-//! number; a failure prints it.
+//! The kubelet's delay is random, with `PODNUDGE_FLEET_SEED` or a fixed number as the seed; a
+//! failure prints it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,16 +16,16 @@ const REPLICAS: u32 = 500;
 const WINDOW: Duration = Duration::from_mins(1);
 const EDIT: Duration = Duration::from_secs(100);
 
-/// How long after the edit each kubelet swaps the volume.
+/// When each kubelet swaps the volume after the edit.
 #[derive(Clone, Copy)]
 enum Kubelet {
-    /// Each pod is synchronised every 60 to 90 s, at its own time.
+    /// Each pod is synchronized every 60 to 90 s, independently of the others.
     Resync,
-    /// All pods were poked (an annotation), or all kubelets restarted: all at once.
-    Poke,
+    /// All pods are synchronized at once: their annotations changed, or all kubelets restarted.
+    AtOnce,
 }
 
-/// Plays one edit on all replicas and gives the times of their actions, sorted.
+/// Simulates one edit on all replicas, and returns the times of their actions, sorted.
 fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
     let mut random = Random::from_environment();
     let mut actions: Vec<Duration> = (0..REPLICAS)
@@ -36,7 +36,7 @@ fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
             policy.jitter = Jitter { window: WINDOW, by };
             let delay = match kubelet {
                 Kubelet::Resync => random.below(Duration::from_secs(90)),
-                Kubelet::Poke => random.below(Duration::from_millis(100)),
+                Kubelet::AtOnce => random.below(Duration::from_millis(100)),
             };
             one_edit(World::new(policy, &replica, None), EDIT + delay)
         })
@@ -45,7 +45,7 @@ fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
     actions
 }
 
-/// The time of the one action that an edit at `at` causes.
+/// The time of the single action that an edit at `at` causes.
 fn one_edit(mut world: World, at: Duration) -> Duration {
     world::watched_by_inotify(&mut world);
     world.run_until(at);
@@ -56,7 +56,7 @@ fn one_edit(mut world: World, at: Duration) -> Duration {
     let status = world.status();
     assert!(status.rules[0].in_sync);
     let acts: Vec<_> = world.acts().collect();
-    assert_eq!(acts.len(), 1, "one edit is one action");
+    assert_eq!(acts.len(), 1, "one edit causes one action");
     acts[0].0
 }
 
@@ -68,7 +68,7 @@ fn busiest(actions: &[Duration], span: Duration) -> usize {
     actions.iter().map(within).max().unwrap_or(0)
 }
 
-/// Every tenth of the window has its share: at least half, at most twice the mean.
+/// Asserts that each tenth of the window has between half and twice the mean.
 fn assert_even(actions: &[Duration], start: Duration) {
     let mut tenths = [0usize; 10];
     for at in actions {
@@ -82,32 +82,32 @@ fn assert_even(actions: &[Duration], start: Duration) {
 }
 
 #[test]
-fn after_a_poke_the_jitter_alone_spreads_the_replicas_over_its_window() {
+fn jitter_spreads_simultaneous_updates_over_its_window() {
     for by in [JitterBy::Pod, JitterBy::Random] {
-        let actions = fleet(by, Kubelet::Poke);
+        let actions = fleet(by, Kubelet::AtOnce);
         let first = actions[0];
         let last = actions[actions.len() - 1];
         assert!(first >= EDIT && last < EDIT + WINDOW + Duration::from_millis(301));
         assert_even(&actions, EDIT);
-        // 500 over 60 s are 8.3 a second; by chance a second holds some more, never all.
+        // 500 actions over 60 s are 8.3 per second; the randomness puts more into some seconds.
         let busiest = busiest(&actions, Duration::from_secs(1));
         assert!(busiest <= 30, "{busiest} actions within one second, {by:?}");
     }
 }
 
 #[test]
-fn ordinals_are_disjoint_and_as_even_as_a_ruler() {
-    let actions = fleet(JitterBy::Ordinal, Kubelet::Poke);
+fn jitter_by_ordinal_spaces_the_replicas_evenly() {
+    let actions = fleet(JitterBy::Ordinal, Kubelet::AtOnce);
     assert_even(&actions, EDIT);
-    // 500 places in a window of 60 s, one each 0.117 s at the closest (60 s / 512), give or take
-    // the kubelets' 0.1 s.
+    // 500 places in a window of 60 s are at least 0.117 s (60 s / 512) apart, plus or minus the
+    // kubelets' 0.1 s.
     let busiest = busiest(&actions, Duration::from_secs(1));
     assert!((8..=11).contains(&busiest), "{busiest} actions within one second");
 }
 
 #[test]
-fn without_jitter_a_poke_makes_all_replicas_act_together() {
-    // The reason for jitter, kept as a test so that the others are known to measure something.
+fn without_jitter_simultaneous_updates_cause_simultaneous_actions() {
+    // The contrast: without it, the tests above would not prove that the jitter has an effect.
     let mut random = Random::from_environment();
     let mut together = (0..REPLICAS).map(|n| {
         let replica = Replica { identity: format!("web-{n}"), ordinal: Some(n), seed: 0 };
@@ -118,7 +118,7 @@ fn without_jitter_a_poke_makes_all_replicas_act_together() {
 }
 
 #[test]
-fn the_kubelets_own_spread_and_the_jitter_add_up() {
+fn the_resync_delay_of_the_kubelet_and_the_jitter_add_up() {
     let actions = fleet(JitterBy::Pod, Kubelet::Resync);
     let last = actions[actions.len() - 1];
     assert!(last > EDIT + Duration::from_secs(90) && last < EDIT + Duration::from_secs(151));

@@ -1,7 +1,8 @@
-//! What must hold for every sequence of events and times, and not only for the stories in
+//! Properties that hold for every sequence of events and times, and not only for the scenarios in
 //! `tests/scenarios`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::support::shelf::Shelving;
@@ -19,10 +20,10 @@ use proptest::prelude::*;
 
 const BUDGET: Budget = Budget { most: 2, within: Duration::from_mins(1) };
 
-/// One thing that can happen to a rule with two volumes.
+/// One event for a rule with two volumes.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A volume gets one of four contents; the hint comes, is doubled, or is lost.
+    /// A volume gets one of four contents; its hint arrives, is duplicated, or is lost.
     Commit {
         volume: usize,
         content: u8,
@@ -41,14 +42,14 @@ enum Step {
         volume: usize,
     },
     Application(Behaviour),
-    /// What the checks say of new content from now on.
-    Checks(Says),
+    /// The result of checks from now on.
+    Checks(CheckResult),
     /// How the publish directory behaves from now on.
     Publishing(Shelving),
-    /// The application starts anew and reads what it can.
+    /// The application restarts and reads the current content.
     ApplicationRestarts,
     Trigger,
-    /// The file that pauses the rule comes or goes.
+    /// The pause file is created or removed.
     Pause {
         is_there: bool,
     },
@@ -57,18 +58,18 @@ enum Step {
     },
 }
 
-/// What the checks say.
+/// The result of the checks.
 #[derive(Debug, Clone, Copy)]
-enum Says {
+enum CheckResult {
     Passed,
-    Refused,
+    Rejected,
     TooEarly,
 }
 
 /// How the application answers from now on.
 #[derive(Debug, Clone, Copy)]
 enum Behaviour {
-    Takes,
+    Applies,
     AnswersLate,
     Fails,
     Declines,
@@ -76,13 +77,13 @@ enum Behaviour {
     IsAbsent,
     IsGoneAfterReading,
     Dies,
-    IsNotStartedAnew,
+    IsNotRestarted,
     GivesNoProof,
 }
 
 fn behaviour() -> impl Strategy<Value = Behaviour> {
     prop_oneof![
-        3 => Just(Behaviour::Takes),
+        3 => Just(Behaviour::Applies),
         1 => Just(Behaviour::AnswersLate),
         1 => Just(Behaviour::Fails),
         1 => Just(Behaviour::Declines),
@@ -90,7 +91,7 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
         1 => Just(Behaviour::IsAbsent),
         1 => Just(Behaviour::IsGoneAfterReading),
         1 => Just(Behaviour::Dies),
-        1 => Just(Behaviour::IsNotStartedAnew),
+        1 => Just(Behaviour::IsNotRestarted),
         1 => Just(Behaviour::GivesNoProof),
     ]
 }
@@ -105,7 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2usize).prop_map(|volume| Step::Readable { volume }),
         3 => behaviour().prop_map(Step::Application),
         2 => Just(Step::ApplicationRestarts),
-        2 => says().prop_map(Step::Checks),
+        2 => check_result().prop_map(Step::Checks),
         1 => shelving().prop_map(Step::Publishing),
         1 => Just(Step::Trigger),
         1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
@@ -113,8 +114,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What can happen beside an application that does not work with anything new, and whether
-/// podnudge is started anew behind it.
+fn steps_of(count: Range<usize>) -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), count)
+}
+
+/// An event for an application that works with no new content, and whether podnudge restarts after
+/// the event.
 fn hostile_step() -> impl Strategy<Value = (Step, bool)> {
     let one = prop_oneof![
         6 => (0..2usize, 0..4u8, 0..3u8)
@@ -122,7 +127,7 @@ fn hostile_step() -> impl Strategy<Value = (Step, bool)> {
         1 => (0..2usize).prop_map(|volume| Step::Remove { volume }),
         1 => (0..2usize).prop_map(|volume| Step::Unreadable { volume }),
         1 => (0..2usize).prop_map(|volume| Step::Readable { volume }),
-        2 => says().prop_map(Step::Checks),
+        2 => check_result().prop_map(Step::Checks),
         1 => shelving().prop_map(Step::Publishing),
         1 => any::<bool>().prop_map(|is_there| Step::Pause { is_there }),
         1 => Just(Step::Trigger),
@@ -131,8 +136,12 @@ fn hostile_step() -> impl Strategy<Value = (Step, bool)> {
     (one, prop::bool::weighted(0.1))
 }
 
-fn says() -> impl Strategy<Value = Says> {
-    prop_oneof![2 => Just(Says::Passed), 1 => Just(Says::Refused), 1 => Just(Says::TooEarly)]
+fn check_result() -> impl Strategy<Value = CheckResult> {
+    prop_oneof![
+        2 => Just(CheckResult::Passed),
+        1 => Just(CheckResult::Rejected),
+        1 => Just(CheckResult::TooEarly),
+    ]
 }
 
 fn shelving() -> impl Strategy<Value = Shelving> {
@@ -178,14 +187,14 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
 }
 
 fn behave(world: &mut World, behaviour: Behaviour) {
-    let reason = Reason::new("as told");
+    let reason = Reason::new("simulated");
     world.application.is_honest = true;
     if matches!(world.application.acts, Acted::Absent(_)) {
         world.application_restarts();
     }
     world.act_takes = Duration::from_millis(1);
     let (acts, alive, proof) = match behaviour {
-        Behaviour::Takes => (sent(), Alive::Yes, Proof::Given),
+        Behaviour::Applies => (sent(), Alive::Yes, Proof::Given),
         Behaviour::AnswersLate => {
             world.act_takes = Duration::from_secs(3);
             (sent(), Alive::Yes, Proof::Given)
@@ -197,9 +206,7 @@ fn behave(world: &mut World, behaviour: Behaviour) {
         Behaviour::IsGoneAfterReading => {
             (Acted::Absent(Absence { reason, was_read: true }), Alive::Yes, Proof::Given)
         }
-        Behaviour::IsNotStartedAnew => {
-            (sent(), Alive::Absent(Absence::unread(reason)), Proof::Given)
-        }
+        Behaviour::IsNotRestarted => (sent(), Alive::Absent(Absence::unread(reason)), Proof::Given),
         Behaviour::Dies => (sent(), Alive::Gone(reason), Proof::Given),
         Behaviour::GivesNoProof => (sent(), Alive::Yes, Proof::Pending(reason)),
     };
@@ -208,13 +215,13 @@ fn behave(world: &mut World, behaviour: Behaviour) {
     world.application.verifies.proof = proof;
 }
 
-fn checks(world: &mut World, say: Says) {
-    let reason = Reason::new("as told");
+fn checks(world: &mut World, result: CheckResult) {
+    let reason = Reason::new("simulated");
     world.check_takes = Duration::from_millis(1);
-    world.application.checks = match say {
-        Says::Passed => Checked::Passed,
-        Says::Refused => Checked::Rejected(reason),
-        Says::TooEarly => {
+    world.application.checks = match result {
+        CheckResult::Passed => Checked::Passed,
+        CheckResult::Rejected => Checked::Rejected(reason),
+        CheckResult::TooEarly => {
             let soon = world.now.wall.0 + Duration::from_secs(5);
             Checked::NotBefore(UnixTime(soon), reason)
         }
@@ -230,7 +237,7 @@ fn apply(world: &mut World, step: &Step) {
         Step::Commit { volume, content, hints } => {
             let content = BTreeMap::from([("key".to_owned(), content.to_string())]);
             world.put(*volume, Some(content));
-            // The kernel tells of each commit once; other hints may come again and again.
+            // The kernel reports each commit once; other hints may be repeated.
             for n in 0..*hints {
                 world.tell(Event::Hint(VolumeId(*volume), u32::from(n == 0)));
             }
@@ -250,37 +257,48 @@ fn apply(world: &mut World, step: &Step) {
             world.shelf.behaves = *behaves;
             world.publish_takes = Duration::from_millis(5);
         }
-        Step::Checks(say) => checks(world, *say),
+        Step::Checks(result) => checks(world, *result),
         Step::Pause { is_there } => world.is_paused = *is_there,
         Step::Trigger => world.tell(Event::Trigger(None)),
         Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
     }
 }
 
+fn apply_all(world: &mut World, steps: &[Step]) {
+    for step in steps {
+        apply(world, step);
+    }
+}
+
 fn play(policy: Policy, steps: &[Step]) -> World {
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
     let mut world = World::new(policy, &replica, None);
-    behave(&mut world, Behaviour::Takes);
-    for step in steps {
-        apply(&mut world, step);
-    }
+    behave(&mut world, Behaviour::Applies);
+    apply_all(&mut world, steps);
     world
 }
 
-/// A world in which podnudge may find something published, or nothing.
+/// The same, followed by [`calm_down`].
+fn play_to_the_end(policy: Policy, steps: &[Step]) -> World {
+    let mut world = play(policy, steps);
+    calm_down(&mut world);
+    world
+}
+
+/// A world whose publish directory is filled or empty when podnudge starts.
 fn publishing(policy: Policy, is_filled: bool) -> World {
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
     let published = is_filled.then_some(Standing::Good);
     let mut world = World::publishing(policy, &replica, None, published);
-    behave(&mut world, Behaviour::Takes);
+    behave(&mut world, Behaviour::Applies);
     world
 }
 
-/// Everything is well again, and time passes: long enough for a resync, a settle, a jitter and
-/// the slowest retry.
+/// Removes all faults and lets time pass: enough for a resync, the settle time, the jitter and the
+/// slowest retry.
 fn calm_down(world: &mut World) {
-    behave(world, Behaviour::Takes);
-    checks(world, Says::Passed);
+    behave(world, Behaviour::Applies);
+    checks(world, CheckResult::Passed);
     world.shelf.behaves = Shelving::Works;
     world.is_paused = false;
     for volume in 0..world.disks.len() {
@@ -291,14 +309,14 @@ fn calm_down(world: &mut World) {
         }
     }
     world.run_for(Duration::from_mins(3));
-    // What was refused or rolled back stays so until a person asks again.
+    // Content that was rejected or rolled back stays so until a trigger.
     if matches!(world.status().rules[0].state, State::Rejected | State::RolledBack) {
         world.tell(Event::Trigger(None));
         world.run_for(Duration::from_mins(3));
     }
 }
 
-/// How much was checked, published or done.
+/// The number of checks, publications and actions.
 fn work(world: &World) -> usize {
     world.log.iter().filter(|(_, command)| world::is_work(command)).count()
 }
@@ -306,21 +324,20 @@ fn work(world: &World) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Level-triggered: whatever happened, once things are well the final content is applied,
+    /// Level-triggered: whatever happened, the final content is applied once all faults are gone,
     /// with or without hints. A rule that gave up or tripped on exactly this content stays so
-    /// until a newer one or a trigger.
+    /// until newer content or a trigger.
     #[test]
     fn the_final_content_is_applied_after_quiet(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..40),
+        steps in steps_of(0..40),
     ) {
-        let mut world = play(policy, &steps);
-        calm_down(&mut world);
+        let mut world = play_to_the_end(policy, &steps);
         let status = world.status();
         let rule = &status.rules[0];
         prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
-        let all_told = !steps.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
-        if rule.in_sync && (all_told || rule.digest_published.is_some()) {
+        let all_hinted = !steps.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
+        if rule.in_sync && (all_hinted || rule.digest_published.is_some()) {
             prop_assert_eq!(world.application.runs, world.digest_on_disk());
         }
         match rule.state {
@@ -331,44 +348,41 @@ proptest! {
                 world.run_for(Duration::from_mins(1));
                 prop_assert!(world.status().rules[0].in_sync);
             }
-            state => prop_assert!(false, "{:?} is no place to rest", state),
+            state => prop_assert!(false, "{:?} is not a final state", state),
         }
     }
 
-    /// Nothing that the checks have not let pass, when they were asked last, is acted on.
+    /// No action follows unless the last checks of that content passed.
     #[test]
-    fn never_an_action_on_what_did_not_pass(
+    fn no_action_on_content_that_has_not_passed_the_checks(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..60),
+        steps in steps_of(0..60),
     ) {
-        let mut world = play(Policy { has_checks: true, ..policy }, &steps);
-        calm_down(&mut world);
+        let world = play_to_the_end(Policy { has_checks: true, ..policy }, &steps);
         prop_assert!(!world.acted_unchecked);
     }
 
-    /// What was rolled back is neither published nor acted on again without a trigger, not even by a
-    /// podnudge that was started anew; and only what was verified is gone back to.
+    /// Rolled back content is neither published nor acted on again without a trigger, not even by a
+    /// restarted podnudge; and podnudge rolls back only to verified content.
     #[test]
-    fn what_was_taken_back_is_never_tried_again(
+    fn rolled_back_content_is_never_tried_again_without_a_trigger(
         policy in policy_strategy(),
-        before in prop::collection::vec(step(), 0..40),
-        after in prop::collection::vec(step(), 0..20),
+        before in steps_of(0..40),
+        after in steps_of(0..20),
     ) {
         let mut world = play(Policy { publishes: true, rolls_back: true, ..policy }, &before);
         world.restart(None);
-        for step in &after {
-            apply(&mut world, step);
-        }
+        apply_all(&mut world, &after);
         calm_down(&mut world);
         prop_assert!(world.shelf.violations.is_empty(), "{:?}", world.shelf.violations);
         let rule = &world.status().rules[0];
         prop_assert!(rule.digest_published.is_some());
     }
 
-    /// No generation is left published that crashes the application, or that it never proves,
-    /// whatever else happens meanwhile.
+    /// No generation stays published that crashes the application or for which it never gives a
+    /// proof, whatever else happens meanwhile.
     #[test]
-    fn what_does_not_work_is_taken_back_in_the_end(
+    fn content_that_crashes_or_gives_no_proof_is_rolled_back(
         policy in policy_strategy(),
         dies in any::<bool>(),
         steps in prop::collection::vec(hostile_step(), 0..30),
@@ -391,17 +405,17 @@ proptest! {
         prop_assert_eq!(now, good);
     }
 
-    /// The target is not restarted more often than the budget allows, and once more for each of
-    /// them to roll back what it has brought.
+    /// The target is not restarted more often than the budget allows, plus once for the roll-back
+    /// of each of these restarts.
     #[test]
-    fn restarts_keep_to_their_budget(
+    fn restarts_stay_within_the_budget(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..80),
+        steps in steps_of(0..80),
     ) {
         let steps: Vec<Step> =
             steps.into_iter().filter(|step| !matches!(step, Step::Trigger)).collect();
         let mut world = play(Policy { is_restart: true, ..policy }, &steps);
-        behave(&mut world, Behaviour::Takes);
+        behave(&mut world, Behaviour::Applies);
         world.run_for(Duration::from_mins(3));
         let is_restart =
             |command: &Command| matches!(command, Command::Report(_, Fact::Restarted(..)));
@@ -413,31 +427,29 @@ proptest! {
         }
     }
 
-    /// The next action begins only after the answers to the one before.
+    /// The next action begins only after the previous one has ended.
     #[test]
     fn never_two_actions_in_flight(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..60),
+        steps in steps_of(0..60),
     ) {
-        let mut world = play(policy, &steps);
-        calm_down(&mut world);
+        let world = play_to_the_end(policy, &steps);
         prop_assert!(!world.actions_overlapped);
     }
 
-    /// A digest that was applied is not acted on again before another one, unless a person asks
-    /// for it, or there was a swap meanwhile, or one that nobody told of. (An application that
-    /// reads while the disk changes unseen may have read something else.)
+    /// An applied digest is not acted on again before another one, unless there was a trigger or a
+    /// swap meanwhile, or a swap without a hint. (An application that reads while the disk changes
+    /// unseen may have read something else.)
     #[test]
-    fn no_action_for_what_the_application_runs(
+    fn no_action_for_content_that_is_already_applied(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..60),
+        steps in steps_of(0..60),
     ) {
         let is_seen = |step: &Step| {
             !matches!(step, Step::Commit { hints: 0, .. } | Step::Unreadable { .. })
         };
         let steps: Vec<Step> = steps.into_iter().filter(is_seen).collect();
-        let mut world = play(policy, &steps);
-        calm_down(&mut world);
+        let world = play_to_the_end(policy, &steps);
         let (mut applied, mut last_act) = (None, Duration::ZERO);
         for (at, command) in &world.log {
             match command {
@@ -456,12 +468,12 @@ proptest! {
         }
     }
 
-    /// An application that takes everything is acted on at most once per commit, where none goes
-    /// unseen.
+    /// An application that applies everything is acted on at most once per commit, if every commit
+    /// has a hint.
     #[test]
-    fn never_more_actions_than_commits(
+    fn at_most_one_action_per_commit(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..60),
+        steps in steps_of(0..60),
     ) {
         let quiet = |step: &&Step| {
             !matches!(
@@ -476,17 +488,16 @@ proptest! {
         };
         let steps: Vec<Step> = steps.iter().filter(quiet).cloned().collect();
         let commits = steps.iter().filter(|step| matches!(step, Step::Commit { .. })).count();
-        let mut world = play(policy, &steps);
-        calm_down(&mut world);
+        let world = play_to_the_end(policy, &steps);
         prop_assert!(world.acts().count() <= commits);
     }
 
-    /// Hints decide when, not what: with all of them doubled or lost, the same content ends up
-    /// applied.
+    /// Hints decide when content is applied, not which: with all of them duplicated or lost, the
+    /// same content is applied in the end.
     #[test]
-    fn hints_do_not_change_where_it_ends(
+    fn hints_do_not_change_the_final_state(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..40),
+        steps in steps_of(0..40),
         hints in 0..3u8,
     ) {
         let mut steps: Vec<Step> = steps
@@ -507,11 +518,11 @@ proptest! {
         prop_assert_eq!(one.rules[0].digest_on_disk, other.rules[0].digest_on_disk);
     }
 
-    /// After a stop nothing new begins, and podnudge ends as soon as nothing runs.
+    /// After a stop nothing new begins, and podnudge ends as soon as nothing is in progress.
     #[test]
-    fn a_stopped_core_rests(
+    fn a_stopped_core_begins_nothing_new(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..40),
+        steps in steps_of(0..40),
     ) {
         let mut world = play(policy, &steps);
         let before = world.acts().count();
@@ -521,17 +532,17 @@ proptest! {
         calm_down(&mut world);
         prop_assert!(world.core.is_stopped());
         prop_assert_eq!(world.core.next_wakeup(), None);
-        // What was about to be published then is brought to its end.
+        // A publication in progress is finished.
         prop_assert!(world.acts().count() <= before + usize::from(is_publishing));
     }
 
-    /// Killed at any time and started again, with and without a memory of what was applied: the
-    /// final content is applied all the same.
+    /// A podnudge that is killed at any time and restarted, with or without a record of the applied
+    /// content, still applies the final content.
     #[test]
-    fn a_restart_at_any_time_loses_nothing(
+    fn a_restart_at_any_time_loses_no_change(
         policy in policy_strategy(),
-        before in prop::collection::vec(step(), 0..20),
-        down in prop::collection::vec(step(), 0..5),
+        before in steps_of(0..20),
+        down in steps_of(0..5),
         with_state_dir in any::<bool>(),
     ) {
         let mut world = play(policy, &before);
@@ -542,36 +553,35 @@ proptest! {
                 world.put(*volume, Some(content));
             }
         }
-        behave(&mut world, Behaviour::Takes);
+        behave(&mut world, Behaviour::Applies);
         world.restart(remembered);
         calm_down(&mut world);
         let status = world.status();
         let rule = &status.rules[0];
         prop_assert!(rule.in_sync, "{:?}", rule);
         prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
-        let all_told = !before.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
-        if all_told {
+        let all_hinted = !before.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
+        if all_hinted {
             prop_assert_eq!(world.application.runs, world.digest_on_disk());
         }
     }
 
-    /// Newer content that may be used is tried in the end, wherever an older one has come to rest.
+    /// Newer content that passes the checks is tried eventually, whatever state the older content
+    /// is in.
     #[test]
-    fn newer_content_is_tried_in_the_end(
+    fn newer_content_is_eventually_tried(
         policy in policy_strategy(),
         is_filled in any::<bool>(),
         wait in 1..400u64,
-        steps in prop::collection::vec(step(), 0..30),
+        steps in steps_of(0..30),
         last in behaviour(),
         restarts in any::<bool>(),
     ) {
         let target_wait = Duration::from_secs(wait);
         let mut world = publishing(Policy { publishes: true, target_wait, ..policy }, is_filled);
-        for step in &steps {
-            apply(&mut world, step);
-        }
+        apply_all(&mut world, &steps);
         behave(&mut world, last);
-        checks(&mut world, Says::Passed);
+        checks(&mut world, CheckResult::Passed);
         world.shelf.behaves = Shelving::Works;
         world.is_paused = false;
         if restarts {
@@ -591,20 +601,18 @@ proptest! {
         prop_assert!(world.log.iter().any(|(_, it)| is_tried(it)), "{:?}", status.rules[0].state);
     }
 
-    /// Nothing is published or asked in circles while nothing changes.
+    /// podnudge does not publish or inspect in a loop while nothing changes.
     #[test]
-    fn a_core_that_is_left_alone_does_little(
+    fn an_undisturbed_core_does_not_loop(
         policy in policy_strategy(),
         is_filled in any::<bool>(),
         wait in 1..400u64,
-        steps in prop::collection::vec(step(), 0..40),
+        steps in steps_of(0..40),
         restarts in any::<bool>(),
     ) {
         let mut world =
             publishing(Policy { target_wait: Duration::from_secs(wait), ..policy }, is_filled);
-        for step in &steps {
-            apply(&mut world, step);
-        }
+        apply_all(&mut world, &steps);
         if restarts {
             world.restart(None);
         }
@@ -617,66 +625,60 @@ proptest! {
         prop_assert!(work < 150, "{} in ten minutes: {:?}", work, world.status().rules[0].state);
     }
 
-    /// Content whose gate is open is on its way in that instant, whatever older content waits for.
-    /// The same for what a person asks for, which waits for the application to survive an action
-    /// that was just done, and for a roll-back of that content, but for no time of its own.
+    /// A rollout begins in the instant in which the gate opens, whatever older content waits for.
+    /// The same holds for triggered content. It waits for the application to survive the last
+    /// action, and for a roll-back of that content in progress, but for no other delay.
     #[test]
-    fn what_may_begin_begins_at_once(
+    fn a_rollout_that_may_begin_begins_at_once(
         policy in policy_strategy(),
         is_filled in any::<bool>(),
-        steps in prop::collection::vec(step(), 0..40),
+        steps in steps_of(0..40),
     ) {
         let mut policy = policy;
         (policy.settle, policy.jitter.window) = (Duration::ZERO, Duration::ZERO);
         (policy.is_restart, policy.hold.pause_file) = (false, None);
         let mut world = publishing(policy, is_filled);
-        for step in &steps {
-            apply(&mut world, step);
-        }
+        apply_all(&mut world, &steps);
         calm_down(&mut world);
         prop_assert!(world.overdue.is_empty(), "{:?}", world.overdue);
     }
 
-    /// Calls in between, when nothing is due, change nothing: the next wake-up is not too late for
-    /// anything, and no question changes what is decided.
+    /// Calls in between, when nothing is due, change nothing: the next wake-up is never too late,
+    /// and reading the status has no effect on decisions.
     #[test]
     fn nothing_is_due_before_the_next_wakeup(
         policy in policy_strategy(),
         is_filled in any::<bool>(),
-        steps in prop::collection::vec(step(), 0..30),
+        steps in steps_of(0..30),
         every in 10..2_000u64,
     ) {
         let (mut world, mut nudged) =
             (publishing(policy.clone(), is_filled), publishing(policy, is_filled));
         nudged.nudges = Some(Duration::from_millis(every));
         for world in [&mut world, &mut nudged] {
-            for step in &steps {
-                apply(world, step);
-            }
+            apply_all(world, &steps);
             calm_down(world);
         }
         prop_assert_eq!(&world.log, &nudged.log);
     }
 
-    /// What is told to people comes true: where nothing else happens, the next thing that podnudge
-    /// publishes or does comes when it was told.
+    /// If nothing else happens, the next publication or action comes at the time that the status
+    /// reports.
     #[test]
-    fn the_next_action_comes_when_it_was_told(
+    fn the_next_action_happens_at_its_reported_time(
         policy in policy_strategy(),
         is_filled in any::<bool>(),
-        steps in prop::collection::vec(step(), 0..30),
+        steps in steps_of(0..30),
     ) {
         let mut policy = policy;
         policy.hold.pause_file = None;
         let mut world = publishing(policy, is_filled);
-        for step in &steps {
-            apply(&mut world, step);
-        }
+        apply_all(&mut world, &steps);
         world.tell(Event::HintsLost);
         world.run_for(Duration::from_secs(3));
         for _ in 0..20 {
             let rule = world.status().rules.swap_remove(0);
-            // What becomes of a rollout that is being verified cannot be told.
+            // The outcome of a rollout in verification is unknown.
             let is_waiting = matches!(
                 rule.state,
                 State::Waiting
@@ -685,13 +687,13 @@ proptest! {
                     | State::Backoff
                     | State::Failed
             );
-            let told = rule.next_action_at.filter(|_| is_waiting && world.is_at_rest());
-            let Some(told) = told else {
+            let reported = rule.next_action_at.filter(|_| is_waiting && world.is_at_rest());
+            let Some(reported) = reported else {
                 world.run_for(Duration::from_secs(1));
                 continue;
             };
             let before = work(&world);
-            let wait = told.0.saturating_sub(world.now.wall.0);
+            let wait = reported.0.saturating_sub(world.now.wall.0);
             world.run_for(wait.saturating_sub(Duration::from_nanos(1)));
             prop_assert_eq!(work(&world), before, "{:?} at {:?}", rule, world.now);
             world.run_for(wait.min(Duration::from_nanos(1)));
@@ -699,28 +701,27 @@ proptest! {
         }
     }
 
-    /// Whoever asks in the instant in which something is due hears that it is due, and not of what
-    /// comes after it.
+    /// A status that is read in the instant in which an action is due reports that action, and not
+    /// the one after it.
     #[test]
-    fn what_is_due_is_told(
+    fn a_due_action_is_reported_as_due(
         policy in policy_strategy(),
         is_filled in any::<bool>(),
-        steps in prop::collection::vec(step(), 0..40),
+        steps in steps_of(0..40),
     ) {
         let mut world = publishing(policy, is_filled);
-        for step in &steps {
-            apply(&mut world, step);
-        }
+        apply_all(&mut world, &steps);
         calm_down(&mut world);
-        prop_assert!(world.told_too_late.is_empty(), "{:?}", world.told_too_late);
+        prop_assert!(world.reported_too_late.is_empty(), "{:?}", world.reported_too_late);
     }
 
-    /// Content is quarantined on evidence only: since it was published, a process that could have read
-    /// it has ended, an action failed or was declined, or a process gave no proof.
+    /// Content is quarantined on evidence only: since its publication, a process that could have
+    /// read it has exited, an action failed or was rejected by the application, or a process gave
+    /// no proof.
     #[test]
     fn nothing_is_quarantined_without_evidence(
         policy in policy_strategy(),
-        steps in prop::collection::vec(step(), 0..60),
+        steps in steps_of(0..60),
         restarts in any::<bool>(),
     ) {
         let policy = Policy { publishes: true, rolls_back: true, ..policy };

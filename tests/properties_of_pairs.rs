@@ -1,4 +1,5 @@
-//! What must hold for every sequence of events and times where two rules publish for one application.
+//! Properties that hold for every sequence of events and times when two rules publish for one
+//! application.
 
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use podnudge::core::status::State;
 use podnudge::core::{Policy, TargetName};
 use proptest::prelude::*;
 
-/// Contents from this number on end the application.
+/// Contents from this number on crash the application.
 const FIRST_DEADLY: u8 = 4;
 /// Targets that may be the same.
 const ANY: [TargetName; 2] = [TargetName::Any, TargetName::Any];
 
-/// One thing that can happen to the two rules and their application.
+/// One event for the two rules and their application.
 #[derive(Debug, Clone)]
 enum Step {
     Commit {
@@ -30,7 +31,7 @@ enum Step {
     Wait {
         millis: u64,
     },
-    /// podnudge is killed and starts anew.
+    /// podnudge is killed and restarts.
     Restart,
 }
 
@@ -45,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What differs between the rules, in milliseconds where it is a time.
+/// The settings that differ between the rules; times are in milliseconds.
 #[derive(Debug, Clone)]
 struct Settings {
     settle: u64,
@@ -59,8 +60,7 @@ struct Settings {
     is_restart: bool,
 }
 
-/// Both rules, how long the application bears deadly content, and how long it takes until it is
-/// started anew.
+/// Both rules, how long the application survives deadly content, and how long its restart takes.
 #[derive(Debug, Clone)]
 struct Setting {
     rules: [Settings; 2],
@@ -100,7 +100,7 @@ fn setting() -> impl Strategy<Value = Setting> {
     })
 }
 
-/// In the model there is one process, and each rule would see the other one's restarts.
+/// The model has one process, so each rule would see the restarts by the other one.
 fn without_restarts(mut setting: Setting) -> Setting {
     for rule in &mut setting.rules {
         (rule.restarts_last, rule.is_restart) = (false, false);
@@ -147,20 +147,21 @@ fn apply(pair: &mut Pair, step: &Step) {
     }
 }
 
-/// Whether podnudge can tell of which content the application ends. It cannot where a process starts
-/// that has read new content of both rules: while the application was away, or because a person asked
-/// for what podnudge would not have done.
+/// Whether podnudge can tell which content crashes the application. It cannot if a process starts
+/// with new content of both rules: after a time without the application, or after a trigger that
+/// overrides the usual order.
 fn is_clear(pair: &Pair, step: &Step) -> bool {
     match step {
         Step::Commit { rule, .. } => *rule == 0 || !pair.is_away(),
         Step::Trigger { .. } | Step::Away { .. } => pair.is_at_rest() && !pair.is_away(),
         Step::Wait { .. } => true,
-        // A new podnudge does not know which content the application has run before.
+        // A restarted podnudge does not know which content the application ran before.
         Step::Restart => false,
     }
 }
 
-/// In the end each rule has content with which the application runs, and the newest if that is such.
+/// In the end each rule has content with which the application runs, and the newest content if the
+/// application runs with it.
 fn assert_at_rest(pair: &Pair) -> Result<(), TestCaseError> {
     for (rule, shelf) in pair.shelves.iter().enumerate() {
         let (disk, status) = (pair.digest_on_disk(rule), pair.rule(rule));
@@ -176,10 +177,10 @@ fn assert_at_rest(pair: &Pair) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Two rules publish for one application, and it ends of the second one's content: that is rolled
-/// back, and what the first one brought just before stays.
+/// Two rules publish for one application, and the content of the second crashes it. That content is
+/// rolled back, and the content of the first, published just before, stays.
 #[test]
-fn only_the_content_that_ends_the_application_is_quarantined_where_two_rules_publish_for_it() {
+fn only_the_crashing_content_of_two_rules_is_quarantined() {
     let policies = pair::publishing([world::policy(), world::policy()]);
     let mut pair = Pair::new(policies);
     pair.run_for(Duration::from_secs(10));
@@ -195,10 +196,10 @@ fn only_the_content_that_ends_the_application_is_quarantined_where_two_rules_pub
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// An end of the application is held against the content that caused it, and against no content
-    /// of the other rule.
+    /// An exit of the application is attributed to the content that caused it, and to no content of
+    /// the other rule.
     #[test]
-    fn only_content_that_ends_the_application_is_quarantined(
+    fn only_content_that_crashes_the_application_is_quarantined(
         setting in setting(),
         steps in prop::collection::vec(step(), 0..40),
     ) {
@@ -208,7 +209,7 @@ proptest! {
                 apply(&mut pair, step);
             }
             if matches!(step, Step::Trigger { .. }) {
-                // It is for what is there now.
+                // The trigger is for the content that is on disk now.
                 pair.run_for(Duration::from_millis(10));
             }
         }
@@ -223,10 +224,10 @@ proptest! {
         assert_at_rest(&pair)?;
     }
 
-    /// Whatever happens, and whichever content podnudge suspects: in the end the application runs, and
-    /// the rules never act on it at the same time.
+    /// Whatever happens, and whichever content podnudge quarantines: in the end the application
+    /// runs, and the rules never act on it at the same time.
     #[test]
-    fn no_content_that_ends_the_application_stays(
+    fn no_content_that_crashes_the_application_stays_published(
         setting in setting(),
         steps in prop::collection::vec(step(), 0..40),
     ) {
@@ -238,8 +239,8 @@ proptest! {
         assert_at_rest(&pair)?;
     }
 
-    /// Rules whose targets cannot be the same do not wait for each other: each does what it does
-    /// where nothing happens to the other one, at the same times.
+    /// Rules whose targets cannot be the same do not wait for each other: each acts at the same
+    /// times as if nothing happened to the other one.
     #[test]
     fn rules_with_different_targets_do_not_wait_for_each_other(
         setting in setting().prop_map(without_restarts),

@@ -1,22 +1,22 @@
-//! Plays the stories of `tests/scenarios` to the core and compares what it did, line by line.
+//! Runs the scenarios of `tests/scenarios` on the core, and compares its traces line by line.
 //!
-//! A story is a text file: its name is a sentence, its folder is a subject, its comments say what
-//! it guards. Each line is a time and what happens then; `expect` lines say what must hold.
+//! A scenario is a text file: its name is a sentence, its folder is a subject, and its comments say
+//! what it guards. Each line is a time and an event; `expect` lines are assertions.
 //!
 //! ```text
-//! rule settle=200ms jitter=30s          what differs from a rule without waits
-//! before act absent not there           how things are when podnudge starts
+//! rule settle=200ms jitter=30s          differences from a rule without delays
+//! before act absent not there           the state when podnudge starts
 //! 10s  commit a=2                       new content in volume 0, with a hint
 //! 10s  silently v1 a=2 b=3              new content in volume 1, without one
-//! 12s  trigger                          a person asks for the action
+//! 12s  trigger                          an operator triggers the action
 //! 12s  expect state=idle acts=1 in-sync=yes
 //! ```
 //!
-//! Beside it, in a file that ends in `.snap`, stands its trace: what operators and applications
-//! see. These are the facts that podnudge reports, what it publishes (`publish`) and the actions
-//! that it asks for (`act`, `restart`). How the core gets there (scans, checks, looks at the
-//! target, what it remembers) is not in it, nor are the steps of the story. Each line is a time
-//! and everything that happened then:
+//! The trace of a scenario is in the `.snap` file beside it: what operators and applications see.
+//! It consists of the facts that podnudge reports, of the publications (`publish`) and of the
+//! actions (`act`, `restart`). Internal commands (scans, checks, inspections of the target, stored
+//! state) and the events of the scenario are not in it. Each line is a time and everything that
+//! happened then:
 //!
 //! ```text
 //!    10.000s  volume 0: changed a; scheduled digest-2 in 0s; act for digest-2, attempt 1
@@ -24,13 +24,13 @@
 //!    70.000s  act for digest-2 in any case, attempt 1; target absent: not there; and again
 //! ```
 //!
-//! - Digests have numbers in the order in which the trace names them.
-//! - `in any case`: also if the target started after the content was in place.
-//! - Equal lines in a row are one line, with their number and the first and the last time.
-//! - `and again`: the same action is asked for again, until something new is reported, which then
-//!   has a line of its own. How often and when is not in the trace.
+//! - Digests are numbered in the order of their first appearance.
+//! - `in any case`: even if the target started after the content was in place.
+//! - Consecutive equal lines are one line, with their number and the first and the last time.
+//! - `and again`: the same action is repeated until something new is reported, which has a line of
+//!   its own. The number and the times of the repetitions are not in the trace.
 //!
-//! `UPDATE=1` writes the traces of the core as it is, instead of comparing.
+//! `UPDATE=1` writes the traces instead of comparing them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,23 +51,24 @@ use podnudge::core::jitter::Replica;
 use podnudge::reason::Reason;
 
 #[test]
-fn every_scenario_plays_as_written() {
+fn every_scenario_matches_its_trace() {
     let files = files_below(Path::new("tests/scenarios"));
-    let (stories, traces): (BTreeSet<_>, BTreeSet<_>) =
+    let (scenarios, traces): (BTreeSet<_>, BTreeSet<_>) =
         files.into_iter().partition(|file| file.extension().is_some_and(|ending| ending == "txt"));
-    assert!(stories.len() >= 220, "only {} scenarios were found", stories.len());
-    let expected: BTreeSet<_> = stories.iter().map(|story| story.with_extension("snap")).collect();
+    assert!(scenarios.len() >= 220, "only {} scenarios were found", scenarios.len());
+    let expected: BTreeSet<_> =
+        scenarios.iter().map(|scenario| scenario.with_extension("snap")).collect();
     let strays: Vec<_> = traces.difference(&expected).collect();
-    assert!(strays.is_empty(), "no story is played for {strays:?}");
+    assert!(strays.is_empty(), "traces without a scenario: {strays:?}");
     let update = std::env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
-    for story in stories {
-        // The rest is played all the same, so that one run names all that differ.
-        let Ok(trace) = std::panic::catch_unwind(|| play(&story)) else {
-            wrong.push(format!("{}: panicked, see above", story.display()));
+    for scenario in scenarios {
+        // The other scenarios still run, so that one run lists all that differ.
+        let Ok(trace) = std::panic::catch_unwind(|| play(&scenario)) else {
+            wrong.push(format!("{}: panicked, see above", scenario.display()));
             continue;
         };
-        let file = story.with_extension("snap");
+        let file = scenario.with_extension("snap");
         if update {
             fs::write(&file, trace).expect("the trace can be written");
             continue;
@@ -79,7 +80,7 @@ fn every_scenario_plays_as_written() {
     }
     assert!(
         wrong.is_empty(),
-        "{}\nstories that differ: {}; `UPDATE=1` writes their traces anew",
+        "{}\nscenarios that differ: {}; `UPDATE=1` rewrites their traces",
         wrong.join("\n"),
         wrong.len()
     );
@@ -93,7 +94,7 @@ fn files_below(folder: &Path) -> BTreeSet<PathBuf> {
         .collect()
 }
 
-/// The lines from the first to the last that differ, and two before them.
+/// The lines from the first to the last difference, and two lines before them.
 fn difference(expected: &str, seen: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), seen.lines().collect());
     let equal = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| {
@@ -113,7 +114,7 @@ fn difference(expected: &str, seen: &str) -> String {
     .join("\n")
 }
 
-/// Plays one story and gives its trace.
+/// Runs one scenario and returns its trace.
 fn play(file: &Path) -> String {
     let text = fs::read_to_string(file).expect("the scenario can be read");
     let mut stage = Stage { world: None, policy: world::policy(), published: Some(Standing::Good) };
@@ -130,7 +131,7 @@ fn play(file: &Path) -> String {
 struct Stage {
     world: Option<World>,
     policy: Policy,
-    /// What lies in the publish directory when the story begins.
+    /// The content of the publish directory when the scenario begins.
     published: Option<Standing>,
 }
 
@@ -176,11 +177,11 @@ fn standing(text: &str, place: &str) -> Option<Standing> {
         "nothing" => None,
         "for-start" => Some(Standing::ForStart),
         "on-trial" => Some(Standing::Unproven),
-        _ => panic!("{place}: what is published?"),
+        _ => panic!("{place}: unknown published state"),
     }
 }
 
-/// What differs from [`world::policy`].
+/// Sets one setting that differs from [`world::policy`].
 fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
@@ -219,7 +220,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
                 "pod" => JitterBy::Pod,
                 "ordinal" => JitterBy::Ordinal,
                 "random" => JitterBy::Random,
-                _ => panic!("{place}: by what?"),
+                _ => panic!("{place}: unknown kind of jitter"),
             }
         }
         "min-interval" => policy.min_interval = time(),
@@ -229,7 +230,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             policy.on_start = match value {
                 "never" => OnStart::Never,
                 "always" => OnStart::Always,
-                _ => panic!("{place}: when?"),
+                _ => panic!("{place}: unknown value of on-start"),
             }
         }
         "target-wait" => policy.target_wait = time(),
@@ -247,11 +248,11 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
                 })
                 .collect();
         }
-        _ => panic!("{place}: a rule has no `{key}` here"),
+        _ => panic!("{place}: unknown setting `{key}`"),
     }
 }
 
-/// One thing happens to the world, or is expected of it.
+/// Applies one event to the world, or checks an expectation.
 fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
     let (volume, rest) = volume_of(rest);
     let reason = || Reason::new(rest);
@@ -291,7 +292,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "works" => Shelving::Works,
                 "fails-before" => Shelving::FailsBefore,
                 "fails-after" => Shelving::FailsAfter,
-                _ => panic!("{place}: how does it publish?"),
+                _ => panic!("{place}: unknown result of publishing"),
             };
         }
         "empty-the-publish-directory" => world.shelf.empty(),
@@ -317,7 +318,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                     let (time, why) = why.split_once(' ').unwrap_or((why, ""));
                     Checked::NotBefore(UnixTime(EPOCH + duration(time, place)), Reason::new(why))
                 }
-                _ => panic!("{place}: what do the checks say?"),
+                _ => panic!("{place}: unknown check result"),
             };
         }
         "act" => {
@@ -334,7 +335,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "fails" => Acted::Failed(Reason::new(why)),
                 "declined" => Acted::Declined(Reason::new(why)),
                 "refused" => Acted::Refused(Reason::new(why)),
-                _ => panic!("{place}: how does it act?"),
+                _ => panic!("{place}: unknown action result"),
             };
         }
         "verify" => {
@@ -347,15 +348,15 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
                 "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
                 "given" => verifies.proof = Proof::Given,
-                _ => panic!("{place}: what is seen?"),
+                _ => panic!("{place}: unknown verification result"),
             }
         }
         "expect" => expect(world, rest, place),
-        _ => panic!("{place}: nobody can `{verb}`"),
+        _ => panic!("{place}: unknown event `{verb}`"),
     }
 }
 
-/// podnudge starts anew, with or without its state directory; disk and application stay.
+/// Restarts podnudge, with or without its state directory; disk and application stay as they are.
 fn restart(world: &mut World, rest: &str) {
     let remembered = world.persisted.filter(|_| rest == "with-state-dir");
     world.restart(remembered);
@@ -405,7 +406,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             "applied" => rule.counters.actions_applied.to_string(),
             "stopped" => yes(world.core.is_stopped()),
             "backend" => rule.volumes[0].backend.to_owned(),
-            _ => panic!("{place}: nobody knows `{key}`"),
+            _ => panic!("{place}: unknown expectation `{key}`"),
         };
         assert_eq!(seen, wanted, "{place}: {key}");
     }
@@ -420,7 +421,7 @@ fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
 }
 
-/// `v1 rest` names volume 1; without it, volume 0 is meant.
+/// Parses `v1 rest`; without the prefix, the volume is 0.
 fn volume_of(rest: &str) -> (usize, &str) {
     let (first, after) = rest.split_once(' ').unwrap_or((rest, ""));
     match first.strip_prefix('v').and_then(|number| number.parse().ok()) {

@@ -1,8 +1,8 @@
 //! Two rules that publish for one application: a virtual clock, and a process that reads both
-//! directories when it starts or reloads, and ends of content that it cannot bear.
+//! directories when it starts or reloads, and that crashes on deadly content.
 //!
-//! Unlike the application of [`World`](super::world::World), this one is not told what to answer: it
-//! runs or it does not, and the answers follow from that, as those of `process` and `verify` do.
+//! Unlike the application of [`World`](super::world::World), this one has no preset answers: they
+//! follow from whether its process runs, as those of `process` and `verify` do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,8 +23,8 @@ use podnudge::volume::snapshot::{self, Digest};
 use super::shelf::Shelf;
 use super::world::{self, Disk, EPOCH, UPTIME, moment};
 
-/// What it takes to do anything for a rule. It differs, so that the answer to one rule never comes in
-/// an instant in which something is due for the other: either may then be first, and both are right.
+/// The duration of any command of a rule. It differs between the rules, so that the answer to one
+/// never comes in the instant in which something is due for the other: either order would be right.
 const MOMENTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_nanos(1_000_001)];
 
 /// The process of the application.
@@ -32,17 +32,17 @@ const MOMENTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_nanos(1
 struct Process {
     pid: u64,
     started: Moment,
-    /// What it read last, of each rule.
+    /// The content of each rule that it read last.
     runs: [Option<Digest>; 2],
-    /// When it ends of that.
+    /// When it crashes because of that content.
     ends: Option<Moment>,
 }
 
-/// Which processes a rule looks at, as `verify` remembers it between two looks.
+/// Which processes a rule observes, as `verify` remembers them between two verifications.
 #[derive(Debug, Clone, Copy, Default)]
 struct Baseline {
     process: Option<u64>,
-    /// The one that podnudge has ended; another one is waited for.
+    /// The process that podnudge has ended, and whose replacement it waits for.
     replaced: Option<u64>,
 }
 
@@ -53,13 +53,13 @@ pub(crate) struct Pair {
     policies: [Policy; 2],
     disks: [Disk; 2],
     pub(crate) shelves: [Shelf; 2],
-    /// Whether a process has read what is published since it was published.
+    /// Whether a process has read the published content since its publication.
     was_read: [bool; 2],
-    /// What the application ends of.
+    /// The content that crashes the application.
     pub(crate) deadly: BTreeSet<Digest>,
-    /// How long after it has read that.
+    /// How long after reading it the application crashes.
     pub(crate) ends_after: Duration,
-    /// How long it takes until somebody starts it anew.
+    /// How long a restart of the application takes.
     pub(crate) starts_after: Duration,
     process: Option<Process>,
     next_start: Option<Moment>,
@@ -68,18 +68,19 @@ pub(crate) struct Pair {
     /// The processes that podnudge has ended.
     replaced: BTreeSet<u64>,
     baselines: [Baseline; 2],
-    /// Everything the core asked for, with its time.
+    /// All commands of the core, with their times.
     pub(crate) log: Vec<(Duration, Command)>,
-    /// Whether a rule acts, and since when it looks whether the application survives.
+    /// Whether each rule is acting, and since when it has been verifying that the application
+    /// survives.
     acting: [bool; 2],
     surviving: [Option<Moment>; 2],
-    /// Whether one rule has acted while the other acted, or looked for survival.
+    /// Whether one rule has acted while the other was acting or verifying.
     pub(crate) overlapped: bool,
     answers: BTreeMap<(Moment, u64), Event>,
     sequence: u64,
 }
 
-/// Gives each rule a volume of its own, which it publishes and rolls back.
+/// Gives each rule its own volume, which it publishes and rolls back.
 pub(crate) fn publishing(policies: [Policy; 2]) -> [Policy; 2] {
     let mut n = 0;
     policies.map(|policy| {
@@ -91,7 +92,7 @@ pub(crate) fn publishing(policies: [Policy; 2]) -> [Policy; 2] {
 }
 
 impl Pair {
-    /// Both rules have content that was verified, and the application runs it.
+    /// Both rules have verified content, and the application runs with it.
     pub(crate) fn new(policies: [Policy; 2]) -> Self {
         let now = Now { mono: moment(Duration::ZERO), wall: UnixTime(EPOCH) };
         let long_ago = Moment(UPTIME - Duration::from_hours(1));
@@ -131,7 +132,7 @@ impl Pair {
         pair
     }
 
-    /// New content for a rule, with a hint. The application cannot bear what is deadly.
+    /// Commits new content for a rule, with a hint. Deadly content crashes the application.
     pub(crate) fn commit(&mut self, rule: usize, number: u8, is_deadly: bool) {
         let disk = &mut self.disks[rule];
         disk.generation += 1;
@@ -154,8 +155,9 @@ impl Pair {
         self.tell(Event::Trigger(rule.map(RuleId)));
     }
 
-    /// Somebody ends the application, which is started again after this time. Not while podnudge
-    /// looks whether it survives: then it could not tell that the content is not to blame.
+    /// Stops the application from outside, and restarts it after this time. Does nothing while
+    /// podnudge verifies that it survives, since podnudge could not tell that the content is not
+    /// the cause.
     pub(crate) fn application_is_away_for(&mut self, time: Duration) {
         if !self.is_busy(0) && !self.is_busy(1) {
             self.process = None;
@@ -164,7 +166,7 @@ impl Pair {
         }
     }
 
-    /// Whether somebody has ended the application, and since then it was not well again.
+    /// Whether the application was stopped from outside and has not recovered since.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away && !(self.process.is_some() && self.is_at_rest())
     }
@@ -174,12 +176,12 @@ impl Pair {
             rule.digest_on_disk == Some(digest(disk))
                 && matches!(rule.state, State::Idle | State::RolledBack)
         };
-        // A trigger shows in the state when its scan has ended.
+        // A trigger is visible in the state after its scan.
         let is_quiet = self.answers.is_empty();
         is_quiet && self.core.status(self.now).rules.iter().zip(&self.disks).all(rests)
     }
 
-    /// podnudge was killed and starts anew.
+    /// podnudge is killed and restarts.
     pub(crate) fn restart(&mut self) {
         self.answers.clear();
         (self.acting, self.surviving) = ([false; 2], [None; 2]);
@@ -198,7 +200,7 @@ impl Pair {
     pub(crate) fn run_for(&mut self, time: Duration) {
         let end = self.now.mono.after(time);
         for step in 0.. {
-            assert!(step < 100_000, "the core never rests");
+            assert!(step < 100_000, "the core never becomes idle");
             self.obey();
             let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
             let ends = self.process.as_ref().and_then(|process| process.ends);
@@ -233,7 +235,7 @@ impl Pair {
         self.core.status(self.now).rules.swap_remove(rule)
     }
 
-    /// What the application runs of this rule's content.
+    /// This rule's content that the application runs.
     pub(crate) fn runs(&self, rule: usize) -> Option<Digest> {
         self.process.as_ref().and_then(|process| process.runs[rule])
     }
@@ -242,7 +244,7 @@ impl Pair {
         digest(&self.disks[rule])
     }
 
-    /// What podnudge did for a rule and to the application.
+    /// The actions, publications and reports of a rule.
     pub(crate) fn did(&self, rule: usize) -> Vec<(Duration, Command)> {
         let is_of = |command: &Command| match command {
             Command::Act(act) => act.rule.0 == rule,
@@ -254,7 +256,7 @@ impl Pair {
         self.log.iter().filter(|(_, command)| is_of(command)).cloned().collect()
     }
 
-    /// The content that was quarantined, with the time.
+    /// The quarantined content, with the times.
     pub(crate) fn quarantined(&self) -> impl Iterator<Item = (Duration, Digest)> {
         self.log.iter().filter_map(|(at, command)| match command {
             Command::RollBack(_, back) => Some((*at, back.failed)),
@@ -299,7 +301,7 @@ impl Pair {
 
     fn obey(&mut self) {
         while let Some(command) = self.core.next_command() {
-            assert!(self.log.len() < 50_000, "the core never rests");
+            assert!(self.log.len() < 50_000, "the core never becomes idle");
             self.log.push((self.now.mono.0 - UPTIME, command.clone()));
             self.note(&command);
             let (rule, event) = match command {
@@ -356,7 +358,8 @@ impl Pair {
         }
     }
 
-    /// What an answer says of that: of a process that has ended, nothing is to be seen any more.
+    /// Updates whether a rule is busy with the target after an answer. After an exit of the target,
+    /// there is nothing left to verify.
     fn answered(&mut self, event: &Event) {
         match event {
             Event::Acted(rule, acted) => {
@@ -371,7 +374,7 @@ impl Pair {
         }
     }
 
-    /// What a command says of whether its rule is busy with the target.
+    /// Updates whether a rule is busy with the target after a command.
     fn note(&mut self, command: &Command) {
         match command {
             Command::Act(act) => self.acting[act.rule.0] = true,
@@ -423,7 +426,7 @@ impl Pair {
         Acted::Sent(name)
     }
 
-    /// One look, in the order of `verify::look`.
+    /// One verification, in the order of `verify::look`.
     fn verify(&mut self, rule: usize) -> Verified {
         let mut baseline = self.baselines[rule];
         let there = self.process.as_ref().filter(|there| Some(there.pid) != baseline.replaced);
@@ -459,7 +462,7 @@ impl Pair {
     }
 }
 
-/// Whether a rollout is over, or waits, after this was said.
+/// Whether a rollout has ended or waits after this fact.
 fn is_outcome(fact: &Fact) -> bool {
     matches!(
         fact,

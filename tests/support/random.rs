@@ -1,8 +1,8 @@
-//! Chance, with a seed.
+//! Random numbers with a seed.
 
 use std::time::Duration;
 
-/// A small generator (`SplitMix64`), so that a seed gives the same fleet everywhere.
+/// A small generator (`SplitMix64`), so that a seed gives the same numbers everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! What is told to one core and asked by it, as far as it can be seen from outside when content has to
-//! be on its way, and why content is quarantined.
+//! A record of the events and commands of one core. From these alone it derives when a rollout must
+//! begin, and which content may be quarantined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,42 +12,42 @@ use podnudge::core::fact::Fact;
 use podnudge::core::status::{RuleStatus, State};
 use podnudge::volume::snapshot::Digest;
 
-/// What a person asked for, and did not get yet.
+/// A trigger that is not carried out yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Asked {
     #[default]
     Nothing,
-    /// The scan that tells what it is for is still to come.
+    /// The scan that determines its content is still to come.
     Anything,
     For(Digest),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// What the checks said last, and of which digest.
+    /// The digest of the last checks, and whether they passed.
     checked: Option<(Digest, bool)>,
-    /// When something was last done to the application, and when with success.
+    /// The times of the last action and of the last successful action.
     last_action: Option<Moment>,
     delivered: Option<Moment>,
-    /// What was last published, rolled back to, or acted on.
+    /// The digest that was last published, rolled back to, or acted on.
     last: Option<Digest>,
-    /// What was last done, and rolled back, before a publication: it goes on if that fails.
+    /// `last` and `rolling_back` before a publication; they apply again if it fails.
     before: (Option<Digest>, Option<Digest>),
     quarantined: BTreeSet<Digest>,
-    /// What is being rolled back.
+    /// The digest that is being rolled back.
     rolling_back: Option<Digest>,
     gave_up: Option<Digest>,
-    /// What could not be published when that was last tried, and when that was.
+    /// The digests whose last publication failed, with its time.
     unpublished: BTreeMap<Digest, Moment>,
     asked: Asked,
-    /// Why each digest may be quarantined, since it was published last.
+    /// The evidence against each digest since its last publication.
     evidence: BTreeMap<Digest, &'static str>,
-    /// What was quarantined without a reason.
+    /// The digests that were quarantined without evidence.
     pub(crate) unfounded: Vec<Digest>,
 }
 
 impl Record {
-    /// podnudge asks for this.
+    /// Records a command of the core.
     pub(crate) fn command(&mut self, command: &Command) {
         match command {
             Command::Publish(_, digest) => {
@@ -78,14 +78,14 @@ impl Record {
         }
     }
 
-    /// The person who asked for it has got what there was to get.
+    /// The trigger for this digest is carried out.
     fn got(&mut self, digest: Digest) {
         if self.asked == Asked::For(digest) {
             self.asked = Asked::Nothing;
         }
     }
 
-    /// podnudge is told this.
+    /// Records an event for the core.
     pub(crate) fn event(&mut self, now: Moment, event: &Event) {
         match event {
             Event::Trigger(_) => {
@@ -145,7 +145,7 @@ impl Record {
         self.evidence.extend(self.last.zip(why));
     }
 
-    /// podnudge has taken a scan, after which it shows this.
+    /// Records the status after a scan.
     pub(crate) fn scanned(&mut self, rule: &RuleStatus) {
         let Some(disk) = rule.digest_on_disk else { return };
         self.asked = match self.asked {
@@ -158,8 +158,9 @@ impl Record {
         };
     }
 
-    /// What should be on its way by now and is not, where no command is unanswered. Only for rules
-    /// without settling, jitter, holds, and restarts, and with content that stays when it is acted on.
+    /// A rollout that should have begun by now but has not, at a time without pending commands.
+    /// Only for rules without settle time, jitter, holds and restarts, whose actions do not change
+    /// content.
     pub(crate) fn overdue(
         &self,
         now: Moment,
@@ -184,11 +185,11 @@ impl Record {
             return None;
         }
         if self.asked == Asked::For(disk) {
-            return Some(format!("{disk} was asked for"));
+            return Some(format!("{disk} was triggered"));
         }
         let is_left = rule.in_sync || self.last == Some(disk) || self.gave_up == Some(disk);
         let is_due =
             !self.quarantined.contains(&disk) && over(self.last_action, policy.min_interval);
-        (is_due && !is_left).then(|| format!("{disk} is not on its way"))
+        (is_due && !is_left).then(|| format!("the rollout of {disk} has not begun"))
     }
 }

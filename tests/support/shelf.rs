@@ -1,4 +1,4 @@
-//! The world's publish directory: what a whole one does, and what one does that fails.
+//! A model of a publish directory, which may fail.
 
 use std::collections::BTreeSet;
 
@@ -23,22 +23,22 @@ pub(crate) struct Shelf {
     pub(crate) behaves: Shelving,
     for_start: Option<Digest>,
     good: Option<Digest>,
-    /// Whether the application may not have been told of what is published.
+    /// Whether the application may not yet have been told about the published content.
     is_open: bool,
     bad: Vec<(Digest, Reason)>,
     generations: BTreeSet<Digest>,
-    /// What was rolled back, and nobody has asked for again.
+    /// Content that was rolled back and not triggered since.
     pub(crate) rolled_back: BTreeSet<Digest>,
-    /// What a person wants to be tried again, and was not since.
+    /// Content that was triggered after a roll-back and not published since.
     pub(crate) asked_for: BTreeSet<Digest>,
-    /// A person asks for whatever the next scan finds.
+    /// A trigger is pending for the content that the next scan finds.
     pub(crate) is_triggered: bool,
-    /// What must never be.
+    /// Violated invariants.
     pub(crate) violations: Vec<String>,
 }
 
 impl Shelf {
-    /// A directory that holds this digest since `at`, as `podnudge once` or an agent left it.
+    /// A directory with this digest published at `at`, as `podnudge once` or an agent left it.
     pub(crate) fn holding(digest: Digest, at: Moment, standing: Standing) -> Self {
         Self {
             current: Some((digest, at)),
@@ -63,7 +63,7 @@ impl Shelf {
         Published { current, good: self.good.or(self.for_start), quarantined: self.bad.clone() }
     }
 
-    /// podnudge is gone: what it could not write down is forgotten.
+    /// podnudge was killed: state that it could not record is lost.
     pub(crate) fn forget(&mut self) {
         let bad: BTreeSet<Digest> = self.bad.iter().map(|(digest, _)| *digest).collect();
         self.rolled_back.retain(|digest| bad.contains(digest));
@@ -84,7 +84,7 @@ impl Shelf {
         if !self.generations.contains(&back.to) || self.good.or(self.for_start) != Some(back.to) {
             self.violations.push(format!("{} was never good", back.to));
         }
-        // A roll-back that was begun before a person asked may be brought to its end after it.
+        // A roll-back that began before a trigger may end after it.
         if !self.is_triggered && !self.asked_for.contains(&back.failed) {
             self.rolled_back.insert(back.failed);
         }
@@ -105,7 +105,7 @@ impl Shelf {
         }
     }
 
-    /// Somebody removes everything in the directory.
+    /// Everything in the directory is removed from outside.
     pub(crate) fn empty(&mut self) {
         (self.current, self.good, self.for_start) = (None, None, None);
         self.generations.clear();
@@ -120,7 +120,7 @@ impl Shelf {
         self.is_open = false;
     }
 
-    /// Something is done to the application for a digest.
+    /// The application is acted on for a digest.
     pub(crate) fn acted_on(&mut self, digest: Digest) {
         if self.rolled_back.contains(&digest) {
             self.violations.push(format!("{digest} is acted on again"));

@@ -1,9 +1,9 @@
-//! What a rule did, in words: the facts that podnudge reports, what it publishes and the actions
-//! that it asks for. What the core needs to get there (scans, checks, looks at the target) is left
-//! out, so that another way to the same result gives the same trace.
+//! The observable behaviour of a rule as text: the facts that podnudge reports, the publications
+//! and the actions. Internal commands (scans, checks, inspections of the target) are left out, so
+//! that another way to the same result gives the same trace.
 //!
-//! The words are written here and not derived from the names in `src`: renaming a variant changes
-//! no trace.
+//! The texts are written here and not derived from the names in `src`, so that renaming a variant
+//! changes no trace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,16 +14,15 @@ use podnudge::core::event::VolumeId;
 use podnudge::core::fact::{Basis, Fact};
 use podnudge::volume::snapshot::{Changes, Digest, Key};
 
-/// Renders what is observable of these commands, one line for an instant. `restarts` are the
-/// places in the log where podnudge started anew.
+/// Renders the observable part of these commands, one line per instant. `restarts` are the
+/// positions in the log where podnudge restarted.
 ///
-/// - Digests are numbered in the order in which the trace names them.
-/// - Equal lines in a row are one line with their number and the time of the first and the last.
-/// - Where such lines hold an action, how many they are and when they end is no matter of a trace:
-///   there is the time of the first, and `and again`.
-/// - An action that did not reach its target (absent, or not attempted) is asked for again until
-///   that changes. This is `and again`, too. What comes of it in the end is a fact, and has its own
-///   line.
+/// - Digests are numbered in the order of their first appearance.
+/// - Consecutive equal lines are one line with their number and the time of the first and the last.
+/// - If such lines contain an action, their number and the time of the last are left out: the line
+///   has the time of the first, and `and again`.
+/// - An action that did not reach its target (absent, or not attempted) is repeated until that
+///   changes. This is also `and again`. Its final outcome is a fact with a line of its own.
 pub(crate) fn render(log: &[(Duration, Command)], restarts: &[usize]) -> String {
     let mut trace = Trace::default();
     for (place, (at, command)) in log.iter().enumerate() {
@@ -46,18 +45,18 @@ struct Trace {
 struct Entry {
     at: Duration,
     words: String,
-    /// Of an action.
+    /// The attempt, for an action.
     attempt: Option<u32>,
     times: usize,
-    /// The action is asked for again after this.
+    /// Whether the action is repeated after this entry.
     again: bool,
 }
 
-/// The last action, as long as it may turn out that it did not reach its target.
+/// The last action, while it is unknown whether it reached its target.
 struct Unreached {
     action: Action,
-    /// The entry that says that it did not.
-    said: Option<usize>,
+    /// The entry that reports that it did not.
+    reported: Option<usize>,
 }
 
 /// An action without its attempt and its time.
@@ -96,7 +95,7 @@ impl Trace {
             Reach::Missed => {
                 let last = self.entries.len() - 1;
                 if let Some(unreached) = &mut self.unreached {
-                    unreached.said = unreached.said.or(Some(last));
+                    unreached.reported = unreached.reported.or(Some(last));
                 }
             }
         }
@@ -109,11 +108,11 @@ impl Trace {
             in_any_case: act.fresh_after.is_none(),
         };
         let before = self.unreached.as_ref().filter(|before| before.action == action);
-        if let Some(said) = before.and_then(|before| before.said) {
-            self.entries[said].again = true;
+        if let Some(reported) = before.and_then(|before| before.reported) {
+            self.entries[reported].again = true;
             return;
         }
-        self.unreached = Some(Unreached { action, said: None });
+        self.unreached = Some(Unreached { action, reported: None });
         let verb = if action.is_restart { "restart" } else { "act" };
         let in_any_case = if action.in_any_case { " in any case" } else { "" };
         let words = format!("{verb} for {}{in_any_case}", self.name(act.digest));
@@ -209,7 +208,7 @@ impl Entry {
     }
 }
 
-/// The lines: entries of one instant share one, and equal ones are folded.
+/// Renders the lines: the entries of one instant share a line, and equal lines are folded.
 fn folded(entries: &[Entry]) -> String {
     let instants: Vec<&[Entry]> = entries.chunk_by(|one, next| one.at == next.at).collect();
     let mut text = String::new();
@@ -223,12 +222,12 @@ fn folded(entries: &[Entry]) -> String {
             times => (format!("{from}..{}", seconds(last[0].at)), format!(" ({times} times)")),
         };
         let line = line(first, true);
-        writeln!(text, "{time:>10}  {line}{repetition}").expect("a String takes it");
+        writeln!(text, "{time:>10}  {line}{repetition}").expect("a write to a String succeeds");
     }
     text
 }
 
-/// One instant in words. Actions that differ in their attempt alone are equal without it.
+/// Renders one instant. Without attempts, actions that differ only in their attempt are equal.
 fn line(entries: &[Entry], with_attempts: bool) -> String {
     let words = entries.iter().map(|Entry { words, attempt, times, again, .. }| {
         let attempt = attempt.filter(|_| with_attempts);
@@ -240,13 +239,13 @@ fn line(entries: &[Entry], with_attempts: bool) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// What a command says of the last action.
+/// What a command tells about the last action.
 enum Reach {
     /// Nothing.
     Open,
     /// It did not reach its target.
     Missed,
-    /// It reached its target, or is no longer asked for.
+    /// It reached its target, or is no longer pending.
     Settled,
 }
 

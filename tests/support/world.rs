@@ -1,5 +1,5 @@
-//! A world for one core without threads, files or clocks: a virtual clock, volumes that are maps,
-//! and an application that answers as it is told. Scenarios, properties and the fleet run in it.
+//! A simulated world for one core, without threads, files or real clocks: a virtual clock, volumes
+//! as maps, and an application with preset answers. Used by scenarios, properties and the fleet.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,12 +24,12 @@ use super::shelf::Shelf;
 /// The key that pauses a rule that has one.
 const PAUSE_KEY: &str = "pause";
 
-/// The wall clock when a story begins.
+/// The wall clock when a scenario begins.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
-/// How long the machine is up when a story begins.
+/// The uptime of the machine when a scenario begins.
 pub(crate) const UPTIME: Duration = Duration::from_hours(24);
 
-/// The moment of a time in a story.
+/// The moment of a time in a scenario.
 pub(crate) fn moment(time: Duration) -> Moment {
     Moment(UPTIME + time)
 }
@@ -37,72 +37,72 @@ pub(crate) fn moment(time: Duration) -> Moment {
 /// One volume as it is on the world's disk.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
-    /// `None`: nothing is at the path.
+    /// `None` if the path does not exist.
     pub(crate) content: Option<BTreeMap<String, String>>,
     pub(crate) generation: u64,
     pub(crate) committed: UnixTime,
     pub(crate) unreadable: Option<Reason>,
 }
 
-/// How the application behaves until told otherwise.
+/// The preset behaviour of the application.
 #[derive(Debug, Clone)]
 pub(crate) struct Application {
     pub(crate) acts: Acted,
     pub(crate) verifies: Verified,
-    /// What the checks say of new content; by what is on disk, it may have moved.
+    /// The result of checks, unless the content on disk has changed meanwhile.
     pub(crate) checks: Checked,
-    /// Since when it runs; `None` if that cannot be told.
+    /// Its start time; `None` if that is unknown.
     pub(crate) started: Option<Moment>,
-    /// What it read when it started or reloaded last.
+    /// The content that it read at its last start or reload.
     pub(crate) runs: Option<Digest>,
-    /// Whether a signal to it is fresh, or makes it read, by what is on the world's disk, and not
-    /// as it is told.
+    /// Whether the answer to a signal (fresh, or sent and read) follows from the world's disk
+    /// instead of `acts`.
     pub(crate) is_honest: bool,
-    /// Whether it writes its own volume anew, with equal content, each time it reloads.
+    /// Whether it rewrites its own volume with equal content at each reload.
     pub(crate) touches: bool,
 }
 
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a thing that a test asks")]
+#[expect(clippy::struct_excessive_bools, reason = "each is read by a test")]
 pub(crate) struct World {
     pub(crate) core: Core,
     pub(crate) now: Now,
     pub(crate) disks: Vec<Disk>,
     pub(crate) application: Application,
-    /// How long the answer to a scan or an act takes.
+    /// The duration of a scan and of an action.
     pub(crate) scan_takes: Duration,
     pub(crate) act_takes: Duration,
-    /// How long a check takes.
+    /// The duration of a check.
     pub(crate) check_takes: Duration,
-    /// How long it takes to publish.
+    /// The duration of a publication.
     pub(crate) publish_takes: Duration,
-    /// Whether the file is there that pauses the rule.
+    /// Whether the pause file exists.
     pub(crate) is_paused: bool,
     /// The publish directory.
     pub(crate) shelf: Shelf,
-    /// Whether no resync comes back.
+    /// Whether resyncs hang.
     pub(crate) resyncs_hang: bool,
-    /// Everything the core asked for, with its time in the story.
+    /// All commands of the core, with their times in the scenario.
     pub(crate) log: Vec<(Duration, Command)>,
-    /// The places in the log where podnudge started anew.
+    /// The positions in the log where podnudge restarted.
     pub(crate) restarts: Vec<usize>,
-    /// When something new was put in place.
+    /// The times of all swaps.
     pub(crate) swaps: Vec<Duration>,
-    /// What the state directory holds.
+    /// The content of the state directory.
     pub(crate) persisted: Option<Memory>,
-    /// What content waits for, and why it is quarantined.
+    /// Derives what must begin, and what may be quarantined.
     pub(crate) record: Record,
-    /// What was not on its way when it should have been, with the time: see [`Record::overdue`].
+    /// Rollouts that had not begun when they should have, with the time: see [`Record::overdue`].
     pub(crate) overdue: Vec<(Duration, String)>,
-    /// What was done later than was told in the instant before, with the time.
-    pub(crate) told_too_late: Vec<(Duration, Command)>,
-    /// The core is also called in between, when nothing is due: after each of these times.
+    /// Commands that came earlier than the status announced in the instant before, with the time.
+    pub(crate) reported_too_late: Vec<(Duration, Command)>,
+    /// Additionally calls the core in this interval, even if nothing is due.
     pub(crate) nudges: Option<Duration>,
-    /// Whether an action was ever asked for before the answer to the one before.
+    /// Whether an action ever began before the previous one had ended.
     pub(crate) actions_overlapped: bool,
-    /// Whether an action was ever asked for although its checks had not let it pass last.
+    /// Whether an action ever began although the last checks of its content had not passed.
     pub(crate) acted_unchecked: bool,
-    /// What the checks let pass, when they were asked last.
+    /// The digests whose last checks passed.
     passed: BTreeSet<Digest>,
     acting: bool,
     policy: Policy,
@@ -111,7 +111,7 @@ pub(crate) struct World {
     sequence: u64,
 }
 
-/// A policy with one volume, no waits and an application that survives.
+/// A policy with one volume, no delays and an application that survives.
 pub(crate) fn policy() -> Policy {
     Policy {
         name: "app".to_owned(),
@@ -141,19 +141,19 @@ pub(crate) fn policy() -> Policy {
     }
 }
 
-/// The same with the usual settling.
+/// The same with the default settle time.
 pub(crate) fn policy_settling() -> Policy {
     Policy { settle: Duration::from_millis(200), ..policy() }
 }
 
 impl World {
-    /// A world whose volumes hold `a=1` since before the application started. Where podnudge
-    /// publishes, that was verified.
+    /// A world whose volumes have held `a=1` since before the application started. If podnudge
+    /// publishes, this content is verified.
     pub(crate) fn new(policy: Policy, replica: &Replica, remembered: Option<Memory>) -> Self {
         Self::publishing(policy, replica, remembered, Some(Standing::Good))
     }
 
-    /// The same with something else in the publish directory.
+    /// The same with another state of the publish directory.
     pub(crate) fn publishing(
         policy: Policy,
         replica: &Replica,
@@ -202,7 +202,7 @@ impl World {
             persisted: None,
             record: Record::default(),
             overdue: Vec::new(),
-            told_too_late: Vec::new(),
+            reported_too_late: Vec::new(),
             nudges: None,
             actions_overlapped: false,
             acted_unchecked: false,
@@ -215,7 +215,7 @@ impl World {
         world
     }
 
-    /// What the application reads when it starts or reloads.
+    /// The content that the application reads when it starts or reloads.
     fn readable(&self) -> Option<Digest> {
         if self.policy.publishes {
             self.shelf.current.map(|(digest, _)| digest)
@@ -224,13 +224,13 @@ impl World {
         }
     }
 
-    /// The application was started anew and has read what is on disk.
+    /// The application restarts and reads the current content.
     pub(crate) fn application_restarts(&mut self) {
         self.application.started = Some(self.now.mono);
         self.application.runs = self.readable();
     }
 
-    /// podnudge was killed and starts anew; disk and application stay as they are.
+    /// podnudge is killed and restarts; disk and application stay as they are.
     pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
         self.acting = false;
@@ -251,7 +251,7 @@ impl World {
         disk.content = content;
     }
 
-    /// Tells the core something, and lets everything happen that needs no time.
+    /// Passes an event to the core, and runs everything that is due at once.
     pub(crate) fn tell(&mut self, event: Event) {
         if matches!(event, Event::Trigger(_)) {
             let rolled_back = std::mem::take(&mut self.shelf.rolled_back);
@@ -272,12 +272,12 @@ impl World {
         }
     }
 
-    /// Whether no command is unanswered.
+    /// Whether no command is pending.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.answers.is_empty()
     }
 
-    /// Nothing is under way: whatever may begin has begun.
+    /// Records a rollout that should have begun, at a time without pending commands.
     fn look_for_overdue(&mut self) {
         let rule = &self.status().rules[0];
         if let Some(what) = self.record.overdue(self.now.mono, rule, &self.policy) {
@@ -285,7 +285,7 @@ impl World {
         }
     }
 
-    /// Lets time pass until this time of the story.
+    /// Lets time pass until this time of the scenario.
     pub(crate) fn run_until(&mut self, time: Duration) {
         self.run_to(moment(time));
     }
@@ -294,7 +294,7 @@ impl World {
         let mut steps = 0;
         loop {
             steps += 1;
-            assert!(steps < 100_000, "the core never rests");
+            assert!(steps < 100_000, "the core never becomes idle");
             self.obey();
             if self.is_at_rest() {
                 self.look_for_overdue();
@@ -319,14 +319,15 @@ impl World {
         self.set_clock(end);
     }
 
-    /// Lets the core do what is due. People who ask just before have to hear that it is due.
+    /// Runs what is due. A status that is read just before must already report it as due.
     fn tick(&mut self) {
-        let told = self.status().rules[0].next_action_at;
+        let reported = self.status().rules[0].next_action_at;
         self.core.tick(self.now);
-        let (before, is_late) = (self.log.len(), told.is_some_and(|told| told > self.now.wall));
+        let (before, is_late) =
+            (self.log.len(), reported.is_some_and(|reported| reported > self.now.wall));
         self.obey();
         let done = self.log[before..].iter().filter(|(_, command)| is_late && is_work(command));
-        self.told_too_late.extend(done.cloned());
+        self.reported_too_late.extend(done.cloned());
     }
 
     pub(crate) fn run_for(&mut self, time: Duration) {
@@ -337,7 +338,7 @@ impl World {
         self.core.status(self.now)
     }
 
-    /// The actions that were asked for.
+    /// All actions.
     pub(crate) fn acts(&self) -> impl Iterator<Item = (Duration, Act)> {
         self.log.iter().filter_map(|(at, command)| match command {
             Command::Act(act) => Some((*at, act.clone())),
@@ -345,7 +346,7 @@ impl World {
         })
     }
 
-    /// The digest of what is on the world's disk, by the same function that the core uses.
+    /// The digest of the content on the world's disk, by the function that the core uses.
     pub(crate) fn digest_on_disk(&self) -> Option<Digest> {
         let all: Option<Vec<Snapshot>> = self.disks.iter().map(Disk::snapshot).collect();
         Some(snapshot::digest(all?.iter().map(Snapshot::digest)))
@@ -360,13 +361,13 @@ impl World {
         self.answers.insert((self.now.mono.after(after), self.sequence), event);
     }
 
-    /// Does what the core asks for.
+    /// Carries out the commands of the core.
     fn obey(&mut self) {
         let mut commands = VecDeque::new();
         while let Some(command) = self.core.next_command() {
             commands.push_back(command);
         }
-        assert!(self.log.len() < 20_000, "the core never rests");
+        assert!(self.log.len() < 20_000, "the core never becomes idle");
         for command in commands {
             self.log.push((self.now.mono.0 - UPTIME, command.clone()));
             self.record.command(&command);
@@ -395,7 +396,7 @@ impl World {
                     self.answer(Duration::ZERO, Event::Inspected(rule, target));
                 }
                 Command::Check(rule, digest) => {
-                    // It takes the place of the one before.
+                    // It replaces the previous check.
                     self.answers.retain(|_, answer| !matches!(answer, Event::Checked(..)));
                     let checked = if self.digest_on_disk() == Some(digest) {
                         self.application.checks.clone()
@@ -422,7 +423,7 @@ impl World {
                 }
                 Command::Publish(rule, digest) => {
                     let is_there = self.shelf.current.is_some_and(|(there, _)| there == digest);
-                    // What is there already is only brought to its end.
+                    // The publication of content that is already current is only completed.
                     self.acted_unchecked |=
                         self.policy.has_checks && !is_there && !self.passed.contains(&digest);
                     let published = if is_there || self.digest_on_disk() == Some(digest) {
@@ -439,7 +440,7 @@ impl World {
                 Command::Approve(_, digest) => self.shelf.approve(digest),
                 Command::Act(act) => {
                     self.actions_overlapped |= self.acting;
-                    // What was published may be acted on, also when it was gone back to.
+                    // Published content may be acted on, even after a roll-back to it.
                     if self.policy.publishes {
                         self.shelf.acted_on(act.digest);
                     } else if self.policy.has_checks {
@@ -461,10 +462,10 @@ impl World {
 }
 
 impl World {
-    /// What the application does when it is acted on.
+    /// The reaction of the application to an action.
     fn act(&mut self, act: &Act) -> Acted {
         let acted = match self.application.acts.clone() {
-            // What can be reached can be ended.
+            // A target that can be signalled can be restarted.
             Acted::Sent(names) | Acted::Restarted(names)
                 if act.restart || self.policy.is_restart =>
             {
@@ -501,7 +502,7 @@ pub(crate) fn app(pid: u64) -> Targets {
     Targets { names: vec!["app".to_owned()], text: format!("{pid} (app)") }
 }
 
-/// Whether podnudge checks, publishes or does something by this.
+/// Whether a command is a check, a publication, a roll-back or an action.
 pub(crate) fn is_work(command: &Command) -> bool {
     matches!(
         command,
@@ -546,7 +547,7 @@ impl Disk {
     }
 }
 
-/// All volumes of the world are watched by inotify from now on.
+/// From now on, all volumes of the world are watched by inotify.
 pub(crate) fn watched_by_inotify(world: &mut World) {
     for volume in 0..world.disks.len() {
         world.tell(Event::Watched(VolumeId(volume), Watch::Inotify));
