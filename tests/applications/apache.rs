@@ -43,41 +43,42 @@ fn content(version: usize, fault: &str) -> Payload {
     ])
 }
 
-/// Long enough for so short a configuration.
+/// One second is enough for so short a configuration.
 fn soon(example: Example) -> Example {
     example.alive_for("1s")
 }
 
 #[test]
-fn apache_never_meets_a_broken_one() {
-    in_network(|| plays::never_meets_a_broken_one(&APACHE));
+fn apache_never_loads_a_broken_configuration() {
+    in_network(|| plays::never_loads_a_broken_configuration(&APACHE));
 }
 
-/// Apache ends at each broken configuration, and requests fail until it is started again: by what
-/// podnudge has put back, at the latest at the second start.
+/// Apache exits at each broken configuration, and requests fail until it runs again: at the latest
+/// its second start finds the configuration that podnudge has rolled back to.
 #[test]
-fn apache_without_checks_ends_and_comes_back_on_the_last_good_one() {
+fn apache_without_checks_exits_and_restarts_with_the_last_good_configuration() {
     in_network(|| {
-        let played = plays::gets_the_last_good_one_again(&APACHE, soon, true);
+        let played = plays::is_rolled_back_without_checks(&APACHE, soon, true);
         let (ends, excused) = (played.application.ends(), played.excused);
         println!("{ends} ends, {excused} requests failed meanwhile");
         println!("such as: {}", played.agent.last("rolling-back", "reason"));
-        assert!(ends >= 8, "each broken one ends it");
+        assert!(ends >= 8, "each broken configuration ends it");
     });
 }
 
 #[test]
-fn apache_cannot_have_a_port_ends_and_comes_back_on_the_last_good_one() {
+fn apache_restarts_with_the_last_good_configuration_when_a_port_is_in_use() {
     in_network(|| {
-        let played = plays::cannot_have_a_port(&APACHE, soon, "Listen 127.0.0.1:9999");
+        let played =
+            plays::is_rolled_back_when_a_port_is_in_use(&APACHE, soon, "Listen 127.0.0.1:9999");
         assert!(played.application.ends() > 0);
         assert!(played.application.log().contains("Address already in use"));
     });
 }
 
-/// A crash while a refused change lies in the volume.
+/// A crash while the volume holds a rejected change.
 #[test]
-fn apache_that_is_killed_comes_back_on_the_last_good_one() {
+fn a_killed_apache_restarts_with_the_last_good_configuration() {
     in_network(|| {
         let mut pod = Pod::new(&APACHE);
         let example = soon(pod.example());
@@ -98,10 +99,10 @@ fn apache_that_is_killed_comes_back_on_the_last_good_one() {
     });
 }
 
-/// The contrast, and the reason to publish: by checks alone podnudge makes nobody read the broken
-/// configuration, but it lies where Apache reads when it is started.
+/// The contrast, and the reason to publish: with checks alone podnudge does not reload the broken
+/// configuration, but a restarted Apache reads it from the volume.
 #[test]
-fn apache_that_reads_the_volume_does_not_come_back_when_it_is_killed() {
+fn a_killed_apache_that_reads_the_volume_cannot_restart() {
     in_network(|| {
         let mut pod = Pod::new(&APACHE);
         let example = soon(pod.example().without("publish"));
@@ -111,9 +112,9 @@ fn apache_that_reads_the_volume_does_not_come_back_when_it_is_killed() {
         agent.wait_for("applied", at_start + 1);
         pod.write(2, APACHE.faults[0]);
         agent.wait_for("rejected", 1);
-        assert!(APACHE.serves(1), "nobody has told it");
+        assert!(APACHE.serves(1), "Apache was not reloaded");
         apache.kill();
-        wait_until("it has tried to start some times", || apache.ends() >= 5);
+        wait_until("Apache has failed to start several times", || apache.ends() >= 5);
         assert!(get(APACHE.address, APACHE.path).is_err());
         assert!(apache.log().matches(APACHE.complaint).count() >= 4);
         pod.write(3, "");

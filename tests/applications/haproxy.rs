@@ -34,36 +34,38 @@ fn content(version: usize, fault: &str) -> Payload {
 }
 
 #[test]
-fn haproxy_never_meets_a_broken_one() {
-    in_network(|| plays::never_meets_a_broken_one(&HAPROXY));
+fn haproxy_never_loads_a_broken_configuration() {
+    in_network(|| plays::never_loads_a_broken_configuration(&HAPROXY));
 }
 
 fn soon(example: Example) -> Example {
     example.with("verify", "timeout", "3s").alive_for("10ms")
 }
 
-/// The master waits and the old worker serves where a reload fails; the proof tells podnudge.
+/// After a failed reload the master waits and the old worker serves; podnudge detects the failure
+/// by the missing proof.
 #[test]
-fn haproxy_without_checks_gets_the_last_good_one_again_by_its_proof() {
+fn haproxy_without_checks_is_rolled_back_by_its_proof() {
     in_network(|| {
-        let played = plays::gets_the_last_good_one_again(&HAPROXY, soon, false);
+        let played = plays::is_rolled_back_without_checks(&HAPROXY, soon, false);
         assert_eq!((played.application.ends(), played.excused), (0, 0));
     });
 }
 
 #[test]
-fn haproxy_cannot_have_a_port_and_gets_the_last_good_one_again() {
+fn haproxy_is_rolled_back_when_a_port_is_in_use() {
     in_network(|| {
-        let played = plays::cannot_have_a_port(&HAPROXY, soon, "bind 127.0.0.1:9999");
+        let played =
+            plays::is_rolled_back_when_a_port_is_in_use(&HAPROXY, soon, "bind 127.0.0.1:9999");
         assert_eq!(played.application.ends(), 0);
         assert!(played.application.log().contains("cannot bind socket"));
     });
 }
 
-/// Without that proof podnudge knows that the signal was sent and that the master is alive. That
-/// is all true, and haproxy runs the old configuration.
+/// Without that proof podnudge only knows that the signal was sent and that the master is alive.
+/// haproxy still runs the old configuration.
 #[test]
-fn haproxy_without_checks_and_without_proof_fails_silently() {
+fn a_failed_haproxy_reload_is_not_noticed_without_checks_and_proof() {
     in_network(|| {
         let mut pod = Pod::new(&HAPROXY);
         let example = pod.example().without("check").without("verify");
@@ -72,7 +74,9 @@ fn haproxy_without_checks_and_without_proof_fails_silently() {
         let (agent, at_start) = pod.agent(&example);
         pod.write(1, HAPROXY.faults[0]);
         agent.wait_for("applied", at_start + 1);
-        wait_until("HAProxy has refused it", || haproxy.log().contains("Loading failure"));
+        wait_until("HAProxy has rejected the configuration", || {
+            haproxy.log().contains("Loading failure")
+        });
         assert!(HAPROXY.serves(0), "the old worker serves");
         assert_eq!((agent.count("rolling-back"), haproxy.ends()), (0, 0));
         pod.write(2, "");
@@ -81,9 +85,9 @@ fn haproxy_without_checks_and_without_proof_fails_silently() {
     });
 }
 
-/// The master has no handlers while it executes itself anew. That is no reason to refuse it.
+/// The master has no handlers while it re-executes itself. podnudge must not refuse it then.
 #[test]
-fn haproxy_takes_changes_that_follow_each_other_at_once() {
+fn haproxy_applies_fifty_changes_in_a_row() {
     in_network(|| {
         let mut pod = Pod::new(&HAPROXY);
         let example = pod.example().without("check").without("verify").alive_for("1ms");

@@ -1,4 +1,4 @@
-//! Clients that send requests all the time.
+//! Clients that send requests continuously.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Whether requests may fail, because the application itself is down.
+/// Whether requests may fail because the application itself is down.
 #[derive(Debug, Default)]
 pub(super) struct Outage(AtomicBool);
 
@@ -24,7 +24,7 @@ impl Outage {
     }
 }
 
-/// One request on a connection of its own; the whole answer, or what went wrong.
+/// Sends one request on a new connection, and returns the whole response or the error.
 pub(super) fn get(address: &str, path: &str) -> Result<String, String> {
     let mut stream = TcpStream::connect(address).map_err(|error| format!("connect: {error}"))?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -34,13 +34,13 @@ pub(super) fn get(address: &str, path: &str) -> Result<String, String> {
     if answer.starts_with("HTTP/1.1 200 ") { Ok(answer) } else { Err(answer) }
 }
 
-/// Makes `changes` while two clients send requests, none of which may fail.
+/// Runs `changes` while two clients send requests, none of which may fail.
 pub(super) fn under_load(address: &str, path: &str, changes: impl FnOnce()) {
     let excused = under_load_but_for_outages(address, path, |_| changes());
     assert_eq!(excused, 0);
 }
 
-/// The same, but that requests may fail during an [`Outage`]; says how many did.
+/// The same, but requests may fail during an [`Outage`]; returns how many did.
 pub(super) fn under_load_but_for_outages(
     address: &str,
     path: &str,
@@ -75,6 +75,6 @@ pub(super) fn under_load_but_for_outages(
     let failed = failed.into_inner().unwrap();
     println!("{sent} requests, {} failed, {excused} more during outages", failed.len());
     assert!(failed.is_empty(), "{} requests failed, such as: {}", failed.len(), failed[0]);
-    assert!(sent - excused > 1000, "that was no load");
+    assert!(sent - excused > 1000, "there was no load");
     excused
 }

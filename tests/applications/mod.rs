@@ -1,8 +1,8 @@
-//! Real applications under load, through the example files that ship.
+//! Real applications under load, with the shipped example files.
 //!
-//! By the examples that only reload: every change is served, no request fails, and what was
-//! signalled is the master. By those that check and publish: the application never meets what is
-//! broken. The same without the checks: what it does not take is rolled back.
+//! With the examples that only reload, every change is served, no request fails, and only the
+//! master is signalled. With those that check and publish, the application never loads a broken
+//! configuration. With the same examples without checks, such a configuration is rolled back.
 
 mod apache;
 mod haproxy;

@@ -41,37 +41,38 @@ fn content(version: usize, fault: &str) -> Payload {
 }
 
 #[test]
-fn nginx_never_meets_a_broken_one_by_the_example_that_publishes() {
-    in_network(|| plays::never_meets_a_broken_one(&NGINX));
+fn nginx_never_loads_a_broken_configuration_with_the_publishing_example() {
+    in_network(|| plays::never_loads_a_broken_configuration(&NGINX));
 }
 
 fn soon(example: Example) -> Example {
     example.with("verify", "timeout", "3s").alive_for("10ms")
 }
 
-/// nginx keeps its old worker where a reload fails, so no request fails; the proof tells podnudge.
+/// nginx keeps its old worker when a reload fails, so no request fails; podnudge detects the
+/// failure by the missing proof.
 #[test]
-fn nginx_without_checks_gets_the_last_good_one_again_by_its_proof() {
+fn nginx_without_checks_is_rolled_back_by_its_proof() {
     in_network(|| {
-        let played = plays::gets_the_last_good_one_again(&NGINX, soon, false);
+        let played = plays::is_rolled_back_without_checks(&NGINX, soon, false);
         assert_eq!((played.application.ends(), played.excused), (0, 0));
     });
 }
 
 #[test]
-fn nginx_cannot_have_a_port_and_gets_the_last_good_one_again_by_its_proof() {
+fn nginx_is_rolled_back_when_a_port_is_in_use() {
     in_network(|| {
         let fault = "listen 127.0.0.1:9999;";
-        let played = plays::cannot_have_a_port(&NGINX, soon, fault);
+        let played = plays::is_rolled_back_when_a_port_is_in_use(&NGINX, soon, fault);
         assert_eq!(played.application.ends(), 0);
         assert!(played.application.log().contains("Address already in use"));
     });
 }
 
-/// Without that proof podnudge knows that the signal was sent, and that the master is alive. That
-/// is all true, and nginx runs the old configuration.
+/// Without that proof podnudge only knows that the signal was sent and that the master is alive.
+/// nginx still runs the old configuration.
 #[test]
-fn nginx_without_checks_and_without_proof_fails_silently() {
+fn a_failed_nginx_reload_is_not_noticed_without_checks_and_proof() {
     in_network(|| {
         let mut pod = Pod::new(&NGINX);
         let example = pod.example().without("check").without("verify");
@@ -80,7 +81,7 @@ fn nginx_without_checks_and_without_proof_fails_silently() {
         let (agent, at_start) = pod.agent(&example);
         pod.write(1, NGINX.faults[0]);
         agent.wait_for("applied", at_start + 1);
-        wait_until("nginx has refused it", || nginx.log().contains("[emerg]"));
+        wait_until("nginx has rejected the configuration", || nginx.log().contains("[emerg]"));
         assert!(NGINX.serves(0), "the old worker serves");
         assert_eq!(agent.count("rolling-back"), 0);
         pod.write(2, "");
@@ -129,9 +130,10 @@ fn nginx_serves_every_change_and_only_its_master_is_signalled() {
     });
 }
 
-/// nginx keeps what it has and says nothing to the sender; that it starts no workers shows it.
+/// nginx keeps the old configuration and reports nothing to the sender of the signal; only the lack
+/// of new workers shows the failure.
 #[test]
-fn nginx_that_refuses_a_configuration_gives_no_proof() {
+fn nginx_gives_no_proof_of_a_configuration_that_it_rejects() {
     in_namespace(|| {
         let address = "127.0.0.1:18084";
         let folder = tempfile::tempdir().unwrap();
@@ -162,7 +164,7 @@ fn nginx_that_refuses_a_configuration_gives_no_proof() {
             assert!(reason.ends_with("since the signal; older ones: 2"), "{reason}");
             kubelet.write(&site(&format!("return 200 \"version {n}.\";")));
             agent.wait_for("applied", n);
-            wait_until("it is served", || {
+            wait_until(&format!("version {n} is served"), || {
                 get(address, "/").is_ok_and(|got| got.ends_with(&format!("version {n}.")))
             });
         }
@@ -170,10 +172,10 @@ fn nginx_that_refuses_a_configuration_gives_no_proof() {
     });
 }
 
-/// Good and broken configurations in an order that is drawn: what nginx itself refuses causes no
-/// reload, and what comes after it is served at once.
+/// Good and broken configurations in a random order: a configuration that nginx itself rejects
+/// causes no reload, and the next good one is served at once.
 #[test]
-fn nginx_never_meets_a_configuration_that_it_would_refuse() {
+fn nginx_never_loads_a_broken_configuration_with_the_checking_example() {
     const BROKEN: [&str; 4] = [
         "lisen 80;",
         "location / {",
@@ -201,14 +203,14 @@ fn nginx_never_meets_a_configuration_that_it_would_refuse() {
         let quick = ["--min-interval", "0s", "--alive-for", "10ms", "--on-start", "never"];
         let agent = by_example(folder.path(), "nginx-checked.toml", &quick);
         let mut random = Random::from_environment();
-        let (mut good, mut refused) = (0, 0);
+        let (mut good, mut rejected) = (0, 0);
         under_load(address, "/v", || {
             for version in 1..=40 {
                 let draw = random.below(std::time::Duration::from_nanos(8)).subsec_nanos() as usize;
                 if let Some(broken) = BROKEN.get(draw) {
-                    refused += 1;
+                    rejected += 1;
                     kubelet.write(&site(version, broken));
-                    agent.wait_for("rejected", refused);
+                    agent.wait_for("rejected", rejected);
                     continue;
                 }
                 good += 1;
@@ -220,12 +222,12 @@ fn nginx_never_meets_a_configuration_that_it_would_refuse() {
                 });
             }
         });
-        println!("{good} good and {refused} broken configurations");
-        assert!(good >= 5 && refused >= 5);
-        assert_eq!((agent.count("sent"), agent.count("rejected")), (good, refused));
+        println!("{good} good and {rejected} broken configurations");
+        assert!(good >= 5 && rejected >= 5);
+        assert_eq!((agent.count("sent"), agent.count("rejected")), (good, rejected));
         assert!(agent.last("rejected", "reason").contains("[emerg]"));
         let log = fs::read_to_string(folder.path().join("nginx.log")).unwrap();
-        assert!(!log.contains("[emerg]"), "nginx itself met one: {log}");
+        assert!(!log.contains("[emerg]"), "nginx itself has loaded a broken configuration: {log}");
         drop(nginx);
     });
 }

@@ -1,4 +1,5 @@
-//! The applications of the examples that only reload: each reads the volume where its example says.
+//! The applications of the examples that only reload: each reads the volume at the path in its
+//! example.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use crate::support::program::command;
 
 pub(super) const CHANGES: usize = 100;
 
-/// A process that ends with its test.
+/// A process that is killed at the end of its test.
 pub(super) struct Application(pub(super) Child);
 
 impl Application {
@@ -41,7 +42,7 @@ pub(super) fn volume(at: &str) -> Kubelet {
     Kubelet::new(at)
 }
 
-/// podnudge by an example file; only waits that would make the test long are set aside.
+/// Starts podnudge with an example file, with only its long delays removed.
 pub(super) fn by_example(folder: &Path, example: &str, quick: &[&str]) -> Agent {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
     let arguments = ["--config", file.to_str().unwrap(), "--jitter", "0s", "--settle", "20ms"];

@@ -1,4 +1,4 @@
-//! What is played on every application: good and broken configurations in an order that is drawn.
+//! Tests for every application: good and broken configurations in a random order.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::pod::{Container, Example, Pod, Subject};
 
 const CONFIGURATIONS: usize = 20;
 
-/// The faults of so many versions, the first of which is 1, in an order that is drawn: eight are
-/// broken, by each fault equally often, and the last one is good.
+/// The faults of all versions from 1 on, in a random order. Eight versions are broken, with each
+/// fault equally often, and the last version is good.
 fn draw(faults: &[&'static str]) -> Vec<&'static str> {
     let mut random = Random::from_environment();
     let broken = faults.iter().cycle().take(8);
@@ -26,27 +26,27 @@ fn draw(faults: &[&'static str]) -> Vec<&'static str> {
     deck
 }
 
-/// What there is to look at after a play.
+/// The state after a test, for further assertions.
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) agent: Agent,
     pub(super) application: Container,
-    /// How many requests failed while they might.
+    /// How many requests failed during an outage.
     pub(super) excused: usize,
-    /// It holds the logs.
-    #[expect(dead_code, reason = "it is there to be dropped last")]
+    /// The folder with the logs.
+    #[expect(dead_code, reason = "it must be dropped last")]
     pod: Pod,
 }
 
-/// With checks: what is broken is refused, and neither published nor sent; what comes after it is
+/// With checks: a broken configuration is rejected and not published, and the next good one is
 /// served at once.
-pub(super) fn never_meets_a_broken_one(subject: &'static Subject) {
+pub(super) fn never_loads_a_broken_configuration(subject: &'static Subject) {
     let mut pod = Pod::new(subject);
     let example = pod.example();
     pod.once(&example);
     let application = pod.start("config");
     let (agent, at_start) = pod.agent(&example.alive_for("10ms"));
-    let (mut good, mut refused) = (at_start, 0);
+    let (mut good, mut rejected) = (at_start, 0);
     under_load(subject.address, subject.path, || {
         for (fault, version) in draw(subject.faults).into_iter().zip(1..) {
             pod.write(version, fault);
@@ -55,34 +55,37 @@ pub(super) fn never_meets_a_broken_one(subject: &'static Subject) {
                 agent.wait_for("applied", good);
                 subject.wait_for(version);
             } else {
-                refused += 1;
-                agent.wait_for("rejected", refused);
+                rejected += 1;
+                agent.wait_for("rejected", rejected);
             }
         }
     });
-    println!("{} good and {refused} broken configurations", good - at_start);
-    assert_eq!((agent.count("applied"), agent.count("rejected")), (good, refused));
+    println!("{} good and {rejected} broken configurations", good - at_start);
+    assert_eq!((agent.count("applied"), agent.count("rejected")), (good, rejected));
     for event in agent.events("rejected") {
         let reason = event["reason"].as_str().unwrap();
         assert!(reason.starts_with(&format!("`{}", subject.checker)), "{reason}");
-        assert!(reason.contains(" ended with 1: "), "it does not say why: {reason}");
+        assert!(reason.contains(" ended with 1: "), "without the output of the checker: {reason}");
     }
-    println!("refused: {}", agent.last("rejected", "reason"));
+    println!("rejected: {}", agent.last("rejected", "reason"));
     assert_eq!(agent.count("published"), good - at_start);
-    let told = ["sent", "accepted", "fresh"].map(|event| agent.count(event));
-    assert_eq!(told.iter().sum::<usize>(), good);
+    let delivered = ["sent", "accepted", "fresh"].map(|event| agent.count(event));
+    assert_eq!(delivered.iter().sum::<usize>(), good);
     assert!(agent.events("scheduled").iter().all(|event| event["wait"] == "0s"), "applied late");
     for trouble in ["rolling-back", "retrying", "check-failed", "refused", "gave-up", "tripped"] {
         assert_eq!(agent.count(trouble), 0, "{trouble}: {}", agent.last(trouble, "reason"));
     }
     let log = application.log();
-    assert!(!log.contains(subject.complaint), "it has met a broken one: {log}");
+    assert!(
+        !log.contains(subject.complaint),
+        "the application has loaded a broken configuration: {log}"
+    );
     assert_eq!(application.ends(), 0);
 }
 
-/// Without checks, by a proof: every broken configuration reaches the application, is seen not to
-/// work, and is rolled back. `around` may say that the application is down for that time.
-pub(super) fn gets_the_last_good_one_again(
+/// Without checks, but with a proof: every broken configuration reaches the application and is
+/// rolled back. With `is_down_by_broken`, requests may fail until then.
+pub(super) fn is_rolled_back_without_checks(
     subject: &'static Subject,
     edit: fn(Example) -> Example,
     is_down_by_broken: bool,
@@ -127,13 +130,16 @@ pub(super) fn gets_the_last_good_one_again(
         assert_eq!(agent.count(trouble), 0, "{trouble}: {}", agent.last(trouble, "reason"));
     }
     let log = application.log();
-    assert!(log.contains(subject.complaint), "it has met no broken one: {log}");
+    assert!(
+        log.contains(subject.complaint),
+        "the application has loaded no broken configuration: {log}"
+    );
     Played { agent, application, excused, pod }
 }
 
-/// With checks, and something that they do not see: a port that somebody else has. The application
-/// does not take it, so it is rolled back, and what comes next is served.
-pub(super) fn cannot_have_a_port(
+/// With checks, but with an error that they do not detect, a port in use: the configuration is
+/// rolled back, and the next one is served.
+pub(super) fn is_rolled_back_when_a_port_is_in_use(
     subject: &'static Subject,
     edit: fn(Example) -> Example,
     fault: &'static str,
@@ -143,7 +149,7 @@ pub(super) fn cannot_have_a_port(
     pod.once(&example);
     let application = pod.start("config");
     let (agent, at_start) = pod.agent(&example);
-    let _taken = TcpListener::bind("127.0.0.1:9999").unwrap();
+    let _occupied = TcpListener::bind("127.0.0.1:9999").unwrap();
     pod.write(1, fault);
     agent.wait_for("rolled-back", 1);
     subject.wait_for(0);

@@ -1,5 +1,5 @@
-//! A pod: a volume, a publish directory, an application that is started again when it ends, and
-//! podnudge by an example file.
+//! A pod: a volume, a publish directory, an application that is restarted when it exits, and
+//! podnudge with an example file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,24 +17,24 @@ use crate::support::kubelet::{Kubelet, Payload};
 use crate::support::program::{command, podnudge};
 use crate::support::wait::{pause, wait_until};
 
-/// An application, and what is played on it.
+/// An application, and its configurations for the tests.
 #[derive(Debug)]
 pub(super) struct Subject {
     /// The example file that checks and publishes.
     pub(super) example: &'static str,
-    /// The command, where it reads from `{dir}`.
+    /// The command, with `{dir}` for the folder that it reads.
     pub(super) command: &'static [&'static str],
-    /// The content of a version; the second is one of `faults`, or nothing.
+    /// The content of a version; the second argument is one of `faults`, or empty.
     pub(super) content: fn(usize, &str) -> Payload,
     /// How the checker's command begins.
     pub(super) checker: &'static str,
-    /// What makes a version broken. The application's own checker sees all of them.
+    /// Lines that break a version. The application's own checker detects all of them.
     pub(super) faults: &'static [&'static str],
-    /// Where the clients ask, and which answer shows that a version is served.
+    /// The address and path for requests, and the part of the response that shows a version.
     pub(super) address: &'static str,
     pub(super) path: &'static str,
     pub(super) answer: fn(usize) -> String,
-    /// What the application's log holds if it has met a broken configuration.
+    /// The text in the application's log after it has loaded a broken configuration.
     pub(super) complaint: &'static str,
 }
 
@@ -49,7 +49,7 @@ impl Subject {
     }
 }
 
-/// The example file at the places of this pod, and without waits that would make the test long.
+/// The example file with the paths of this pod, and without long delays.
 #[derive(Debug)]
 pub(super) struct Example(toml::Table);
 
@@ -60,14 +60,14 @@ impl Example {
         table.as_table_mut().unwrap()
     }
 
-    /// Without this part of the rule.
+    /// Removes this part of the rule.
     pub(super) fn without(mut self, part: &str) -> Self {
         let rule = self.0["rule"].as_array_mut().unwrap()[0].as_table_mut().unwrap();
         assert!(rule.remove(part).is_some(), "the example has no {part}");
         self
     }
 
-    /// How long the target must go on after a signal, where there is one.
+    /// Sets how long the target must survive a signal, if the example sends one.
     pub(super) fn alive_for(self, time: &str) -> Self {
         let is_signalled = self.0["rule"][0].get("signal").is_some();
         if is_signalled { self.with("verify", "alive-for", time) } else { self }
@@ -79,14 +79,14 @@ impl Example {
     }
 }
 
-/// Where everything is.
+/// The folders of a pod.
 #[derive(Debug)]
 pub(super) struct Pod {
     subject: &'static Subject,
     folder: tempfile::TempDir,
     kubelet: Kubelet,
-    /// Something to see while the application is down, so that the process namespace counts as
-    /// shared. In a pod that is `/pause`.
+    /// A visible process while the application is down, so that the process namespace counts as
+    /// shared. In a real pod that is `/pause`.
     pause: Child,
 }
 
@@ -94,7 +94,7 @@ impl Pod {
     /// A pod whose volume holds version 0.
     pub(super) fn new(subject: &'static Subject) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Workers that run as another user read here, too.
+        // Workers that run as another user read it, too.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         for name in ["config", "run"] {
             fs::create_dir(folder.path().join(name)).unwrap();
@@ -138,7 +138,7 @@ impl Pod {
         file.to_str().unwrap().to_owned()
     }
 
-    /// What the init container does.
+    /// Runs `podnudge once`, as the init container does.
     pub(super) fn once(&self, example: &Example) {
         let mut command = podnudge();
         command.args(["once", "--config", &self.file(example)]);
@@ -146,8 +146,9 @@ impl Pod {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// podnudge, without waits that would make the test long. It has told the application of
-    /// version 0 already, if that started so soon that it cannot know; it says how often.
+    /// Starts podnudge without long delays, and waits until version 0 is applied. Also returns how
+    /// often podnudge applied it: once if the application started too soon to tell what it has
+    /// read.
     pub(super) fn agent(&self, example: &Example) -> (Agent, usize) {
         let file = self.file(example);
         let quick = ["--jitter", "0s", "--settle", "20ms", "--min-interval", "0s"];
@@ -160,7 +161,7 @@ impl Pod {
         (agent, applied)
     }
 
-    /// The application, reading from this folder of the pod, and waits until it serves version 0.
+    /// Starts the application with this folder of the pod, and waits until it serves version 0.
     pub(super) fn start(&self, folder: &str) -> Container {
         let dir = self.path(folder).display().to_string();
         let run = self.path("run").display().to_string();
@@ -179,8 +180,8 @@ impl Drop for Pod {
     }
 }
 
-/// An application in a pid namespace of its own, as in a container: it ends as a whole, and is
-/// started again at once, as the kubelet does it after a while.
+/// An application in its own pid namespace, as in a container: it ends as a whole, and is restarted
+/// at once, whereas the kubelet waits.
 #[derive(Debug)]
 pub(super) struct Container {
     shared: Arc<Shared>,
@@ -220,19 +221,19 @@ impl Container {
         self.shared.ends.load(Ordering::SeqCst)
     }
 
-    /// What it said, over all its starts.
+    /// Its output, over all its starts.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The main process; 0 while there is none.
+    /// The pid of the main process; 0 while there is none.
     pub(super) fn pid(&self) -> i32 {
         let parent = self.shared.child.lock().unwrap().id();
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
         children.unwrap_or_default().trim().parse().unwrap_or_default()
     }
 
-    /// Kills the main process by its pid, as a crash would end it; all below it end with it.
+    /// Kills the main process, as a crash would; its children end with it.
     pub(super) fn kill(&self) {
         let ends = self.ends();
         let pid = self.pid();
@@ -242,7 +243,7 @@ impl Container {
     }
 }
 
-/// The child is `unshare`, which passes its own end on to the application, and the other way round.
+/// The child is `unshare`: if either it or the application ends, so does the other.
 fn run(application: &[String], log: &Path) -> Child {
     let output = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
     command("unshare")

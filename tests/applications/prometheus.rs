@@ -39,15 +39,15 @@ fn content(version: usize, fault: &str) -> Payload {
 }
 
 #[test]
-fn prometheus_never_meets_a_broken_one() {
-    in_network(|| plays::never_meets_a_broken_one(&PROMETHEUS));
+fn prometheus_never_loads_a_broken_configuration() {
+    in_network(|| plays::never_loads_a_broken_configuration(&PROMETHEUS));
 }
 
-/// Prometheus answers 500 to a reload that fails, and goes on as it was.
+/// Prometheus answers 500 to a failed reload, and continues with the old configuration.
 #[test]
-fn prometheus_without_checks_declines_and_gets_the_last_good_one_again() {
+fn prometheus_without_checks_rejects_a_broken_configuration_and_is_rolled_back() {
     in_network(|| {
-        let played = plays::gets_the_last_good_one_again(&PROMETHEUS, |example| example, false);
+        let played = plays::is_rolled_back_without_checks(&PROMETHEUS, |example| example, false);
         assert_eq!((played.application.ends(), played.excused), (0, 0));
         for event in played.agent.events("rolling-back") {
             assert!(event["reason"].as_str().unwrap().contains("answered 500"), "{event}");
@@ -59,7 +59,7 @@ fn prometheus_without_checks_declines_and_gets_the_last_good_one_again() {
 }
 
 #[test]
-fn prometheus_loads_every_change_and_says_so() {
+fn prometheus_loads_every_change_and_confirms_it() {
     in_namespace(|| {
         let address = "127.0.0.1:9090"; // of the example file
         let folder = tempfile::tempdir().unwrap();
