@@ -1,6 +1,6 @@
-//! Actions on real processes: restarts, programs and commands, their order, and what happens when
-//! they do not help. Those about a target have a pid namespace of their own, whatever else runs on
-//! the machine.
+//! Actions on real processes: restarts, programs and commands, their order, and what follows when
+//! they fail. Tests with a target run in their own pid namespace, so that other processes of the
+//! machine do not matter.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,13 +11,13 @@ use std::process::Command;
 use std::thread;
 
 use crate::support::agent::Agent;
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::in_namespace;
 use crate::support::program::command;
 use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until;
 
-/// A pod: a volume, and an application that a kubelet starts anew when it ends.
+/// A pod: a volume, and an application that is restarted when it exits, as by a kubelet.
 struct Pod {
     folder: tempfile::TempDir,
     kubelet: Kubelet,
@@ -25,9 +25,7 @@ struct Pod {
 
 impl Pod {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("app.conf", "1")]));
+        let (folder, kubelet) = temporary_volume(&[("app.conf", "1")]);
         Self { folder, kubelet }
     }
 
@@ -35,7 +33,7 @@ impl Pod {
         self.kubelet.write(&payload(&[("app.conf", content)]));
     }
 
-    /// podnudge with a rule that has these settings.
+    /// Starts podnudge with one rule that has these settings.
     fn nudge(&self, settings: &str) -> Agent {
         Agent::start(self.folder.path(), &["--config", &self.configure(settings)])
     }
@@ -52,7 +50,7 @@ impl Pod {
         file.to_str().unwrap().to_owned()
     }
 
-    /// The same, by way of another program.
+    /// The same, but started through another program, such as strace.
     fn nudge_through(&self, mut program: Command, settings: &str) -> Agent {
         let config = self.configure(settings);
         program.args([env!("CARGO_BIN_EXE_podnudge"), "--listen", "off", "--log", "json"]);
@@ -66,8 +64,9 @@ impl Pod {
         self.folder.path().join(name)
     }
 
-    /// The script of an application. It is found by this folder's name among its arguments.
-    fn kept_alive(&self, script: &str) -> Supervisor {
+    /// Runs this script as the application, and restarts it when it exits. Its command line ends
+    /// with this pod's folder, by which `TARGET` finds it.
+    fn supervised(&self, script: &str) -> Supervisor {
         Supervisor::start(self.folder.path(), script)
     }
 }
@@ -78,10 +77,10 @@ const TARGET: &str = "target = { cmdline = \"^sh -c .* FOLDER$\" }\n\
 const RUNS: &str = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
 
 #[test]
-fn a_restart_is_applied_when_a_new_process_has_lived_for_a_while() {
+fn a_restart_is_applied_when_the_new_process_survives_alive_for() {
     in_namespace(|| {
         let mut pod = Pod::new();
-        let application = pod.kept_alive(RUNS);
+        let application = pod.supervised(RUNS);
         let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"10s\" }}"));
         for n in 1..=2 {
             pod.change(&format!("{n} and more"));
@@ -93,10 +92,10 @@ fn a_restart_is_applied_when_a_new_process_has_lived_for_a_while() {
 }
 
 #[test]
-fn a_target_that_ignores_term_is_killed_when_its_grace_is_over() {
+fn a_target_that_ignores_term_is_killed_after_the_grace_period() {
     in_namespace(|| {
         let mut pod = Pod::new();
-        let application = pod.kept_alive("trap '' TERM; while :; do sleep 0.05; done");
+        let application = pod.supervised("trap '' TERM; while :; do sleep 0.05; done");
         let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"300ms\" }}"));
         pod.change("2");
         agent.wait_for("applied", 1);
@@ -105,10 +104,10 @@ fn a_target_that_ignores_term_is_killed_when_its_grace_is_over() {
 }
 
 #[test]
-fn restarts_beyond_the_budget_wait() {
+fn restarts_beyond_the_budget_are_held() {
     in_namespace(|| {
         let mut pod = Pod::new();
-        let application = pod.kept_alive(RUNS);
+        let application = pod.supervised(RUNS);
         let agent = pod.nudge(&format!("{TARGET}restart = {{ most = 1, within = \"1h\" }}"));
         pod.change("2");
         agent.wait_for("applied", 1);
@@ -118,16 +117,16 @@ fn restarts_beyond_the_budget_wait() {
     });
 }
 
-/// One Helm release changes two volumes: one rule reloads the target, the other restarts it.
+/// One Helm release changes two volumes: one rule reloads the target, and the other restarts it.
 #[test]
-fn a_restart_by_another_rule_is_held_against_no_content() {
+fn a_restart_by_another_rule_quarantines_no_content() {
     in_namespace(|| {
         let mut pod = Pod::new();
         fs::create_dir(pod.file("config")).unwrap();
         let mut env = Kubelet::new(pod.file("env"));
         env.write(&payload(&[("b", "1")]));
         let application =
-            pod.kept_alive("trap ':' HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done");
+            pod.supervised("trap ':' HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done");
         let target = "target = { cmdline = \"^sh -c .* FOLDER$\" }\n";
         let conf = "name = \"conf\"\npublish = { dir = \"FOLDER/config\" }\n\
                     signal = { name = \"HUP\" }\nverify = { alive-for = \"2s\" }\n";
@@ -135,12 +134,12 @@ fn a_restart_by_another_rule_is_held_against_no_content() {
                      on-start = \"never\"\nrestart = { grace = \"5s\" }\n\
                      verify = { alive-for = \"500ms\" }\n";
         let agent = pod.nudge(&format!("{conf}{target}{other}{target}"));
-        wait_until("the first content is in use", || agent.count("applied") == 1);
+        wait_until("the first content is applied", || agent.count("applied") == 1);
         pod.change("2");
         agent.wait_for("sent", 1);
         env.write(&payload(&[("b", "2")]));
         agent.wait_for("restarted", 1);
-        // Both contents are seen to work with the new process.
+        // The new process proves both contents.
         agent.wait_for("applied", 3);
         assert_eq!((agent.count("rolling-back"), agent.count("tripped")), (0, 0));
         assert_eq!(application.starts(), 2);
@@ -148,18 +147,18 @@ fn a_restart_by_another_rule_is_held_against_no_content() {
     });
 }
 
-/// The application reads its content only when it starts, and does not come up with a broken one.
+/// The application reads its content only when it starts, and exits at once if it is broken.
 #[test]
-fn content_that_an_application_does_not_start_with_is_taken_back() {
+fn content_that_the_application_cannot_start_with_is_rolled_back() {
     in_namespace(|| {
         let mut pod = Pod::new();
         fs::create_dir(pod.file("config")).unwrap();
         let publish = format!("{TARGET}publish = {{ dir = \"FOLDER/config\" }}\nrestart = {{}}\n");
         let config = pod.file("config/app.conf");
         let script = format!("! grep -qs broken '{}' || exit 1; {RUNS}", config.display());
-        let application = pod.kept_alive(&script);
+        let application = pod.supervised(&script);
         let agent = pod.nudge(&publish);
-        wait_until("the first content is in use", || agent.count("applied") == 1);
+        wait_until("the first content is applied", || agent.count("applied") == 1);
         pod.change("broken");
         agent.wait_for("rolled-back", 1);
         assert_eq!(fs::read_to_string(&config).unwrap(), "1");
@@ -171,9 +170,9 @@ fn content_that_an_application_does_not_start_with_is_taken_back() {
     });
 }
 
-/// A proof that takes its time: when it is given, the application has ended of what it proves.
+/// A slow proof: by the time it is given, the application has exited because of the content.
 #[test]
-fn a_proof_that_outlives_the_application_approves_nothing() {
+fn a_proof_given_after_the_application_exited_does_not_count() {
     in_namespace(|| {
         let mut pod = Pod::new();
         fs::create_dir(pod.file("config")).unwrap();
@@ -181,7 +180,7 @@ fn a_proof_that_outlives_the_application_approves_nothing() {
         let (shown, starts) = (config.display(), starts.display());
         let dies = format!("if grep -q broken '{shown}'; then sleep 0.5; exit 1; fi");
         let application =
-            pod.kept_alive(&format!("trap \"{dies}\" HUP; while :; do sleep 0.05; done"));
+            pod.supervised(&format!("trap \"{dies}\" HUP; while :; do sleep 0.05; done"));
         let proof = format!(
             "! grep -q broken '{shown}' || until [ $(wc -l < '{starts}') = 2 ]; do sleep 0.05; done"
         );
@@ -194,7 +193,7 @@ fn a_proof_that_outlives_the_application_approves_nothing() {
         let agent = pod.nudge(&settings);
         agent.wait_for("applied", 1);
         pod.change("broken");
-        wait_until("there is an end of it", || {
+        wait_until("the rollout has an outcome", || {
             agent.count("rolled-back") + agent.count("applied") == 2
         });
         assert_eq!((agent.count("applied"), application.starts()), (1, 2), "{}", agent.log());
@@ -202,9 +201,9 @@ fn a_proof_that_outlives_the_application_approves_nothing() {
     });
 }
 
-/// A reload that does nothing, and an application that reads at its start.
+/// The application ignores the reload, and reads its content only when it starts.
 #[test]
-fn a_reload_that_does_not_take_becomes_a_restart() {
+fn a_reload_without_effect_is_escalated_to_a_restart() {
     in_namespace(|| {
         let mut pod = Pod::new();
         let seen = pod.file("seen");
@@ -213,8 +212,10 @@ fn a_reload_that_does_not_take_becomes_a_restart() {
             pod.kubelet.volume.join("app.conf").display(),
             seen.display()
         );
-        let application = pod.kept_alive(&script);
-        wait_until("it has read", || fs::read_to_string(&seen).is_ok_and(|text| text == "1"));
+        let application = pod.supervised(&script);
+        wait_until("the application has read its content", || {
+            fs::read_to_string(&seen).is_ok_and(|text| text == "1")
+        });
         let settings = "target = { cmdline = \"^sh -c .* FOLDER$\" }\non-start = \"never\"\n\
                     on-failure = [\"retry\", \"restart\"]\nsignal = { name = \"HUP\" }\n\
                     verify = { alive-for = \"100ms\", timeout = \"1s\", exec-timeout = \"500ms\",\n\
@@ -229,7 +230,7 @@ fn a_reload_that_does_not_take_becomes_a_restart() {
 }
 
 #[test]
-fn a_program_knows_what_it_is_about_and_its_refusal_is_told() {
+fn an_exec_action_gets_its_context_in_variables_and_its_failure_is_reported() {
     let mut pod = Pod::new();
     let script = "echo \"$PODNUDGE_RULE $PODNUDGE_CHANGED_KEYS $PODNUDGE_DIGEST\" >> FOLDER/ran; \
                   if grep -q broken FOLDER/volume/app.conf; then echo line 3 is wrong; exit 3; fi; \
@@ -250,14 +251,14 @@ fn a_program_knows_what_it_is_about_and_its_refusal_is_told() {
 }
 
 #[test]
-fn a_program_is_told_of_the_keys_that_differ_from_what_runs() {
+fn an_exec_action_gets_the_keys_that_differ_from_the_applied_content() {
     let mut pod = Pod::new();
     let script = "printf \"%s\\n\" \"$PODNUDGE_CHANGED_KEYS\" > FOLDER/keys; \
                   echo \"cut=$PODNUDGE_CHANGED_KEYS_CUT\" > FOLDER/cut";
     let hold = "hold = { pause-file = \"FOLDER/pause\" }\non-start = \"never\"\n";
     let agent = pod.nudge(&format!("exec = {{ argv = [\"sh\", \"-c\", '{script}'] }}\n{hold}"));
-    let told = |pod: &Pod, file: &str| fs::read_to_string(pod.file(file)).unwrap();
-    // What went back before it was applied is no change.
+    let written = |pod: &Pod, file: &str| fs::read_to_string(pod.file(file)).unwrap();
+    // A change that is undone before it is applied is not reported.
     fs::write(pod.file("pause"), "").unwrap();
     pod.change("2");
     agent.wait_for("held", 1);
@@ -266,19 +267,22 @@ fn a_program_is_told_of_the_keys_that_differ_from_what_runs() {
     fs::remove_file(pod.file("pause")).unwrap();
     pod.kubelet.write(&payload(&[("app.conf", "1"), ("ünï.conf", "")]));
     agent.wait_for("applied", 1);
-    assert_eq!((told(&pod, "keys"), told(&pod, "cut")), ("ünï.conf\n".into(), "cut=\n".into()));
-    // More than a variable can hold is cut, and that is said.
+    assert_eq!(
+        (written(&pod, "keys"), written(&pod, "cut")),
+        ("ünï.conf\n".into(), "cut=\n".into())
+    );
+    // A list longer than a variable can hold is truncated, and marked as such.
     let names: Vec<String> = (0..3000).map(|n| format!("{n:0>60}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
     pod.kubelet.write(&payload(&many));
     agent.wait_for("applied", 2);
-    let keys = told(&pod, "keys");
+    let keys = written(&pod, "keys");
     assert!(keys.lines().count() > 1000 && keys.lines().all(|key| key.len() == 60));
-    assert_eq!(told(&pod, "cut"), "cut=1\n");
+    assert_eq!(written(&pod, "cut"), "cut=1\n");
 }
 
 #[test]
-fn actions_are_done_in_the_order_of_the_file() {
+fn actions_run_in_the_order_of_the_configuration_file() {
     let mut pod = Pod::new();
     let socket = pod.file("app.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -312,12 +316,12 @@ fn actions_are_done_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_signal_is_not_sent_for_ever_where_what_comes_behind_it_is_not_there() {
+fn a_signal_is_not_repeated_forever_while_the_url_after_it_is_unreachable() {
     in_namespace(|| {
         let mut pod = Pod::new();
         let hups = pod.file("hups");
         let script = format!("trap 'echo >> {}' HUP; while :; do sleep 0.05; done", hups.display());
-        let application = pod.kept_alive(&script);
+        let application = pod.supervised(&script);
         let settings = format!(
             "{TARGET}on-start = \"never\"\nsignal = {{ name = \"HUP\" }}\n\
              http = {{ url = \"http://127.0.0.1:1/reload\" }}"
@@ -328,22 +332,22 @@ fn a_signal_is_not_sent_for_ever_where_what_comes_behind_it_is_not_there() {
         let reason = agent.last("gave-up", "reason");
         assert!(reason.starts_with("signal sent to ") && reason.contains(", then: "), "{reason}");
         let hups = || fs::read_to_string(&hups).unwrap_or_default().lines().count();
-        wait_until("both have arrived", || hups() == 2);
+        wait_until("both signals have arrived", || hups() == 2);
         assert_eq!((agent.count("retrying"), agent.count("target-absent")), (1, 0));
         drop(application);
     });
 }
 
-/// It is not taken for well because somebody has started it anew before the next attempt.
+/// The application is restarted before the next attempt; that does not make the content good.
 #[test]
-fn an_application_that_dies_of_the_first_of_two_actions_gets_back_what_it_had() {
+fn an_exit_after_the_first_of_two_actions_rolls_the_content_back() {
     in_namespace(|| {
         let mut pod = Pod::new();
         fs::create_dir(pod.file("config")).unwrap();
         let config = pod.file("config/app.conf");
         let dies = format!("! grep -q broken '{}' || exit 1", config.display());
         let application =
-            pod.kept_alive(&format!("trap \"{dies}\" HUP; while :; do sleep 0.05; done"));
+            pod.supervised(&format!("trap \"{dies}\" HUP; while :; do sleep 0.05; done"));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let read = config.clone();
@@ -364,7 +368,7 @@ fn an_application_that_dies_of_the_first_of_two_actions_gets_back_what_it_had() 
         let agent = pod.nudge(&settings);
         agent.wait_for("applied", 1);
         pod.change("broken");
-        wait_until("there is an end of it", || {
+        wait_until("the rollout has an outcome", || {
             agent.count("rolled-back") + agent.count("applied") == 2
         });
         assert_eq!(fs::read_to_string(&config).unwrap(), "1", "{}", agent.log());
@@ -374,14 +378,14 @@ fn an_application_that_dies_of_the_first_of_two_actions_gets_back_what_it_had() 
     });
 }
 
-/// The same without anything to go back to: nothing more is sent, and the process that was started
-/// since has read the content.
+/// The same without a publish directory, so that there is no roll-back: nothing more is sent, and
+/// the restarted process has read the content.
 #[test]
-fn an_application_that_dies_of_the_first_of_two_actions_is_in_sync_when_it_is_started_again() {
+fn an_exit_after_the_first_of_two_actions_without_rollback_is_in_sync_after_the_restart() {
     in_namespace(|| {
         let mut pod = Pod::new();
         let application =
-            pod.kept_alive("trap 'sleep 0.05; exit 1' HUP; while :; do sleep 0.05; done");
+            pod.supervised("trap 'sleep 0.05; exit 1' HUP; while :; do sleep 0.05; done");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {
@@ -404,12 +408,12 @@ fn an_application_that_dies_of_the_first_of_two_actions_is_in_sync_when_it_is_st
     });
 }
 
-/// It was asked to end, and cannot be made to: whatever comes of it, that was a restart.
+/// SIGTERM was sent and SIGKILL cannot be: this counts as a restart, whatever its outcome.
 #[test]
-fn a_restart_that_does_not_come_to_its_end_is_of_the_budget() {
+fn a_restart_that_fails_halfway_counts_against_the_budget() {
     in_namespace(|| {
         let mut pod = Pod::new();
-        let application = pod.kept_alive("trap '' TERM; while :; do sleep 0.05; done");
+        let application = pod.supervised("trap '' TERM; while :; do sleep 0.05; done");
         let settings = format!(
             "{TARGET}restart = {{ grace = \"100ms\", most = 1, within = \"1h\" }}\non-start = \"never\"\n"
         );

@@ -1,4 +1,4 @@
-//! The admin port and `podnudge status`, asked of a running podnudge.
+//! The admin port and `podnudge status`, against a running podnudge.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use podnudge::volume::snapshot::Digest;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::{Behaviour, Target};
 use crate::support::program::{command, podnudge};
 
@@ -32,11 +32,9 @@ fn scene(more: &str) -> Scene {
     scene_with(more, "")
 }
 
-/// The same with more settings for podnudge itself, and for its rule.
+/// The same with more settings in `[agent]` and in the rule.
 fn scene_with(more: &str, of_rule: &str) -> Scene {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let token = folder.path().join("token");
     fs::write(&token, "s3cret\n").unwrap();
@@ -58,7 +56,7 @@ fn scene_with(more: &str, of_rule: &str) -> Scene {
 }
 
 impl Scene {
-    /// Sends a request as it is, and gives the whole answer.
+    /// Sends a request verbatim, and returns the whole response.
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -75,7 +73,7 @@ impl Scene {
 }
 
 #[test]
-fn every_endpoint_answers_and_others_do_not() {
+fn endpoints_answer_get_and_head_and_other_requests_are_rejected() {
     let scene = scene("");
     for (path, part) in [
         ("/", "podnudge"),
@@ -99,7 +97,7 @@ fn every_endpoint_answers_and_others_do_not() {
 }
 
 #[test]
-fn a_reload_by_request_is_only_for_those_who_may() {
+fn a_reload_request_needs_loopback_or_the_token() {
     let by_loopback = scene("reload = \"loopback\"");
     let from_page = by_loopback.send("POST", "/reload", "origin: http://evil.example\r\n");
     assert!(from_page.starts_with("HTTP/1.1 403 "), "{from_page}");
@@ -125,7 +123,7 @@ fn a_reload_by_request_is_only_for_those_who_may() {
 }
 
 #[test]
-fn what_a_rule_holds_is_approved_by_a_trigger() {
+fn a_trigger_approves_held_content() {
     let mut scene = scene_with("reload-token-file = \"TOKEN\"", "hold = { approve = true }");
     let url = format!("http://{}", scene.address);
     let token = scene.folder.path().join("token");
@@ -146,7 +144,7 @@ fn what_a_rule_holds_is_approved_by_a_trigger() {
 }
 
 #[test]
-fn clients_that_are_slow_large_or_many_do_no_harm() {
+fn slow_large_and_many_requests_do_not_block_probes() {
     let scene = scene("");
     let large = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(1024 * 1024));
     let mut stream = TcpStream::connect(&scene.address).unwrap();
@@ -155,7 +153,7 @@ fn clients_that_are_slow_large_or_many_do_no_harm() {
     drop(stream.read_to_end(&mut answer));
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
 
-    // Each would be cut off after 2 s; a probe does not wait for that.
+    // Each of these clients is disconnected after 2 s; a probe must not have to wait for that.
     let slow = slow_clients(&scene.address, 200);
     let mut probe = TcpStream::connect(&scene.address).unwrap();
     probe.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
@@ -175,12 +173,11 @@ fn slow_clients(address: &str, many: usize) -> Vec<TcpStream> {
     (0..many).map(connect).collect()
 }
 
-/// While podnudge has no descriptor left to look with, it knows nothing, and says nothing wrong.
+/// Without a free descriptor podnudge cannot inspect the target, and must not conclude that the
+/// target has exited.
 #[test]
-fn clients_that_take_all_descriptors_neither_trip_the_breaker_nor_make_it_spin() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn exhausted_descriptors_neither_trip_the_breaker_nor_cause_a_busy_loop() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
     let target = Target::start(folder.path(), "app", Behaviour::Handles);
     let pidfile = folder.path().join("pid");
     fs::write(&pidfile, target.pid().to_string()).unwrap();
@@ -210,7 +207,7 @@ fn clients_that_take_all_descriptors_neither_trip_the_breaker_nor_make_it_spin()
 }
 
 #[test]
-fn status_prints_a_table_and_its_exit_code_tells() {
+fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     let mut scene = scene("");
     let url = format!("http://{}", scene.address);
     let status = |arguments: &[&str]| {
@@ -239,20 +236,18 @@ fn status_prints_a_table_and_its_exit_code_tells() {
     assert!(text.contains("nobody listens") && text.contains("hint: "), "{text}");
 }
 
-/// Runs podnudge's own commands beside a podnudge in a network of its own.
-fn beside(agent: &Agent, arguments: &[&str]) -> (Option<i32>, String) {
+/// Runs a podnudge command in the network namespace of a running podnudge.
+fn run_beside(agent: &Agent, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = command("nsenter");
     command.args(["--net", "--target", &agent.pid().to_string()]);
     let output = command.arg(env!("CARGO_BIN_EXE_podnudge")).args(arguments).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// In a cluster with IPv6 only, the kubelet's probe comes to the pod's IPv6 address.
+/// In an IPv6-only cluster the kubelet sends its probes to the pod's IPv6 address.
 #[test]
-fn by_default_it_serves_both_families_and_knows_loopback_in_both() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn the_default_listener_serves_ipv4_and_ipv6_and_recognizes_loopback_in_both() {
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
     let file = folder.path().join("podnudge.toml");
     let config = format!(
         "[agent]\nlog = \"json\"\nreload = \"loopback\"\n[[rule]]\nwatch = \"{}\"\n\
@@ -261,7 +256,7 @@ fn by_default_it_serves_both_families_and_knows_loopback_in_both() {
     );
     fs::write(&file, config).unwrap();
     let mut command = command("unshare");
-    // There are nodes where a socket is for IPv6 only unless it says otherwise.
+    // On some nodes a socket accepts IPv6 only unless it sets an option.
     let script =
         "ip link set lo up && echo 1 > /proc/sys/net/ipv6/bindv6only && exec \"$0\" \"$@\"";
     command.args(["--net", "sh", "-ec", script, env!("CARGO_BIN_EXE_podnudge")]);
@@ -270,21 +265,19 @@ fn by_default_it_serves_both_families_and_knows_loopback_in_both() {
     agent.wait_for("baseline", 1);
     assert_eq!(agent.last("started", "listen"), "[::]:9533");
     for url in [&[][..], &["--url", "http://[::1]:9533"], &["--url", "http://127.0.0.1:9533"]] {
-        assert_eq!(beside(&agent, &[&["status"], url].concat()), (Some(0), String::new()));
-        assert_eq!(beside(&agent, &[&["trigger"], url].concat()), (Some(0), String::new()));
+        assert_eq!(run_beside(&agent, &[&["status"], url].concat()), (Some(0), String::new()));
+        assert_eq!(run_beside(&agent, &[&["trigger"], url].concat()), (Some(0), String::new()));
     }
 }
 
-/// A kernel that was started with `ipv6.disable=1`, or without any IPv6 address to bind to.
+/// The kernel was booted with `ipv6.disable=1`, or there is no IPv6 address to bind to.
 #[test]
-fn without_ipv6_it_serves_ipv4() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn without_ipv6_the_listener_serves_ipv4() {
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
     for missing in ["socket:error=EAFNOSUPPORT", "bind:error=EADDRNOTAVAIL"] {
         let mut command = command("strace");
         let inject = format!("inject={missing}:when=1");
-        // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
+        // -D detaches the tracer, so that the child process is podnudge itself.
         command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", &inject]);
         command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", ":0"]);
         command.args(["--on-start", "never", "--url", "http://127.0.0.1:9/", "--watch"]);

@@ -1,4 +1,4 @@
-//! The binary, from start to end: real volumes, real processes, what it logs and how it ends.
+//! The binary from end to end: real volumes, real processes, its log and its exit code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload};
+use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload, temporary_volume};
 use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::{command, podnudge};
 use crate::support::wait::wait_until;
 
-/// podnudge for this volume and application, without waits.
+/// Starts podnudge for this volume and application, without delays.
 fn nudge(folder: &Path, volume: &Path, application: &Application, more: &[&str]) -> Agent {
     let (watch, url) = (volume.to_str().unwrap(), application.url());
     let mut arguments = vec!["--watch", watch, "--url", &url, "--on-start", "never"];
@@ -31,7 +31,7 @@ fn nudge(folder: &Path, volume: &Path, application: &Application, more: &[&str])
     Agent::start(folder, &arguments)
 }
 
-/// The digest of what is on disk, short, as the log shows it.
+/// The short digest of the content on disk, as in the log.
 fn on_disk(volume: &Path) -> String {
     let reading = read(volume, &KeyFilter::default()).unwrap();
     format!("{:.12}", digest(reading.snapshot.iter().map(Snapshot::digest)))
@@ -63,7 +63,7 @@ fn swaps_in_both_link_orders_reload_once_each() {
 }
 
 #[test]
-fn what_is_no_change_of_content_causes_no_reload() {
+fn writes_without_a_content_change_cause_no_reload() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     let same = payload(&[("a.conf", "1")]);
@@ -84,7 +84,7 @@ fn what_is_no_change_of_content_causes_no_reload() {
 }
 
 #[test]
-fn what_is_put_in_place_is_applied_however_old_it_is() {
+fn content_older_than_the_application_is_applied_after_a_symlink_switch() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for (release, content) in [("old", "1"), ("new", "2")] {
@@ -92,28 +92,28 @@ fn what_is_put_in_place_is_applied_however_old_it_is() {
         fs::write(at(release).join("a.conf"), content).unwrap();
     }
     std::os::unix::fs::symlink("new", at("current")).unwrap();
-    // It starts after all of them were written.
+    // The application starts after both releases were written.
     let application = Application::start(&at("current"), "a.conf");
     let agent = nudge(folder.path(), &at("current"), &application, &[]);
-    let turn = |release: &str| {
+    let switch_to = |release: &str| {
         std::os::unix::fs::symlink(release, at("tmp")).unwrap();
         fs::rename(at("tmp"), at("current")).unwrap();
     };
-    turn("old");
+    switch_to("old");
     agent.wait_for("applied", 1);
-    turn("new");
+    switch_to("new");
     agent.wait_for("applied", 2);
     assert_eq!(application.reloads(), ["1", "2"]);
     assert_eq!((agent.count("fresh"), agent.count("missed-by-watch")), (0, 0));
 }
 
 #[test]
-fn an_optional_volume_goes_from_empty_to_filled_to_deleted() {
+fn an_optional_volume_is_applied_when_it_is_filled_and_when_it_is_emptied() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     kubelet.write_anyway(&Payload::new());
     let application = Application::start(&kubelet.volume, "a.conf");
-    // A new key's link comes after the commit, and the application reads by links.
+    // The link of a new key is made after the commit, and the application reads through that link.
     let quiet = ["--settle", "200ms"];
     let agent = nudge(folder.path(), &kubelet.volume, &application, &quiet);
     kubelet.write(&payload(&[("a.conf", "here")]));
@@ -124,10 +124,8 @@ fn an_optional_volume_goes_from_empty_to_filled_to_deleted() {
 }
 
 #[test]
-fn a_volume_that_is_deleted_and_made_again_is_watched_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn a_volume_that_is_deleted_and_recreated_is_watched_again() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let agent = nudge(folder.path(), &kubelet.volume, &application, &["--settle", "200ms"]);
     for n in 1..4 {
@@ -142,7 +140,7 @@ fn a_volume_that_is_deleted_and_made_again_is_watched_again() {
 }
 
 #[test]
-fn a_path_that_does_not_exist_yet_is_waited_for_at_any_depth() {
+fn a_missing_path_is_waited_for_at_any_depth() {
     let folder = tempfile::tempdir().unwrap();
     let volume = folder.path().join("not/there/yet");
     let application = Application::start(&volume, "a.conf");
@@ -153,7 +151,7 @@ fn a_path_that_does_not_exist_yet_is_waited_for_at_any_depth() {
     let mut kubelet = Kubelet::new(&volume);
     kubelet.write(&payload(&[("a.conf", "1")]));
     agent.wait_for("volume-back", 1);
-    // The first look after may be at any of the steps; what counts is where it ends.
+    // The first scan may see any of these steps; only the final content matters.
     kubelet.write(&payload(&[("a.conf", "2")]));
     wait_until("the last content is read", || {
         application.reloads().last().is_some_and(|last| last == "2")
@@ -172,28 +170,28 @@ fn plain_directories_and_single_files_are_watched_too() {
     agent.wait_for("applied", 1);
     fs::create_dir(plain.join("new")).unwrap();
     fs::write(plain.join("new/b.conf"), "1").unwrap();
-    wait_until("the new folder is seen", || agent.last("applied", "digest") == on_disk(&plain));
+    wait_until("the new folder is applied", || agent.last("applied", "digest") == on_disk(&plain));
     drop(agent);
 
     let single = folder.path().join("single.conf");
     fs::write(&single, "1").unwrap();
     let application = Application::start(folder.path(), "single.conf");
     let agent = nudge(folder.path(), &single, &application, &[]);
-    // As editors and renderers do: a new file in its place, more than once.
+    // Replaces the file several times by renaming a new one over it, as editors do.
     for n in 2..5 {
         let new = folder.path().join("single.conf.new");
         fs::write(&new, n.to_string()).unwrap();
         fs::rename(&new, &single).unwrap();
-        wait_until("it is applied", || agent.last("applied", "digest") == on_disk(&single));
+        wait_until("the content is applied", || {
+            agent.last("applied", "digest") == on_disk(&single)
+        });
     }
     assert_eq!(application.reloads().last().map(String::as_str), Some("4"));
 }
 
 #[test]
-fn twenty_swaps_at_once_are_few_reloads_of_the_last_content() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "0")]));
+fn a_burst_of_twenty_swaps_causes_at_most_five_reloads() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let volume = kubelet.volume.to_str().unwrap().to_owned();
     let url = application.url();
@@ -210,8 +208,8 @@ fn twenty_swaps_at_once_are_few_reloads_of_the_last_content() {
     assert!(reloads.len() <= 5, "{reloads:?}");
 }
 
-/// Every digest that podnudge calls applied must be one that was written, whole; never the same
-/// twice in a row; and the last one must be the last content.
+/// Every digest that podnudge reports as applied is of one complete generation, no digest is
+/// applied twice in a row, and the last one is the digest of the final content.
 fn full_speed(swaps: usize, folder: &Path) {
     let mut kubelet = Kubelet::new(folder.join("volume"));
     let content = |n: usize| {
@@ -252,7 +250,7 @@ fn two_thousand_swaps_at_full_speed_lose_nothing() {
 
 #[test]
 fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
-    /// Spins until it is told to stop.
+    /// Spins until `stop` is set.
     fn load(stop: &AtomicUsize) {
         while stop.load(Ordering::Relaxed) == 0 {
             std::hint::spin_loop();
@@ -263,12 +261,10 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) * 2 {
             scope.spawn(|| load(&stop));
         }
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "0")]));
+        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
         let application = Application::start(&kubelet.volume, "a.conf");
         let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
-        // All on one processor, with the load on it as well.
+        // All threads on one processor, which the load uses too.
         let pinned = command("taskset")
             .args(["--all-tasks", "--cpu-list", "--pid", "0", &agent.pid().to_string()])
             .output()
@@ -285,12 +281,10 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
 }
 
 #[test]
-fn killed_at_any_moment_it_leaves_the_target_alone_and_applies_the_final_content() {
+fn an_agent_killed_at_any_moment_keeps_the_target_running_and_applies_the_final_content() {
     for state in [false, true] {
         in_namespace(|| {
-            let folder = tempfile::tempdir().unwrap();
-            let mut kubelet = Kubelet::new(folder.path().join("volume"));
-            kubelet.write(&payload(&[("a.conf", "0")]));
+            let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
             let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
             let (volume, states) = (kubelet.volume.clone(), folder.path().join("state"));
             let mut arguments = vec!["--watch", volume.to_str().unwrap(), "--process", "app"];
@@ -302,7 +296,7 @@ fn killed_at_any_moment_it_leaves_the_target_alone_and_applies_the_final_content
                 let mut agent = Agent::start(folder.path(), &arguments);
                 for swap in 0..3 {
                     kubelet.write(&payload(&[("a.conf", &format!("{n}.{swap}"))]));
-                    // Another moment each time: between any two steps of the work.
+                    // A different delay each time, so that the kill hits different steps.
                     for _ in 0..n * 300 {
                         std::hint::spin_loop();
                     }
@@ -328,11 +322,9 @@ fn killed_at_any_moment_it_leaves_the_target_alone_and_applies_the_final_content
 }
 
 #[test]
-fn told_to_end_it_ends_with_0_from_a_wait_and_at_once_when_told_twice() {
+fn sigterm_ends_a_wait_with_exit_code_0_and_a_second_one_ends_at_once() {
     in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
+        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
         let target = Target::start(folder.path(), "app", Behaviour::Handles);
         let volume = kubelet.volume.to_str().unwrap().to_owned();
         let fixed = ["--watch", &volume, "--process", "app", "--signal", "HUP", "--settle", "0s"];
@@ -355,10 +347,8 @@ fn told_to_end_it_ends_with_0_from_a_wait_and_at_once_when_told_twice() {
 }
 
 #[test]
-fn hup_forces_and_usr1_shows_the_status() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn sighup_triggers_a_reload_and_sigusr1_logs_the_status() {
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
     agent.signal(Signal::SIGHUP);
@@ -371,10 +361,8 @@ fn hup_forces_and_usr1_shows_the_status() {
 }
 
 #[test]
-fn contents_never_get_into_the_log_and_names_are_escaped() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "hunter2")]));
+fn file_contents_are_never_logged_and_key_names_are_escaped() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "hunter2")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let agent = nudge(folder.path(), &kubelet.volume, &application, &["--log-level", "debug"]);
     kubelet.write(&payload(&[("a.conf", "hunter2 again"), ("na\u{1b}[31mme", "hunter2")]));
@@ -384,7 +372,7 @@ fn contents_never_get_into_the_log_and_names_are_escaped() {
     assert_eq!(agent.last("changed", "added"), "na\\x1b[31mme");
 }
 
-/// podnudge with a limit of inotify of its own: they are per user namespace.
+/// Starts podnudge with its own inotify limit: the limits are per user namespace.
 fn with_limit(folder: &Path, limit: &str, value: &str, volume: &Path, url: &str) -> Agent {
     let script = format!("echo {value} > /proc/sys/user/{limit}; exec \"$@\"");
     let mut command = command("unshare");
@@ -397,7 +385,7 @@ fn with_limit(folder: &Path, limit: &str, value: &str, volume: &Path, url: &str)
     Agent::spawn(folder, command)
 }
 
-/// Sets a limit of the user namespace of a running podnudge.
+/// Sets an inotify limit in the user namespace of a running podnudge.
 fn set_limit(agent: &Agent, limit: &str, value: &str) {
     let done = command("nsenter")
         .args(["--user", "--target", &agent.pid().to_string(), "--preserve-credentials"])
@@ -408,11 +396,9 @@ fn set_limit(agent: &Agent, limit: &str, value: &str) {
 }
 
 #[test]
-fn without_inotify_it_polls_and_says_why_and_comes_back() {
+fn without_inotify_podnudge_polls_until_inotify_works_again() {
     in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
+        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
         let application = Application::start(&kubelet.volume, "a.conf");
         let limit = "max_inotify_instances";
         let agent = with_limit(folder.path(), limit, "0", &kubelet.volume, &application.url());
@@ -421,7 +407,7 @@ fn without_inotify_it_polls_and_says_why_and_comes_back() {
         agent.wait_for("baseline", 1);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("applied", 1);
-        // The limit is lifted while podnudge runs.
+        // The limit is raised while podnudge runs.
         set_limit(&agent, limit, "100");
         agent.wait_for("watched-again", 1);
         kubelet.write(&payload(&[("a.conf", "3")]));
@@ -431,7 +417,7 @@ fn without_inotify_it_polls_and_says_why_and_comes_back() {
 }
 
 #[test]
-fn watches_that_run_out_while_it_runs_are_polled_for_until_there_are_more() {
+fn podnudge_polls_while_inotify_watches_are_exhausted() {
     in_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
         let volume = folder.path().join("volume");
@@ -442,7 +428,7 @@ fn watches_that_run_out_while_it_runs_are_polled_for_until_there_are_more() {
         let agent = with_limit(folder.path(), limit, "2", &volume, &application.url());
         agent.wait_for("baseline", 1);
         assert_eq!(agent.count("polling"), 0);
-        // A third directory, and no watch for it.
+        // A third directory, for which no watch is left.
         fs::create_dir(volume.join("two")).unwrap();
         agent.wait_for("polling", 1);
         assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_watches"));
@@ -451,33 +437,35 @@ fn watches_that_run_out_while_it_runs_are_polled_for_until_there_are_more() {
         set_limit(&agent, limit, "100");
         agent.wait_for("watched-again", 1);
         fs::write(volume.join("two/b.conf"), "2").unwrap();
-        wait_until("it is applied", || agent.last("applied", "digest") == on_disk(&volume));
+        wait_until("the content is applied", || {
+            agent.last("applied", "digest") == on_disk(&volume)
+        });
     });
 }
 
 #[test]
-fn a_port_in_use_is_a_warning_by_default_and_the_end_if_it_was_asked_for() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+fn a_configured_port_in_use_ends_podnudge_with_exit_code_69() {
+    let occupied = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = occupied.local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
     let output = podnudge()
         .args(["--listen", &address, "--url", "http://127.0.0.1:1/", "--watch"])
         .arg(folder.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(69), "{said}");
-    assert!(said.contains(&format!("cannot listen on {address}: ")), "{said}");
-    assert_eq!(said.matches("os error").count(), 1, "{said}");
-    assert!(said.contains("hint: the containers of a pod share their ports"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{stderr}");
+    assert!(stderr.contains(&format!("cannot listen on {address}: ")), "{stderr}");
+    assert_eq!(stderr.matches("os error").count(), 1, "{stderr}");
+    assert!(stderr.contains("hint: the containers of a pod share their ports"), "{stderr}");
 }
 
-/// Where threads cannot be had, the library that reads volumes on one panics.
+/// The library that reads volumes in a thread panics if no thread can be started.
 #[test]
-fn a_panic_is_one_line_in_the_log_and_its_exit_code_is_that_of_a_bug() {
+fn a_panic_logs_one_line_and_exits_with_70() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command("strace");
-    // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
+    // -D detaches the tracer, so that the child process is podnudge itself.
     command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=clone3:error=EAGAIN"]);
     command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", "off"]);
     command.args(["--url", "http://127.0.0.1:9/", "--watch"]).arg(folder.path());

@@ -1,5 +1,5 @@
-//! All tests but those of the configuration, as one program: it is linked once, and what they share
-//! is compiled once.
+//! All tests except those of the configuration, in one binary: it is linked once, and the shared
+//! support code is compiled once.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
     clippy::indexing_slicing,
     clippy::print_stdout,
     clippy::unchecked_time_subtraction,
-    reason = "a test fails by panicking, and says what it plays"
+    reason = "a test fails by panicking, and prints its progress"
 )]
 
 mod actions;

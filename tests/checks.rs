@@ -1,5 +1,5 @@
-//! Checks of real contents: what passes, what is refused, and that a refusal tells where and never
-//! what.
+//! Checks of real contents: which pass, which are rejected, and that the reason gives the position
+//! but never the content.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use podnudge::volume::snapshot::{Digest, digest};
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, Payload, payload};
+use crate::support::kubelet::{Kubelet, Payload, payload, temporary_volume};
 
 fn condition(condition: Condition) -> Check {
     Check { keys: Vec::new(), condition }
@@ -29,7 +29,7 @@ fn on_disk(path: &Path) -> Digest {
     digest([read(path, &KeyFilter::default()).unwrap().snapshot.unwrap().digest()])
 }
 
-/// What the checks say that need no clock.
+/// The result of checks that do not depend on the time.
 fn at_any_time<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     asked: Digest,
@@ -39,7 +39,7 @@ fn at_any_time<'a>(
     checked.err().unwrap_or(Checked::Passed)
 }
 
-/// What the checks say of a volume with this content.
+/// The result of the checks for a volume with this content.
 fn judge(content: &Payload, checks: &[Check]) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
@@ -47,15 +47,15 @@ fn judge(content: &Payload, checks: &[Check]) -> Checked {
     at_any_time([folder.path()], on_disk(folder.path()), checks)
 }
 
-fn refusal(content: &Payload, one: Check) -> String {
+fn rejection(content: &Payload, one: Check) -> String {
     match judge(content, &[one]) {
         Checked::Rejected(reason) => reason.message,
-        other => panic!("this is no refusal: {other:?}"),
+        other => panic!("not rejected: {other:?}"),
     }
 }
 
 #[test]
-fn broken_syntax_is_refused_with_its_place_and_without_its_content() {
+fn a_syntax_error_is_reported_with_its_position_but_not_its_content() {
     for (kind, key, good, broken, place) in [
         (
             Syntax::Json,
@@ -72,22 +72,22 @@ fn broken_syntax_is_refused_with_its_place_and_without_its_content() {
         (Syntax::Toml, "a.toml", "", "a = 1\na = 2\n", "line 2, column 1"),
     ] {
         assert_eq!(judge(&payload(&[(key, good)]), &[syntax(kind, "a.*")]), Checked::Passed);
-        let said = refusal(&payload(&[(key, broken)]), syntax(kind, "a.*"));
-        assert!(said.starts_with(&format!("`{key}` is not")), "{said}");
-        assert!(said.ends_with(place), "{broken:?}: {said}");
-        assert!(!said.contains("hunter2"), "{said}");
-        // Other keys are none of its business.
+        let message = rejection(&payload(&[(key, broken)]), syntax(kind, "a.*"));
+        assert!(message.starts_with(&format!("`{key}` is not")), "{message}");
+        assert!(message.ends_with(place), "{broken:?}: {message}");
+        assert!(!message.contains("hunter2"), "{message}");
+        // Keys that do not match the pattern are not checked.
         assert_eq!(judge(&payload(&[(key, broken)]), &[syntax(kind, "b.*")]), Checked::Passed);
     }
     let mut binary = Payload::new();
     binary.insert("a.json".to_owned(), b"{\n\"\xff\"}".to_vec());
-    let said = refusal(&binary, syntax(Syntax::Json, "*.json"));
-    assert_eq!(said, "`a.json` is not UTF-8 text: see line 2, column 2");
+    let message = rejection(&binary, syntax(Syntax::Json, "*.json"));
+    assert_eq!(message, "`a.json` is not UTF-8 text: see line 2, column 2");
 }
 
-/// README says what the checks of syntax do not find.
+/// The README documents what the syntax checks do not detect.
 #[test]
-fn a_key_that_is_there_twice_is_an_error_of_toml_alone() {
+fn duplicate_keys_are_an_error_in_toml_only() {
     for (kind, text) in [
         (Syntax::Json, "{\"a\": 1, \"a\": 2}"),
         (Syntax::Yaml, "a: 1\na: 2\n"),
@@ -95,30 +95,33 @@ fn a_key_that_is_there_twice_is_an_error_of_toml_alone() {
     ] {
         assert_eq!(judge(&payload(&[("a", text)]), &[syntax(kind, "a")]), Checked::Passed);
     }
-    assert!(!refusal(&payload(&[("a", "a = 1\na = 2\n")]), syntax(Syntax::Toml, "a")).is_empty());
-    // What a YAML parser that builds no values cannot miss, either.
+    assert!(!rejection(&payload(&[("a", "a = 1\na = 2\n")]), syntax(Syntax::Toml, "a")).is_empty());
+    // Errors that a YAML parser finds without building values.
     for text in ["a: *nobody\n", "a: b: c\n", "a: [1\n", "a: 'b\n", "a: @b\n", "- a\nb: 1\n"] {
-        assert!(!refusal(&payload(&[("a", text)]), syntax(Syntax::Yaml, "a")).is_empty(), "{text}");
+        assert!(
+            !rejection(&payload(&[("a", text)]), syntax(Syntax::Yaml, "a")).is_empty(),
+            "{text}"
+        );
     }
 }
 
 #[test]
-fn a_document_that_is_nested_without_end_is_refused_and_does_no_harm() {
+fn a_deeply_nested_document_is_rejected_without_a_crash() {
     let deep = "[".repeat(1_000_000);
     for (kind, key) in
         [(Syntax::Json, "a.json"), (Syntax::Yaml, "a.yaml"), (Syntax::Toml, "a.toml")]
     {
         let text = if kind == Syntax::Toml { format!("a = {deep}") } else { deep.clone() };
-        assert!(!refusal(&payload(&[(key, &text)]), syntax(kind, "*")).is_empty());
+        assert!(!rejection(&payload(&[(key, &text)]), syntax(kind, "*")).is_empty());
     }
 }
 
 #[test]
 fn names_are_escaped_once() {
     let not_empty = condition(Condition::NotEmpty);
-    assert_eq!(refusal(&payload(&[("a\x1b[0m", "")]), not_empty), r"`a\x1b[0m` is empty");
+    assert_eq!(rejection(&payload(&[("a\x1b[0m", "")]), not_empty), r"`a\x1b[0m` is empty");
     let required = condition(Condition::RequiredKeys(vec!["a \"b\"\t".to_owned()]));
-    assert_eq!(refusal(&payload(&[("a", "")]), required), r#"`a "b"\t` is missing"#);
+    assert_eq!(rejection(&payload(&[("a", "")]), required), r#"`a "b"\t` is missing"#);
 }
 
 #[test]
@@ -128,27 +131,27 @@ fn missing_empty_and_large_keys_are_named() {
     let required = |names: &[&str]| condition(Condition::RequiredKeys(keys(names)));
     assert_eq!(judge(&content, &[required(&["a.conf", "sites/b.conf"])]), Checked::Passed);
     assert_eq!(
-        refusal(&content, required(&["a.conf", "b.conf", "d.conf"])),
+        rejection(&content, required(&["a.conf", "b.conf", "d.conf"])),
         "`b.conf`, `d.conf` are missing"
     );
     assert_eq!(
-        refusal(&content, condition(Condition::NotEmpty)),
+        rejection(&content, condition(Condition::NotEmpty)),
         "`c.conf`, `sites/b.conf` are empty"
     );
     assert_eq!(judge(&content, &[condition(Condition::MaxBytes(3))]), Checked::Passed);
     assert_eq!(
-        refusal(&content, condition(Condition::MaxBytes(2))),
+        rejection(&content, condition(Condition::MaxBytes(2))),
         "the keys hold 3 bytes, more than the 2 allowed"
     );
     let many: Payload = (0..9).map(|n| (format!("{n}"), Vec::new())).collect();
     assert_eq!(
-        refusal(&many, condition(Condition::NotEmpty)),
+        rejection(&many, condition(Condition::NotEmpty)),
         "`0`, `1`, `2`, `3`, `4` and 4 more are empty"
     );
 }
 
 #[test]
-fn contents_of_more_than_16_mib_are_too_much_however_many_files_hold_them() {
+fn the_16_mib_limit_applies_to_the_sum_of_all_files() {
     let folder = tempfile::tempdir().unwrap();
     for n in 0..16 {
         fs::write(folder.path().join(n.to_string()), vec![b'x'; 1024 * 1024]).unwrap();
@@ -161,9 +164,9 @@ fn contents_of_more_than_16_mib_are_too_much_however_many_files_hold_them() {
     assert!(reason.message.ends_with("holds more than 16 MiB"), "{reason}");
 }
 
-/// What a program of the volume needs to run; all else is nobody's but podnudge's.
+/// A program in the volume stays executable; all other access is for podnudge only.
 #[test]
-fn a_private_copy_keeps_what_may_be_run() {
+fn a_private_copy_keeps_the_execute_permission() {
     let folder = tempfile::tempdir().unwrap();
     let volume = folder.path().join("volume");
     fs::create_dir(&volume).unwrap();
@@ -180,7 +183,7 @@ fn a_private_copy_keeps_what_may_be_run() {
 }
 
 #[test]
-fn only_what_was_asked_about_is_judged() {
+fn content_that_changed_before_the_check_is_not_judged() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
     kubelet.write(&payload(&[("a.json", "{}")]));
@@ -193,12 +196,10 @@ fn only_what_was_asked_about_is_judged() {
     assert_eq!(at_any_time(volumes(), asked, &checks), Checked::Moved);
 }
 
-/// The whole way: the application keeps what works, and a fix is applied at once.
+/// End to end: the application keeps the last good content, and a fix is applied at once.
 #[test]
 fn a_broken_configuration_never_reaches_the_application() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.json", "1")]));
+    let (folder, mut kubelet) = temporary_volume(&[("a.json", "1")]);
     let application = Application::start(&kubelet.volume, "a.json");
     let config = format!(
         "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\

@@ -1,5 +1,5 @@
-//! Checks by a URL of the application: its status says whether content is good, and that nobody
-//! answers says nothing.
+//! Checks by a URL of the application: the status of its response says whether content is good.
+//! Without a response, content is neither passed nor rejected.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,9 +17,9 @@ use podnudge::reason::Reason;
 use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::http::{Seen, answering, request, respond, server, wait};
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 
-/// A check as the configuration file has it.
+/// Parses a check as written in the configuration file.
 fn check(settings: &str) -> HttpCheck {
     let file = format!(
         "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n[[rule.check]]\ntimeout = \"5s\"\n{settings}"
@@ -27,7 +27,7 @@ fn check(settings: &str) -> HttpCheck {
     let (config, _) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
     match config.rules[0].checks[0].condition.clone() {
         Condition::Http(check) => *check,
-        other => panic!("this is no check by HTTP: {other:?}"),
+        other => panic!("not a URL check: {other:?}"),
     }
 }
 
@@ -35,22 +35,22 @@ fn ask(check: &HttpCheck, content: &[u8]) -> Checked {
     wait(url::ask(check, "a.conf", content.to_vec()))
 }
 
-fn refusal(check: &HttpCheck) -> Reason {
+fn rejection(check: &HttpCheck) -> Reason {
     match ask(check, b"content") {
         Checked::Rejected(reason) => reason,
-        other => panic!("this is no refusal: {other:?}"),
+        other => panic!("not rejected: {other:?}"),
     }
 }
 
 fn failure(check: &HttpCheck) -> Reason {
     match ask(check, b"content") {
         Checked::Failed(reason) => reason,
-        other => panic!("this is no failure: {other:?}"),
+        other => panic!("not failed: {other:?}"),
     }
 }
 
 #[test]
-fn the_content_is_the_body_and_any_2xx_passes() {
+fn the_content_is_sent_as_the_body_and_any_2xx_passes() {
     let (url, seen) = answering(&[("204 No Content", "", "")]);
     assert_eq!(ask(&check(&format!("http = \"{url}\"")), b"a {\n}\n"), Checked::Passed);
     let settings = format!(
@@ -69,7 +69,7 @@ fn the_content_is_the_body_and_any_2xx_passes() {
 }
 
 #[test]
-fn content_is_sent_as_it_is_over_a_socket_and_with_credentials() {
+fn a_url_check_uses_the_unix_socket_and_the_bearer_token() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, token) = (folder.path().join("app.sock"), folder.path().join("token"));
     fs::write(&token, "hunter2\n").unwrap();
@@ -93,7 +93,7 @@ fn content_is_sent_as_it_is_over_a_socket_and_with_credentials() {
 }
 
 #[test]
-fn a_status_about_the_content_refuses_with_what_the_application_says() {
+fn only_a_status_about_the_content_rejects_it_and_the_reason_quotes_the_answer() {
     let (url, _) = answering(&[
         ("400 Bad Request", "", "Caddyfile:3: unrecognized \u{1b}[31mdirective:\nrespnd\n"),
         ("302 Found", "location: /other\r\n", ""),
@@ -103,9 +103,9 @@ fn a_status_about_the_content_refuses_with_what_the_application_says() {
         ("200 OK", "", "fine"),
     ]);
     let one = check(&format!("http = \"{url}?token=hunter2\"\nexpect = 204"));
-    let said = refusal(&one);
+    let message = rejection(&one);
     assert_eq!(
-        said.message,
+        message.message,
         format!(
             "POST {url} answered 400 Bad Request for `a.conf`: Caddyfile:3: unrecognized  \
              [31mdirective: respnd"
@@ -115,23 +115,23 @@ fn a_status_about_the_content_refuses_with_what_the_application_says() {
     assert!(failure(&one).hint.unwrap().contains("path and method"));
     assert!(failure(&one).hint.unwrap().contains("`content-type`"));
     assert!(failure(&one).message.ends_with("503 Service Unavailable for `a.conf`: starting"));
-    assert_eq!(refusal(&one).message, format!("POST {url} answered 200 OK for `a.conf`: fine"));
-    // Of a long answer the beginning.
+    assert_eq!(rejection(&one).message, format!("POST {url} answered 200 OK for `a.conf`: fine"));
+    // The reason quotes the beginning of a long answer.
     let long = server(|stream| {
         request(&stream);
         respond(stream, "422 Unprocessable Content", "", &"é".repeat(1_000_000));
     });
-    let said = refusal(&check(&format!("http = \"{long}\""))).message;
-    assert!(said.ends_with(&"é".repeat(100)) && said.len() < 1000, "{} bytes", said.len());
+    let message = rejection(&check(&format!("http = \"{long}\""))).message;
+    assert!(message.ends_with(&"é".repeat(100)) && message.len() < 1000, "{} bytes", message.len());
 }
 
 #[test]
-fn that_nobody_answers_says_nothing_of_the_content() {
+fn an_unreachable_application_fails_the_check_but_does_not_reject_the_content() {
     let failure = |check: &HttpCheck| failure(check).message;
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let said = failure(&check(&format!("http = \"http://{nobody}/adapt\"")));
-    assert!(said.starts_with(&format!("POST http://{nobody}/adapt failed: ")), "{said}");
-    // It takes the request and says nothing.
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let message = failure(&check(&format!("http = \"http://{unused}/adapt\"")));
+    assert!(message.starts_with(&format!("POST http://{unused}/adapt failed: ")), "{message}");
+    // A server that reads the request and never answers.
     let silent = server(|stream| {
         request(&stream);
         std::mem::forget(stream);
@@ -145,7 +145,8 @@ fn that_nobody_answers_says_nothing_of_the_content() {
     assert!(failure(&missing).contains("cannot read `/nowhere/token`"));
 }
 
-/// What a server that takes all but what has `bad` in it was asked.
+/// A server that answers 400 to content with `bad` in it and 200 to any other, and the contents
+/// that it was sent.
 fn validator() -> (String, Seen) {
     let seen = Seen::default();
     let kept = Arc::clone(&seen);
@@ -175,9 +176,10 @@ fn start(folder: &Path, volume: &Path, application: &Application, checks: &str) 
     Agent::start(folder, &["--config", file.to_str().unwrap()])
 }
 
-/// The whole way: podnudge's own checks first, then the others in their order, and each key in its.
+/// End to end: podnudge's own checks run first, then the others in the order of the file, each for
+/// its keys in sorted order.
 #[test]
-fn a_url_is_asked_about_each_key_and_only_what_it_takes_is_applied() {
+fn a_url_check_is_sent_for_each_key_and_only_accepted_content_is_applied() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     let content = |a: &str, b: &str, json: &str| {
@@ -195,38 +197,36 @@ fn a_url_is_asked_about_each_key_and_only_what_it_takes_is_applied() {
          [[rule.check]]\nsyntax = \"json\"\nkeys = \"*.json\"\n"
     );
     let agent = start(folder.path(), &kubelet.volume, &application, &checks);
-    let said = || std::mem::take(&mut *seen.lock().unwrap());
-    // podnudge itself refuses it, and nobody is asked.
+    let received = || std::mem::take(&mut *seen.lock().unwrap());
+    // podnudge's own check rejects it, and no request is sent.
     kubelet.write(&content("a", "b", "{"));
     agent.wait_for("rejected", 1);
     assert!(agent.last("rejected", "reason").contains("is not JSON"));
-    assert_eq!(said(), Vec::<String>::new());
-    // The second key.
+    assert_eq!(received(), Vec::<String>::new());
+    // The URL rejects the second key.
     kubelet.write(&content("good", "bad", "{}"));
     agent.wait_for("rejected", 2);
     let reason = agent.last("rejected", "reason");
     let wanted = format!("POST {url} answered 400 Bad Request for `sites/b.conf`: this is bad");
     assert_eq!(reason, wanted);
-    assert_eq!(said(), ["good", "bad"]);
-    // The program comes after the first URL, and before the last.
+    assert_eq!(received(), ["good", "bad"]);
+    // The program runs after the first URL check and before the last.
     kubelet.write(&content("wrong", "good", "{}"));
     agent.wait_for("rejected", 3);
     assert!(agent.last("rejected", "reason").contains("ended with 1"));
-    assert_eq!(said(), ["wrong", "good"]);
+    assert_eq!(received(), ["wrong", "good"]);
     kubelet.write(&content("right", "good", "{\"hunter2\": 1}"));
     agent.wait_for("applied", 1);
-    assert_eq!(said(), ["right", "good", "{\"hunter2\": 1}"]);
+    assert_eq!(received(), ["right", "good", "{\"hunter2\": 1}"]);
     assert_eq!(application.reloads(), ["right"]);
     assert_eq!(fs::read_dir(folder.path().join("work")).unwrap().count(), 0);
     assert!(!agent.log().contains("hunter2"));
 }
 
-/// No copy is made for a URL, and what cannot be asked about now is asked about later.
+/// A check that gets no answer is repeated later; a URL check needs no private copy.
 #[test]
-fn an_application_that_does_not_answer_yet_is_asked_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn a_url_check_is_retried_until_the_application_answers() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let checks = format!("[[rule.check]]\nhttp = \"http://{address}/check\"\n");

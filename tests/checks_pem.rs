@@ -1,5 +1,5 @@
-//! Checks of certificates and private keys: what an application could serve with passes, and all
-//! else is refused with its place and its dates.
+//! Checks of certificates and private keys: what an application could serve with passes, and
+//! anything else is rejected with its line and its dates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const NOW: UnixTime = UnixTime(Duration::from_hours(525_960));
 /// 2031-01-01T00:00:00Z.
 const IN_A_YEAR: UnixTime = UnixTime(Duration::from_hours(525_960 + 365 * 24));
 
-// Made by OpenSSL: keys in its own forms, and certificates that are valid until 2100.
+// Made by OpenSSL: keys in its own formats, and certificates that are valid until 2100.
 const RSA_CRT: &str = include_str!("pem/rsa.crt");
 const RSA_KEY: &str = include_str!("pem/rsa.key");
 const RSA_PKCS1_KEY: &str = include_str!("pem/rsa-pkcs1.key");
@@ -33,7 +33,7 @@ const VERSION_1_CRT: &str = include_str!("pem/version1.crt");
 const ENCRYPTED_PKCS8_KEY: &str = include_str!("pem/encrypted-pkcs8.key");
 const ENCRYPTED_TRADITIONAL_KEY: &str = include_str!("pem/encrypted-traditional.key");
 
-/// Somebody with a key and a certificate, who may issue others.
+/// A key with its certificate, which can issue other certificates.
 struct Party {
     crt: String,
     der: Vec<u8>,
@@ -41,7 +41,7 @@ struct Party {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// The year in which a certificate begins, and that in which it ends.
+/// The years in which a certificate becomes valid and expires.
 type Years = (i32, i32);
 
 const GOOD: Years = (2029, 2031);
@@ -69,7 +69,7 @@ fn leaf(years: Years, by: &Party) -> Party {
     issue("leaf", IsCa::NoCa, years, Some(by), KeyPair::generate().unwrap())
 }
 
-/// A leaf of a CA that nobody sees.
+/// A leaf whose CA is in none of the files.
 fn server(years: Years) -> Party {
     leaf(years, &authority("hidden", GOOD, None))
 }
@@ -79,7 +79,7 @@ fn pem(keys: &[&str]) -> Check {
     Check { keys, condition: Condition::Syntax(Syntax::Pem) }
 }
 
-/// What a check says of volumes, and of their dates.
+/// The result of a check, and the expiry date that it found.
 #[derive(Debug)]
 struct Judgement {
     checked: Checked,
@@ -102,7 +102,7 @@ fn judge(content: &Payload, one: Check) -> Judgement {
     judge_at(&[folder.path().to_owned()], one)
 }
 
-/// Holds that these files pass, and gives the date until which they do.
+/// Asserts that these files pass, and returns their expiry date.
 fn passes(files: &[(&str, &str)]) -> Option<UnixTime> {
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
     let judgement = judge(&payload(files), pem(&[]));
@@ -110,27 +110,27 @@ fn passes(files: &[(&str, &str)]) -> Option<UnixTime> {
     judgement.expires
 }
 
-/// Why these files are refused, and the hint.
-fn refusal(files: &[(&str, &str)]) -> (String, String) {
+/// The reason why these files are rejected, and its hint.
+fn rejection(files: &[(&str, &str)]) -> (String, String) {
     match judge(&payload(files), pem(&[])).checked {
         Checked::Rejected(reason) => {
-            let said = (reason.message, reason.hint.unwrap_or_default());
+            let texts = (reason.message, reason.hint.unwrap_or_default());
             let lines = files.iter().flat_map(|(_, content)| content.lines());
             for line in lines.filter(|line| line.len() > 20 && !line.starts_with('-')) {
-                assert!(!said.0.contains(line) && !said.1.contains(line), "{said:?}");
+                assert!(!texts.0.contains(line) && !texts.1.contains(line), "{texts:?}");
             }
-            said
+            texts
         }
-        other => panic!("this is no refusal: {other:?}"),
+        other => panic!("not rejected: {other:?}"),
     }
 }
 
-fn refused(files: &[(&str, &str)]) -> String {
-    refusal(files).0
+fn rejected(files: &[(&str, &str)]) -> String {
+    rejection(files).0
 }
 
 #[test]
-fn a_certificate_and_its_key_pass_whatever_their_kind() {
+fn a_certificate_and_its_key_pass_for_every_supported_key_type() {
     let hidden = authority("hidden", GOOD, None);
     for kind in
         [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_ED25519]
@@ -146,12 +146,12 @@ fn a_certificate_and_its_key_pass_whatever_their_kind() {
     passes(&[("tls.crt", RSA_CRT), ("tls.key", RSA_PKCS1_KEY)]);
     passes(&[("tls.crt", EC_CRT), ("tls.key", EC_KEY)]);
     passes(&[("tls.crt", VERSION_1_CRT), ("tls.key", EC_KEY)]);
-    // What stands between blocks is for people.
+    // Text between the blocks is ignored.
     passes(&[("tls.crt", &format!("subject=CN = rsa.example\n{RSA_CRT}\n")), ("tls.key", RSA_KEY)]);
 }
 
 #[test]
-fn a_certificate_is_found_by_its_name_or_as_the_only_one_beside_the_key() {
+fn a_certificate_is_matched_by_name_or_as_the_only_one_beside_the_key() {
     let (own, other) = (server(GOOD), server(GOOD));
     let ca = authority("ca", GOOD, None);
     let (crt, key) = (own.crt.as_str(), own.key.as_str());
@@ -162,15 +162,15 @@ fn a_certificate_is_found_by_its_name_or_as_the_only_one_beside_the_key() {
     passes(&[("web.crt", crt), ("private.pem", key), ("ca.crt", &ca.crt)]);
     passes(&[("haproxy.pem", &format!("{key}{crt}")), ("other.crt", &other.crt)]);
     passes(&[("a/tls.crt", crt), ("a/tls.key", key), ("b/tls.crt", &other.crt)]);
-    // certbot's: two certificates beside the key, and one of them is its own.
+    // As certbot names them: two certificates beside the key, one of which is its own.
     let chain = format!("{crt}{}", ca.crt);
     let hidden = authority("hidden", GOOD, None);
     let full = format!("{crt}{}", hidden.crt);
     passes(&[("fullchain.pem", &full), ("cert.pem", crt), ("privkey.pem", key)]);
-    assert!(refused(&[("fullchain.pem", &chain)]).contains("is not issued by"));
-    // A certificate for oneself, as OpenSSL makes it: it says of itself that it is a CA's.
+    assert!(rejected(&[("fullchain.pem", &chain)]).contains("is not issued by"));
+    // A self-signed certificate as OpenSSL makes it: it is marked as a CA.
     passes(&[("tls.crt", &ca.crt), ("tls.key", &ca.key)]);
-    // Two files of one directory, each watched for itself.
+    // Two files of one directory, watched separately.
     let folder = tempfile::tempdir().unwrap();
     let paths = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));
     fs::write(&paths[0], crt).unwrap();
@@ -181,32 +181,32 @@ fn a_certificate_is_found_by_its_name_or_as_the_only_one_beside_the_key() {
 }
 
 #[test]
-fn a_key_that_belongs_to_another_certificate_is_refused() {
+fn a_key_that_belongs_to_another_certificate_is_rejected() {
     let (own, other) = (server(GOOD), server(GOOD));
     let (crt, key) = (other.crt.as_str(), own.key.as_str());
     assert_eq!(
-        refused(&[("tls.crt", crt), ("tls.key", key)]),
+        rejected(&[("tls.crt", crt), ("tls.key", key)]),
         "the key `tls.key` does not belong to the certificate in `tls.crt`"
     );
     assert_eq!(
-        refused(&[("a.crt", crt), ("b.crt", RSA_CRT), ("private.pem", key)]),
+        rejected(&[("a.crt", crt), ("b.crt", RSA_CRT), ("private.pem", key)]),
         "the key `private.pem` does not belong to the certificate in `a.crt` or `b.crt`"
     );
     assert_eq!(
-        refused(&[("all.pem", &format!("{crt}{key}")), ("own.crt", &own.crt)]),
+        rejected(&[("all.pem", &format!("{crt}{key}")), ("own.crt", &own.crt)]),
         "the key `all.pem` does not belong to the certificate in `all.pem`"
     );
-    assert!(refused(&[("tls.crt", RSA_CRT), ("tls.key", key)]).contains("does not belong"));
-    assert!(refused(&[("tls.crt", &own.crt), ("tls.key", RSA_KEY)]).contains("does not belong"));
+    assert!(rejected(&[("tls.crt", RSA_CRT), ("tls.key", key)]).contains("does not belong"));
+    assert!(rejected(&[("tls.crt", &own.crt), ("tls.key", RSA_KEY)]).contains("does not belong"));
     // The issuer's certificate is not the leaf's.
     let ca = authority("ca", GOOD, None);
     let below = leaf(GOOD, &ca);
     let chain = format!("{}{}", below.crt, ca.crt);
-    assert!(refused(&[("tls.crt", &chain), ("tls.key", &ca.key)]).contains("does not belong"));
+    assert!(rejected(&[("tls.crt", &chain), ("tls.key", &ca.key)]).contains("does not belong"));
 }
 
 #[test]
-fn a_key_without_a_certificate_is_refused() {
+fn a_key_without_a_certificate_is_rejected() {
     let own = server(GOOD);
     let ca = authority("ca", GOOD, None);
     let (crt, key) = (own.crt.as_str(), own.key.as_str());
@@ -215,7 +215,7 @@ fn a_key_without_a_certificate_is_refused() {
         &[("tls.key", key), ("ca.crt", &ca.crt)],
         &[("tls.key", key), ("a/tls.crt", crt)],
     ] {
-        let (message, hint) = refusal(files);
+        let (message, hint) = rejection(files);
         assert_eq!(message, "there is no certificate for the key in line 1 of `tls.key`");
         assert!(hint.contains("`keys`"), "{hint}");
     }
@@ -223,20 +223,20 @@ fn a_key_without_a_certificate_is_refused() {
     assert!(matches!(judge(&files, pem(&["*.key"])).checked, Checked::Rejected(_)));
     assert_eq!(judge(&files, pem(&["*.crt"])).checked, Checked::Passed);
     assert_eq!(judge(&files, pem(&["tls.*"])).checked, Checked::Passed);
-    // Nothing of this concerns other keys, and where there is none, nothing expires.
+    // Keys that do not match are not checked, and without a certificate there is no expiry.
     let none = judge(&files, pem(&["*.pem"]));
     assert_eq!((none.checked, none.expires), (Checked::Passed, None));
 }
 
 #[test]
-fn a_leaf_that_is_not_in_force_is_refused_with_its_dates() {
+fn an_expired_or_not_yet_valid_leaf_is_rejected_with_its_dates() {
     let old = server((2028, 2029));
     assert_eq!(
-        refused(&[("tls.crt", &old.crt), ("tls.key", &old.key)]),
+        rejected(&[("tls.crt", &old.crt), ("tls.key", &old.key)]),
         "the certificate in line 1 of `tls.crt` expired at 2029-01-01T00:00:00Z, and now it is \
          2030-01-01T00:00:00Z"
     );
-    // That it has expired is to be seen in the metric, too.
+    // The metric shows the past expiry date, too.
     let judged = judge(&payload(&[("tls.crt", &old.crt)]), pem(&[]));
     assert!(judged.expires.is_some_and(|at| at < NOW), "{judged:?}");
     let new = server((2031, 2060));
@@ -248,20 +248,20 @@ fn a_leaf_that_is_not_in_force_is_refused_with_its_dates() {
         "the certificate in line 3 of `tls.crt` is not valid before 2031-01-01T00:00:00Z, and now \
          it is 2030-01-01T00:00:00Z"
     );
-    // What will never be good is refused for good.
+    // Content that will never be valid is rejected, and not held until a date.
     let other = server((2031, 2060));
-    let mixed = refused(&[("tls.crt", &new.crt), ("tls.key", &other.key)]);
+    let mixed = rejected(&[("tls.crt", &new.crt), ("tls.key", &other.key)]);
     assert!(mixed.contains("does not belong"), "{mixed}");
-    // The first and the last second count.
+    // The first and the last second are valid.
     passes(&[("tls.crt", &server((2030, 2031)).crt)]);
     assert_eq!(passes(&[("tls.crt", &server((2029, 2030)).crt)]), Some(NOW));
-    // An issuer that has expired may be there for old clients.
+    // An expired issuer may be included for old clients.
     let ca = authority("ca", (2020, 2025), None);
     passes(&[("tls.crt", &format!("{}{}", leaf(GOOD, &ca).crt, ca.crt))]);
 }
 
 #[test]
-fn a_chain_is_in_order_and_a_bundle_needs_none() {
+fn a_chain_must_be_in_order_and_a_ca_bundle_need_not() {
     let root = authority("root", GOOD, None);
     let middle = authority("middle", GOOD, Some(&root));
     let own = leaf(GOOD, &middle);
@@ -269,29 +269,29 @@ fn a_chain_is_in_order_and_a_bundle_needs_none() {
     passes(&[("tls.crt", &chain(&[&own, &middle])), ("tls.key", &own.key)]);
     passes(&[("tls.crt", &chain(&[&own, &middle, &root])), ("tls.key", &own.key)]);
     let second = 1 + own.crt.lines().count();
-    let (message, hint) = refusal(&[("tls.crt", &chain(&[&own, &root, &middle]))]);
-    let says = format!(
+    let (message, hint) = rejection(&[("tls.crt", &chain(&[&own, &root, &middle]))]);
+    let expected = format!(
         "the certificate in line 1 of `tls.crt` is not issued by the next one, in line {second}"
     );
-    assert_eq!(message, says);
+    assert_eq!(message, expected);
     assert!(hint.contains("comes first"), "{hint}");
-    assert!(refused(&[("tls.crt", &chain(&[&middle, &own]))]).contains("is not issued by"));
-    assert!(refused(&[("tls.crt", &chain(&[&own, &own]))]).contains("is not issued by"));
-    // CAs to trust, in any order, and also those of version 1.
+    assert!(rejected(&[("tls.crt", &chain(&[&middle, &own]))]).contains("is not issued by"));
+    assert!(rejected(&[("tls.crt", &chain(&[&own, &own]))]).contains("is not issued by"));
+    // Trusted CAs, in any order, including those of version 1.
     passes(&[("ca.crt", &chain(&[&root, &middle]))]);
     passes(&[("ca.crt", &chain(&[&middle, &root]))]);
     passes(&[("ca.crt", &format!("{VERSION_1_CRT}{}", root.crt))]);
 }
 
 #[test]
-fn of_a_bundle_one_ca_must_be_in_force() {
+fn a_ca_bundle_needs_at_least_one_valid_certificate() {
     let (old, good) = (authority("old", (2019, 2020), None), authority("good", GOOD, None));
     let long = authority("long", (2029, 2040), None);
     let bundle = |parts: &[&Party]| parts.iter().map(|part| part.crt.as_str()).collect::<String>();
-    assert!(refused(&[("ca.crt", &old.crt)]).contains("expired at 2020-01-01T00:00:00Z"));
-    assert!(refused(&[("ca.crt", &bundle(&[&old, &old]))]).contains("expired at 2020-"));
+    assert!(rejected(&[("ca.crt", &old.crt)]).contains("expired at 2020-01-01T00:00:00Z"));
+    assert!(rejected(&[("ca.crt", &bundle(&[&old, &old]))]).contains("expired at 2020-"));
     assert_eq!(passes(&[("ca.crt", &bundle(&[&old, &good]))]), Some(IN_A_YEAR));
-    // The bundle holds for longer than the leaf, which is what counts.
+    // The bundle is valid for longer than the leaf; the earlier date counts.
     let own = leaf(GOOD, &long);
     let files = [("ca.crt", &bundle(&[&good, &long])[..]), ("tls.crt", &own.crt)];
     assert_eq!(passes(&files), Some(IN_A_YEAR));
@@ -299,22 +299,22 @@ fn of_a_bundle_one_ca_must_be_in_force() {
 }
 
 #[test]
-fn an_encrypted_key_is_refused_with_a_hint() {
+fn an_encrypted_key_is_rejected_with_a_hint() {
     for key in [ENCRYPTED_PKCS8_KEY, ENCRYPTED_TRADITIONAL_KEY] {
-        let (message, hint) = refusal(&[("tls.crt", RSA_CRT), ("tls.key", key)]);
+        let (message, hint) = rejection(&[("tls.crt", RSA_CRT), ("tls.key", key)]);
         assert_eq!(message, "the private key in line 1 of `tls.key` is encrypted");
         assert!(hint.contains("passphrase") && hint.contains("`keys`"), "{hint}");
     }
 }
 
 #[test]
-fn what_is_no_pem_is_refused_with_its_place() {
+fn malformed_pem_is_rejected_with_its_line() {
     let own = server(GOOD);
     let crt = own.crt.as_str();
     let lines = crt.lines().count();
     let without_end = crt.replace("-----END CERTIFICATE-----\n", "");
     let indented: String = crt.lines().flat_map(|line| ["  ", line, "\n"]).collect();
-    for (content, says) in [
+    for (content, expected) in [
         (String::new(), "`a.pem` is empty, and not PEM".to_owned()),
         ("\n \n".to_owned(), "`a.pem` is empty, and not PEM".to_owned()),
         ("hunter2".to_owned(), "there is no PEM block in `a.pem`".to_owned()),
@@ -364,26 +364,26 @@ fn what_is_no_pem_is_refused_with_its_place() {
         ),
         (without_half(crt), "the certificate in line 1 of `a.pem` cannot be read".to_owned()),
     ] {
-        assert_eq!(refused(&[("a.pem", &content)]), says, "{content}");
+        assert_eq!(rejected(&[("a.pem", &content)]), expected, "{content}");
     }
     let mut der = Payload::new();
     der.insert("a.der".to_owned(), own.der);
     match judge(&der, pem(&[])).checked {
         Checked::Rejected(reason) => assert_eq!(reason.message, "`a.der` is binary, and not PEM"),
-        other => panic!("this is no refusal: {other:?}"),
+        other => panic!("not rejected: {other:?}"),
     }
 }
 
-/// The same block with its first lines only, which are still base64.
+/// The same block cut after half of its lines, which is still valid base64.
 fn without_half(pem: &str) -> String {
     let lines: Vec<&str> = pem.lines().collect();
     let half = &lines[..lines.len() / 2];
     format!("{}\n-----END CERTIFICATE-----\n", half.join("\n"))
 }
 
-/// Certificates with bytes that are changed or gone are refused or pass, and do no harm.
+/// A certificate with any one character changed, or cut off there, passes or is rejected.
 #[test]
-fn a_certificate_that_is_damaged_anywhere_does_no_harm() {
+fn a_damaged_certificate_causes_no_crash() {
     let own = server(GOOD);
     let block =
         |body: &str| format!("-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n");
@@ -402,14 +402,14 @@ fn a_certificate_that_is_damaged_anywhere_does_no_harm() {
     }
 }
 
-/// A writer that is not the kubelet replaces the certificate, and soon after it the key. Nothing is
-/// looked at in between.
+/// A writer other than the kubelet replaces the certificate and, soon after, the key. The settle
+/// time covers both.
 #[test]
-fn a_pair_that_is_written_one_file_after_the_other_is_applied_as_a_pair() {
+fn a_certificate_and_key_written_one_after_the_other_are_applied_together() {
     let folder = tempfile::tempdir().unwrap();
     let volume = folder.path().join("svids");
     fs::create_dir(&volume).unwrap();
-    // The clock of this test is the machine's.
+    // podnudge reads the clock of the machine.
     let years = (1990, 4000);
     let pairs = [server(years), server(years)];
     let write = |path: &Path, content: &str| fs::write(path, content).unwrap();
@@ -433,7 +433,7 @@ fn a_pair_that_is_written_one_file_after_the_other_is_applied_as_a_pair() {
     agent.wait_for("applied", 1);
     assert_eq!(application.reloads(), [pairs[1].crt.clone()]);
     assert_eq!(agent.count("rejected"), 0);
-    // Only half of a renewal is no pair, and stays away from the application.
+    // Half of a renewal is no matching pair, and does not reach the application.
     write(&volume.join("tls.key"), &pairs[0].key);
     agent.wait_for("rejected", 1);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Requests to servers that behave and to servers that do not, all on loopback.
+//! Requests to well-behaved and to misbehaving servers, all on loopback.
 
 use std::fs;
 use std::io::Write as _;
@@ -40,7 +40,7 @@ fn send(action: &HttpAction) -> Acted {
 fn failure(acted: Acted) -> Reason {
     match acted {
         Acted::Failed(reason) => reason,
-        other => panic!("this is no failure: {other:?}"),
+        other => panic!("not failed: {other:?}"),
     }
 }
 
@@ -64,7 +64,7 @@ fn a_2xx_is_accepted_and_the_request_is_as_configured() {
 }
 
 #[test]
-fn a_503_is_a_failure_each_time_and_the_200_after_it_is_accepted() {
+fn each_503_is_one_failure_and_the_next_200_is_accepted() {
     let busy = ("503 Service Unavailable", "", "still\nloading\u{1b}[31m");
     let (url, seen) = answering(Box::leak(Box::new([busy, busy, busy, ("200 OK", "", "")])));
     let post = action(endpoint(&url));
@@ -76,7 +76,7 @@ fn a_503_is_a_failure_each_time_and_the_200_after_it_is_accepted() {
         );
     }
     assert!(matches!(send(&post), Acted::Accepted(_)));
-    assert_eq!(seen.lock().unwrap().len(), 4, "nothing was repeated behind our back");
+    assert_eq!(seen.lock().unwrap().len(), 4, "the client repeats no request by itself");
 }
 
 #[test]
@@ -99,12 +99,12 @@ fn expected_statuses_replace_2xx() {
 }
 
 #[test]
-fn a_server_that_hangs_or_drips_is_given_up_after_the_timeout() {
+fn a_hanging_server_times_out_and_a_slow_body_is_cut_off() {
     let hangs = server(std::mem::forget);
     let drips = server(|mut stream| {
         request(&stream);
         drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n"));
-        // Ends when the client has gone.
+        // Ends when the client disconnects.
         while stream.write_all(b"x").is_ok() {
             thread::yield_now();
             thread::park_timeout(Duration::from_millis(50));
@@ -117,12 +117,12 @@ fn a_server_that_hangs_or_drips_is_given_up_after_the_timeout() {
     };
     let reason = failure(within_limit(&hangs));
     assert!(reason.message.contains("was not answered within 300ms"), "{reason}");
-    // The status has come, and is what counts.
+    // The status has arrived, and it alone decides.
     assert!(matches!(within_limit(&drips), Acted::Accepted(answer) if answer.contains("200")));
 }
 
 #[test]
-fn a_status_counts_wherever_the_body_behind_it_breaks_off() {
+fn the_status_counts_even_if_the_body_is_truncated() {
     for body in ["", "half", "x".repeat(5000).leak()] {
         for (status, is_accepted) in [("200 OK", true), ("503 Service Unavailable", false)] {
             let url = server(move |mut stream| {
@@ -142,7 +142,7 @@ fn a_status_counts_wherever_the_body_behind_it_breaks_off() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_credential_or_a_body_does_not_hold_podnudge_up() {
+fn a_pipe_as_credential_or_body_file_fails_without_blocking() {
     let (url, seen) = answering(&[("200 OK", "", "")]);
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
@@ -159,15 +159,15 @@ fn a_pipe_in_place_of_a_credential_or_a_body_does_not_hold_podnudge_up() {
 }
 
 #[test]
-fn a_reset_is_a_failure_and_nobody_there_is_no_failure() {
+fn a_connection_reset_is_a_failure_and_a_refused_connection_is_not() {
     let resets = server(|stream| {
-        // Closing with unread data resets.
+        // Closing a socket with unread data resets the connection.
         drop(stream);
     });
     assert!(matches!(send(&action(endpoint(&resets))), Acted::Failed(_)));
 
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let absent = send(&action(endpoint(&format!("http://{nobody}/"))));
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let absent = send(&action(endpoint(&format!("http://{unused}/"))));
     let Acted::Absent(Absence { reason, .. }) = absent else { panic!("{absent:?}") };
     let hint = "nobody listens there: the application may be starting; look at the port";
     assert_eq!(reason.hint.as_deref(), Some(hint), "{reason}");
@@ -180,7 +180,7 @@ fn a_reset_is_a_failure_and_nobody_there_is_no_failure() {
 }
 
 #[test]
-fn an_answer_of_ten_megabytes_is_cut() {
+fn a_large_response_body_is_not_read_to_its_end() {
     let sent = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&sent);
     let url = server(move |mut stream| {
@@ -192,7 +192,7 @@ fn an_answer_of_ten_megabytes_is_cut() {
         }
     });
     assert!(matches!(send(&action(endpoint(&url))), Acted::Accepted(_)));
-    assert!(*sent.lock().unwrap() < 10_485_760, "the connection was dropped early");
+    assert!(*sent.lock().unwrap() < 10_485_760, "podnudge read the whole body");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_unix_socket_is_used_instead_of_the_host() {
 fn a_proxy_in_the_environment_is_not_used() {
     let (proxy, at_proxy) = answering(&[("200 OK", "", "")]);
     let (url, at_application) = answering(&[("200 OK", "", "")]);
-    // The real binary, since the environment is the process's.
+    // The real binary, because the environment belongs to the process.
     let folder = tempfile::tempdir().unwrap();
     let mut command = podnudge();
     for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"] {
@@ -284,8 +284,8 @@ mod tls {
         (params.signed_by(&key, authority).unwrap(), key)
     }
 
-    /// Serves 200 over TLS as `localhost`, asking for a client certificate where `clients` says
-    /// who signs them. Gives the URL.
+    /// Serves 200 over TLS as `localhost`, and returns the URL. With `clients`, the server requires
+    /// a client certificate that this authority has signed.
     fn serve(authority: &Authority, clients: Option<&Authority>) -> String {
         podnudge::exchange::install_crypto();
         let (certificate, key) = issue(authority, "localhost");
@@ -335,7 +335,7 @@ mod tls {
     }
 
     #[test]
-    fn only_the_configured_authority_is_trusted_and_only_for_the_name() {
+    fn only_the_configured_ca_is_trusted_and_the_host_name_must_match() {
         let folder = tempfile::tempdir().unwrap();
         let (ours, others) = (authority(), authority());
         let url = serve(&ours, None);
@@ -353,7 +353,7 @@ mod tls {
     }
 
     #[test]
-    fn a_client_certificate_is_shown_where_it_is_asked_for() {
+    fn a_client_certificate_is_sent_when_the_server_requests_one() {
         let folder = tempfile::tempdir().unwrap();
         let ours = authority();
         let url = serve(&ours, Some(&ours));

@@ -1,5 +1,5 @@
-//! The target of the last action is acted on again without a look at all processes, if it is
-//! unchanged. What has changed, and what is there besides, is found out.
+//! podnudge remembers the target of the last action and does not search all processes again while
+//! that target is unchanged. A changed target, or a second match, is still detected.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,8 +12,8 @@ use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::command;
 use crate::support::wait::wait_until;
 
-/// A target that counts its signals, and when it is told to, executes another program that does so
-/// in another file, under the same pid.
+/// A target that counts its signals in the file `before`. When the file `go` exists, it executes
+/// another program under the same pid, which counts them in the file `after`.
 const CHANGING: &str = "cd \"$1\"; trap 'echo hup >>before' HUP; >ready
     until [ -e go ]; do sleep 0.02; done
     exec \"./$2\" -c 'trap \"echo hup >>after\" HUP; >changed; while :; do sleep 0.02; done' other";
@@ -50,12 +50,12 @@ impl Scene {
         self.kubelet.write(&payload(&[("a.conf", &self.round.to_string())]));
     }
 
-    /// How many signals are in the file.
+    /// How many signals the file records.
     fn signals(&self, file: &str) -> usize {
         fs::read_to_string(self.path().join(file)).unwrap_or_default().lines().count()
     }
 
-    /// Starts a target called `app`, which will execute another program by this name.
+    /// Starts a target named `app`, which will execute the program `other`.
     fn start_changing(&self, other: &str) -> Running {
         for name in ["app", "other"] {
             drop(symlink("/bin/bash", self.path().join(name)));
@@ -72,7 +72,7 @@ impl Scene {
     }
 }
 
-/// Ends with its test.
+/// Killed at the end of its test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -82,7 +82,7 @@ impl Drop for Running {
     }
 }
 
-/// A process that executes a program keeps its pid and its start time.
+/// A process keeps its pid and its start time when it executes another program.
 fn another_program_is_not_signalled(target: &[&str], other: &str, reason: &str) {
     let mut scene = Scene::new();
     let _bystander = Target::start(scene.path(), "bystander", Behaviour::Handles);
@@ -102,14 +102,14 @@ fn another_program_is_not_signalled(target: &[&str], other: &str, reason: &str) 
 }
 
 #[test]
-fn a_target_that_executes_a_program_of_another_name_is_looked_for_anew() {
+fn a_target_that_execs_another_program_is_searched_for_again() {
     in_namespace(|| {
         another_program_is_not_signalled(&["--process", "app"], "other", "no process is named");
     });
 }
 
 #[test]
-fn a_target_that_executes_itself_with_other_arguments_is_looked_for_anew() {
+fn a_target_that_reexecs_with_other_arguments_is_searched_for_again() {
     in_namespace(|| {
         let reason = "no process has arguments";
         another_program_is_not_signalled(&["--cmdline", " first "], "app", reason);
@@ -117,7 +117,7 @@ fn a_target_that_executes_itself_with_other_arguments_is_looked_for_anew() {
 }
 
 #[test]
-fn another_candidate_gets_no_signal_and_stops_the_next_action() {
+fn a_second_match_is_not_signalled_and_blocks_the_next_action() {
     in_namespace(|| {
         let mut scene = Scene::new();
         let target = Target::start(scene.path(), "app", Behaviour::Handles);
@@ -162,7 +162,7 @@ fn a_pidfile_is_read_before_each_action() {
 }
 
 #[test]
-fn a_target_that_was_replaced_between_two_actions_is_looked_for_anew() {
+fn a_target_replaced_between_two_actions_is_searched_for_again() {
     in_namespace(|| {
         let mut scene = Scene::new();
         let mut first = Target::start(scene.path(), "app", Behaviour::Handles);
@@ -173,7 +173,7 @@ fn a_target_that_was_replaced_between_two_actions_is_looked_for_anew() {
         let second = Target::start(scene.path(), "app", Behaviour::Handles);
         scene.change();
         agent.wait_for("applied", 2);
-        // Both report to one file, by their name.
+        // Both write to the same report, which is named after them.
         assert_eq!((second.signals(), agent.count("target-ambiguous")), (2, 0));
     });
 }

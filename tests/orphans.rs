@@ -1,17 +1,17 @@
-//! An application that reads its configuration and then makes itself a daemon: the process that is
-//! found is younger than what it has read.
+//! An application that reads its configuration and then daemonizes: the process that podnudge finds
+//! started after the configuration was read.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::process::Child;
 
 use crate::support::agent::Agent;
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::shared::SharedPod;
 use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
-/// The main process of a container. What it starts reads the configuration, and when it is told to,
-/// forks and ends. The orphan gets the name `app` when it is one.
+/// The main process of a container. A child reads the configuration, waits for the file `go`, forks
+/// and exits. The forked process is renamed to `app` once it is an orphan.
 const CONTAINER: &str = "
     cd \"$0\"
     orphan() {
@@ -30,15 +30,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
+        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
         symlink("/bin/bash", folder.path().join("app")).unwrap();
         let pod = SharedPod::start(folder.path());
         Self { folder, kubelet, pod }
     }
 
-    /// podnudge in a container of its own.
+    /// Starts podnudge in its own container.
     fn nudge(&self, on_start: &str) -> Agent {
         let mut command = self.pod.container('a');
         command.arg(env!("CARGO_BIN_EXE_podnudge")).args(["--log", "json", "--listen", "off"]);
@@ -48,7 +46,7 @@ impl Scene {
         Agent::spawn(self.folder.path(), command)
     }
 
-    /// The application's container, which has read its configuration.
+    /// Starts the application's container, and waits until the configuration is read.
     fn start_application(&self) -> Container {
         let mut command = self.pod.container('b');
         command.args(["sh", "-c", CONTAINER]).arg(self.folder.path());
@@ -57,20 +55,21 @@ impl Scene {
         container
     }
 
-    /// New content, which podnudge has noticed, and which is older than what starts now.
+    /// Writes new content, and waits until podnudge has seen it and until it is older than any
+    /// process that starts now.
     fn change_under(&mut self, agent: &Agent) {
         agent.wait_for("baseline", 1);
         self.change();
         agent.wait_for("waiting-for-target", 1);
     }
 
-    /// New content, which is older than what starts now.
+    /// Writes new content, and waits until it is older than any process that starts now.
     fn change(&mut self) {
         self.kubelet.write(&payload(&[("a.conf", "2")]));
         wait_until_commit_is_past(&self.kubelet.volume);
     }
 
-    /// Has the application make itself a daemon.
+    /// Lets the application daemonize.
     fn daemonize(&self) {
         File::create(self.folder.path().join("go")).unwrap();
     }
@@ -80,7 +79,7 @@ impl Scene {
     }
 }
 
-/// Ends with its test.
+/// Killed at the end of its test.
 struct Container(Child);
 
 impl Drop for Container {
@@ -90,9 +89,9 @@ impl Drop for Container {
     }
 }
 
-/// Daemons were taken to have read what changed between their reading and their start.
+/// podnudge used to assume that a daemon had read a change made between its read and its fork.
 #[test]
-fn a_daemon_that_read_the_old_content_before_its_start_is_signalled() {
+fn a_daemon_whose_parent_read_the_old_content_is_signalled() {
     let mut scene = Scene::new();
     let _application = scene.start_application();
     let agent = scene.nudge("never");
@@ -104,7 +103,7 @@ fn a_daemon_that_read_the_old_content_before_its_start_is_signalled() {
 }
 
 #[test]
-fn a_daemon_whose_container_started_after_the_change_has_read_it() {
+fn a_daemon_in_a_container_started_after_the_change_gets_no_signal() {
     let mut scene = Scene::new();
     let agent = scene.nudge("never");
     scene.change_under(&agent);
@@ -115,7 +114,7 @@ fn a_daemon_whose_container_started_after_the_change_has_read_it() {
 }
 
 #[test]
-fn a_daemon_that_read_the_old_content_before_its_start_is_signalled_at_the_first_look() {
+fn a_daemon_whose_parent_read_the_old_content_is_signalled_when_podnudge_starts_later() {
     let mut scene = Scene::new();
     let _application = scene.start_application();
     scene.change();

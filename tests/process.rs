@@ -1,4 +1,4 @@
-//! Real processes in pid namespaces of their own: who is signalled, and who never is.
+//! Real processes in their own pid namespaces: which are signalled, and which never are.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::command;
 use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
-/// A volume with one key, in a folder that everybody may read.
+/// A volume with one key, in a folder that every user may read.
 fn scene() -> (TempDir, Kubelet) {
     let folder = tempfile::tempdir().unwrap();
     command("chmod").arg("0777").arg(folder.path()).status().unwrap();
@@ -25,13 +25,13 @@ fn scene() -> (TempDir, Kubelet) {
     (folder, kubelet)
 }
 
-/// podnudge for the volume of the scene, without waits.
+/// Starts podnudge for the volume of the scene, without delays.
 fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     let volume = folder.join("volume");
     let watch = volume.to_str().unwrap();
     let mut fixed = vec!["--watch", watch, "--signal", "HUP", "--settle", "0s"];
-    // The targets of these tests start right after the volume is written: in doubt, that would
-    // be acted on.
+    // The targets of these tests start right after the volume is written, too soon to tell which
+    // came first. By default podnudge would then act.
     fixed.extend(["--on-start", "never"]);
     if !arguments.contains(&"--alive-for") {
         fixed.extend(["--alive-for", "200ms"]);
@@ -56,7 +56,7 @@ fn a_handler_is_called_once_per_change() {
 }
 
 #[test]
-fn a_target_that_ignores_or_does_not_handle_the_signal_is_left_alone() {
+fn a_target_that_ignores_or_does_not_handle_the_signal_is_not_signalled() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let mut bare = Target::start(folder.path(), "bare", Behaviour::Default);
@@ -72,7 +72,7 @@ fn a_target_that_ignores_or_does_not_handle_the_signal_is_left_alone() {
             let reason = agent.last("refused", "reason");
             assert!(reason.contains(why), "{reason}");
             assert_eq!(agent.count("sent"), 0);
-            // A young target may only be starting, so the first was waited for at first.
+            // The first target is young and may still install a handler, so podnudge waits for it.
             assert_eq!(agent.count("waiting-for-target"), usize::from(name == "bare"));
         }
         assert!(bare.is_running() && deaf.is_running());
@@ -81,7 +81,7 @@ fn a_target_that_ignores_or_does_not_handle_the_signal_is_left_alone() {
 }
 
 #[test]
-fn a_target_that_executes_itself_anew_is_the_same_one() {
+fn a_target_that_reexecs_itself_counts_as_the_same_process() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let mut target = Target::start(folder.path(), "app", Behaviour::ExecsItself);
@@ -95,10 +95,10 @@ fn a_target_that_executes_itself_anew_is_the_same_one() {
     });
 }
 
-/// The master of haproxy blocks its signals while it executes itself anew, and has no handlers then.
-/// That it is older than any that is only starting was taken for a wrong signal once.
+/// The master of haproxy blocks its signals while it re-executes itself, and has no handlers then.
+/// podnudge used to refuse such a target as unable to handle the signal because it was not young.
 #[test]
-fn a_target_that_blocks_the_signal_is_waited_for() {
+fn podnudge_waits_for_a_target_that_blocks_the_signal() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let target = Target::start_by(folder.path(), "app", Behaviour::Default, |program| {
@@ -107,7 +107,7 @@ fn a_target_that_blocks_the_signal_is_waited_for() {
             env
         });
         let age = || fs::metadata(format!("/proc/{}", target.pid())).unwrap().modified().unwrap();
-        wait_until("it cannot be taken for young", || {
+        wait_until("the target is no longer young", || {
             age().elapsed().is_ok_and(|age| age > Duration::from_secs(11))
         });
         let agent = nudge(folder.path(), &["--process", "app"]);
@@ -120,7 +120,7 @@ fn a_target_that_blocks_the_signal_is_waited_for() {
 }
 
 #[test]
-fn a_target_that_dies_of_the_signal_trips_the_breaker() {
+fn a_target_that_exits_on_the_signal_trips_the_breaker() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let mut first = Target::start(folder.path(), "app", Behaviour::Dies);
@@ -128,13 +128,17 @@ fn a_target_that_dies_of_the_signal_trips_the_breaker() {
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("tripped", 1);
         assert!(!first.is_running());
-        // The kubelet starts it again: the same content is not tried on it.
+        // The kubelet restarts it: podnudge does not send the signal for the same content again.
         let mut second = Target::start(folder.path(), "app", Behaviour::Handles);
         kubelet.write_anyway(&payload(&[("a.conf", "2")]));
         agent.signal(Signal::SIGUSR1);
         agent.wait_for("status", 1);
-        assert_eq!((agent.count("sent"), second.signals()), (1, 1), "the first had the only one");
-        // A newer content is.
+        assert_eq!(
+            (agent.count("sent"), second.signals()),
+            (1, 1),
+            "only the first process got a signal"
+        );
+        // Newer content is applied.
         kubelet.write(&payload(&[("a.conf", "3")]));
         agent.wait_for("applied", 1);
         assert!(second.is_running());
@@ -142,7 +146,7 @@ fn a_target_that_dies_of_the_signal_trips_the_breaker() {
 }
 
 #[test]
-fn the_end_of_the_target_is_heard_of_at_once() {
+fn the_exit_of_the_target_is_detected_at_once() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let _target = Target::start(folder.path(), "app", Behaviour::Dies);
@@ -154,12 +158,12 @@ fn the_end_of_the_target_is_heard_of_at_once() {
 }
 
 #[test]
-fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
+fn a_pid_reused_after_selection_is_never_signalled() {
     in_namespace(|| {
         let (folder, _) = scene();
         let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
         let pid = target.pid();
-        // Chosen in an earlier life of the same pid.
+        // Selected when an earlier process had the same pid.
         let chosen = Chosen {
             identity: Identity { pid, start_ticks: 1 },
             name: format!("{pid} (app)"),
@@ -174,10 +178,10 @@ fn a_process_that_was_restarted_between_choice_and_send_is_never_hit() {
     });
 }
 
-/// The target started after all of it was written; that it has read what a link shows now, it has
-/// not.
+/// The target started after all contents were written, but has not read the one that the link
+/// points to now.
 #[test]
-fn a_link_that_is_turned_to_older_content_is_acted_on() {
+fn switching_a_symlink_to_older_content_causes_an_action() {
     in_namespace(|| {
         let (folder, kubelet) = scene();
         let mut other = Kubelet::new(folder.path().join("other"));
@@ -209,7 +213,7 @@ fn a_link_that_is_turned_to_older_content_is_acted_on() {
 }
 
 #[test]
-fn a_name_longer_than_the_kernel_keeps_is_found() {
+fn a_process_name_truncated_by_the_kernel_is_found() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let long = "prometheus-config-reloader-long";
@@ -223,7 +227,7 @@ fn a_name_longer_than_the_kernel_keeps_is_found() {
 }
 
 #[test]
-fn of_a_master_and_its_workers_only_the_master_is_signalled() {
+fn only_the_master_is_signalled_and_not_its_workers() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let target = Target::start(folder.path(), "app", Behaviour::MasterWithWorker);
@@ -235,7 +239,7 @@ fn of_a_master_and_its_workers_only_the_master_is_signalled() {
 }
 
 #[test]
-fn all_matches_are_signalled_and_only_their_roots_must_survive() {
+fn with_all_every_match_is_signalled_and_only_the_roots_must_survive() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
@@ -255,7 +259,7 @@ fn all_matches_are_signalled_and_only_their_roots_must_survive() {
     });
 }
 
-/// podnudge with a rule for `app` that wants new workers.
+/// Starts podnudge with a rule for `app` that requires new workers as a proof.
 fn nudge_workers(folder: &Path, kubelet: &Kubelet, target: &str, timeout: &str) -> Agent {
     let config = format!(
         "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\
@@ -269,7 +273,7 @@ fn nudge_workers(folder: &Path, kubelet: &Kubelet, target: &str, timeout: &str) 
     Agent::start(folder, &["--config", file.to_str().unwrap()])
 }
 
-/// Twenty times: a worker may start within the clock tick of the signal.
+/// Twenty times, because a worker may start within the clock tick of the signal.
 fn new_workers_are_seen(target: &str) {
     let (folder, mut kubelet) = scene();
     let app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
@@ -283,16 +287,16 @@ fn new_workers_are_seen(target: &str) {
 }
 
 #[test]
-fn a_master_that_starts_a_new_worker_proves_that_it_reloaded() {
+fn a_new_worker_proves_the_reload() {
     in_namespace(|| new_workers_are_seen(""));
 }
 
 #[test]
-fn of_several_that_are_signalled_the_roots_prove_by_new_workers() {
+fn with_all_new_workers_of_the_roots_prove_the_reload() {
     in_namespace(|| new_workers_are_seen("all = true"));
 }
 
-/// What is said when no new worker comes.
+/// Asserts the reason that is reported when no new worker starts.
 fn no_new_worker(behaviour: Behaviour, wanted: &str) {
     let (folder, mut kubelet) = scene();
     let target = Target::start(folder.path(), "app", behaviour);
@@ -311,12 +315,12 @@ fn a_master_that_keeps_its_worker_has_not_reloaded() {
 }
 
 #[test]
-fn a_target_without_any_worker_cannot_prove_by_new_ones() {
+fn children_newer_fails_for_a_target_without_children() {
     in_namespace(|| no_new_worker(Behaviour::Handles, "has no child process"));
 }
 
 #[test]
-fn several_unrelated_matches_are_refused_with_their_list() {
+fn several_unrelated_matches_are_refused_and_listed() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let one = Target::start(folder.path(), "app", Behaviour::Handles);
@@ -332,14 +336,14 @@ fn several_unrelated_matches_are_refused_with_their_list() {
     });
 }
 
-/// As a container's securityContext sets it: a user id, and what root may.
+/// Settings of a container's securityContext: a uid, or root with restricted capabilities.
 const USER_65532: &[&str] = &["--reuid=65532", "--regid=65532", "--clear-groups"];
 const ROOT_WITHOUT_CAPABILITIES: &[&str] = &["--bounding-set=-all", "--inh-caps=-all"];
 const ROOT_WITH_KILL: &[&str] = &["--bounding-set=-all,+kill", "--inh-caps=-all"];
 
 #[test]
-fn who_may_signal_whom_is_as_the_kernel_says_and_explained() {
-    // podnudge, the target, and what the refusal says (none: the signal arrives).
+fn signals_follow_the_kernels_permissions_and_a_refusal_names_the_fix() {
+    // podnudge, the target, and parts of the refusal (none: the signal arrives).
     let table: [(&[&str], &[&str], &[&str]); 6] = [
         (USER_65532, USER_65532, &[]),
         (USER_65532, &[], &["as uid 65532", "as uid 0", "runAsUser: 0", "add: [KILL]"]),
@@ -382,9 +386,9 @@ fn who_may_signal_whom_is_as_the_kernel_says_and_explained() {
                 continue;
             }
             agent.wait_for("refused", 1);
-            let said = agent.last("refused", "reason") + &agent.last("refused", "hint");
+            let explanation = agent.last("refused", "reason") + &agent.last("refused", "hint");
             for part in refusal {
-                assert!(said.contains(part), "`{part}` is not in: {said}");
+                assert!(explanation.contains(part), "`{part}` is not in: {explanation}");
             }
             assert_eq!(target.signals(), 0, "{podnudge:?}");
         }
@@ -392,10 +396,10 @@ fn who_may_signal_whom_is_as_the_kernel_says_and_explained() {
 }
 
 #[test]
-fn a_target_that_is_absent_is_waited_for_and_fresh_when_it_comes() {
+fn an_absent_target_is_waited_for_and_needs_no_signal_after_its_start() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
-        // Something to see, so that the namespace counts as shared.
+        // A visible process, so that the namespace counts as shared.
         let _other = Target::start(folder.path(), "other", Behaviour::Handles);
         let agent = nudge(folder.path(), &["--process", "app"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
@@ -408,7 +412,7 @@ fn a_target_that_is_absent_is_waited_for_and_fresh_when_it_comes() {
 }
 
 #[test]
-fn alone_in_its_namespace_podnudge_says_what_is_not_shared() {
+fn without_a_shared_process_namespace_the_refusal_says_how_to_share_it() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let agent = nudge(folder.path(), &["--process", "app"]);
@@ -423,7 +427,7 @@ fn pid_1_is_never_chosen() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let _other = Target::start(folder.path(), "other", Behaviour::Handles);
-        // Pid 1 is this test program, and its arguments hold the name of this test.
+        // Pid 1 is this test program, and its arguments contain the name of this test.
         let agent = nudge(folder.path(), &["--cmdline", "pid_1_is_never_chosen"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("waiting-for-target", 1);
@@ -433,7 +437,7 @@ fn pid_1_is_never_chosen() {
 }
 
 #[test]
-fn a_pidfile_names_the_target_and_says_what_is_wrong_with_it() {
+fn a_pidfile_names_the_target_and_a_stale_one_is_reported() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let target = Target::start(folder.path(), "app", Behaviour::Handles);
@@ -450,7 +454,7 @@ fn a_pidfile_names_the_target_and_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn a_target_that_restarts_before_its_turn_is_fresh() {
+fn a_target_that_restarts_before_the_action_gets_no_signal() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let mut first = Target::start(folder.path(), "app", Behaviour::Handles);
@@ -463,18 +467,18 @@ fn a_target_that_restarts_before_its_turn_is_fresh() {
         wait_until_commit_is_past(&kubelet.volume);
         let second = Target::start(folder.path(), "app", Behaviour::Handles);
         agent.wait_for("fresh", 1);
-        assert_eq!(second.signals(), 1, "one from the first life, none from the second");
+        assert_eq!(second.signals(), 1, "one signal to the first process, none to the second");
     });
 }
 
-/// Mounts `what` (options of mount(8)) at a folder, in this mount namespace.
+/// Mounts at a folder in this mount namespace, with options of mount(8).
 fn mount(options: &[&str], at: &Path) {
     fs::create_dir_all(at).unwrap();
     let mounted = command("mount").args(options).arg(at).status().unwrap();
     assert!(mounted.success(), "mount {options:?}");
 }
 
-/// A target in a mount namespace of its own that mounts `volume` at `at`, and nothing else of it.
+/// A target in its own mount namespace, where the volume is mounted at `at` only.
 fn container(folder: &Path, name: &str, volume: &Path, at: &Path) -> Target {
     fs::create_dir_all(at).unwrap();
     Target::start_by(folder, name, Behaviour::Handles, |program| {
@@ -501,7 +505,7 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
             let mut kubelet = Kubelet::new(&volume);
             kubelet.write(&payload(&[("a.conf", "1")]));
             let elsewhere = folder.path().join("elsewhere");
-            // A bystander, whose mount namespace lacks the volume.
+            // A process whose mount namespace lacks the volume.
             let bystander =
                 Target::start_by(folder.path(), "bystander", Behaviour::Handles, |program| {
                     let mut unshare = command("unshare");
@@ -516,7 +520,7 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
             assert_eq!((target.signals(), bystander.signals()), (1, 0), "{kind}");
 
             let second = container(folder.path(), "sidecar", &volume, &elsewhere);
-            // The one that was found before is signalled once more.
+            // The target of the last action is signalled once more.
             kubelet.write(&payload(&[("a.conf", "3")]));
             agent.wait_for("target-ambiguous", 1);
             kubelet.write(&payload(&[("a.conf", "4")]));
@@ -534,14 +538,16 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
 }
 
 #[test]
-fn a_volume_that_is_no_mount_of_its_own_does_not_tell_the_target() {
+fn a_volume_that_is_not_a_mount_does_not_identify_the_target() {
     in_namespace(|| {
         let (folder, mut kubelet) = scene();
         let _target = Target::start(folder.path(), "app", Behaviour::Handles);
         let agent = nudge(folder.path(), &[]);
         kubelet.write(&payload(&[("a.conf", "2")]));
-        // In a folder of the machine's root file system, or of a mount that everybody shares.
-        wait_until("it is refused", || agent.count("refused") + agent.count("sent") > 0);
+        // The volume lies in the root file system, or in a mount that all processes share.
+        wait_until("podnudge refuses or sends", || {
+            agent.count("refused") + agent.count("sent") > 0
+        });
         assert_eq!(agent.count("sent"), 0);
     });
 }

@@ -1,5 +1,5 @@
-//! Programs that behave and programs that do not: none is waited for beyond its time, and nothing
-//! is left behind.
+//! Well-behaved and misbehaving programs: none runs beyond its timeout, and none leaves processes
+//! behind.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use podnudge::reason::Reason;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::{in_namespace, no_other_process};
 use crate::support::program::{command, inherit_nothing, podnudge};
 use crate::support::wait::wait_until;
@@ -35,7 +35,7 @@ fn shell(script: &str, limit: Duration) -> Ended {
 }
 
 #[test]
-fn what_a_program_says_and_how_it_ends_is_told() {
+fn the_output_and_the_exit_status_of_a_program_are_reported() {
     let good = shell("echo out; echo err >&2; echo $NAME", LONG);
     assert!(good.is_success);
     assert_eq!((good.how.as_str(), good.output.as_str()), ("ended with 0", "out\nerr\nvalue"));
@@ -46,7 +46,7 @@ fn what_a_program_says_and_how_it_ends_is_told() {
 }
 
 #[test]
-fn a_program_that_cannot_be_run_is_explained() {
+fn a_missing_or_non_executable_program_fails_with_a_clear_error() {
     let missing = execute(&["/nowhere/checker"], LONG).unwrap_err();
     assert!(missing.message.contains("cannot run `/nowhere/checker`"), "{missing}");
     assert!(missing.hint.is_some());
@@ -61,7 +61,7 @@ fn a_program_that_cannot_be_run_is_explained() {
 }
 
 #[test]
-fn a_program_that_ignores_term_is_killed_with_all_that_it_started() {
+fn a_program_that_ignores_term_is_killed_with_its_children() {
     in_namespace(|| {
         let ended = shell("trap '' TERM; sleep 1000 & while :; do sleep 1; done", LONG / 200);
         assert!(!ended.is_success);
@@ -71,11 +71,11 @@ fn a_program_that_ignores_term_is_killed_with_all_that_it_started() {
 }
 
 #[test]
-fn what_a_program_leaves_in_its_group_is_ended_and_what_left_the_group_is_not_waited_for() {
+fn processes_left_in_the_process_group_are_killed_and_others_are_not_waited_for() {
     in_namespace(|| {
         assert!(shell("sleep 1000 & exit 0", LONG).is_success);
         no_other_process();
-        // It has a session of its own, and holds on to the output.
+        // This process has its own session, and keeps the output open.
         let away = shell("setsid sleep 1000 & echo $!; exit 0", LONG);
         assert!(away.is_success, "{away:?}");
         let pid = Pid::from_raw(away.output.trim().parse().unwrap());
@@ -84,12 +84,10 @@ fn what_a_program_leaves_in_its_group_is_ended_and_what_left_the_group_is_not_wa
     });
 }
 
-/// As pid 1 podnudge inherits what its programs leave behind.
+/// As pid 1, podnudge inherits the processes that its programs leave behind.
 #[test]
-fn as_pid_1_it_reaps_what_programs_leave() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
+fn as_pid_1_podnudge_reaps_orphaned_processes() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
     let application = Application::start(&kubelet.volume, "a.conf");
     let pids = folder.path().join("pids");
     let config = format!(
@@ -123,49 +121,49 @@ fn as_pid_1_it_reaps_what_programs_leave() {
     // unshare's only child is podnudge.
     let podnudge = children(agent.pid())[0];
     assert_eq!(fs::read_to_string(&pids).unwrap().lines().count(), 3);
-    wait_until("nobody is left", || children(podnudge).is_empty());
+    wait_until("podnudge has no children", || children(podnudge).is_empty());
 }
 
 #[test]
-fn of_a_gigabyte_of_output_the_end_is_kept() {
+fn only_the_end_of_a_large_output_is_kept() {
     let loud = shell("head -c 1000000000 /dev/zero | tr '\\0' x; echo; echo the end; exit 1", LONG);
     assert_eq!(loud.how, "ended with 1");
     assert!(loud.output.ends_with("x\nthe end"));
     assert!(loud.output.len() <= 4096);
 }
 
-/// However the tests were started: under nohup, in the background of a shell, with other limits.
+/// Regardless of how the tests were started: under nohup, in the background, with other limits.
 #[test]
-fn what_the_tests_start_inherits_nothing_from_whoever_runs_them() {
+fn processes_started_by_tests_inherit_no_signals_limits_or_environment() {
     const INSIDE: &str = "PODNUDGE_TEST_INSIDE_NOHUP";
     if std::env::var_os(INSIDE).is_none() {
         let script = "trap '' HUP INT QUIT TERM USR1; ulimit -Sn 64; ulimit -Sf 8; umask 077; \
                       exec env --block-signal=HUP \"$@\" <&-";
         let mut shell = command("sh");
         shell.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
-        let test = "programs::what_the_tests_start_inherits_nothing_from_whoever_runs_them";
+        let test = "programs::processes_started_by_tests_inherit_no_signals_limits_or_environment";
         let output = shell.args(["--exact", test]).env(INSIDE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
         return;
     }
-    let said = |program: &[&str]| {
+    let stdout_of = |program: &[&str]| {
         let output = command(program[0]).args(&program[1..]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let status = said(&["cat", "/proc/self/status"]);
+    let status = stdout_of(&["cat", "/proc/self/status"]);
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     assert_eq!((field("Umask:\t"), field("SigBlk:\t")), ("0022", "0000000000000000"));
-    // Those above 31 are the C library's own; it makes children ignore them.
+    // Signals above 31 are reserved by the C library, which lets children ignore them.
     let ignored = u64::from_str_radix(field("SigIgn:\t"), 16).unwrap();
     assert_eq!(ignored & 0x7fff_ffff, 0, "{ignored:x}");
-    assert_eq!(said(&["sh", "-c", "ulimit -n; ulimit -f"]), "1024\nunlimited\n");
-    assert_eq!(said(&["readlink", "/proc/self/fd/0"]), "/dev/null\n");
-    let environment = said(&["env"]);
+    assert_eq!(stdout_of(&["sh", "-c", "ulimit -n; ulimit -f"]), "1024\nunlimited\n");
+    assert_eq!(stdout_of(&["readlink", "/proc/self/fd/0"]), "/dev/null\n");
+    let environment = stdout_of(&["env"]);
     assert!(environment.starts_with("PATH=") && environment.lines().count() == 1, "{environment}");
 }
 
-/// In KiB, counted page by page: what `VmRSS` shows may lag behind by some hundred pages (proc(5)).
+/// In KiB. `smaps_rollup` is exact, whereas `VmRSS` may lag behind by some hundred pages (proc(5)).
 fn anonymous_memory() -> i64 {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
     let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
@@ -173,7 +171,7 @@ fn anonymous_memory() -> i64 {
 }
 
 #[test]
-fn ten_thousand_runs_leave_nothing_behind() {
+fn ten_thousand_runs_leak_no_memory_descriptors_or_processes() {
     in_namespace(|| {
         let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
         podnudge::run::runtime().unwrap().block_on(async {
@@ -189,8 +187,8 @@ fn ten_thousand_runs_leave_nothing_behind() {
                 memory.push(anonymous_memory());
             }
             assert_eq!(descriptors(), before);
-            // What each run leaves behind is seen in every thousand of them; what the allocator
-            // gets or gives back at times, in a few. 16 KiB are 16 bytes a run.
+            // A leak per run shows in every thousand runs; the allocator grows and shrinks only in
+            // some of them. 16 KiB are 16 bytes per run.
             let mut growth: Vec<i64> = memory.windows(2).map(|two| two[1] - two[0]).collect();
             growth.sort_unstable();
             assert!(growth[growth.len() / 2] < 16, "KiB after each 1,000 programs: {memory:?}");
@@ -200,7 +198,7 @@ fn ten_thousand_runs_leave_nothing_behind() {
 }
 
 #[test]
-fn it_installs_itself_where_another_container_can_run_it() {
+fn install_copies_the_binary_and_replaces_a_running_one() {
     let folder = tempfile::tempdir().unwrap();
     let podnudge = |program: &str, arguments: &[&str]| {
         let output = command(program).args(arguments).output().unwrap();
@@ -211,17 +209,20 @@ fn it_installs_itself_where_another_container_can_run_it() {
     let installed = folder.path().join("podnudge").to_str().unwrap().to_owned();
     let done = (Some(0), format!("{installed}\n"));
     assert_eq!(podnudge(env!("CARGO_BIN_EXE_podnudge"), &["install", path]), done);
-    // Over the one that runs, and by it.
+    // The installed binary replaces itself while it runs.
     assert_eq!(podnudge(&installed, &["install", path]), done);
     let version = format!("podnudge {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(podnudge(&installed, &["--version"]), (Some(0), version));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    let (code, said) = podnudge(&installed, &["install", "/nowhere"]);
+    let (code, message) = podnudge(&installed, &["install", "/nowhere"]);
     assert_eq!(code, Some(74));
-    assert!(said.contains("cannot install into `/nowhere`") && said.contains("emptyDir"), "{said}");
+    assert!(
+        message.contains("cannot install into `/nowhere`") && message.contains("emptyDir"),
+        "{message}"
+    );
 }
 
-/// nginx itself says what is wrong, of a private copy that is gone afterwards.
+/// nginx reports the error for a private copy, which is removed afterwards.
 #[test]
 fn a_program_checks_a_private_copy_before_the_application_reloads() {
     let folder = tempfile::tempdir().unwrap();
@@ -232,7 +233,7 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     };
     kubelet.write(&site("server { listen 127.0.0.1:18081; }\n"));
     let application = Application::start(&kubelet.volume, "sites/a.conf");
-    // One that was killed during a check has left its copy.
+    // The leftover copy of a podnudge that was killed during a check.
     let work = folder.path().join("work");
     fs::create_dir_all(work.join("podnudge-check-web/etc")).unwrap();
     let config = format!(
@@ -254,9 +255,9 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
     kubelet.write(&site("server { listen 127.0.0.1:18081; lisen 1; }\n"));
     agent.wait_for("rejected", 1);
-    let said = agent.last("rejected", "reason");
-    assert!(said.contains("ended with 1"), "{said}");
-    assert!(said.contains("unknown directive \"lisen\" in {dir}/sites/a.conf:1"), "{said}");
+    let message = agent.last("rejected", "reason");
+    assert!(message.contains("ended with 1"), "{message}");
+    assert!(message.contains("unknown directive \"lisen\" in {dir}/sites/a.conf:1"), "{message}");
     kubelet.write(&site("server { listen 127.0.0.1:18082; }\n"));
     agent.wait_for("applied", 1);
     assert_eq!(application.reloads(), ["server { listen 127.0.0.1:18082; }\n"]);

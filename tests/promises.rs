@@ -1,4 +1,4 @@
-//! The promises of SPECIFICATION.md, over the binaries that ship: static, release, with and
+//! The promises of SPECIFICATION.md, tested with the shipped binaries: static, release, with and
 //! without TLS. `./test` builds them.
 
 use std::fs;
@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::program::command;
 use crate::support::wait::wait_until;
 
 const MIB: u64 = 1024 * 1024;
 
-/// A build that ships, and what is promised of it.
+/// A shipped build and its limits.
 struct Shipped {
     path: &'static str,
     largest: u64,
@@ -42,7 +42,7 @@ impl Shipped {
     }
 }
 
-/// A field of `/proc/PID/status`, in its own unit.
+/// A field of `/proc/PID/status`, in the unit of that file.
 fn number(pid: i32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
@@ -53,7 +53,7 @@ fn descriptors(pid: i32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// How often all threads of a process gave up the processor of themselves.
+/// The voluntary context switches of all threads of a process.
 fn wakeups(pid: i32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: fs::DirEntry| {
@@ -65,25 +65,23 @@ fn wakeups(pid: i32) -> u64 {
 }
 
 #[test]
-fn the_binaries_are_small_and_static() {
+fn the_binaries_are_static_and_within_their_size_limits() {
     for shipped in SHIPPED {
         let binary = shipped.binary();
         let size = fs::metadata(&binary).unwrap().len();
         println!("{}: {size} bytes", shipped.path);
         assert!(size <= shipped.largest, "{}: {size} bytes", shipped.path);
         let headers = command("ldd").arg(&binary).output().unwrap();
-        let said = String::from_utf8_lossy(&headers.stdout).into_owned()
+        let text = String::from_utf8_lossy(&headers.stdout).into_owned()
             + &String::from_utf8_lossy(&headers.stderr);
-        assert!(said.contains("statically linked") || said.contains("not a dynamic"), "{said}");
+        assert!(text.contains("statically linked") || text.contains("not a dynamic"), "{text}");
     }
 }
 
 #[test]
-fn ten_reloads_leave_memory_threads_and_descriptors_where_they_were() {
+fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits() {
     for shipped in SHIPPED {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "0")]));
+        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
         let application = Application::start(&kubelet.volume, "a.conf");
         let mut command = command(shipped.binary());
         command
@@ -110,10 +108,10 @@ fn ten_reloads_leave_memory_threads_and_descriptors_where_they_were() {
             descriptors(agent.pid()) <= after_first
         });
 
-        // Idle: the thread that reads volumes ends, and nothing wakes the others.
+        // When idle, the thread that reads volumes ends, and nothing wakes the others.
         wait_until("the reading thread has ended", || number(agent.pid(), "Threads") == 2);
         let before = wakeups(agent.pid());
-        #[expect(clippy::disallowed_methods, reason = "idleness is over a time")]
+        #[expect(clippy::disallowed_methods, reason = "idleness is measured over a time")]
         let start = Instant::now();
         wait_until("three seconds are over", || start.elapsed().as_secs() >= 3);
         assert_eq!(wakeups(agent.pid()) - before, 0, "woken while idle");
@@ -121,7 +119,7 @@ fn ten_reloads_leave_memory_threads_and_descriptors_where_they_were() {
 }
 
 #[test]
-fn in_an_empty_root_it_runs_and_resolves_names() {
+fn the_binaries_run_in_an_empty_root_and_resolve_names() {
     for shipped in SHIPPED {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");

@@ -1,5 +1,5 @@
-//! Proofs that an application took a change, by real servers, sockets and programs, some of which
-//! misbehave: each says what it is still waiting for.
+//! Proofs that an application applied a change, by real servers, sockets and programs, some of
+//! which misbehave: a pending proof says what it is waiting for.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,14 +18,14 @@ use podnudge::volume::snapshot::Digest;
 use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::http::{answering, request, server, wait};
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, temporary_volume};
 use crate::support::pod::{in_namespace, no_other_process};
 use crate::support::program::command;
 use crate::support::wait::wait_until;
 
 const DIGEST: Digest = Digest([7; 32]);
 
-/// A rule with this `[rule.verify]`.
+/// Parses a rule with this `[rule.verify]`.
 fn rule(verify: &str) -> Rule {
     let file = format!(
         "[[rule]]\nname = \"web\"\nwatch = \"/a\"\nsignal = {{ name = \"HUP\" }}\n[rule.verify]\n{verify}\n"
@@ -36,7 +36,7 @@ fn rule(verify: &str) -> Rule {
     config.rules.into_iter().next().unwrap()
 }
 
-/// The verdict of one look, after one before the action.
+/// The result of one verification, after the values before the action were recorded.
 fn verdict(verify: &str) -> Proof {
     let rule = rule(verify);
     wait(async {
@@ -45,29 +45,29 @@ fn verdict(verify: &str) -> Proof {
     })
 }
 
-/// Why the action waits.
+/// Why the action has to wait.
 fn unknown_before(verify: &str) -> Reason {
     wait(proofs::before(&rule(verify), DIGEST, &[])).expect_err("what was before is not known")
 }
 
-/// The reason of a look that gave no proof, without what was asked.
+/// The reason of a pending proof, without the URL.
 fn pending(proof: Proof) -> String {
     match proof {
         Proof::Pending(reason) => {
             let after_url = reason.message.split_once("/-/reload: ").map(|(_, after)| after);
             after_url.unwrap_or(&reason.message).to_owned()
         }
-        other => panic!("this is not pending: {other:?}"),
+        other => panic!("not pending: {other:?}"),
     }
 }
 
-/// A server with these bodies, one for each request, the last for ever.
+/// A server that answers with these bodies in turn, and with the last one from then on.
 fn saying(bodies: &[&str]) -> String {
     let leak = |body: &&str| ("200 OK", "", &*body.to_string().leak());
     answering(bodies.iter().map(leak).collect::<Vec<_>>().leak()).0
 }
 
-/// The verdict on these bodies.
+/// The result for these bodies.
 fn of_bodies(bodies: &[&str], proof: &str) -> Proof {
     verdict(&format!("http = \"{}\"\n{proof}", saying(bodies)))
 }
@@ -103,7 +103,7 @@ fn a_number_must_have_grown_and_a_body_must_match() {
 }
 
 #[test]
-fn a_json_value_must_be_this_one() {
+fn json_equals_requires_the_exact_value() {
     let status = "{\"status\": {\"ok\": true, \"code\": 2.0, \"name\": \"v2\", \"parts\": [1]}}";
     for (pointer, value, refusal) in [
         ("/status/ok", "true", ""),
@@ -132,7 +132,7 @@ fn a_json_value_must_be_this_one() {
 }
 
 #[test]
-fn a_json_list_must_have_an_element_and_a_json_text_a_part() {
+fn json_contains_requires_a_list_element_or_a_substring() {
     let status = "{\"features\": [\"x\", 3, false], \"version\": \"app 2.1-x\", \"n\": 33}";
     for (pointer, value, refusal) in [
         ("/features", "\"x\"", ""),
@@ -156,7 +156,7 @@ fn a_json_list_must_have_an_element_and_a_json_text_a_part() {
 }
 
 #[test]
-fn a_json_value_must_have_changed_since_before_the_action() {
+fn json_changed_requires_a_change_since_before_the_action() {
     let proof = "json-changed = \"/config/hash\"";
     let hash = |value: &str| format!("{{\"config\": {{\"hash\": {value}}}, \"uptime\": 9}}");
     let (old, new, list) = (hash("\"abc\""), hash("\"abd\""), hash("[1, 2]"));
@@ -179,8 +179,8 @@ fn a_json_value_must_have_changed_since_before_the_action() {
 }
 
 #[test]
-fn all_that_is_asked_of_a_body_must_hold() {
-    // As Prometheus says it: it may have tried and failed, or not tried at all.
+fn all_conditions_on_a_body_must_hold() {
+    // As in Prometheus: the reload may have failed, or may not have happened yet.
     let page =
         |successful: u8, at: u8| format!("reload_successful {successful}\nreloaded_at {at}\n");
     let proof = "metric-grew = \"reloaded_at\"\n\
@@ -212,8 +212,9 @@ fn all_that_is_asked_of_a_body_must_hold() {
 }
 
 #[test]
-fn a_number_that_the_limit_cuts_or_the_server_breaks_off_is_no_number() {
-    // The limit of 1 MiB falls behind the first digit before the action, behind the second after.
+fn a_truncated_number_is_not_used() {
+    // The limit of 1 MiB falls after the first digit before the action, and after the second digit
+    // after it.
     let page = |digits: usize| {
         let filling = 1024 * 1024 - digits - "reloads ".len() - 1;
         format!("{}\nreloads 17", "#".repeat(filling))
@@ -233,20 +234,20 @@ fn a_number_that_the_limit_cuts_or_the_server_breaks_off_is_no_number() {
 }
 
 #[test]
-fn without_the_number_before_there_is_no_action() {
+fn without_a_value_before_the_action_there_is_no_action() {
     let url = saying(&["another 1\n"]);
     let reason = unknown_before(&format!("http = \"{url}\"\nmetric-grew = \"wanted\""));
     assert!(reason.message.contains("the sample `wanted` is not there"), "{reason}");
 }
 
-/// What a server on a socket does with a command.
+/// How a server on a socket handles a command.
 #[derive(Debug, Clone, Copy)]
 enum Server {
-    /// Answers and closes.
+    /// Answers and closes the connection.
     Answers(&'static str),
     /// Answers and keeps the connection.
     Keeps(&'static str),
-    /// Says nothing.
+    /// Never answers.
     Hangs,
     /// Closes without an answer.
     Closes,
@@ -255,7 +256,7 @@ enum Server {
 }
 
 impl Server {
-    /// Serves one connection, and gives the command.
+    /// Serves one connection, and returns the command.
     fn serve(self, stream: &mut (impl std::io::Read + std::io::Write)) -> String {
         let mut command = String::new();
         BufReader::new(&mut *stream).read_line(&mut command).unwrap();
@@ -269,14 +270,14 @@ impl Server {
             Self::Hangs | Self::Closes => {}
         }
         if matches!(self, Self::Keeps(_) | Self::Hangs) {
-            // Ends when the client has gone.
+            // Ends when the client disconnects.
             drop(stream.read_to_end(&mut Vec::new()));
         }
         command
     }
 }
 
-/// A server on a socket file and one on a port, and the commands that they got.
+/// A server on a socket file and one on a port, and the commands that they received.
 fn socket_servers(folder: &Path, server: Server) -> ([String; 2], Arc<Mutex<Vec<String>>>) {
     let commands = Arc::new(Mutex::new(Vec::new()));
     let path = folder.join("app.sock");
@@ -307,7 +308,7 @@ fn of_socket(address: &str, limit: &str) -> Proof {
 }
 
 #[test]
-fn a_socket_must_give_the_right_answer() {
+fn a_socket_proof_requires_a_matching_answer() {
     let folder = tempfile::tempdir().unwrap();
     let servers = [
         (Server::Answers("master 1\nworker 2\n"), "10s", None),
@@ -341,21 +342,21 @@ fn a_socket_must_give_the_right_answer() {
 }
 
 #[test]
-fn a_socket_that_cannot_be_asked_is_explained() {
+fn a_socket_that_cannot_be_reached_is_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
-    let said = |address: &str| match of_socket(address, "10s") {
+    let explain = |address: &str| match of_socket(address, "10s") {
         Proof::Pending(reason) => format!("{}; {}", reason.message, reason.hint.unwrap()),
         other => panic!("{other:?}"),
     };
-    let missing = said(folder.path().join("none.sock").to_str().unwrap());
+    let missing = explain(folder.path().join("none.sock").to_str().unwrap());
     assert!(missing.starts_with("cannot connect to `") && missing.contains("No such file"));
     assert!(missing.contains("must be a volume that both containers mount"), "{missing}");
     let left_over = folder.path().join("old.sock");
     drop(UnixListener::bind(&left_over).unwrap());
-    let left_over = said(left_over.to_str().unwrap());
+    let left_over = explain(left_over.to_str().unwrap());
     assert!(left_over.contains("the socket may be left over"), "{left_over}");
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let refused = said(&format!("tcp://{nobody}"));
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = explain(&format!("tcp://{unused}"));
     assert!(refused.contains("look at the port"), "{refused}");
 
     let (addresses, _) = socket_servers(folder.path(), Server::Hangs);
@@ -367,9 +368,9 @@ fn a_socket_that_cannot_be_asked_is_explained() {
     assert!(reason.hint.unwrap().contains("no line feed at its end"));
 }
 
-/// podnudge as another user than the one whose socket it is.
+/// podnudge runs as another user than the owner of the socket.
 #[test]
-fn a_socket_that_belongs_to_another_user_is_explained() {
+fn a_socket_of_another_user_is_reported_with_the_uid() {
     let scene = Scene::new();
     let socket = scene.folder.path().join("root.sock");
     let _listener = UnixListener::bind(&socket).unwrap();
@@ -387,11 +388,14 @@ fn a_socket_that_belongs_to_another_user_is_explained() {
     command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
     let agent = Agent::spawn(scene.folder.path(), command);
     agent.wait_for("gave-up", 1);
-    let said = agent.last("gave-up", "reason") + &agent.last("gave-up", "hint");
-    assert!(said.contains("ermission denied") && said.contains("runs as uid 65532"), "{said}");
+    let explanation = agent.last("gave-up", "reason") + &agent.last("gave-up", "hint");
+    assert!(
+        explanation.contains("ermission denied") && explanation.contains("runs as uid 65532"),
+        "{explanation}"
+    );
 }
 
-/// A volume with an application that reloads by a request.
+/// A volume with an application that reloads on a request.
 struct Scene {
     folder: tempfile::TempDir,
     kubelet: Kubelet,
@@ -400,14 +404,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
+        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
         let application = Application::start(&kubelet.volume, "a.conf");
         Self { folder, kubelet, application }
     }
 
-    /// A program that does this.
+    /// A proof by a shell script.
     fn script(&self, text: &str) -> String {
         let script = self.folder.path().join("prove");
         fs::write(&script, format!("cd {}\n{text}\n", self.folder.path().display())).unwrap();
@@ -438,7 +440,7 @@ impl Scene {
 }
 
 #[test]
-fn a_program_is_asked_until_it_ends_with_0() {
+fn a_proof_program_is_repeated_until_it_exits_with_0() {
     let scene = Scene::new();
     let exec = scene.script(
         "mkdir running || echo two at a time >> overlaps\n\
@@ -456,7 +458,7 @@ fn a_program_is_asked_until_it_ends_with_0() {
 }
 
 #[test]
-fn a_program_that_never_agrees_is_a_failure_with_its_own_words() {
+fn a_proof_program_that_never_succeeds_fails_with_its_output() {
     let scene = Scene::new();
     let exec = scene.script("echo look >> looks; echo \"still the old one\" >&2; exit 3");
     let agent = scene.nudge(&(exec + "timeout = \"500ms\"\n"));
@@ -469,7 +471,7 @@ fn a_program_that_never_agrees_is_a_failure_with_its_own_words() {
 }
 
 #[test]
-fn a_program_that_prints_much_or_hangs_is_bounded_and_leaves_nothing() {
+fn a_proof_program_is_limited_in_output_and_time_and_leaves_no_process() {
     in_namespace(|| {
         let loud = verdict("exec = [\"sh\", \"-c\", \"yes | head -c 9000000; echo last; exit 1\"]");
         let reason = pending(loud);
@@ -485,7 +487,7 @@ fn a_program_that_prints_much_or_hangs_is_bounded_and_leaves_nothing() {
 }
 
 #[test]
-fn all_proofs_must_hold_and_the_first_that_is_pending_is_named() {
+fn all_proofs_must_hold_and_the_first_pending_one_is_reported() {
     let scene = Scene::new();
     let url = saying(&["no", "no", "yes"]);
     let ([socket, _], commands) = socket_servers(scene.folder.path(), Server::Answers("worker 2"));
@@ -494,7 +496,7 @@ fn all_proofs_must_hold_and_the_first_that_is_pending_is_named() {
         "{exec}socket = \"{socket}\"\nsend = \"show proc\\n\"\nanswer-matches = \"worker\"\n\
          http = \"{url}\"\nbody-matches = \"yes\"\n"
     );
-    // In this order, however it is written.
+    // This order is fixed, regardless of the order in the file.
     let rule = rule(&verify);
     assert!(matches!(
         rule.verify.proofs.as_slice(),

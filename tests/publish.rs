@@ -1,5 +1,5 @@
-//! The publish directory: its shape, and that whoever reads it sees one whole generation that has
-//! passed, wherever podnudge is killed and whatever the file system says.
+//! The publish directory: its layout, and that a reader sees one whole generation that has passed
+//! the checks, wherever podnudge is killed and whichever system call fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use podnudge::clock::{Now, UnixTime};
-use podnudge::config::{KeyFilter, Publish};
+use podnudge::config::KeyFilter;
 use podnudge::core::event::Publication;
 use podnudge::publish::Place;
 use podnudge::reason::Reason;
@@ -22,6 +22,7 @@ use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::program::{command, podnudge};
+use crate::support::publish::publish_to;
 use crate::support::wait::wait_until;
 
 /// Every system call that changes a directory, a link or a file.
@@ -47,7 +48,7 @@ impl Pod {
         self.folder.path().join("config")
     }
 
-    /// Writes the configuration: a rule that publishes, and what is added to it.
+    /// Writes the configuration: a rule that publishes, with additions.
     fn configure(&self, publish: &str, more: &str, url: &str) -> String {
         let (volume, dir) = (self.kubelet.volume.display(), self.dir());
         let config = format!(
@@ -62,18 +63,19 @@ impl Pod {
         file.to_str().unwrap().to_owned()
     }
 
-    /// What the application finds by the names that it knows.
+    /// The files as the application sees them, by the names of the keys.
     fn seen(&self) -> BTreeMap<String, String> {
         contents(&self.dir(), true)
     }
 
-    /// What the current generation holds. It is looked up once, so that a swap meanwhile does not
-    /// mix two of them.
+    /// The files of the current generation. `..data` is resolved once, so that a swap in between
+    /// cannot mix two generations.
     fn current(&self) -> BTreeMap<String, String> {
         contents(&fs::canonicalize(self.dir().join("..data")).unwrap(), false)
     }
 
-    /// What lies in the directory besides keys' links, as far as its name tells what it is.
+    /// The entries of the directory except the links of the keys, with the name of any generation
+    /// replaced by `generation`.
     fn hidden(&self) -> BTreeSet<String> {
         let kind = |name: String| match name.as_str() {
             generation if generation.len() > 64 => "generation".to_owned(),
@@ -82,7 +84,7 @@ impl Pod {
         names(&self.dir()).filter(|name| name.starts_with("..")).map(kind).collect()
     }
 
-    /// What podnudge has written down.
+    /// The record that podnudge keeps in the publish directory.
     fn record(&self) -> serde_json::Value {
         let text = fs::read(self.dir().join("..podnudge.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -98,7 +100,7 @@ fn names(dir: &Path) -> impl Iterator<Item = String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
 }
 
-/// Every file below, by its path; without the hidden part, if that is wanted.
+/// All files below a folder by their paths; with `by_links`, without entries that begin with `..`.
 fn contents(dir: &Path, by_links: bool) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![dir.to_owned()];
@@ -126,7 +128,7 @@ fn texts(payload: &Payload) -> BTreeMap<String, String> {
     payload.iter().map(text).collect()
 }
 
-/// Runs `podnudge once`, by way of another program if one is given.
+/// Runs `podnudge once`, through another program if one is given.
 fn once(config: &str, through: &[&str], arguments: &[&str]) -> Output {
     let podnudge = env!("CARGO_BIN_EXE_podnudge");
     let all = [through, &[podnudge, "once", "--config", config], arguments].concat();
@@ -134,20 +136,20 @@ fn once(config: &str, through: &[&str], arguments: &[&str]) -> Output {
     command.args(&all[1..]).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 const UNUSED: &str = "http://127.0.0.1:1/";
 
 #[test]
-fn the_directory_has_the_kubelets_shape() {
+fn the_publish_directory_has_the_layout_of_a_kubelet_volume() {
     let first = payload(&[("app.conf", "1"), ("sites/a.conf", "a"), ("README.md", "r")]);
     let mut pod = Pod::new(&first);
     let config = pod.configure("keep = 1", "ignore = [\"*.md\"]", UNUSED);
     let output = once(&config, &[], &[]);
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(pod.seen(), texts(&first), "keys that do not count are published, too");
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    assert_eq!(pod.seen(), texts(&first), "ignored keys are published, too");
     for (name, target) in [("app.conf", "..data/app.conf"), ("sites", "..data/sites")] {
         assert_eq!(fs::read_link(pod.dir().join(name)).unwrap(), Path::new(target));
     }
@@ -157,7 +159,7 @@ fn the_directory_has_the_kubelets_shape() {
     let second = payload(&[("app.conf", "2"), ("new.conf", "n")]);
     pod.kubelet.write(&second);
     assert!(once(&config, &[], &[]).status.success());
-    assert_eq!(pod.seen(), texts(&second), "the links of keys that are gone are gone");
+    assert_eq!(pod.seen(), texts(&second), "the links of removed keys are removed");
     for n in 3..9 {
         pod.kubelet.write(&payload(&[("app.conf", &n.to_string())]));
         assert!(once(&config, &[], &[]).status.success());
@@ -170,7 +172,7 @@ fn the_directory_has_the_kubelets_shape() {
 }
 
 #[test]
-fn several_volumes_become_visible_together_each_in_its_folder() {
+fn several_volumes_are_published_together_each_in_its_own_folder() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let mut tls = Kubelet::new(pod.folder.path().join("tls"));
     let config = pod.configure("mode = \"0640\"", "", UNUSED);
@@ -178,10 +180,10 @@ fn several_volumes_become_visible_together_each_in_its_folder() {
     let both = format!("volume\", \"{}\"]", tls.volume.display());
     fs::write(&config, text.replace("volume\"]", &both)).unwrap();
     let output = once(&config, &[], &["--wait", "0s"]);
-    assert_eq!(output.status.code(), Some(69), "nobody has filled it yet");
+    assert_eq!(output.status.code(), Some(69), "the second volume is still empty");
     tls.write(&payload(&[("tls.crt", "c"), ("tls.key", "k")]));
     let output = once(&config, &[], &[]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
     let keys: Vec<_> = pod.seen().into_keys().collect();
     assert_eq!(keys, ["tls/tls.crt", "tls/tls.key", "volume/app.conf"]);
     let mode =
@@ -190,58 +192,62 @@ fn several_volumes_become_visible_together_each_in_its_folder() {
 }
 
 #[test]
-fn what_is_refused_is_not_published_and_what_was_there_stays() {
+fn rejected_content_is_not_published_and_the_last_good_content_stays() {
     let mut pod = Pod::new(&payload(&[("app.json", "{")]));
     let check = "[[rule.check]]\nsyntax = \"json\"";
     let config = pod.configure("", check, UNUSED);
     let output = once(&config, &[], &[]);
     assert_eq!(output.status.code(), Some(65));
-    assert!(said(&output).contains("`app.json` is not JSON: see line 1"), "{}", said(&output));
+    assert!(
+        stderr_of(&output).contains("`app.json` is not JSON: see line 1"),
+        "{}",
+        stderr_of(&output)
+    );
     assert_eq!(pod.seen(), BTreeMap::new());
     let good = payload(&[("app.json", "1")]);
     pod.kubelet.write(&good);
     assert!(once(&config, &[], &[]).status.success());
     pod.kubelet.write(&payload(&[("app.json", "]")]));
     let output = once(&config, &[], &[]);
-    assert!(output.status.success(), "the application starts with the last good one");
-    assert!(said(&output).contains("event=\"kept\""), "{}", said(&output));
+    assert!(output.status.success(), "the application starts with the last good content");
+    assert!(stderr_of(&output).contains("event=\"kept\""), "{}", stderr_of(&output));
     assert_eq!(pod.seen(), texts(&good));
-    // Nor is it a reason not to start that a volume is away.
+    // A missing volume does not prevent the start either.
     pod.kubelet.remove();
     assert!(once(&config, &[], &["--wait", "0s"]).status.success());
     assert_eq!(pod.seen(), texts(&good));
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_said_with_what_to_do() {
+fn an_unusable_publish_directory_is_reported_with_its_cause() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let config = pod.configure("", "", UNUSED);
     let refusal = || {
         let output = once(&config, &[], &["--wait", "0s"]);
         assert!(!output.status.success());
-        said(&output)
+        stderr_of(&output)
     };
     fs::write(pod.dir().join("app.conf"), "somebody's").unwrap();
-    let said = refusal();
-    assert!(said.contains("has an entry `app.conf` that podnudge did not make"), "{said}");
+    let stderr = refusal();
+    assert!(stderr.contains("has an entry `app.conf` that podnudge did not make"), "{stderr}");
     assert_eq!(pod.seen()["app.conf"], "somebody's");
     fs::remove_dir_all(pod.dir()).unwrap();
     fs::write(pod.dir(), "a file").unwrap();
-    let said = refusal();
-    assert!(said.contains("Not a directory"), "{said}");
+    let stderr = refusal();
+    assert!(stderr.contains("Not a directory"), "{stderr}");
     let text = fs::read_to_string(&config).unwrap();
     let dir = pod.dir().display().to_string();
     fs::write(&config, text.replace(&dir, "/nowhere/config")).unwrap();
-    let said = refusal();
-    assert!(said.contains("mount an emptyDir there"), "{said}");
+    let stderr = refusal();
+    assert!(stderr.contains("mount an emptyDir there"), "{stderr}");
     fs::write(&config, text.replace(&dir, "/proc/self")).unwrap();
-    let said = refusal();
-    assert!(said.contains("cannot publish to `/proc/self`"), "{said}");
+    let stderr = refusal();
+    assert!(stderr.contains("cannot publish to `/proc/self`"), "{stderr}");
 }
 
-/// A tmpfs that is too small, as a memory-backed emptyDir with a sizeLimit is.
+/// A small tmpfs, like a memory-backed emptyDir with a sizeLimit.
 #[test]
-fn a_full_directory_keeps_what_it_has_and_makes_room_of_what_is_old() {
+fn a_full_publish_directory_keeps_its_content_and_frees_old_generations() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let config = pod.configure("keep = 9", "", UNUSED);
     let script = "set -eu
@@ -257,14 +263,14 @@ fn a_full_directory_keeps_what_it_has_and_makes_room_of_what_is_old() {
     let output = command.env("DIR", pod.dir()).env("VOLUME", &pod.kubelet.volume).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = stdout.lines();
-    assert_eq!(lines.next(), Some("515000"), "{stdout}\n{}", said(&output));
+    assert_eq!(lines.next(), Some("515000"), "{stdout}\n{}", stderr_of(&output));
     assert!(!stdout.contains("..new"), "{stdout}");
-    assert!(said(&output).contains("the emptyDir is full"), "{}", said(&output));
+    assert!(stderr_of(&output).contains("the emptyDir is full"), "{}", stderr_of(&output));
 }
 
-/// Secrets are mounted from memory; the node's disk is not where they belong.
+/// Secrets are mounted from memory, and must not be written to the node's disk unnoticed.
 #[test]
-fn secrets_that_would_get_to_a_disk_are_warned_of() {
+fn a_secret_that_would_be_written_to_disk_causes_a_warning() {
     let script = "set -eu
         for place in $IN_MEMORY; do mount -t tmpfs tmpfs \"$place\"; done
         echo 1 > \"$VOLUME/a.conf\"
@@ -275,7 +281,7 @@ fn secrets_that_would_get_to_a_disk_are_warned_of() {
         (&["volume", "work"], &["config"]),
         (&["volume", "config", "work"], &[]),
     ] {
-        // A temporary directory may be in memory; the one with the test's own program is not.
+        // The temporary directory may be in memory; the build directory is not.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let [volume, config, work] = ["volume", "config", "work"].map(|name| {
@@ -304,10 +310,10 @@ fn secrets_that_would_get_to_a_disk_are_warned_of() {
     }
 }
 
-/// Killed before any system call that changes something: the reader finds one of the two
-/// contents whole, and the next start brings the other and leaves nothing behind.
+/// podnudge is killed before each system call that changes something: the reader sees one of the
+/// two contents as a whole, and the next run publishes the new one and leaves nothing behind.
 #[test]
-fn killed_at_any_step_once_leaves_one_whole_generation() {
+fn podnudge_once_killed_at_any_step_leaves_one_whole_generation() {
     let (one, two) = two_contents();
     let steps = at_each_step(|call, step| {
         let mut pod = Pod::new(&one);
@@ -328,14 +334,14 @@ fn killed_at_any_step_once_leaves_one_whole_generation() {
     println!("killed at each of {steps} steps");
 }
 
-/// The same where each of them, and all of its kind from then on, gives an error.
+/// The same when each of these calls, and all later calls of its kind, fail.
 #[test]
 fn an_error_at_any_step_leaves_one_whole_generation() {
     let (one, two) = two_contents();
     for error in ["ENOSPC", "EIO", "EROFS"] {
         let mut kept = 0;
         let steps = at_each_step(|call, step| {
-            // What cannot be opened cannot be loaded, and what cannot be removed is no matter.
+            // A failing openat prevents the start of the program, and a failing unlink is harmless.
             if call == "openat" || (call.starts_with("unlink") && error != "EIO") {
                 return false;
             }
@@ -350,15 +356,15 @@ fn an_error_at_any_step_leaves_one_whole_generation() {
             kept += usize::from(current == texts(&one));
             assert!(once(&config, &[], &[]).status.success(), "{call} {step}");
             assert_eq!(pod.seen(), texts(&two), "{call} {step}");
-            !output.status.success() || said(&output).contains("kept")
+            !output.status.success() || stderr_of(&output).contains("kept")
         });
         assert!(kept > 20, "only {kept} of {steps} steps failed before the commit");
         println!("{error} at each of {steps} steps, {kept} before the commit");
     }
 }
 
-/// Tries the first, second, … of each kind of call until there are no more of them; gives how many
-/// there were. `hit` says whether there was one.
+/// Calls `hit` for the first, second, … call of each kind until it returns false, which means that
+/// there are no more of them. Returns the number of calls.
 fn at_each_step(mut hit: impl FnMut(&str, usize) -> bool) -> usize {
     let kinds = CHANGING.split(',');
     kinds.map(|call| (1..1000).take_while(|step| hit(call, *step)).count()).sum()
@@ -374,10 +380,11 @@ fn strace(inject: &str) -> [&str; 7] {
     ["strace", "-f", "-qqq", "-o", "/dev/null", "-e", Box::leak(inject.to_owned().into_boxed_str())]
 }
 
-/// The agent, killed at any step of publishing what the application declines and of taking that
-/// back: a reader finds one of the two whole, and the next podnudge ends on the good one.
+/// The agent is killed at each step of publishing content that the application rejects and of
+/// rolling it back: a reader sees one of the two contents as a whole, and the next podnudge ends on
+/// the good one.
 #[test]
-fn killed_at_any_step_of_taking_back_the_agent_ends_on_the_good_one() {
+fn an_agent_killed_at_any_step_of_a_roll_back_ends_on_the_good_generation() {
     let (one, mut two) = two_contents();
     two.insert("app.conf".to_owned(), b"broken".to_vec());
     let steps = at_each_step(|call, step| {
@@ -388,12 +395,12 @@ fn killed_at_any_step_of_taking_back_the_agent_ends_on_the_good_one() {
         pod.kubelet.write(&two);
         let mut command = command("strace");
         let kill = format!("inject={call}:signal=KILL:when={step}");
-        // The tracer is nobody's child: what is started, watched and ended is podnudge itself.
+        // -D detaches the tracer, so that the child process is podnudge itself.
         command.arg("-D").args(&strace(&kill)[1..]);
         command.args([env!("CARGO_BIN_EXE_podnudge"), "--listen", "off", "--log", "json"]);
         command.args(["--config", &config]);
         let mut agent = Agent::spawn(pod.folder.path(), command);
-        wait_until("it is killed or through", || {
+        wait_until("podnudge is killed or has rolled back", || {
             let current = pod.current();
             assert!(current == texts(&one) || current == texts(&two), "{call} {step}: {current:?}");
             agent.has_ended() || agent.count("rolled-back") > 0
@@ -402,7 +409,7 @@ fn killed_at_any_step_of_taking_back_the_agent_ends_on_the_good_one() {
         drop(agent);
         if is_killed {
             let next = Agent::start(pod.folder.path(), &["--config", &config]);
-            wait_until("the good one is back", || {
+            wait_until("the good content is published again", || {
                 next.count("rolled-back") + next.count("baseline") > 0
                     && pod.seen() == texts(&one)
                     && !pod.hidden().contains("..new")
@@ -415,8 +422,8 @@ fn killed_at_any_step_of_taking_back_the_agent_ends_on_the_good_one() {
     println!("killed at each of {steps} steps");
 }
 
-/// Whoever goes through `..data` once, as applications do that mean to read one generation, never
-/// finds half of one.
+/// A reader that resolves `..data` once, as applications do to read one generation, never sees a
+/// mix of two.
 #[test]
 fn a_reader_sees_whole_generations_only() {
     let mut pod = Pod::new(&payload(&[("a", "0"), ("b", "0")]));
@@ -444,7 +451,7 @@ fn a_reader_sees_whole_generations_only() {
 }
 
 #[test]
-fn files_can_be_given_to_the_application() {
+fn published_files_can_be_owned_by_the_application() {
     let pod = Pod::new(&payload(&[("app.conf", "1"), ("sites/a", "1")]));
     let config = pod.configure("uid = 101\ngid = 102\nmode = \"0400\"", "", UNUSED);
     assert!(once(&config, &[], &[]).status.success());
@@ -454,9 +461,9 @@ fn files_can_be_given_to_the_application() {
     }
 }
 
-/// An init container and a sidecar with uids of their own, and the group that fsGroup gives them.
+/// An init container and a sidecar with different uids, and the common group of fsGroup.
 #[test]
-fn another_uid_of_the_pod_knows_what_was_good() {
+fn a_container_with_another_uid_shares_the_record() {
     let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
     let config = pod.configure("", "", UNUSED);
     fs::set_permissions(pod.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -465,21 +472,21 @@ fn another_uid_of_the_pod_knows_what_was_good() {
     let as_uid =
         |uid: &'static str| ["setpriv", "--reuid", uid, "--regid", "2000", "--clear-groups"];
     let output = once(&config, &as_uid("1000"), &[]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
     let record = || fs::metadata(pod.dir().join("..podnudge.json")).unwrap();
     assert_eq!((record().mode() & 0o777, record().gid()), (0o660, 2000));
     let first = pod.record();
     pod.kubelet.write(&payload(&[("app.conf", "2")]));
     let output = once(&config, &as_uid("1001"), &[]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
     assert_ne!(pod.record()["for-start"], first["for-start"]);
 
-    // One that it cannot read is no empty one.
+    // An unreadable record is not treated as an empty one.
     let before = pod.record();
     fs::set_permissions(pod.dir().join("..podnudge.json"), fs::Permissions::from_mode(0o600))
         .unwrap();
     let output = once(&config, &as_uid("1000"), &[]);
-    let text = said(&output);
+    let text = stderr_of(&output);
     assert_eq!(output.status.code(), Some(78), "{text}");
     assert!(text.contains("..podnudge.json`: Permission denied"), "{text}");
     assert!(text.contains("set fsGroup"), "{text}");
@@ -487,18 +494,18 @@ fn another_uid_of_the_pod_knows_what_was_good() {
 }
 
 #[test]
-fn a_record_that_podnudge_did_not_write_is_begun_anew_and_said() {
+fn a_corrupt_record_is_reported_and_written_anew() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let config = pod.configure("", "", UNUSED);
     assert!(once(&config, &[], &[]).status.success());
     fs::write(pod.dir().join("..podnudge.json"), "[").unwrap();
     let output = once(&config, &[], &[]);
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("event=\"record-lost\""), "{}", said(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    assert!(stderr_of(&output).contains("event=\"record-lost\""), "{}", stderr_of(&output));
     assert!(pod.record()["for-start"].is_string());
 }
 
-/// A record that cannot be read while podnudge runs: nothing is published, and nothing forgotten.
+/// While the record is unreadable, podnudge publishes nothing, and it loses no recorded state.
 #[test]
 fn nothing_is_published_while_the_record_cannot_be_read() {
     let one = payload(&[("app.conf", "one")]);
@@ -507,7 +514,7 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
     let config = pod.configure("", "", &application.url());
     let agent = Agent::start(pod.folder.path(), &["--config", &config]);
     agent.wait_for("applied", 1);
-    wait_until("it is recorded", || pod.record()["good"].is_string());
+    wait_until("the content is recorded as good", || pod.record()["good"].is_string());
     let record = pod.dir().join("..podnudge.json");
     fs::rename(&record, pod.folder.path().join("kept")).unwrap();
     fs::create_dir(&record).unwrap();
@@ -521,12 +528,12 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
     agent.wait_for("applied", 2);
 }
 
-/// Each would roll back what the other publishes.
+/// Otherwise each would roll back what the other publishes.
 #[test]
-fn a_directory_has_one_podnudge() {
+fn a_publish_directory_is_used_by_one_podnudge_only() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let application = Application::start(&pod.dir(), "app.conf");
-    // A program that a check leaves behind has no part in it.
+    // A process that a check leaves behind does not keep the lock.
     let left = pod.folder.path().join("left");
     let leaves = format!(
         "setsid -f sh -c 'echo $$ > {0}; exec sleep 60' </dev/null >/dev/null 2>&1; \
@@ -540,7 +547,7 @@ fn a_directory_has_one_podnudge() {
     let mut second = podnudge();
     let second = second.args(["--listen", "off", "--config", &config]).output().unwrap();
     for refused in [second, once(&config, &[], &["--wait", "0s"])] {
-        let text = said(&refused);
+        let text = stderr_of(&refused);
         assert_eq!(refused.status.code(), Some(78), "{text}");
         let dir = pod.dir();
         assert!(
@@ -556,7 +563,7 @@ fn a_directory_has_one_podnudge() {
     kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
 }
 
-/// A check that passes, and right behind it another content of a key that does not count.
+/// A check that passes, and then changes a key that is not part of the digest.
 fn passes_and_then_breaks(pod: &Pod) -> String {
     let (volume, marker) = (pod.kubelet.volume.display(), pod.folder.path().join("checked"));
     let marker = marker.display();
@@ -567,17 +574,17 @@ fn passes_and_then_breaks(pod: &Pod) -> String {
 }
 
 #[test]
-fn what_the_checks_have_not_seen_is_not_published_for_a_start() {
+fn unchecked_content_is_not_published_by_podnudge_once() {
     let pod = Pod::new(&payload(&[("app.conf", "1"), ("inc", "fine")]));
     let config = pod.configure("", &passes_and_then_breaks(&pod), UNUSED);
     let output = once(&config, &[], &["--wait", "20s"]);
-    assert_eq!(output.status.code(), Some(65), "{}", said(&output));
-    assert!(said(&output).contains("BROKEN"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(65), "{}", stderr_of(&output));
+    assert!(stderr_of(&output).contains("BROKEN"), "{}", stderr_of(&output));
     assert_eq!(pod.seen(), BTreeMap::new());
 }
 
 #[test]
-fn what_the_checks_have_not_seen_is_not_published() {
+fn unchecked_content_is_not_published_by_the_agent() {
     let one = payload(&[("app.conf", "1"), ("inc", "fine")]);
     let mut pod = Pod::new(&one);
     let application = Application::start(&pod.dir(), "app.conf");
@@ -593,7 +600,7 @@ fn what_the_checks_have_not_seen_is_not_published() {
     agent.wait_for("rejected", 1);
     let three = payload(&[("app.conf", "3"), ("inc", "fine")]);
     pod.kubelet.write(&three);
-    wait_until("what has passed is published", || {
+    wait_until("the checked content is published", || {
         let current = pod.current();
         assert_ne!(current["inc"], "BROKEN");
         current == texts(&three)
@@ -603,16 +610,16 @@ fn what_the_checks_have_not_seen_is_not_published() {
 }
 
 #[test]
-fn publications_that_fail_leave_no_generations_behind() {
+fn failed_publications_leave_no_generations_behind() {
     let (one, two) = two_contents();
     let mut pod = Pod::new(&one);
     let config = pod.configure("", "", UNUSED);
     assert!(once(&config, &[], &[]).status.success());
     pod.kubelet.write(&two);
     for _ in 0..5 {
-        // The generation gets its name, and the record does not.
+        // The rename of the generation succeeds, and that of the record fails.
         let output = once(&config, &strace("inject=renameat:error=EIO:when=2+"), &["--wait", "0s"]);
-        assert!(said(&output).contains("event=\"kept\""), "{}", said(&output));
+        assert!(stderr_of(&output).contains("event=\"kept\""), "{}", stderr_of(&output));
         assert_eq!((pod.current(), pod.generations()), (texts(&one), 1));
     }
     assert!(once(&config, &[], &[]).status.success());
@@ -620,7 +627,7 @@ fn publications_that_fail_leave_no_generations_behind() {
 }
 
 #[test]
-fn older_generations_go_for_lack_of_room_and_for_no_other_error() {
+fn old_generations_are_removed_when_the_disk_is_full_and_after_no_other_error() {
     for (error, left) in [("EACCES", 3), ("EDQUOT", 1)] {
         let mut pod = Pod::new(&payload(&[("app.conf", "0")]));
         let config = pod.configure("keep = 9", "", UNUSED);
@@ -630,14 +637,14 @@ fn older_generations_go_for_lack_of_room_and_for_no_other_error() {
         }
         let fail = format!("inject=mkdirat:error={error}");
         let output = once(&config, &strace(&fail), &["--wait", "0s"]);
-        assert!(said(&output).contains("event=\"kept\""), "{}", said(&output));
+        assert!(stderr_of(&output).contains("event=\"kept\""), "{}", stderr_of(&output));
         assert_eq!(pod.generations(), left, "{error}");
     }
 }
 
-/// A file that takes minutes to read lies in the volume of another rule.
+/// The volume of another rule has a file that takes minutes to read.
 #[test]
-fn a_large_volume_of_another_rule_delays_no_roll_back() {
+fn a_large_volume_of_another_rule_does_not_delay_a_roll_back() {
     let one = payload(&[("app.conf", "one")]);
     let mut pod = Pod::new(&one);
     let application = Application::start(&pod.dir(), "app.conf");
@@ -656,22 +663,18 @@ fn a_large_volume_of_another_rule_delays_no_roll_back() {
     pod.kubelet.write(&payload(&[("app.conf", "broken")]));
     agent.wait_for("rolled-back", 1);
     assert_eq!(pod.seen(), texts(&one));
-    assert_eq!(agent.count("baseline") + agent.count("fresh"), 1, "the large one is being read");
+    assert_eq!(
+        agent.count("baseline") + agent.count("fresh"),
+        1,
+        "the large volume is still being read"
+    );
 }
 
-/// Turning back failed, and a person wants the content all the same.
+/// The roll-back failed, and the content is triggered in spite of it.
 #[test]
-fn what_is_triggered_and_works_is_no_longer_quarantined() {
+fn triggered_content_that_works_is_no_longer_quarantined() {
     let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
-    let publish = Publish {
-        dir: pod.dir(),
-        folders: vec![PathBuf::new()],
-        keep: 3,
-        mode: None,
-        uid: None,
-        gid: None,
-        rollback: true,
-    };
+    let publish = publish_to(pod.dir());
     let (volumes, keys) = ([pod.kubelet.volume.clone()], KeyFilter::default());
     let place = Place { publish: &publish, volumes: &volumes, keys: &keys };
     let now = UnixTime::default();
@@ -694,7 +697,7 @@ fn what_is_triggered_and_works_is_no_longer_quarantined() {
     place.approve(two).unwrap();
     assert_eq!(place.open(Now::default()).unwrap().good, Some(two));
 
-    // What cannot be read is not taken for empty: that would be filled whatever holds new content.
+    // An unreadable directory is not treated as empty: an empty one is filled in spite of holds.
     assert_eq!(place.current(), Ok(Some(two)));
     fs::rename(&publish.dir, publish.dir.with_extension("elsewhere")).unwrap();
     fs::write(&publish.dir, "no directory").unwrap();
@@ -702,13 +705,13 @@ fn what_is_triggered_and_works_is_no_longer_quarantined() {
 }
 
 #[test]
-fn a_check_that_asks_the_application_is_told_apart_before_it_starts() {
+fn podnudge_once_explains_that_a_url_check_needs_the_running_application() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let check = "[[rule.check]]\nkeys = [\"app.conf\"]\nhttp = \"http://127.0.0.1:1/adapt\"";
     let config = pod.configure("", check, UNUSED);
     let output = once(&config, &[], &["--wait", "0s"]);
     assert_eq!(output.status.code(), Some(69));
-    let text = said(&output);
+    let text = stderr_of(&output);
     assert!(text.contains("http://127.0.0.1:1/adapt"), "{text}");
     assert!(text.contains("in an init container the application does not run yet"), "{text}");
 }

@@ -1,6 +1,6 @@
-//! Defects that were fixed, each with a test that failed before. All run the real binary, and what
-//! is asserted is what people and applications see: what is published, what reaches the
-//! application, and what `/status` says.
+//! Fixed defects, each with a test that failed before the fix. All run the real binary and assert
+//! what people and applications see: the published content, what reaches the application, and
+//! `/status`.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -21,11 +21,11 @@ use crate::support::shared::SharedPod;
 use crate::support::supervisor::Supervisor;
 use crate::support::wait::{is_within, wait_until, wait_until_commit_is_past};
 
-/// How long what is due at once, or after a jitter of a few seconds, may take on a busy machine.
+/// The limit on a busy machine for anything that is due at once or after a jitter of a few seconds.
 /// The waits that must not delay it are at least twice as long.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A pod with a volume and a publish directory, in a folder that everybody may write to.
+/// A pod with a volume and a publish directory, in a folder that every user may write to.
 struct Pod {
     folder: tempfile::TempDir,
     kubelet: Kubelet,
@@ -50,23 +50,24 @@ impl Pod {
         self.kubelet.write(&payload(&[("app.conf", content)]));
     }
 
-    /// What the application reads where podnudge publishes.
+    /// The published content, as the application reads it.
     fn published(&self) -> String {
-        // Without a trace: podnudge tells by the times of access whether a process has read it.
+        // This must not change the access time, by which podnudge tells whether a process has read
+        // it.
         let mut file = OpenOptions::new();
         file.read(true).custom_flags(OFlag::O_NOATIME.bits());
         let opened = file.open(self.path("config/app.conf"));
         opened.and_then(std::io::read_to_string).unwrap_or_default()
     }
 
-    /// When that was published, in seconds since 1970.
+    /// The time of the publication, in seconds since 1970.
     fn published_at(&self) -> f64 {
         let link = fs::symlink_metadata(self.path("config/..data")).unwrap();
         link.modified().unwrap().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
     }
 
-    /// An application that reloads what is published on any request: its answer is 503 to what
-    /// fails for now, and 400 to what is broken.
+    /// An application that reloads the published content on any request. It answers 503 to content
+    /// that contains `fails`, and 400 to content that contains `broken`.
     fn application(&self) -> String {
         let config = self.path("config/app.conf");
         server(move |stream| {
@@ -75,7 +76,7 @@ impl Pod {
         })
     }
 
-    /// Writes the configuration, where FOLDER stands for the folder of this pod.
+    /// Writes the configuration, with FOLDER replaced by the folder of this pod.
     fn configure(&self, agent: &str, rules: &str) -> PathBuf {
         let config = format!(
             "[agent]\nlisten = \"127.0.0.1:0\"\nreload = \"loopback\"\nlog = \"json\"\n\
@@ -88,12 +89,12 @@ impl Pod {
         file
     }
 
-    /// podnudge with a rule for the volume that has these settings.
+    /// Starts podnudge with a rule for the volume that has these settings.
     fn nudge(&self, rules: &str) -> Podnudge {
         self.nudge_with("", rules)
     }
 
-    /// The same with settings for podnudge itself.
+    /// The same with more settings in `[agent]`.
     fn nudge_with(&self, agent: &str, rules: &str) -> Podnudge {
         let mut command = podnudge();
         command.arg("--config").arg(self.configure(agent, rules));
@@ -128,7 +129,8 @@ impl Podnudge {
         podnudge
     }
 
-    /// The status of each rule, less what no test asks for: a failed test shows it.
+    /// The status of each rule, without the fields that no test needs, since a failed test prints
+    /// it.
     fn rules(&self) -> Vec<Value> {
         let answer = ask(&self.address, "GET", "/status");
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -153,11 +155,16 @@ impl Podnudge {
         is_in_sync(&self.status())
     }
 
-    /// The content is changed, and podnudge knows.
+    /// Changes the content, and waits until podnudge has seen it.
     fn sees(&self, pod: &mut Pod, content: &str) {
         let before = self.status()["digest_on_disk"].clone();
         pod.change(content);
         wait_until("the change is seen", || self.status()["digest_on_disk"] != before);
+    }
+
+    /// Asserts that something happens within [`SOON`].
+    fn assert_soon(&self, what: &str, is_so: impl FnMut() -> bool) {
+        assert!(is_within(SOON, is_so), "not {what} within {SOON:?}: {}", self.status());
     }
 
     fn post_reload(&self) {
@@ -170,44 +177,45 @@ fn is_in_sync(rule: &Value) -> bool {
     rule["in_sync"] == true || rule["in_sync"] == "yes"
 }
 
-/// A rollout that failed is tried again a minute later.
+/// A failed rollout is retried a minute later.
 const RETRY_LATE: &str = "retry = { first = \"60s\", max = \"60s\" }\n";
 const PUBLISH: &str = "publish = { dir = \"FOLDER/config\" }\n";
 
-/// The fix is published soon, and until then `/status` tells of no later time than that.
-fn is_published_at_its_own_time(podnudge: &Podnudge, pod: &mut Pod, fix: &str) {
+/// The fix is published soon, and until then `/status` announces no later time.
+fn assert_fix_is_published_soon(podnudge: &Podnudge, pod: &mut Pod, fix: &str) {
     podnudge.sees(pod, fix);
-    let (mut told, mut last) = (0.0_f64, Value::Null);
+    let (mut announced, mut last) = (0.0_f64, Value::Null);
     let is_published = is_within(SOON, || {
         last = podnudge.status();
-        // What is told once it is published is of the time after.
+        // The time in a status after the publication is that of the next action.
         if pod.published() == fix {
             return true;
         }
-        told = told.max(last["next_action_at"].as_f64().unwrap_or_default());
+        announced = announced.max(last["next_action_at"].as_f64().unwrap_or_default());
         false
     });
     assert!(is_published, "not published within {SOON:?}: {last}");
     let at = pod.published_at();
-    assert!(told <= at + 1.0, "published at {at}, and told was {told}");
+    assert!(announced <= at + 1.0, "published at {at}, but announced for {announced}");
 }
 
-/// Guards: the fix has a turn of its own, and does not wait for the next attempt of what it fixes.
+/// Guards: the fix is a rollout of its own, and does not wait for the next attempt of the content
+/// that it fixes.
 #[test]
-fn a_fix_is_published_at_its_own_time_behind_a_rollout_that_backs_off() {
+fn a_fix_does_not_wait_for_the_retry_of_an_older_rollout() {
     let mut pod = Pod::new("good");
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
     let podnudge = pod.nudge(&format!("jitter = \"3s\"\n{RETRY_LATE}{PUBLISH}{http}"));
     wait_until("the first content is in sync", || podnudge.is_in_sync());
     pod.change("this fails for now");
     podnudge.agent.wait_for("retrying", 1);
-    is_published_at_its_own_time(&podnudge, &mut pod, "the fix");
+    assert_fix_is_published_soon(&podnudge, &mut pod, "the fix");
     wait_until("the fix is in sync", || podnudge.is_in_sync());
 }
 
-/// Guards: the same behind a rollout that was refused, and is looked at again a minute later.
+/// Guards: the same after a rollout that was refused, and that is retried a minute later.
 #[test]
-fn a_fix_is_published_at_its_own_time_behind_a_refused_rollout() {
+fn a_fix_does_not_wait_for_the_retry_of_a_refused_rollout() {
     in_namespace(|| {
         let mut pod = Pod::new("good");
         let _one = Target::start(pod.folder.path(), "app", Behaviour::Handles);
@@ -215,11 +223,11 @@ fn a_fix_is_published_at_its_own_time_behind_a_refused_rollout() {
         let signal = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }\n";
         let podnudge = pod.nudge(&format!("jitter = \"3s\"\n{RETRY_LATE}{PUBLISH}{signal}"));
         podnudge.agent.wait_for("refused", 1);
-        is_published_at_its_own_time(&podnudge, &mut pod, "the fix");
+        assert_fix_is_published_soon(&podnudge, &mut pod, "the fix");
     });
 }
 
-/// Guards: the pause file is looked for every five seconds also behind a rollout that backs off.
+/// Guards: podnudge looks for the pause file every five seconds even while a rollout backs off.
 #[test]
 fn a_fix_is_published_soon_after_the_pause_file_is_deleted() {
     let mut pod = Pod::new("good");
@@ -232,39 +240,36 @@ fn a_fix_is_published_soon_after_the_pause_file_is_deleted() {
     fs::write(pod.path("pause"), "").unwrap();
     podnudge.sees(&mut pod, "the fix");
     let is_published = is_within(Duration::from_secs(3), || pod.published() == "the fix");
-    assert!(!is_published, "published in spite of the pause file");
+    assert!(!is_published, "published despite the pause file");
     fs::remove_file(pod.path("pause")).unwrap();
-    let is_published = is_within(SOON, || pod.published() == "the fix");
-    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+    podnudge.assert_soon("published", || pod.published() == "the fix");
 }
 
-/// What was filled in first fails and is tried again a minute later; the fix has a jitter of some
-/// minutes, which `trigger` sets aside.
-fn a_trigger_sets_the_jitter_aside(trigger: fn(&Podnudge)) {
+/// The first content fails and is retried a minute later. The fix has a jitter of some minutes,
+/// which `trigger` skips.
+fn assert_trigger_skips_the_jitter(trigger: fn(&Podnudge)) {
     let mut pod = Pod::new("this fails for now");
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
     let podnudge = pod.nudge(&format!("jitter = \"30m\"\n{RETRY_LATE}{PUBLISH}{http}"));
     podnudge.agent.wait_for("retrying", 1);
     podnudge.sees(&mut pod, "the fix");
     trigger(&podnudge);
-    let is_published = is_within(SOON, || pod.published() == "the fix");
-    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+    podnudge.assert_soon("published", || pod.published() == "the fix");
 }
 
-/// Guards: a person does not wait for the jitter, nor for the next attempt of an older rollout.
+/// Guards: a trigger waits neither for the jitter nor for the next attempt of an older rollout.
 #[test]
-fn a_signal_to_podnudge_publishes_a_fix_behind_a_rollout_that_backs_off() {
-    a_trigger_sets_the_jitter_aside(|podnudge| podnudge.agent.signal(Signal::SIGHUP));
+fn sighup_publishes_a_fix_during_the_backoff_of_an_older_rollout() {
+    assert_trigger_skips_the_jitter(|podnudge| podnudge.agent.signal(Signal::SIGHUP));
 }
 
-/// Guards: the same by the admin port.
+/// Guards: the same with a request to the admin port.
 #[test]
-fn a_reload_request_publishes_a_fix_behind_a_rollout_that_backs_off() {
-    a_trigger_sets_the_jitter_aside(Podnudge::post_reload);
+fn a_reload_request_publishes_a_fix_during_the_backoff_of_an_older_rollout() {
+    assert_trigger_skips_the_jitter(Podnudge::post_reload);
 }
 
-/// Guards: what a person approves does not wait for the proof of older content, which may never
-/// come.
+/// Guards: approved content does not wait for the proof of older content, which may never be given.
 #[test]
 fn an_approved_fix_is_published_while_an_older_proof_is_pending() {
     let mut pod = Pod::new("this gives proof: 1");
@@ -275,21 +280,20 @@ fn an_approved_fix_is_published_while_an_older_proof_is_pending() {
     wait_until("the first content is in sync", || podnudge.is_in_sync());
     podnudge.sees(&mut pod, "no proof comes");
     podnudge.post_reload();
-    wait_until("it is published", || pod.published() == "no proof comes");
+    wait_until("the older content is published", || pod.published() == "no proof comes");
     podnudge.agent.wait_for("accepted", 2);
     podnudge.sees(&mut pod, "this gives proof: 2");
     podnudge.post_reload();
-    let is_published = is_within(SOON, || pod.published() == "this gives proof: 2");
-    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
-    wait_until("it is in sync", || podnudge.is_in_sync());
+    podnudge.assert_soon("published", || pod.published() == "this gives proof: 2");
+    wait_until("the application is in sync", || podnudge.is_in_sync());
 }
 
-/// Guards: content is quarantined on evidence only, and that no process came is none.
+/// Guards: content is quarantined on evidence only, and a missing process is no evidence.
 #[test]
-fn what_no_process_has_read_stays_published() {
+fn content_that_no_process_has_read_stays_published() {
     in_namespace(|| {
         let mut pod = Pod::new("A");
-        // Something to see while the application is down, so that the namespace counts as shared.
+        // A visible process while the application is down, so that the namespace counts as shared.
         let _other = Target::start(pod.folder.path(), "other", Behaviour::Handles);
         let mut first = Target::start(pod.folder.path(), "app", Behaviour::Handles);
         let podnudge = pod.nudge(&format!(
@@ -298,20 +302,20 @@ fn what_no_process_has_read_stays_published() {
              {PUBLISH}"
         ));
         podnudge.agent.wait_for("sent", 1);
-        // By a signal alone nothing is proven.
+        // A signal alone proves nothing.
         wait_until("the first content is good", || recorded(&pod.path("config"), "good"));
         first.kill();
         pod.change("B");
         wait_until("B is published", || pod.published() == "B");
-        let is_taken_back = is_within(Duration::from_secs(10), || pod.published() != "B");
-        assert!(!is_taken_back, "rolled back: {}", podnudge.status());
+        let is_rolled_back = is_within(Duration::from_secs(10), || pod.published() != "B");
+        assert!(!is_rolled_back, "rolled back: {}", podnudge.status());
         let _second = Target::start(pod.folder.path(), "app", Behaviour::Handles);
         wait_until("the application is in sync", || podnudge.is_in_sync());
         assert_eq!(pod.published(), "B");
     });
 }
 
-/// Whether podnudge has written something down in a publish directory.
+/// Whether the record of a publish directory has a value or entries under this name.
 fn recorded(dir: &Path, name: &str) -> bool {
     let record = fs::read(dir.join("..podnudge.json")).unwrap_or_default();
     let record: Value = serde_json::from_slice(&record).unwrap_or_default();
@@ -321,10 +325,10 @@ fn recorded(dir: &Path, name: &str) -> bool {
     }
 }
 
-/// Guards: an application that was started after the content was in place has read it, whatever
-/// the one before it died of.
+/// Guards: an application that started after the content was in place has read it, even if the
+/// process before it exited because of the signal.
 #[test]
-fn tripped_ends_when_the_application_has_read_the_content_by_itself() {
+fn tripped_ends_when_a_restarted_application_has_read_the_content() {
     in_namespace(|| {
         let mut pod = Pod::new("1");
         let first = Target::start(pod.folder.path(), "app", Behaviour::Dies);
@@ -337,14 +341,14 @@ fn tripped_ends_when_the_application_has_read_the_content_by_itself() {
         drop(first);
         wait_until_commit_is_past(&pod.kubelet.volume);
         let mut second = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        let is_in_sync = is_within(SOON, || podnudge.is_in_sync());
-        assert!(is_in_sync, "not in sync within {SOON:?}: {}", podnudge.status());
-        assert_eq!(second.signals(), 1, "the first had the only one");
+        podnudge.assert_soon("in sync", || podnudge.is_in_sync());
+        assert_eq!(second.signals(), 1, "only the first process got a signal");
         assert!(second.is_running());
     });
 }
 
-/// Guards: rules that share a target do not hold its end against each other's content.
+/// Guards: when two rules share a target, its exit is attributed only to the content that caused
+/// it.
 #[test]
 fn only_the_content_that_kills_the_application_is_quarantined() {
     in_namespace(|| {
@@ -389,8 +393,8 @@ fn only_the_content_that_kills_the_application_is_quarantined() {
     });
 }
 
-/// Guards: what a starting application reads is the same before and after a swap with equal
-/// content, such as that of a rotated token.
+/// Guards: a starting application reads the same before and after a swap with equal content, such
+/// as the swap for a rotated token.
 #[test]
 fn a_swap_with_equal_content_while_the_application_starts_causes_no_reload() {
     in_namespace(|| {
@@ -412,8 +416,8 @@ fn a_swap_with_equal_content_while_the_application_starts_causes_no_reload() {
     });
 }
 
-/// An application that goes to the background: it reads its configuration, and then the process
-/// that read it forks and ends. While the file `fork` is missing it is between the two.
+/// An application that daemonizes: the process that read the configuration forks and exits, once
+/// the file `fork` exists.
 const DAEMON: &str = "echo \"read $(cat FOLDER/volume/app.conf)\" >> FOLDER/report
 until [ -e FOLDER/fork ]; do sleep 0.05; done
 (
@@ -424,13 +428,13 @@ until [ -e FOLDER/fork ]; do sleep 0.05; done
 exit 0
 ";
 
-/// What the daemon reports.
+/// The lines that the daemon has reported.
 fn reports(pod: &Pod) -> Vec<String> {
     let text = fs::read_to_string(pod.path("report")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// A container whose main process starts the daemon and stays.
+/// Starts a container whose main process starts the daemon and keeps running.
 fn start_daemon(pod: &Pod, shared: &SharedPod) -> Child {
     let script = DAEMON.replace("FOLDER", pod.folder.path().to_str().unwrap());
     fs::write(pod.path("daemon.sh"), script).unwrap();
@@ -441,7 +445,7 @@ fn start_daemon(pod: &Pod, shared: &SharedPod) -> Child {
 fn fork_daemon(pod: &Pod) {
     wait_until_commit_is_past(&pod.kubelet.volume);
     fs::write(pod.path("fork"), "").unwrap();
-    wait_until("it has forked", || reports(pod).contains(&"forked".to_owned()));
+    wait_until("the daemon has forked", || reports(pod).contains(&"forked".to_owned()));
 }
 
 fn nudge_daemon(pod: &Pod, shared: &SharedPod) -> Podnudge {
@@ -452,49 +456,49 @@ fn nudge_daemon(pod: &Pod, shared: &SharedPod) -> Podnudge {
     Podnudge::start(pod.folder.path(), container)
 }
 
-/// That it is in sync is said only after it has read the new content.
-fn is_made_to_read(pod: &Pod, podnudge: &Podnudge) {
+/// Asserts that podnudge reports the daemon as in sync only after it has read the new content.
+fn assert_reads_before_in_sync(pod: &Pod, podnudge: &Podnudge) {
     let has_read = || reports(pod).last().is_some_and(|last| last == "read 2");
     let mut last = Value::Null;
-    wait_until("it is said to be in sync, or has read the content", || {
+    wait_until("the status is in sync, or the daemon has read the content", || {
         last = podnudge.status();
         is_in_sync(&last) || has_read()
     });
-    assert!(has_read(), "said to be in sync, and has {:?}: {last}", reports(pod));
+    assert!(has_read(), "in sync, but the daemon reported {:?}: {last}", reports(pod));
 }
 
-/// Guards: a process that was forked by one that read its configuration has not read what came in
-/// between, although it is younger.
+/// Guards: a forked process has not read a change that was made after its parent read the
+/// configuration, although it is younger than the change.
 #[test]
 fn a_daemon_that_forked_after_the_change_is_signalled() {
     let mut pod = Pod::new("1");
     let shared = SharedPod::start(pod.folder.path());
     let podnudge = nudge_daemon(&pod, &shared);
     let mut main = start_daemon(&pod, &shared);
-    wait_until("it has read the first content", || reports(&pod) == ["read 1"]);
+    wait_until("the daemon has read the first content", || reports(&pod) == ["read 1"]);
     podnudge.sees(&mut pod, "2");
     fork_daemon(&pod);
-    is_made_to_read(&pod, &podnudge);
+    assert_reads_before_in_sync(&pod, &podnudge);
     main.kill().unwrap();
     main.wait().unwrap();
 }
 
-/// Guards: the same where podnudge starts when all of it has happened.
+/// Guards: the same when podnudge starts after the fork.
 #[test]
-fn a_daemon_that_forked_after_the_change_is_signalled_by_a_podnudge_that_starts_later() {
+fn a_daemon_that_forked_after_the_change_is_signalled_when_podnudge_starts_later() {
     let mut pod = Pod::new("1");
     let shared = SharedPod::start(pod.folder.path());
     let mut main = start_daemon(&pod, &shared);
-    wait_until("it has read the first content", || reports(&pod) == ["read 1"]);
+    wait_until("the daemon has read the first content", || reports(&pod) == ["read 1"]);
     pod.change("2");
     fork_daemon(&pod);
     let podnudge = nudge_daemon(&pod, &shared);
-    is_made_to_read(&pod, &podnudge);
+    assert_reads_before_in_sync(&pod, &podnudge);
     main.kill().unwrap();
     main.wait().unwrap();
 }
 
-/// Guards: the checks of superseded content are given up for those of the fix.
+/// Guards: the checks of superseded content are cancelled in favour of those of the fix.
 #[test]
 fn a_slow_check_of_superseded_content_does_not_delay_the_fix() {
     in_namespace(|| {
@@ -507,15 +511,14 @@ fn a_slow_check_of_superseded_content_does_not_delay_the_fix() {
         pod.change("this is slow");
         wait_until("its check has begun", || pod.path("checking").exists());
         podnudge.sees(&mut pod, "the fix");
-        let is_published = is_within(SOON, || pod.published() == "the fix");
-        assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
+        podnudge.assert_soon("published", || pod.published() == "the fix");
     });
 }
 
-/// An application that is not ready for the signal in the first `seconds`, as `before` says, and
-/// takes it after that, as `after` says. When the content changes it is refused, and looked at again
-/// a minute later by itself.
-fn is_signalled_when_it_is_ready(seconds: u64, before: &str, after: &[&str], podnudge_by: &[&str]) {
+/// An application that cannot be signalled during its first `seconds` (`before`), and can be after
+/// that (`after`). The content changes while podnudge refuses, and the usual retry of a refusal is
+/// a minute later.
+fn assert_signalled_when_ready(seconds: u64, before: &str, after: &[&str], podnudge_by: &[&str]) {
     let mut pod = Pod::new("1");
     let (report, started) = (pod.path("hups"), pod.path("app.started"));
     let handles =
@@ -529,7 +532,7 @@ fn is_signalled_when_it_is_ready(seconds: u64, before: &str, after: &[&str], pod
         .arg(pod.path("app"))
         .spawn()
         .unwrap();
-    wait_until("it has started", || started.exists());
+    wait_until("the application has started", || started.exists());
     let rule = "on-start = \"never\"\ntarget = { cmdline = \"^sh -c .* FOLDER/app\" }\n\
                 signal = { name = \"HUP\" }\nverify = { alive-for = \"100ms\" }\n";
     let config = pod.configure("", &format!("{rule}{RETRY_LATE}"));
@@ -538,39 +541,40 @@ fn is_signalled_when_it_is_ready(seconds: u64, before: &str, after: &[&str], pod
     let podnudge = Podnudge::start(pod.folder.path(), by);
     let since = fs::metadata(started).unwrap().modified().unwrap();
     let change_at = Duration::from_secs(seconds - 3);
-    wait_until("it is soon ready", || since.elapsed().is_ok_and(|age| age > change_at));
+    wait_until("the application is nearly ready", || {
+        since.elapsed().is_ok_and(|age| age > change_at)
+    });
     pod.change("2");
-    let is_signalled = is_within(SOON, || report.exists());
-    assert!(is_signalled, "not signalled within {SOON:?}: {}", podnudge.status());
+    podnudge.assert_soon("signalled", || report.exists());
     application.kill().unwrap();
     application.wait().unwrap();
 }
 
 const AS_65532: [&str; 5] = ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--"];
 
-/// Guards: an application that starts as root drops that a moment later, and may then be signalled.
+/// Guards: an application that starts as root may be signalled soon after it drops root.
 #[test]
 fn an_application_that_drops_its_uid_is_signalled_soon_after() {
-    in_namespace(|| is_signalled_when_it_is_ready(4, "trap : HUP", &AS_65532, &AS_65532));
+    in_namespace(|| assert_signalled_when_ready(4, "trap : HUP", &AS_65532, &AS_65532));
 }
 
-/// Guards: an application that takes long to start, and only then handles the signal.
+/// Guards: an application that starts slowly may be signalled soon after it installs its handler.
 #[test]
-fn an_application_that_handles_the_signal_late_is_signalled_soon_after() {
+fn an_application_that_installs_its_handler_late_is_signalled_soon_after() {
     let after = ["env", "--default-signal=HUP"];
-    in_namespace(|| is_signalled_when_it_is_ready(14, "trap '' HUP", &after, &["env"]));
+    in_namespace(|| assert_signalled_when_ready(14, "trap '' HUP", &after, &["env"]));
 }
 
-/// Guards: what is published may be lost while podnudge runs; the resync finds that.
+/// Guards: the resync detects when published files are lost while podnudge runs.
 #[test]
 fn a_publish_directory_that_was_emptied_is_filled_again() {
     let pod = Pod::new("good");
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
     let podnudge = pod.nudge_with("resync = \"1s\"", &format!("{PUBLISH}{http}"));
-    wait_until("it is in sync", || podnudge.is_in_sync());
+    wait_until("the application is in sync", || podnudge.is_in_sync());
     for entry in fs::read_dir(pod.path("config")).unwrap() {
         let path = entry.unwrap().path();
-        // podnudge may be at work there already, and what it replaces is gone.
+        // podnudge may already be republishing, so an entry may be gone.
         let removed = match path.symlink_metadata() {
             Ok(entry) if entry.is_dir() => fs::remove_dir_all(path),
             Ok(_) => fs::remove_file(path),
@@ -580,13 +584,12 @@ fn a_publish_directory_that_was_emptied_is_filled_again() {
             assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
         }
     }
-    let is_published = is_within(SOON, || pod.published() == "good");
-    assert!(is_published, "not published within {SOON:?}: {}", podnudge.status());
-    wait_until("it is in sync again", || podnudge.is_in_sync());
+    podnudge.assert_soon("published", || pod.published() == "good");
+    wait_until("the application is in sync again", || podnudge.is_in_sync());
 }
 
-/// Guards: what keeps the application on broken content is what people must know, and not what
-/// is wrong with the content.
+/// Guards: when a roll-back fails, the status gives the cause of that failure and not the error in
+/// the content.
 #[test]
 fn the_status_says_why_a_roll_back_failed() {
     in_namespace(|| {
@@ -597,7 +600,7 @@ fn the_status_says_why_a_roll_back_failed() {
             assert!(mounted.success(), "mount {options:?}");
         };
         mount(&["-t", "tmpfs", "tmpfs"]);
-        // It cannot be written to any more when the application answers.
+        // The application makes the directory read-only before it answers.
         let (config, place) = (dir.join("app.conf"), dir.clone());
         let url = server(move |stream| {
             request(&stream);
@@ -614,13 +617,13 @@ fn the_status_says_why_a_roll_back_failed() {
         wait_until("the first content is in sync", || podnudge.is_in_sync());
         pod.change("broken");
         let mut last = Value::Null;
-        let is_said = is_within(SOON, || {
+        let is_reported = is_within(SOON, || {
             last = podnudge.status();
             last["reason"]["message"].as_str().is_some_and(|why| why.contains("ead-only"))
         });
-        assert!(is_said, "not said within {SOON:?}: {last}");
+        assert!(is_reported, "not reported within {SOON:?}: {last}");
         assert_eq!(pod.published(), "broken");
         mount(&["-o", "remount,rw"]);
-        wait_until("it is rolled back", || pod.published() == "good");
+        wait_until("the content is rolled back", || pod.published() == "good");
     });
 }

@@ -1,4 +1,4 @@
-//! Reading and watching real files, where the whole agent would hide what is tested.
+//! Reading and watching real files, tested below the level of the whole agent.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +16,7 @@ use podnudge::volume::snapshot::{Digest, Snapshot, digest};
 use podnudge::volume::watch::{Hints, Pending, Synced, Watcher};
 use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
 
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::in_namespace;
 use crate::support::program::command;
 use crate::support::wait::wait_until;
@@ -34,7 +34,7 @@ fn keys(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_writer_at_full_speed_is_never_read_torn() {
+fn a_volume_written_at_full_speed_is_never_read_torn() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
     let content = |n: usize| {
@@ -59,12 +59,12 @@ fn a_writer_at_full_speed_is_never_read_torn() {
         }
     }
     writer.join().unwrap();
-    println!("{whole} whole readings, {moving} given up for later");
+    println!("{whole} whole readings, {moving} postponed");
     assert!(whole > 100);
 }
 
 #[test]
-fn the_generation_tells_a_change_and_nothing_else() {
+fn the_generation_changes_with_every_swap_and_the_digest_with_the_content() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     let same = payload(&[("a", "1")]);
@@ -89,7 +89,7 @@ fn the_generation_tells_a_change_and_nothing_else() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_passed_over() {
+fn special_files_and_broken_links_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     fs::write(path.join("file"), "1").unwrap();
@@ -104,7 +104,7 @@ fn what_is_no_regular_file_is_passed_over() {
 }
 
 #[test]
-fn the_key_that_pauses_is_seen_whatever_counts_and_is_no_content() {
+fn the_pause_key_is_seen_despite_the_key_filter_and_is_not_content() {
     let pattern = |text| vec![glob::Pattern::new(text).unwrap()];
     let keys =
         KeyFilter { only: pattern("*.conf"), ignore: pattern("p*"), pause: Some("pause".into()) };
@@ -130,7 +130,7 @@ fn the_key_that_pauses_is_seen_whatever_counts_and_is_no_content() {
 }
 
 #[test]
-fn a_service_account_token_does_not_count() {
+fn a_service_account_token_is_not_part_of_the_digest() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
     let token = |signature: &str| {
@@ -144,13 +144,13 @@ fn a_service_account_token_does_not_count() {
     assert_ne!(before.generation, after.generation);
     assert_eq!(before.digest(), after.digest());
     assert_eq!(keys(folder.path()), ["ca.crt", "namespace"]);
-    // Elsewhere the same content is a key like any other.
+    // Without the other keys of a service account, the token is an ordinary key.
     kubelet.write(&payload(&[("token", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.b25l")]));
     assert_eq!(keys(folder.path()), ["token"]);
 }
 
 #[test]
-fn one_key_of_a_volume_of_the_kubelet_is_followed_through_swaps() {
+fn a_single_watched_key_is_followed_through_swaps() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());
     let file = folder.path().join("a");
@@ -167,7 +167,7 @@ fn one_key_of_a_volume_of_the_kubelet_is_followed_through_swaps() {
 }
 
 #[test]
-fn a_volume_that_is_half_made_is_not_there_yet() {
+fn a_volume_without_a_committed_generation_is_absent() {
     let folder = tempfile::tempdir().unwrap();
     let kubelet = Kubelet::new(folder.path());
     let prepared = kubelet.prepare(&payload(&[("a", "1")]));
@@ -177,14 +177,14 @@ fn a_volume_that_is_half_made_is_not_there_yet() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_says_which_uid_and_what_to_set() {
+fn an_unreadable_file_is_reported_with_its_path_and_the_cause() {
     in_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("secret.key"), "1").unwrap();
         let mode = fs::Permissions::from_mode(0o400);
         fs::set_permissions(folder.path().join("secret.key"), mode).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        // This process is alone in its namespace, so it may give up its privileges.
+        // This process runs only this test, so it may drop its privileges.
         nix::unistd::seteuid(nix::unistd::Uid::from_raw(65532)).unwrap();
         let error = read(folder.path(), &KeyFilter::default()).unwrap_err();
         nix::unistd::seteuid(nix::unistd::Uid::from_raw(0)).unwrap();
@@ -194,11 +194,9 @@ fn a_file_that_may_not_be_read_says_which_uid_and_what_to_set() {
 }
 
 #[test]
-fn a_key_mounted_by_subpath_is_told_from_the_volume() {
+fn a_subpath_mount_is_detected() {
     in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
+        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
         let mounted = folder.path().join("a.conf");
         fs::write(&mounted, "").unwrap();
         let source = fs::canonicalize(kubelet.volume.join("a.conf")).unwrap();
@@ -207,10 +205,13 @@ fn a_key_mounted_by_subpath_is_told_from_the_volume() {
             assert!(done.success());
         };
         bind(&source, &mounted);
-        let told = mounts::subpath(&mounted).expect("before the first swap");
-        assert!(told.message.contains("mounted with subPath"), "{told}");
+        let warning = mounts::subpath(&mounted).expect("detected before the first swap");
+        assert!(warning.message.contains("mounted with subPath"), "{warning}");
         kubelet.write(&payload(&[("a.conf", "2")]));
-        assert!(mounts::subpath(&mounted).is_some(), "after it, when its generation is deleted");
+        assert!(
+            mounts::subpath(&mounted).is_some(),
+            "detected after it, when its generation is deleted"
+        );
         assert_eq!(fs::read_to_string(&mounted).unwrap(), "1");
         let whole = folder.path().join("whole");
         fs::create_dir(&whole).unwrap();
@@ -222,7 +223,7 @@ fn a_key_mounted_by_subpath_is_told_from_the_volume() {
     });
 }
 
-/// Takes the hints that come within a moment.
+/// Returns the hints that arrive within 50 ms.
 fn hint(hints: &Hints) -> Option<Pending> {
     podnudge::run::runtime().unwrap().block_on(async {
         let limit = std::time::Duration::from_millis(50);
@@ -230,7 +231,7 @@ fn hint(hints: &Hints) -> Option<Pending> {
     })
 }
 
-/// Takes the hints that are there within the test's patience.
+/// Consumes hints until there is one for this volume.
 fn wait_for_hint(hints: &Hints, volume: VolumeId) {
     wait_until("a hint comes", || {
         hint(hints).is_some_and(|pending| {
@@ -240,7 +241,7 @@ fn wait_for_hint(hints: &Hints, volume: VolumeId) {
 }
 
 #[test]
-fn a_root_that_comes_back_is_watched_again_and_the_rest_is_forgotten() {
+fn a_volume_root_that_is_recreated_is_watched_again() {
     let folder = tempfile::tempdir().unwrap();
     let volume = VolumeId(3);
     let hints = Hints::default();
@@ -255,7 +256,7 @@ fn a_root_that_comes_back_is_watched_again_and_the_rest_is_forgotten() {
         wait_for_hint(&hints, volume);
         kubelet.remove();
         wait_for_hint(&hints, volume);
-        // Nothing there: the folder above is watched instead.
+        // The parent folder is watched while the volume is missing.
         assert_eq!(watcher.sync(volume, &look(&path).directories), Ok(Synced::Changed));
         kubelet = Kubelet::new(&path);
         wait_for_hint(&hints, volume);
@@ -263,7 +264,7 @@ fn a_root_that_comes_back_is_watched_again_and_the_rest_is_forgotten() {
 }
 
 #[test]
-fn a_folder_that_is_moved_away_and_back_is_watched_to_its_depth() {
+fn a_directory_moved_away_and_back_is_watched_recursively() {
     let folder = tempfile::tempdir().unwrap();
     let (conf, aside) = (folder.path().join("conf"), folder.path().join("aside"));
     fs::create_dir_all(conf.join("deep")).unwrap();
@@ -276,11 +277,11 @@ fn a_folder_that_is_moved_away_and_back_is_watched_to_its_depth() {
         fs::rename(&aside, &conf).unwrap();
         wait_for_hint(&hints, volume);
         // Both moves may come as one hint or as two.
-        wait_until("the watches are made anew", || {
+        wait_until("the watches are set up again", || {
             let synced = watcher.sync(volume, &look(folder.path()).directories);
             synced == Ok(Synced::Changed)
         });
-        wait_until("a change in the depth is told", || {
+        wait_until("a change in the subfolder gives a hint", || {
             drop(watcher.sync(volume, &look(folder.path()).directories));
             drop(hint(&hints));
             fs::write(conf.join("deep/a.conf"), "1").unwrap();
@@ -290,7 +291,7 @@ fn a_folder_that_is_moved_away_and_back_is_watched_to_its_depth() {
 }
 
 #[test]
-fn two_paths_to_one_directory_both_hear_of_it() {
+fn two_volumes_at_one_directory_both_get_hints() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (VolumeId(1), VolumeId(2));
     let path = folder.path().join("volume");
@@ -303,19 +304,19 @@ fn two_paths_to_one_directory_both_hear_of_it() {
     watcher.sync(one, &look(&path).directories).unwrap();
     watcher.sync(two, &look(&link).directories).unwrap();
     kubelet.write(&payload(&[("a", "2")]));
-    let mut told = std::collections::BTreeSet::new();
-    wait_until("both are told", || {
-        told.extend(hint(&hints).unwrap_or_default().volumes);
-        told.len() == 2
+    let mut hinted = std::collections::BTreeSet::new();
+    wait_until("both volumes get a hint", || {
+        hinted.extend(hint(&hints).unwrap_or_default().volumes);
+        hinted.len() == 2
     });
-    // One of them goes: the other one goes on.
+    // Removing one of them does not affect the other.
     watcher.sync(one, &[]).unwrap();
     kubelet.write(&payload(&[("a", "3")]));
     wait_for_hint(&hints, two);
 }
 
 #[test]
-fn a_link_that_is_turned_is_told_at_once() {
+fn switching_a_symlink_gives_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let volume = VolumeId(0);
     let link = folder.path().join("current");
@@ -327,12 +328,12 @@ fn a_link_that_is_turned_is_told_at_once() {
     let mut watcher = Watcher::start(hints.clone()).unwrap();
     for n in 1..4 {
         watcher.sync(volume, &look(&link).directories).unwrap();
-        // As git-sync does.
+        // As by git-sync.
         symlink(format!("release{n}"), folder.path().join("tmp")).unwrap();
         fs::rename(folder.path().join("tmp"), &link).unwrap();
         wait_for_hint(&hints, volume);
     }
-    // A link to a file: the file's own directory counts.
+    // For a link to a file, the directory of the file is watched.
     let (file, link) = (folder.path().join("release0/a.conf"), folder.path().join("a.conf"));
     fs::write(&file, "1").unwrap();
     symlink(&file, &link).unwrap();
@@ -343,10 +344,8 @@ fn a_link_that_is_turned_is_told_at_once() {
 }
 
 #[test]
-fn keys_behind_a_link_to_a_directory_count_and_circles_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("conf.d/a.conf", "1"), ("b", "1")]));
+fn keys_behind_a_symlinked_directory_are_read_and_link_cycles_are_cut() {
+    let (folder, mut kubelet) = temporary_volume(&[("conf.d/a.conf", "1"), ("b", "1")]);
     symlink(".", folder.path().join("circle")).unwrap();
     assert_eq!(keys(folder.path()), ["volume/b", "volume/conf.d/a.conf"]);
     let before = snapshot(folder.path());
@@ -360,7 +359,7 @@ fn keys_behind_a_link_to_a_directory_count_and_circles_end() {
 }
 
 #[test]
-fn a_file_that_is_moved_here_is_as_new_as_the_move() {
+fn the_commit_time_of_a_moved_file_is_the_time_of_the_move() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume");
     fs::create_dir(&path).unwrap();
@@ -375,11 +374,11 @@ fn a_file_that_is_moved_here_is_as_new_as_the_move() {
 }
 
 #[test]
-fn an_overflowing_queue_means_everything() {
+fn an_inotify_queue_overflow_is_a_hint_for_every_volume() {
     in_namespace(|| {
         let queue = Path::new("/proc/sys/fs/inotify/max_queued_events");
         let usual = fs::read_to_string(queue).unwrap();
-        // Of this limit a new instance takes what holds when it is made.
+        // An inotify instance takes the limit that is set when it is created.
         fs::write(queue, "4").unwrap();
         let hints = Hints::default();
         let started = Watcher::start(hints.clone());
@@ -402,12 +401,12 @@ fn an_overflowing_queue_means_everything() {
 
 proptest! {
     #[test]
-    fn a_digest_is_what_it_is_printed_as(bytes in any::<[u8; 32]>()) {
+    fn a_printed_digest_parses_to_the_same_digest(bytes in any::<[u8; 32]>()) {
         let digest = Digest(bytes);
         prop_assert_eq!(digest.to_string().parse::<Digest>(), Ok(digest));
     }
 
-    /// No byte can move between names, contents or volumes unnoticed.
+    /// Moving a byte between names, contents or volumes changes the digest.
     #[test]
     fn different_volumes_have_different_digests(
         one in prop::collection::vec(prop::collection::btree_map("[ab]{1,3}", any::<u8>(), 0..3), 1..3),

@@ -1,4 +1,4 @@
-//! Whether a process has read what is published, on real file systems: their times of access tell.
+//! Whether a process has read the published content, by access times on real file systems.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_namespace;
 use crate::support::program::command;
+use crate::support::publish::publish_to;
 use crate::support::wait::wait_until;
 
 /// A volume, and a publish directory that is a mount of its own.
@@ -31,7 +32,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Mounts the publish directory by these options of mount(8).
+    /// Mounts the publish directory with these options of mount(8).
     fn new(options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -39,15 +40,7 @@ impl Scene {
         mount(options, &dir);
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
         let kubelet = Kubelet::new(folder.path().join("volume"));
-        let publish = Publish {
-            dir,
-            folders: vec![PathBuf::new()],
-            keep: 3,
-            mode: None,
-            uid: None,
-            gid: None,
-            rollback: true,
-        };
+        let publish = publish_to(dir);
         let (volumes, keys) = ([kubelet.volume.clone()], KeyFilter::default());
         Self { folder, kubelet, volumes, keys, publish }
     }
@@ -56,7 +49,8 @@ impl Scene {
         Place { publish: &self.publish, volumes: &self.volumes, keys: &self.keys }
     }
 
-    /// Publishes this content, and lets the clock tick of it pass: what is read in it may be missed.
+    /// Publishes this content, and waits for the next tick of the file clock: a read in the same
+    /// tick may be missed.
     fn publish(&mut self, content: &str) -> Digest {
         self.kubelet.write(&payload(&[("a.conf", content), ("folder/b.conf", content)]));
         let read = scan::read(&self.volumes[0], &self.keys).unwrap();
@@ -109,7 +103,7 @@ fn mount(options: &[&str], at: &Path) {
     assert!(mounted.success(), "mount {options:?}");
 }
 
-/// A folder on the disk that holds this repository's build.
+/// A folder on the disk of the build directory.
 fn on_disk() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -124,23 +118,23 @@ fn on_each_file_system(test: impl Fn(Scene)) {
 }
 
 #[test]
-fn what_nobody_has_read_was_not_read_however_often_podnudge_reads_it() {
+fn reads_by_podnudge_itself_do_not_count() {
     in_namespace(|| {
         on_each_file_system(|mut scene| {
-            assert!(!scene.was_read(), "nothing is published");
+            assert!(!scene.was_read(), "nothing is published yet");
             let one = scene.publish("1");
             assert!(!scene.was_read());
             scene.place().open(Now::default()).unwrap();
             assert_eq!(scene.place().publish(one, None, UnixTime::default()), Publication::Done);
             assert!(!scene.was_read());
             scene.cat();
-            assert!(scene.was_read(), "else the above means nothing");
+            assert!(scene.was_read(), "a read must be detected at all");
         });
     });
 }
 
 #[test]
-fn what_a_process_of_any_user_has_read_was_read() {
+fn a_read_by_a_process_of_any_user_is_detected() {
     in_namespace(|| {
         let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat"];
         on_each_file_system(|mut scene| {
@@ -159,7 +153,7 @@ fn what_a_process_of_any_user_has_read_was_read() {
 }
 
 #[test]
-fn what_is_gone_back_to_was_not_read_by_its_readers_of_before() {
+fn reads_before_a_roll_back_do_not_count_after_it() {
     in_namespace(|| {
         on_each_file_system(|mut scene| {
             let one = scene.publish("1");
@@ -173,14 +167,14 @@ fn what_is_gone_back_to_was_not_read_by_its_readers_of_before() {
 }
 
 #[test]
-fn mounts_that_keep_no_times_of_access_tell_nothing() {
+fn mounts_without_access_times_report_no_reads() {
     in_namespace(|| {
         let mut scene = Scene::new(&["-o", "noatime", "-t", "tmpfs", "tmpfs"]);
         scene.publish("1");
         scene.cat();
         assert!(!scene.was_read());
 
-        // As the application's container mounts it with `readOnly: true`.
+        // As mounted into the application's container with `readOnly: true`.
         on_each_file_system(|mut scene| {
             scene.publish("1");
             let application = scene.folder.path().join("application");
@@ -192,9 +186,10 @@ fn mounts_that_keep_no_times_of_access_tell_nothing() {
     });
 }
 
-/// The files are somebody else's, so that podnudge's own reading cannot go without a trace.
+/// `O_NOATIME` requires the owner of the file. For another user, podnudge's own read changes the
+/// access time.
 #[test]
-fn what_podnudge_cannot_read_without_a_trace_tells_nothing() {
+fn files_that_podnudge_cannot_open_with_noatime_report_no_reads() {
     in_namespace(|| {
         on_each_file_system(|mut scene| {
             let one = scene.publish("1");
@@ -204,7 +199,7 @@ fn what_podnudge_cannot_read_without_a_trace_tells_nothing() {
             let was_read = scene.was_read();
             seteuid(root).unwrap();
             assert_eq!((published, was_read), (Publication::Done, false));
-            assert!(scene.was_read(), "there is a trace");
+            assert!(scene.was_read(), "podnudge's own read changed the access time");
         });
     });
 }

@@ -1,4 +1,4 @@
-//! The real podnudge binary, started, watched by its log and its status, and ended.
+//! The real podnudge binary, observed by its log.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::program::podnudge;
 use super::wait::wait_until;
 
-/// A running podnudge. Killed with its test, if it still runs.
+/// A running podnudge. Killed at the end of its test if it still runs.
 #[derive(Debug)]
 pub(crate) struct Agent {
     child: Child,
@@ -20,13 +20,13 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts podnudge, with JSON as its log and without an admin listener, and waits until it has
-    /// looked at its volumes.
+    /// Starts podnudge with a JSON log and without an admin listener, and waits until it has
+    /// scanned its volumes.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = podnudge();
         command.args(["--log", "json", "--listen", "off"]).args(arguments);
         let mut agent = Self::spawn(folder, command);
-        wait_until("the first look is taken", || {
+        wait_until("the volumes are scanned", || {
             assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
             let first =
                 ["baseline", "fresh", "scheduled", "volume-missing", "rejected", "rolled-back"];
@@ -51,7 +51,7 @@ impl Agent {
     /// The log lines with this event name.
     pub(crate) fn events(&self, name: &str) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.filter(|line| line["event"] == name).collect()
     }
@@ -60,7 +60,7 @@ impl Agent {
         self.events(name).len()
     }
 
-    /// The field of the last line with this event name.
+    /// A field of the last log line with this event name.
     pub(crate) fn last(&self, name: &str, field: &str) -> String {
         let events = self.events(name);
         let value = events.last().map(|line| line[field].clone()).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Agent {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
     }
 
-    /// Ends it as a kubelet does, and gives how it ended.
+    /// Stops it with SIGTERM, as a kubelet does, and returns its exit status.
     pub(crate) fn stop(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.child.wait().unwrap()
@@ -91,7 +91,7 @@ impl Agent {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Ends it as a crash would.
+    /// Kills it, as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! An application that reloads by a request.
+//! An application that reloads on an HTTP request.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// An application that reloads on any request, and keeps what it read each time.
+/// An application that reloads on any request, and records the content of each reload.
 pub(crate) struct Application {
     port: u16,
     reloads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Application {
-    /// Answers 200 after reading `key` of the volume, or 400 if what it reads there is broken.
+    /// Answers 200 after reading `key` of the volume, or 400 if the content contains `broken`.
     pub(crate) fn start(volume: &Path, key: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,14 +1,14 @@
-//! HTTP servers in a few lines, and waiting for what asks them.
+//! Small HTTP servers, and a runtime for their clients.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What a server saw of each request: everything up to the empty line, and the body.
+/// Each request that a server received: everything up to the empty line, and the body.
 pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Serves each connection with `serve`, one after the other, and gives the URL.
+/// Serves each connection with `serve`, one after the other, and returns the URL.
 pub(crate) fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/-/reload", listener.local_addr().unwrap());
@@ -35,7 +35,7 @@ pub(crate) fn request(stream: impl std::io::Read) -> String {
     text + &String::from_utf8(body).unwrap()
 }
 
-/// Sends a request without a body, and gives the whole answer.
+/// Sends a request without a body, and returns the whole response.
 pub(crate) fn ask(address: &str, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -53,7 +53,7 @@ pub(crate) fn respond(mut stream: impl std::io::Write, status: &str, headers: &s
     drop(stream.write_all((head + body).as_bytes()));
 }
 
-/// A server that answers each request with the next of these, the last for ever.
+/// A server that answers with these responses in turn, and with the last one from then on.
 pub(crate) fn answering(
     answers: &'static [(&'static str, &'static str, &'static str)],
 ) -> (String, Seen) {

@@ -1,4 +1,5 @@
-//! Writes a volume as the kubelet does, step by step (kubernetes `pkg/volume/util/atomic_writer.go`).
+//! Writes a volume as the kubelet does, step by step (Kubernetes
+//! `pkg/volume/util/atomic_writer.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,15 +7,18 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tempfile::TempDir;
+
 /// Key → content.
 pub(crate) type Payload = BTreeMap<String, Vec<u8>>;
 
-/// When the links to new keys are made.
+/// When the links to new keys are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkOrder {
-    /// After the commit (kubelets of today).
+    /// After the commit (current kubelets).
     AfterCommit,
-    /// Before it, so that they dangle for a moment (older kubelets, the secrets-store CSI driver).
+    /// Before the commit, so that they dangle for a moment (older kubelets, the secrets-store CSI
+    /// driver).
     BeforeCommit,
 }
 
@@ -25,7 +29,7 @@ pub(crate) struct Kubelet {
     order: LinkOrder,
 }
 
-/// A generation that is written and not committed.
+/// A generation that is written but not committed.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     name: String,
@@ -34,6 +38,14 @@ pub(crate) struct Prepared {
 
 pub(crate) fn payload(pairs: &[(&str, &str)]) -> Payload {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// A new temporary folder, and in it the folder `volume` with this content.
+pub(crate) fn temporary_volume(content: &[(&str, &str)]) -> (TempDir, Kubelet) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(content));
+    (folder, kubelet)
 }
 
 impl Kubelet {
@@ -47,14 +59,15 @@ impl Kubelet {
         Self { volume, order }
     }
 
-    /// What a resync does: nothing, if the payload is what is there.
+    /// A resync: does nothing if the payload is unchanged.
     pub(crate) fn write(&mut self, payload: &Payload) {
         if self.current() != Some(payload.clone()) {
             self.write_anyway(payload);
         }
     }
 
-    /// A whole swap, even if the payload is equal (a rotated token, a kubelet that lost track).
+    /// A whole swap even if the payload is unchanged (a rotated token, a kubelet that lost its
+    /// state).
     pub(crate) fn write_anyway(&mut self, payload: &Payload) {
         let prepared = self.prepare(payload);
         if self.order == LinkOrder::BeforeCommit {
@@ -70,7 +83,7 @@ impl Kubelet {
         }
     }
 
-    /// Steps 5 and 6: the new generation in a directory of its own.
+    /// Steps 5 and 6: writes the new generation to its own directory.
     pub(crate) fn prepare(&self, payload: &Payload) -> Prepared {
         static WRITES: AtomicU64 = AtomicU64::new(100_000_000);
         let number = WRITES.fetch_add(1, Ordering::Relaxed);
@@ -89,7 +102,7 @@ impl Kubelet {
         Prepared { name, links }
     }
 
-    /// Steps 8 and 9: the atomic step. Gives the name of the generation that was there.
+    /// Steps 8 and 9: the atomic swap. Returns the name of the previous generation.
     pub(crate) fn commit(&self, prepared: &Prepared) -> Option<PathBuf> {
         let old = fs::read_link(self.volume.join("..data")).ok();
         symlink(&prepared.name, self.volume.join("..data_tmp")).expect("no stale ..data_tmp");
@@ -103,7 +116,8 @@ impl Kubelet {
         symlink(&prepared.name, self.volume.join("..data_tmp")).expect("no stale ..data_tmp yet");
     }
 
-    /// What old kubelets did after each resync: ownership and modes of everything, no content.
+    /// What old kubelets did after each resync: reset the modes of all files, but not their
+    /// content.
     pub(crate) fn chmod_storm(&self) {
         let generation = fs::canonicalize(self.volume.join("..data")).expect("there is one");
         for folder in [self.volume.clone(), generation] {
@@ -118,7 +132,7 @@ impl Kubelet {
         }
     }
 
-    /// The volume is gone, with all that is in it.
+    /// Removes the volume with everything in it.
     pub(crate) fn remove(&self) {
         fs::remove_dir_all(&self.volume).expect("a volume can be removed");
     }

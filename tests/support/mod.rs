@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Code shared by the tests.
 
 pub(crate) mod agent;
 pub(crate) mod application;
@@ -7,6 +7,7 @@ pub(crate) mod kubelet;
 pub(crate) mod pair;
 pub(crate) mod pod;
 pub(crate) mod program;
+pub(crate) mod publish;
 pub(crate) mod random;
 pub(crate) mod record;
 pub(crate) mod shared;

@@ -1,7 +1,7 @@
-//! Processes to act on, and namespaces to keep them in.
+//! Target processes, and namespaces for tests.
 //!
-//! A target is this test program again, started under another name and with its behaviour in the
-//! environment; a test in a namespace is this test program again, too, running just that test.
+//! A target is this test program, started under another name and with its behaviour in the
+//! environment. A test in a namespace is also this test program, started for just that test.
 
 use std::any::type_name;
 use std::fs;
@@ -26,15 +26,15 @@ const INSIDE: &str = "PODNUDGE_TEST_INSIDE";
 /// What a target does on HUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Handles it, and reports it.
+    /// Handles and reports it.
     Handles,
     /// Ignores it.
     Ignores,
-    /// Has no handler: it would die.
+    /// Has no handler, so it would be killed.
     Default,
-    /// Handles it, reports it and ends.
+    /// Handles and reports it, and exits.
     Dies,
-    /// Handles it by executing itself anew, under the same pid.
+    /// Handles it by executing itself again under the same pid.
     ExecsItself,
     /// Handles it, as does its child, a worker of the same name.
     MasterWithWorker,
@@ -42,7 +42,7 @@ pub(crate) enum Behaviour {
     MasterReplacingWorker,
 }
 
-/// A process to act on. Ends with its test.
+/// A target process. Killed at the end of its test.
 #[derive(Debug)]
 pub(crate) struct Target {
     child: Child,
@@ -50,12 +50,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Starts a target called `name` and waits until it is set up.
+    /// Starts a target named `name` and waits until it is ready.
     pub(crate) fn start(folder: &Path, name: &str, behaviour: Behaviour) -> Self {
         Self::start_by(folder, name, behaviour, |program| command(program))
     }
 
-    /// The same, started by way of another program, such as `unshare` or `setpriv`.
+    /// The same, started through another program, such as `unshare` or `setpriv`.
     pub(crate) fn start_by(
         folder: &Path,
         name: &str,
@@ -81,7 +81,7 @@ impl Target {
         let has_worker =
             matches!(behaviour, Behaviour::MasterWithWorker | Behaviour::MasterReplacingWorker);
         let wanted = already + 1 + usize::from(has_worker);
-        wait_until("the target is set up", || lines(&target.report, "ready") >= wanted);
+        wait_until("the target is ready", || lines(&target.report, "ready") >= wanted);
         target
     }
 
@@ -89,12 +89,12 @@ impl Target {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// How many signals its master has taken.
+    /// How many signals its master has handled.
     pub(crate) fn signals(&self) -> usize {
         lines(&self.report, "hup master")
     }
 
-    /// How many signals its worker has taken.
+    /// How many signals its worker has handled.
     pub(crate) fn signals_to_worker(&self) -> usize {
         lines(&self.report, "hup worker")
     }
@@ -108,7 +108,7 @@ impl Target {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Ends it by its pid, as a crash would.
+    /// Kills it, as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -131,20 +131,20 @@ fn lines(report: &Path, wanted: &str) -> usize {
 }
 
 fn report(line: &str) {
-    #[expect(clippy::disallowed_methods, reason = "a target is told by its environment")]
+    #[expect(clippy::disallowed_methods, reason = "the environment configures a target")]
     let path = std::env::var(REPORT).unwrap();
     let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// The target itself: passes at once unless this process was started as one.
+/// The main function of a target. Returns at once unless this process was started as a target.
 #[test]
 fn target_main() {
-    #[expect(clippy::disallowed_methods, reason = "a target is told by its environment")]
+    #[expect(clippy::disallowed_methods, reason = "the environment configures a target")]
     let Ok(behaviour) = std::env::var(BEHAVIOUR) else { return };
     let role = if behaviour == "Worker" { "worker" } else { "master" };
     let handled = match behaviour.as_str() {
-        // One that ignores HUP has inherited that from the shell that started it.
+        // A target that ignores HUP inherits this from the shell that starts it.
         "Default" | "Ignores" => SIGUSR1,
         _ => SIGHUP,
     };
@@ -167,7 +167,7 @@ fn target_main() {
     }
 }
 
-/// This program once more, as the target that it is.
+/// The command that starts this target again.
 fn again() -> Command {
     let mut command = command(std::env::args_os().next().unwrap());
     for name in [BEHAVIOUR, REPORT] {
@@ -177,13 +177,13 @@ fn again() -> Command {
     command
 }
 
-/// Runs `body` in a pid and mount namespace of its own, where it is pid 1: this test program is
-/// started again there, for just the test that called this.
+/// Runs `body` as pid 1 of a new pid and mount namespace, where this test program is started again
+/// for just the calling test.
 pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
     in_namespaces(&[], body);
 }
 
-/// The same with a network of its own, too: any port is free.
+/// The same with a new network namespace, where every port is free.
 pub(crate) fn in_network<F: FnOnce()>(body: F) {
     if std::env::var_os(INSIDE).is_some() {
         let up = command("ip").args(["link", "set", "lo", "up"]).status();
@@ -216,10 +216,10 @@ fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
     print!("{stdout}");
 }
 
-/// No child is left, not even as a zombie, and nobody else is in this namespace.
+/// Waits until no other process is left in this namespace, not even a zombie.
 pub(crate) fn no_other_process() {
     wait_until("this process is alone", || {
-        // As pid 1 it inherits what its children leave.
+        // As pid 1, this process inherits the processes that its children leave.
         let left = waitpid(None, Some(WaitPidFlag::WNOHANG));
         left == Err(Errno::ECHILD)
     });

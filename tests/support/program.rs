@@ -1,6 +1,6 @@
-//! The one place where tests start processes. What they start inherits nothing from whoever runs
-//! the tests: no ignored or blocked signal (`nohup` ignores HUP, a shell's background job INT and
-//! QUIT), no limit, no file mode mask, no environment, and no standard input.
+//! The only place where tests start processes. These inherit nothing from the test runner: no
+//! ignored or blocked signals (`nohup` ignores HUP, a background job of a shell INT and QUIT), no
+//! limits, no umask, no environment, and no standard input.
 
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{FORBIDDEN, SIGPIPE};
 
-/// Where images of Debian have their programs.
+/// The search path of Debian images.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The command for a program.
@@ -28,14 +28,14 @@ pub(crate) fn podnudge() -> Command {
     command(env!("CARGO_BIN_EXE_podnudge"))
 }
 
-/// What this program, started again, is told of its environment.
+/// The environment that is passed on when this program starts itself again.
 pub(crate) fn passed_on() -> impl Iterator<Item = (&'static str, OsString)> {
     let names = ["LLVM_PROFILE_FILE", "PODNUDGE_FLEET_SEED", "RUST_BACKTRACE", "TMPDIR"];
     names.into_iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value)))
 }
 
-/// Sets up this process and thread such that what they start begins as the kubelet's containers
-/// do. For what starts processes by other means than `command`.
+/// Sets up this process and thread so that their children start like processes in a container.
+/// For code that starts processes without `command`.
 pub(crate) fn inherit_nothing() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -46,14 +46,14 @@ pub(crate) fn inherit_nothing() {
     SigSet::empty().thread_set_mask().expect("a thread can unblock its signals");
 }
 
-/// A handler that does nothing: this process goes on as if it ignored the signal, and what it
-/// executes has the default disposition, for handlers end with execve(2) and `SIG_IGN` does not.
+/// Replaces `SIG_IGN` with a handler that does nothing: this process still ignores the signal, but
+/// its children have the default disposition, since execve(2) resets handlers but not `SIG_IGN`.
 fn stop_ignoring_signals() {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).expect("a mask");
     for signal in (1..32).filter(|signal| ignored & (1 << (signal - 1)) != 0) {
-        // The standard library ignores PIPE in this process, and in no child.
+        // The standard library ignores PIPE in this process, but not in its children.
         if signal != SIGPIPE && !FORBIDDEN.contains(&signal) {
             let handled = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
             handled.expect("a handler can be installed");

@@ -1,6 +1,6 @@
-//! A pod whose containers share their process namespace, as a kubelet makes it: pid 1 is
-//! `/pause`, each container has a control group named by its id, and the main process of a
-//! container has no parent in the namespace, for whoever started it is outside.
+//! A pod whose containers share their process namespace, as made by a kubelet: pid 1 is `/pause`,
+//! each container has a control group named after its id, and the main process of a container has
+//! no parent in the namespace, because it was started from outside.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use super::program::command;
 use super::wait::{LIMIT, is_within, wait_until};
 
-/// Ends with its test, and everything in it.
+/// Killed with all its processes at the end of its test.
 #[derive(Debug)]
 pub(crate) struct SharedPod {
     /// `unshare`; its child is pid 1 of the pod.
@@ -20,15 +20,15 @@ pub(crate) struct SharedPod {
 }
 
 impl SharedPod {
-    /// A pod that has no container yet. `folder` is the test's own.
+    /// Starts a pod without containers, in the folder of the test.
     pub(crate) fn start(folder: &Path) -> Self {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let control_groups = hierarchy().join(format!("podnudge-test-{name}"));
         fs::create_dir(&control_groups).unwrap();
-        // A stand-in that takes what nobody waits for, as `/pause` does.
+        // A stand-in for `/pause` that reaps orphaned processes.
         symlink("/bin/bash", folder.join("pause")).unwrap();
         let script = "echo 0 > \"$0\" && exec -a /pause \"$1\" -c 'while :; do sleep 1000; done'";
-        // Should the test be killed, it ends with it.
+        // Killed together with the test process.
         let unshare = command("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--mount", "--mount-proc"])
             .args(["--kill-child", "bash", "-c"])
@@ -48,8 +48,8 @@ impl SharedPod {
         pod
     }
 
-    /// What starts a program in a container of this pod. The id of the container is 64 times this
-    /// hexadecimal digit.
+    /// The command that starts a program in a container of this pod. The id of the container is
+    /// this hexadecimal digit, repeated 64 times.
     pub(crate) fn container(&self, id: char) -> Command {
         let mut nsenter = command("nsenter");
         nsenter.args(["--target", &self.pause.to_string(), "--pid", "--mount", "sh", "-c"]);
@@ -60,12 +60,12 @@ impl SharedPod {
 
 impl Drop for SharedPod {
     fn drop(&mut self) {
-        // Pid 1 is killed with it, and all others with that.
+        // This kills pid 1, and with it all processes of the pod.
         drop(self.unshare.kill());
         drop(self.unshare.wait());
         for entry in fs::read_dir(&self.control_groups).into_iter().flatten().flatten() {
             if entry.path().is_dir() {
-                // Until the last of its processes is gone.
+                // This fails until its last process has exited.
                 is_within(LIMIT, || fs::remove_dir(entry.path()).is_ok());
             }
         }
@@ -73,14 +73,14 @@ impl Drop for SharedPod {
     }
 }
 
-/// Where processes are written to that belong to this container.
+/// The `cgroup.procs` file of this container.
 fn container(control_groups: &Path, id: char) -> PathBuf {
     let folder = control_groups.join(id.to_string().repeat(64));
     fs::create_dir_all(&folder).unwrap();
     folder.join("cgroup.procs")
 }
 
-/// A hierarchy of control groups: the only one, or one of those that control nothing.
+/// A control group hierarchy: the unified one of version 2, or one without controllers.
 fn hierarchy() -> PathBuf {
     let places = ["", "unified", "systemd"].map(|name| Path::new("/sys/fs/cgroup").join(name));
     let found = places.into_iter().find(|place| place.join("cgroup.procs").exists());

@@ -1,4 +1,4 @@
-//! An application that is started anew when it ends, as a kubelet does it, and at once.
+//! An application that is restarted when it exits, as by a kubelet, but without a delay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::thread;
 use super::program::command;
 use super::wait::wait_until;
 
-/// An application, and who starts it anew when it ends. Both end with their test.
+/// An application and a thread that restarts it. Both end with their test.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     running: Arc<Mutex<Option<Child>>>,
@@ -17,7 +17,8 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// The script is found by this folder's name as the last of its arguments.
+    /// Runs a shell script as the application. Its last argument is the path of this folder, by
+    /// which podnudge finds it.
     pub(crate) fn start(folder: &Path, script: &str) -> Self {
         let starts = folder.join("starts");
         let script = format!("echo $$ >> '{}'; {script}", starts.display());
@@ -48,7 +49,7 @@ impl Supervisor {
         supervisor
     }
 
-    /// How often it was started.
+    /// How often the application was started.
     pub(crate) fn starts(&self) -> usize {
         fs::read_to_string(&self.starts).unwrap_or_default().lines().count()
     }

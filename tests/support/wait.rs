@@ -1,18 +1,18 @@
-//! Waiting for a level, never for a time.
+//! Waiting for a condition, never for a time.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes on a machine that is busy with other things.
+/// Longer than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
-/// Waits until `is_so`, and panics with `what` if that takes too long.
+/// Waits until `is_so` returns true, and panics with `what` after [`LIMIT`].
 pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
-    assert!(is_within(LIMIT, is_so), "waited {LIMIT:?} in vain: {what}");
+    assert!(is_within(LIMIT, is_so), "not within {LIMIT:?}: {what}");
 }
 
-/// Waits until `is_so`, but no longer than `limit`; says whether it is.
+/// Waits at most `limit` until `is_so` returns true, and returns whether it did.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
 pub(crate) fn is_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
@@ -25,7 +25,8 @@ pub(crate) fn is_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> boo
     true
 }
 
-/// What starts now is younger than the last commit to this volume by more than the clocks' grain.
+/// Waits until any process that starts is younger than the last commit to this volume by more than
+/// the granularity of the clocks.
 pub(crate) fn wait_until_commit_is_past(volume: &Path) {
     let link = fs::symlink_metadata(volume.join("..data")).unwrap();
     let committed = link.modified().unwrap();
@@ -34,7 +35,7 @@ pub(crate) fn wait_until_commit_is_past(volume: &Path) {
     });
 }
 
-/// Between two looks at the same thing.
+/// The pause between two polls.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
 pub(crate) fn pause() {
     std::thread::sleep(Duration::from_millis(5));
