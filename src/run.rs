@@ -1,7 +1,8 @@
-//! Running: the only `select!`, the only place that spawns, the only clock.
+//! Runs podnudge: the only `select!`, the only place that spawns tasks, the only clock.
 //!
-//! The loop (`agent.rs`) carries events to the core and does what the core asks for. Volumes are
-//! read on one blocking thread, what is published is written on another, requests are tasks; what they find comes back as a `Done`.
+//! The loop (`agent.rs`) passes events to the core and performs the core's commands. One blocking
+//! thread reads volumes, another writes the publish and state directories; requests are tasks. Each
+//! of them returns its result to the loop as a `Done`.
 
 mod agent;
 mod answers;
@@ -29,10 +30,10 @@ use crate::state::{StateDir, StateDirError};
 use agent::Agent;
 pub use once::{OnceError, once};
 
-/// Why podnudge ends other than by being told to.
+/// Why podnudge ends without having been asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The admin listener cannot be had, and was asked for.
+    /// The configured admin address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The state directory cannot be used.
@@ -44,13 +45,13 @@ pub enum RunError {
     /// The handlers of podnudge's own signals cannot be installed.
     #[error("cannot install signal handlers")]
     Signals(#[source] std::io::Error),
-    /// There is no event loop to be had.
+    /// The event loop cannot be created.
     #[error("cannot start the event loop")]
     Runtime(#[source] std::io::Error),
 }
 
 impl RunError {
-    /// How the process ends.
+    /// The exit code of the process.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
@@ -59,7 +60,7 @@ impl RunError {
         }
     }
 
-    /// What can be done about it.
+    /// How the operator can fix it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -71,11 +72,11 @@ impl RunError {
     }
 }
 
-/// Runs a future to its end. What still blocks then, such as a volume on a file system that hangs,
-/// is left behind: podnudge ends when it is told to.
+/// Runs a future to completion. Blocking work that is still running then, such as a read from a
+/// hung file system, is abandoned: podnudge must end when it is asked to.
 ///
 /// # Errors
-/// If the system has no descriptors left for the event loop.
+/// If no file descriptors are left for the event loop.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
     let runtime = runtime()?;
     let output = runtime.block_on(future);
@@ -83,10 +84,10 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
     Ok(output)
 }
 
-/// The event loop's runtime: one thread for the loop, and those that wait for file systems.
+/// Builds the event loop's runtime: one thread for the loop, and the blocking threads.
 ///
 /// # Errors
-/// If the system has no descriptors left for it.
+/// If no file descriptors are left for it.
 pub fn runtime() -> Result<Runtime, RunError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -96,10 +97,10 @@ pub fn runtime() -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-/// Runs until podnudge is told to end.
+/// Runs until podnudge is asked to stop.
 ///
 /// # Errors
-/// If something is missing at start that podnudge cannot do without.
+/// If the listener, the state directory or a publish directory cannot be used.
 pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
@@ -111,11 +112,11 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let mut agent = Agent::new(config, state, published, &replica);
     agent.run(signals, listener).await;
     drop(locks);
-    info!(event = "stopped", "podnudge has ended");
+    info!(event = "stopped", "podnudge has stopped");
     Ok(())
 }
 
-/// The admin listener; at the default address a port in use is no reason to end.
+/// Opens the admin listener. A port in use at the default address is only a warning.
 fn listen(config: &Config) -> Result<Option<TcpListener>, BindError> {
     match server::bind(config.agent.listen()) {
         Err(error) if matches!(config.agent.listen(), Listen::Default(_)) => {

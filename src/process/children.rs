@@ -1,47 +1,47 @@
-//! Whether processes have got new children since a moment: a master that has read its configuration
-//! starts new workers.
+//! Detects new child processes: a master that has read its configuration starts new workers.
 //!
-//! Reads `/proc`. A start time alone does not tell: it is known to a clock tick (10 ms), and a master
-//! may start a worker within the tick of its signal. So a new child is one that was not there before,
-//! and did not start in an earlier tick; a process that was there and has only become a child now
-//! (its own parent ended) is none.
+//! Reads `/proc`. A start time alone is not enough: it has a resolution of one clock tick (10 ms),
+//! and a master may start a worker within the tick of its signal. So a child is new if it was not
+//! in the earlier list and did not start in an earlier tick. A process that only became a child
+//! since then, because its own parent ended, is not new. (its own parent ended) is none.
 
 use super::{Identity, proc};
 use crate::clock::Moment;
 use crate::reason::Reason;
 
-/// The children of some processes at one moment.
+/// The child processes that some processes had at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Children {
-    /// Those that were there.
+    /// The children at that moment.
     old: Vec<Identity>,
     at: Moment,
 }
 
-/// A process, and the pid of its parent.
+/// The pid of the parent, and the child.
 type Child = (i32, Identity);
 
 impl Children {
-    /// Those of a process that was not there.
+    /// No children: every child counts as new.
     #[must_use]
     pub fn none() -> Self {
         Self { old: Vec::new(), at: Moment::default() }
     }
 
-    /// Those that there are now.
+    /// Lists the current children.
     ///
     /// # Errors
     /// If `/proc` cannot be read.
     pub fn now(parents: &[Identity]) -> Result<Self, Reason> {
         let old = read(parents)?.into_iter().map(|(_, child)| child).collect();
-        // After the reading: what starts during it is old, or else started in an earlier tick.
+        // After the listing: a child that starts during it is either listed, or started in a later
+        // tick.
         Ok(Self { old, at: proc::now() })
     }
 
-    /// Whether each of these processes has got a new child since, which still runs.
+    /// Checks that each of these processes has a new child that still runs.
     ///
     /// # Errors
-    /// If not, or if `/proc` cannot be read.
+    /// If one has no new child, or if `/proc` cannot be read.
     pub fn are_newer_now(&self, parents: &[Identity]) -> Result<(), Reason> {
         if parents.is_empty() {
             return Err(Reason::new("the process that was signalled is gone"));
@@ -56,7 +56,7 @@ impl Children {
         }
     }
 
-    /// The first process without a new child, and how many it has. Pure.
+    /// The first process without a new child, and how many children it has. Pure.
     fn without_new_one(&self, parents: &[Identity], now: &[Child]) -> Option<(i32, usize)> {
         let is_new =
             |child: Identity| !self.old.contains(&child) && child.may_be_newer_than(self.at);
@@ -69,7 +69,7 @@ impl Children {
     }
 }
 
-/// The children of these processes; not those that have ended and are still to be reaped.
+/// Lists the children of these processes, without zombies.
 fn read(parents: &[Identity]) -> Result<Vec<Child>, Reason> {
     let mut children = Vec::new();
     for pid in proc::all_pids().map_err(|error| error.reason())? {

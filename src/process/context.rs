@@ -1,4 +1,4 @@
-//! What podnudge knows of itself where it looks at processes.
+//! State that is shared by all code that finds or signals processes.
 //!
 //! Reads `/proc/self`, once.
 
@@ -7,24 +7,24 @@ use super::proc;
 use super::restarts::Restarts;
 use super::select::Own;
 
-/// What podnudge knows of itself: a value for all that looks for targets and acts on them.
+/// State that is shared by all code that finds or signals processes.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Where podnudge runs.
+    /// podnudge's own process and container.
     pub(super) own: Own,
-    /// Which processes it has ended.
+    /// The processes that podnudge itself has terminated.
     pub(crate) restarts: Restarts,
-    /// The target of each rule, as the last look found it.
+    /// The target of each rule, as found by the last search.
     pub(super) kept: Kept,
 }
 
 impl Context {
-    /// Looks at podnudge's own process. None of it changes while it runs: once, at start, is enough.
+    /// Reads podnudge's own identity. It never changes, so once at start is enough.
     pub(crate) fn new() -> Self {
         Self { own: proc::own(), restarts: Restarts::default(), kept: Kept::default() }
     }
 
-    /// From now on every target is looked for among all processes, until one is found again.
+    /// Empties the target cache, so that the next search of each rule reads all processes.
     pub(crate) fn forget_targets(&self) {
         self.kept.forget_all();
     }

@@ -1,6 +1,6 @@
-//! Finding the processes that a rule is about.
+//! Finds the target processes of a rule.
 //!
-//! Reads `/proc`, as much of it as the target needs; changes nothing.
+//! Reads as much of `/proc` as the target setting needs; changes nothing.
 
 use super::Identity;
 use super::context::Context;
@@ -11,16 +11,16 @@ use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
 use crate::core::event::Targets;
 
-/// A process that a rule is about.
+/// A target process of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
-    /// Which one it is.
+    /// Its pid and start time.
     pub identity: Identity,
-    /// For people: `41 (nginx)`, control characters escaped.
+    /// For messages: `41 (nginx)`, control characters escaped.
     pub name: String,
-    /// How the kernel calls it.
+    /// The name that the kernel reports.
     pub comm: String,
-    /// Whether none of the others that were chosen is above it in the process tree.
+    /// Whether no other target process is its ancestor.
     pub is_root: bool,
 }
 
@@ -31,10 +31,10 @@ impl Chosen {
     }
 }
 
-/// The processes that the rule is about, among all: the root of the matching tree, or all matches.
+/// Searches all processes for the rule's target: the root of the matching tree, or all matches.
 ///
 /// # Errors
-/// If there is none, or none that may be chosen, with the reason.
+/// If no process matches, or none that may be signalled, with the reason.
 pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
     let found = look(context, rule);
     if found.is_err() {
@@ -43,8 +43,8 @@ pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusa
     found
 }
 
-/// The process that the last look found, without a look at others, if it is unchanged. Whoever acts
-/// on it looks at all afterwards: until then it is not known any more.
+/// The target that the last search found, if it is unchanged. This removes it from the cache, so
+/// the caller must search all processes after the action.
 pub(crate) fn recall(context: &Context, rule: &Rule) -> Option<Chosen> {
     let process = context.kept.take_unchanged(rule)?;
     let is_named = match &rule.settings.target.by {
@@ -62,7 +62,7 @@ fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
     };
     let mut seen = proc::read(own, target, volumes, wanted, Detail::Likely)?;
     if select::select(target, wanted, &seen).is_err() {
-        // What is wrong is told with all that is there.
+        // The error message lists all processes.
         seen = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &seen)?;
@@ -71,29 +71,29 @@ fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
     Ok(chosen.iter().map(|process| Chosen::new(process, roots.contains(process))).collect())
 }
 
-/// Those of which none of the others is an ancestor: they must survive a reload. Those below them may
-/// be replaced by it, as workers are.
+/// The target processes without an ancestor among the others: they must survive a reload. It may
+/// replace their descendants, such as workers.
 pub(crate) fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
     let roots = targets.into_iter().filter(|target| target.is_root);
     roots.map(|target| target.identity).collect()
 }
 
-/// Whether there are any, and all of them have read nothing of their configuration before a moment.
+/// Whether there are target processes, and all of them read their configuration after `moment`.
 pub(crate) fn all_read_after(targets: &[Chosen], moment: Moment) -> bool {
-    // The start is known already, and most are older.
+    // Compare the start times first: that is cheap, and mostly decides.
     let reads_after = |target: &Chosen| {
         target.identity.started() > moment && may_have_read_since(target.identity) > moment
     };
     !targets.is_empty() && targets.iter().all(reads_after)
 }
 
-/// For people: `41 (nginx), 52 (nginx)`.
+/// For messages: `41 (nginx), 52 (nginx)`.
 pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
     let names: Vec<&str> = targets.into_iter().map(|target| target.name.as_str()).collect();
     names.join(", ")
 }
 
-/// For the core, which compares the targets of its rules.
+/// The target's names for the core, which compares the targets of its rules.
 pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a Chosen> + Clone) -> Targets {
     let text = names(chosen.clone());
     Targets { names: chosen.into_iter().map(|target| target.comm.clone()).collect(), text }

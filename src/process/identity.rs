@@ -1,11 +1,11 @@
-//! Which process it is. Pure.
+//! The identity of a process. Pure.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// A process that can never be mistaken for another one: a pid is used again, a pid with its
-/// start time is not.
+/// Identifies one process for good: the kernel reuses a pid, but not a pid with the same start
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// The process id, as podnudge sees it.
@@ -15,7 +15,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// When it started; up to one clock tick (10 ms) early.
+    /// The start time, up to one clock tick (10 ms) early.
     #[must_use]
     pub fn started(self) -> Moment {
         let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
@@ -26,7 +26,7 @@ impl Identity {
         )
     }
 
-    /// Whether it can have started after `moment`; in the clock tick of it, that cannot be told.
+    /// Whether it may have started after `moment`. Within the same clock tick the answer is yes.
     #[must_use]
     pub fn may_be_newer_than(self, moment: Moment) -> bool {
         let next_tick = Self { start_ticks: self.start_ticks.saturating_add(1), ..self };

@@ -1,7 +1,7 @@
-//! Performs `Inspect`: finds out since when a rule's target runs.
+//! Performs `Inspect`: finds out how long a rule's target has been running.
 //!
-//! Reads `/proc`, right where it is asked for, on the loop's thread: a pod has few processes, and a
-//! hop to another thread would cost more than the reading.
+//! Reads `/proc` on the loop's thread: a pod has few processes, and a switch to another thread
+//! would take longer than the reading.
 
 use super::context::Context;
 use super::find::find;
@@ -10,7 +10,7 @@ use super::since::may_have_read_since;
 use crate::config::Rule;
 use crate::core::event::Inspection;
 
-/// Since when the rule's target runs.
+/// Finds out how long the rule's target has been running.
 pub(crate) fn inspect(context: &Context, rule: &Rule) -> Inspection {
     match find(context, rule) {
         Ok(chosen) => {

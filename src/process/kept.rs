@@ -1,9 +1,8 @@
-//! The target that the last look found for each rule, so that the next action need not look through
-//! all of `/proc`: it makes sure that this process is unchanged, and looks for others afterwards.
+//! Caches the target of each rule, so that the next action need not search all of `/proc` first: it
+//! checks that this one process is unchanged, and searches for others afterwards.
 //!
-//! Reads `/proc/PID` of the one process; changes nothing. Kept is only a target that is one
-//! process. Nothing is held open: the number of a process may be another one's the next time, and
-//! its start time tells.
+//! Reads `/proc/PID` of the one process; changes nothing. Only a target of exactly one process is
+//! cached. No descriptor is kept open: the start time shows whether the pid was reused.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,12 +11,12 @@ use super::select::{COMM_LENGTH, Process};
 use crate::config::{Rule, Target, TargetBy};
 use crate::reason::Reason;
 
-/// The targets by the names of their rules.
+/// Each rule's name and its target.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Vec<(String, Process)>>);
 
 impl Kept {
-    /// What a look has found for a rule. Anything but one process is not kept.
+    /// Stores the result of a search. Anything but exactly one process empties the rule's entry.
     pub(super) fn keep(&self, rule: &Rule, found: Option<&[&Process]>) {
         let kept = match found {
             Some([process]) if !rule.settings.target.all => {
@@ -29,12 +28,11 @@ impl Kept {
         self.all().extend(kept.map(|process| (rule.name.clone(), process)));
     }
 
-    /// Takes what was found for a rule, if it still runs and is the same in what the rule asks for.
-    /// Its container and its mounts are not looked at: they change with the process. Until a look
-    /// has found it again, it is not kept.
+    /// Removes and returns the rule's target, if it still runs and matches the rule as before. Its
+    /// container and mounts are not compared: they only change with the process.
     pub(super) fn take_unchanged(&self, rule: &Rule) -> Option<Process> {
         let process = self.take(rule)?;
-        // What cannot be read is not known to be unchanged.
+        // Without a readable `/proc` entry it cannot be called unchanged.
         is_unchanged(&process, &rule.settings.target).unwrap_or(false).then_some(process)
     }
 
@@ -53,18 +51,18 @@ impl Kept {
     }
 }
 
-/// Whether the name of a process, which the kernel sets anew as it executes a program, tells which
-/// program it is. Otherwise its arguments are compared, too.
+/// Whether the name of the process, which the kernel sets on exec, identifies its program.
+/// Otherwise its arguments are compared, too.
 fn is_told_by_name(by: &TargetBy) -> bool {
     match by {
         TargetBy::Process(name) => name.len() <= COMM_LENGTH,
-        // The file names it.
+        // The pidfile identifies it.
         TargetBy::Pidfile(_) => true,
         TargetBy::Mount | TargetBy::Exe(_) | TargetBy::Cmdline(_) => false,
     }
 }
 
-/// `None` if it ended, or cannot be read.
+/// `None` if it has ended or cannot be read.
 fn with_arguments(process: &Process, target: &Target) -> Option<Process> {
     let mut process = process.clone();
     if !is_told_by_name(&target.by) {
@@ -98,7 +96,7 @@ mod tests {
     use crate::process::Identity;
     use crate::process::select::Mounts;
 
-    /// A rule whose target is found by this.
+    /// A rule with this target setting.
     fn rule(target: &str) -> Rule {
         let text = format!(
             "[[rule]]\nname = \"app\"\nwatch = \"/etc/app\"\nsignal = {{ name = \"HUP\" }}\n\
@@ -109,13 +107,13 @@ mod tests {
         config.rules.remove(0)
     }
 
-    /// A running process, as a look finds it.
+    /// A running process, as a search finds it.
     fn running() -> (Child, Process) {
         let child = Command::new("sleep").arg("1000").spawn().expect("it can be started");
         let pid = i32::try_from(child.id()).expect("it is a pid");
         let stat = loop {
             let stat = proc::stat(pid).expect("it can be read").expect("it runs");
-            // Until then it is this program.
+            // Until the exec it has this test's name.
             if stat.comm == "sleep" {
                 break stat;
             }

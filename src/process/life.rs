@@ -5,18 +5,18 @@
 use super::{Identity, proc};
 use crate::reason::Reason;
 
-/// What became of a process.
+/// Whether a process still runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
-    /// It is still the one that was chosen, and runs.
+    /// It runs, and its pid was not reused.
     Runs,
-    /// It ended, and perhaps another one has its pid.
+    /// It has ended, and its pid may have been reused.
     Ended(Reason),
-    /// It cannot be told now.
+    /// `/proc` cannot be read now.
     Unknown(Reason),
 }
 
-/// What became of the process that was chosen.
+/// Whether this process still runs.
 #[must_use]
 pub fn life(identity: Identity) -> Life {
     let pid = identity.pid;

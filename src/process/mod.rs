@@ -1,8 +1,8 @@
-//! The application's process: finding it by rule (`find`), telling since when it may have read its
-//! configuration (`since`, and `inspect`, which performs `Inspect`), and signalling it and never
-//! another (`signal`, `terminate`).
+//! The target process: finding it (`find`), finding out when it may have read its configuration
+//! (`since`, and `inspect`, which performs `Inspect`), and signalling that process and no other
+//! (`signal`, `terminate`).
 //!
-//! Reads `/proc`; changes nothing but by the signals that a rule asks for.
+//! Reads `/proc`; changes nothing except by the signals of a rule.
 
 pub mod children;
 mod context;

@@ -1,5 +1,5 @@
-//! Reading `/proc` (proc(5)): only what the target needs, and as little as possible for processes
-//! that cannot be it. Processes that end meanwhile are passed over.
+//! Reads `/proc` (proc(5)): only what the target setting needs, and as little as possible of
+//! processes that cannot match. Skips processes that end during the reading.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -17,16 +17,16 @@ use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
 use crate::volume::mounts::{self, Mount};
 
-/// What a file of a process holds; `None` if there is no such process, or it hides from podnudge.
+/// Reads a file of a process; `None` if the process does not exist or is hidden from podnudge.
 ///
 /// # Errors
-/// If the system has no means left to look: that tells nothing about the process.
+/// If the system is out of resources: that says nothing about the process.
 fn of_process(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     let path = format!("/proc/{pid}/{file}");
     match contents(&path) {
         Ok(text) => Ok(Some(text)),
         Err(error) => match Errno::from_io_error(&error) {
-            // EINVAL: it is ending, and has no mounts any more.
+            // EINVAL: it is exiting, and has no mounts any more.
             Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM | Errno::INVAL) => {
                 Ok(None)
             }
@@ -35,8 +35,8 @@ fn of_process(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     }
 }
 
-/// What a file of `/proc` holds. They say that they are empty, so that reading one by the usual
-/// means begins with 32 bytes and takes many system calls.
+/// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
+/// need many system calls.
 fn contents(path: &str) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
@@ -55,28 +55,28 @@ pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// How old a process is.
+/// The time since the process started.
 pub(crate) fn age(identity: Identity) -> Duration {
     now().since(identity.started())
 }
 
-/// This moment, on the clock of the start times: they count from the boot (proc(5)).
+/// The current time on the clock of process start times, which count from the boot (proc(5)).
 pub(super) fn now() -> Moment {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
     Moment(Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0)))
 }
 
-/// What `/proc/PID/stat` says.
+/// The fields of `/proc/PID/stat` that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProcessStat {
     pub(super) comm: String,
     pub(super) parent: i32,
     pub(super) start_ticks: u64,
-    /// A zombie, or past that.
+    /// A zombie, or already reaped.
     pub(super) is_dead: bool,
     is_kernel_thread: bool,
-    /// It was forked, and has executed no program since: it goes on with what its parent has read.
+    /// It was forked and has not called exec since, so it has its parent's configuration.
     pub(super) is_copy: bool,
 }
 
@@ -85,10 +85,10 @@ pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
     Ok(of_process(pid, "stat")?.and_then(|text| parse_stat(&text)))
 }
 
-/// Of `flags` (field 9): a thread of the kernel's own (`PF_KTHREAD` in linux/sched.h).
+/// The bit of `flags` (field 9) for a kernel thread (`PF_KTHREAD` in linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// The same: forked, and no program executed since (`PF_FORKNOEXEC`).
+/// The bit of `flags` for a process without an exec since its fork (`PF_FORKNOEXEC`).
 const FORK_WITHOUT_EXEC: u64 = 0x40;
 
 /// `41 (a name) S 1 …`: the name may hold anything, so the fields count from the last `)`.
@@ -105,7 +105,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         parent: field(4)?.parse().ok()?,
         start_ticks: field(22)?.parse().ok()?,
         is_dead: match field(3)? {
-            // The first thread of several may end alone, as when another one executes a program.
+            // The main thread may end before the others, as when another thread calls exec.
             "Z" => field(20)?.parse::<u32>().ok()? <= 1,
             state => matches!(state, "X" | "x"),
         },
@@ -114,16 +114,16 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// How much is looked at.
+/// Which processes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// Processes that may match, as far as their short name or pid tells.
+    /// Only those that may match, judged by their short name or pid.
     Likely,
-    /// All.
+    /// All of them, with all details.
     All,
 }
 
-/// Where podnudge itself is. None of it changes while it runs: a look at start is enough.
+/// Reads podnudge's own pid and container. They never change, so once at start is enough.
 #[must_use]
 pub fn own() -> Own {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
@@ -131,7 +131,7 @@ pub fn own() -> Own {
     Own { pid, pid_1_is_foreign: container(1) != container(pid), container: container(pid) }
 }
 
-/// The processes, less kernel threads and dead ones, with what `target` needs of each.
+/// Reads the processes without kernel threads and zombies, as far as `target` needs them.
 pub(super) fn read(
     own: &Own,
     target: &Target,
@@ -170,7 +170,7 @@ pub(super) fn all_pids() -> Result<Vec<i32>, Refusal> {
     Ok(entries.filter_map(pid).collect())
 }
 
-/// `None` if it ended meanwhile.
+/// `None` if it has ended meanwhile.
 fn process(
     pid: i32,
     stat: ProcessStat,
@@ -179,7 +179,7 @@ fn process(
     detail: Detail,
 ) -> Result<Option<Process>, Reason> {
     let all = detail == Detail::All;
-    // A name that may be longer than `comm` holds.
+    // `comm` may hold only the beginning of the name.
     let is_cut = stat.comm.len() >= COMM_LENGTH;
     let (by_arguments, by_exe) = match &target.by {
         TargetBy::Cmdline(_) => (true, false),
@@ -187,7 +187,7 @@ fn process(
         TargetBy::Process(_) => (is_cut, is_cut),
         TargetBy::Mount | TargetBy::Pidfile(_) => (false, false),
     };
-    // `/pause` is told from others of its name by its arguments.
+    // Only the arguments distinguish `/pause` from other programs called `pause`.
     let by_arguments = by_arguments || stat.comm == "pause";
     let Some(container) = container(pid)? else { return Ok(None) };
     Ok(Some(Process {
@@ -202,7 +202,7 @@ fn process(
     }))
 }
 
-/// The executable; `None` if there is no such process, or it hides that from podnudge.
+/// The executable; `None` if the process does not exist, or podnudge may not read it.
 pub(super) fn exe(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
@@ -217,18 +217,17 @@ pub(super) fn arguments(pid: i32) -> Result<Vec<String>, Reason> {
     Ok(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
-/// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` is not it, for a
-/// process that may not be dumped, such as an nginx worker.
+/// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` may differ: it is root
+/// for a process that is not dumpable, such as an nginx worker.
 pub(super) fn uid(pid: i32) -> Result<Option<u32>, Reason> {
     let Some(status) = status(pid)? else { return Ok(None) };
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     Ok(line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse().ok()))
 }
 
-/// What tells one container from another: the element of the process's cgroup that holds the
-/// container's id, 64 hexadecimal digits, whatever the runtime puts around them. Empty for
-/// podnudge's own container where that has a cgroup namespace, and where there are no containers.
-/// `None` if the process ended.
+/// The id of the process's container: the element of its cgroup path with 64 hexadecimal digits,
+/// whatever the runtime adds around them. Empty for podnudge's own container if that has a cgroup
+/// namespace, and outside containers. `None` if the process has ended.
 pub(super) fn container(pid: i32) -> Result<Option<String>, Reason> {
     let Some(text) = of_process(pid, "cgroup")? else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
@@ -241,7 +240,7 @@ fn holds_container_id(element: &str) -> bool {
     element.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() >= 64)
 }
 
-/// The mounts that show the watched paths to podnudge itself.
+/// podnudge's own mounts of the watched paths.
 fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
     let text = contents("/proc/self/mountinfo").map_err(|error| {
         Refusal::Blind(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
@@ -255,7 +254,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
             _ => {
                 let path = path.display();
                 let reason = Reason::new(format!(
-                    "`{path}` is no volume of its own, so its mount does not tell who uses it"
+                    "`{path}` is not a volume of its own, so its mount does not identify the target"
                 ));
                 return Err(Refusal::Wrong(reason.hint(
                     "name the target by process, exe, cmdline or pidfile, or mount a volume there",
@@ -266,7 +265,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
     Ok(found)
 }
 
-/// How a process mounts these volumes; the whole volume counts before a part of it.
+/// How a process mounts these volumes. A mount of a whole volume takes precedence.
 fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
     let text = of_process(pid, "mountinfo")?.unwrap_or_default();
     let all = mounts::parse(&text);
@@ -288,7 +287,7 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
     })
 }
 
-/// The pid in a file, as podnudge sees the file; white space around it is nothing.
+/// Reads the pid from a pidfile; surrounding white space is ignored.
 pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
     let shown = path.display();
     let bytes = files::read(path, LARGEST).map_err(|error| match error {
@@ -301,7 +300,7 @@ pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
     let text = String::from_utf8_lossy(&bytes);
     match text.trim().parse() {
         Ok(pid) if pid > 0 => Ok(pid),
-        // A file that is being written is empty for a moment.
+        // The application may be writing the file.
         _ if text.trim().is_empty() => {
             Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty"))))
         }

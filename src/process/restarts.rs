@@ -1,20 +1,20 @@
-//! The processes that podnudge ends itself: rules may share a target, and what one rule ends is held
-//! against no content of another.
+//! Remembers the processes that podnudge itself terminates. Rules may share a target: when one rule
+//! restarts it, the other rules' content must not be blamed for the exit.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Identity;
 
-/// How many are remembered: more than can be waited for at a time.
+/// How many are remembered: more than can be waited for at the same time.
 const MOST: usize = 64;
 
-/// Written before a process is ended, so that nobody sees its end without knowing whose it is.
+/// Recorded before the signal is sent, so that every exit that is seen can be attributed.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(Mutex<VecDeque<Identity>>);
 
 impl Restarts {
-    /// These are about to be ended.
+    /// Records processes that are about to be terminated.
     pub(crate) fn begin(&self, processes: &[Identity]) {
         let mut known = self.known();
         known.extend(processes);
@@ -22,7 +22,7 @@ impl Restarts {
         known.drain(..surplus);
     }
 
-    /// Whether podnudge has ended this one.
+    /// Whether podnudge has terminated this process.
     pub(crate) fn has(&self, process: Identity) -> bool {
         self.known().contains(&process)
     }

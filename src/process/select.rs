@@ -1,5 +1,5 @@
-//! Which of the processes is the target. Pure: processes and a rule in, a choice or a reasoned
-//! refusal out.
+//! Selects the target among the processes. Pure: takes the processes and the target setting, and
+//! returns the selection or a refusal with its reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,74 +14,74 @@ pub(super) const COMM_LENGTH: usize = 15;
 /// How many processes a message lists at most.
 const MOST_LISTED: usize = 8;
 
-/// A process, as far as `/proc` lets podnudge see it.
+/// A process, as far as podnudge can read its `/proc` entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Which one it is.
+    /// Its pid and start time.
     pub identity: Identity,
     /// The pid of the parent; 0 for a container's main process.
     pub parent: i32,
     /// The name, cut to 15 bytes.
     pub comm: String,
-    /// The arguments; empty for kernel threads, and where they were not asked for.
+    /// The arguments; empty for kernel threads, and if they were not read.
     pub arguments: Vec<String>,
-    /// The executable, where it was asked for and may be seen.
+    /// The executable, if it was read and is not hidden.
     pub exe: Option<PathBuf>,
-    /// The effective user id, where it was asked for.
+    /// The effective user id, if it was read.
     pub uid: Option<u32>,
-    /// What tells its container from others, from `/proc/PID/cgroup`; empty if nothing does.
+    /// The id of its container, from `/proc/PID/cgroup`; empty if there is none.
     pub container: String,
-    /// How it mounts the rule's volumes, where that was asked for.
+    /// How it mounts the rule's volumes, if that was read.
     pub mounts: Mounts,
 }
 
 /// How a process mounts the rule's volumes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Mounts {
-    /// Not at all, or not asked for.
+    /// Not mounted, or not read.
     #[default]
     No,
-    /// Whole, at this path.
+    /// The whole volume is mounted at this path.
     Volume(PathBuf),
-    /// By subPath, at this path: it never sees a change.
+    /// A subPath is mounted at this path: the process never sees a change.
     SubPath(PathBuf),
 }
 
-/// Everything that `/proc` showed.
+/// All processes that were read from `/proc`.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The processes that were looked at; never kernel threads.
+    /// The processes that were read in detail; no kernel threads.
     pub processes: Vec<Process>,
-    /// The parent of each process, looked at or not.
+    /// The parent of every process.
     pub parents: BTreeMap<i32, i32>,
-    /// Where podnudge itself is.
+    /// podnudge's own process.
     pub own: Own,
 }
 
-/// Where podnudge itself is.
+/// podnudge's own process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Own {
     /// Its pid.
     pub pid: i32,
     /// Its container.
     pub container: String,
-    /// Whether pid 1 is in another container than podnudge: then that is `/pause`, and the
-    /// namespace is shared.
+    /// Whether pid 1 is in another container: then it is `/pause`, and the process namespace is
+    /// shared.
     pub pid_1_is_foreign: bool,
 }
 
-/// Why no process was chosen.
+/// Why no process was selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// podnudge sees only itself and what runs in its own container.
+    /// podnudge sees only processes of its own container.
     NamespaceNotShared,
-    /// Nothing matches, now.
+    /// No process matches now.
     NotFound(Reason),
     /// Several unrelated processes match.
     Ambiguous(Reason),
-    /// It cannot be told, or it would be wrong.
+    /// The target setting cannot work here, such as with a volume that is mounted by subPath.
     Wrong(Reason),
-    /// The system has no means left to look, such as descriptors.
+    /// `/proc` cannot be read, because the system is out of resources such as descriptors.
     Blind(Reason),
 }
 
@@ -92,7 +92,7 @@ impl From<Reason> for Refusal {
 }
 
 impl Refusal {
-    /// What to tell people.
+    /// The message and its hint.
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
@@ -116,12 +116,11 @@ impl Process {
     }
 }
 
-/// The target among the processes: of those that match, the root of the process tree, or with
-/// `all` every one. `pidfile` is the pid that the rule's file names.
+/// Selects the target: of the matching processes the root of the process tree, or all of them with
+/// `all`. `pidfile` is the pid in the rule's pidfile.
 ///
-/// Never chosen: PID 1 (`/pause` where the namespace is shared; TERM to it restarts every
-/// container), podnudge itself, and anything in podnudge's own container, unless that is the
-/// only one there is.
+/// Never selects PID 1 (`/pause` if the namespace is shared; TERM to it restarts every container),
+/// podnudge itself, or a process of podnudge's own container, unless that is the only container.
 ///
 /// # Errors
 /// If there is no match, or more than one root without `all`.
@@ -156,7 +155,7 @@ pub fn select<'a>(
     }
 }
 
-/// The processes that may be chosen at all.
+/// The processes that may be selected at all.
 fn candidates(seen: &Seen) -> Vec<&Process> {
     let only_container = !foreign(seen);
     let allowed = |process: &&Process| {
@@ -170,7 +169,7 @@ fn candidates(seen: &Seen) -> Vec<&Process> {
     seen.processes.iter().filter(allowed).collect()
 }
 
-/// Whether there is any process of another container, `/pause` included.
+/// Whether there is a process of another container, `/pause` included.
 fn foreign(seen: &Seen) -> bool {
     seen.own.pid_1_is_foreign
         || seen.processes.iter().any(|process| process.container != seen.own.container)
@@ -192,8 +191,8 @@ fn matches(by: &TargetBy, pidfile: Option<i32>, process: &Process) -> bool {
     }
 }
 
-/// Whether a process has this name. A name that `comm` cannot hold is compared with the base name
-/// of the executable and of the first argument.
+/// Whether a process has this name. A name that is too long for `comm` is compared with the base
+/// name of the executable and of the first argument.
 fn is_named(process: &Process, name: &str) -> bool {
     if name.len() <= COMM_LENGTH {
         return process.comm == name;
@@ -205,7 +204,7 @@ fn is_named(process: &Process, name: &str) -> bool {
             || process.arguments.first().is_some_and(|first| base(Path::new(first))))
 }
 
-/// Those of the matching processes that no other of them is an ancestor of.
+/// The matching processes without an ancestor among them.
 pub(super) fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Process> {
     let is_root = |process: &&&Process| {
         !matching.iter().any(|other| {
@@ -216,7 +215,7 @@ pub(super) fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Proces
 }
 
 fn descends_from(process: &Process, ancestor: i32, seen: &Seen) -> bool {
-    // No chain is longer than there are processes, even while they come and go.
+    // The limit ends a loop, which may appear while pids are reused.
     std::iter::successors(Some(process.parent), |pid| seen.parents.get(pid).copied())
         .take(seen.parents.len() + 1)
         .any(|pid| pid == ancestor)
@@ -233,14 +232,14 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
             let pid = pidfile.unwrap_or_default();
             let path = path.display();
             return Refusal::NotFound(
-                Reason::new(format!("no process {pid}, which `{path}` names{uid}")).hint(
-                    "the file may be left over, or its pid is of the application's own process namespace; prefer process or cmdline",
+                Reason::new(format!("no process {pid}, which `{path}` contains{uid}")).hint(
+                    "the file may be left over, or its pid is from the application's own process namespace; prefer process or cmdline",
                 ),
             );
         }
     };
     let there = if candidates.is_empty() {
-        "no process of another container is there".to_owned()
+        "no other container has a process".to_owned()
     } else {
         format!("there are {}", list(candidates))
     };

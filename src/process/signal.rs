@@ -1,8 +1,7 @@
-//! Signalling: alone signals other processes.
+//! The only module that signals other processes.
 //!
-//! A pidfd is opened first, then everything is looked at again, then the signal goes through the
-//! pidfd: whatever happens in between, it reaches the process that was looked at or none
-//! (see `pidfd_open(2)`).
+//! It opens a pidfd first, then checks the process again, then sends the signal through the pidfd.
+//! So the signal reaches the process that was checked, or none (`pidfd_open(2)`).
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -19,26 +18,26 @@ use super::proc;
 use crate::config::SignalAction;
 use crate::reason::Reason;
 
-/// A process younger than this that does not handle the signal may only be starting.
+/// A process without a handler that is younger than this may still be starting.
 const STARTING: Duration = Duration::from_secs(10);
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;
 
-/// Why a signal was not sent. None of these has had any effect.
+/// Why a signal was not sent. None of these had any effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SendError {
-    /// The process ended, and perhaps another one has its pid.
+    /// The process has ended, and its pid may have been reused.
     Gone(Reason),
-    /// It does not handle the signal, but it has only just started, or does so anew.
+    /// It does not handle the signal yet: it has just started, or is calling exec.
     Starting(Reason),
-    /// It would be wrong, or it is not permitted.
+    /// The signal would do harm or nothing, or podnudge has no permission.
     Refused(Reason),
-    /// It did not work, and may later.
+    /// It failed, and may work later.
     Failed(Reason),
 }
 
 impl SendError {
-    /// What to tell people.
+    /// The message and its hint.
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
@@ -50,7 +49,7 @@ impl SendError {
     }
 }
 
-/// A signal that may be sent: the process is the one that was chosen and handles it.
+/// A signal that may be sent: the process is the selected one and handles the signal.
 #[derive(Debug)]
 pub struct Ready<'a> {
     chosen: &'a Chosen,
@@ -62,16 +61,15 @@ pub struct Ready<'a> {
 #[derive(Debug)]
 enum Handle {
     Pidfd(OwnedFd),
-    /// Where pidfds are not to be had (before Linux 5.3, or refused by seccomp): by number, right
-    /// after the look at its start time.
+    /// Without pidfds (before Linux 5.3, or where seccomp forbids them): by pid, directly after the
+    /// start time was compared.
     Number,
 }
 
-/// Makes sure that the signal may be sent to the process that was chosen: it is still that one
-/// and handles the signal.
+/// Checks that the process still is the selected one and handles the signal.
 ///
-/// What this does not know: the Go runtime and the JVM handle HUP themselves and then end, if the
-/// program did not ask for it. That shows only afterwards, in the verification.
+/// This cannot detect one case: the Go runtime and the JVM have a HUP handler of their own, which
+/// ends the process unless the program handles HUP. Only the verification shows that.
 ///
 /// # Errors
 /// If it must not be sent, with the reason.
@@ -98,13 +96,13 @@ pub fn prepare(chosen: &Chosen, action: SignalAction) -> Result<Ready<'_>, SendE
 }
 
 impl Ready<'_> {
-    /// Whether the system would let the signal through.
+    /// Checks the permission to send the signal.
     ///
     /// # Errors
     /// If not, with the reason.
     pub fn is_permitted(&self) -> Result<(), SendError> {
         let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
-        // Signal 0 only asks (kill(2)).
+        // Signal 0 only checks the permission (kill(2)).
         let asked = nix::sys::signal::kill(pid, None);
         self.outcome(asked.map_err(|error| Errno::from_raw_os_error(error as i32)))
     }
@@ -128,7 +126,7 @@ impl Ready<'_> {
         self.outcome(sent)
     }
 
-    /// The same process, for another signal.
+    /// The same process with another signal.
     pub(super) fn with(self, signal: Signal) -> Self {
         Self { signal, ..self }
     }
@@ -166,17 +164,17 @@ fn gone(chosen: &Chosen) -> SendError {
     SendError::Gone(Reason::new(format!("process {} ended", chosen.name)))
 }
 
-/// What podnudge says to a program that it started itself.
+/// A signal to a program that podnudge itself has started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupSignal {
-    /// Please end.
+    /// SIGTERM.
     Term,
-    /// End.
+    /// SIGKILL.
     Kill,
 }
 
-/// Signals the process group of a program that podnudge has started as a group of its own and has
-/// not reaped yet: until then nobody else can have its number. That there may be nobody left is no
+/// Signals the process group of a program that podnudge has started in a group of its own and not
+/// reaped yet: until then the kernel does not reuse the group's number. An empty group is not an
 /// error.
 pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
     let signal = match signal {
@@ -186,28 +184,27 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
     _ = rustix::process::kill_process_group(leader, signal);
 }
 
-/// Looks into `/proc/PID/status` for what the process does on the signal: without a handler it
-/// would die, and if it ignores the signal nothing would happen. Where it blocks the signal, that
-/// is to be seen when it does not any more.
+/// Checks in `/proc/PID/status` how the process handles the signal: without a handler it would be
+/// terminated, and if it ignores the signal nothing would happen. A blocked signal is checked again
+/// later.
 fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
     let status = proc::status(chosen.identity.pid).map_err(SendError::Failed)?;
     let status = status.ok_or_else(|| gone(chosen))?;
     let has =
         |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
-    let allow = "allow-unhandled = true sends it all the same";
+    let allow = "allow-unhandled = true sends the signal anyway";
     if has("SigCgt:") {
         return Ok(());
     }
     if has("SigBlk:") {
-        // As HAProxy's master does while it executes itself anew, ignored or not.
+        // HAProxy's master does so during its exec, whether it ignores the signal or not.
         let what = format!("process {name} blocks {signal}, and has no handler for it now");
-        let hint = format!("it may be starting anew; if it takes signals by sigwait(3), {allow}");
+        let hint = format!("it may be restarting; if it receives signals by sigwait(3), {allow}");
         return Err(SendError::Starting(Reason::new(what).hint(hint)));
     }
     if proc::age(chosen.identity) < STARTING {
-        let what =
-            format!("process {name} has only just started, and does not handle {signal} yet");
+        let what = format!("process {name} has just started, and does not handle {signal} yet");
         return Err(SendError::Starting(Reason::new(what)));
     }
     let what = if has("SigIgn:") {
@@ -215,17 +212,18 @@ fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
     } else {
         format!("process {name} does not handle {signal}: it would end")
     };
-    let hint = format!("name the signal on which the application reloads, or use a URL; {allow}");
+    let hint =
+        format!("configure the signal on which the application reloads, or use a URL; {allow}");
     Err(SendError::Refused(Reason::new(what).hint(hint)))
 }
 
-/// A mask of `/proc/PID/status`: hexadecimal, bit 0 for signal or capability 1 or 0.
+/// A mask in `/proc/PID/status`: hexadecimal, bit 0 for signal 1 or capability 0.
 fn mask(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-/// EPERM, in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).
+/// Explains EPERM in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).
 fn not_permitted(chosen: &Chosen, target: u32) -> Reason {
     let own = rustix::process::geteuid().as_raw();
     let reason = Reason::new(format!(

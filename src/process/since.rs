@@ -1,44 +1,44 @@
-//! Since when a process may have read its configuration.
+//! Finds the earliest time at which a process may have read its configuration.
 //!
-//! Reads `/proc`; changes nothing. A process reads its configuration after its start, unless it
-//! was forked by one that had read it already: a worker, or an application that makes itself a
-//! daemon. A process that was forked and has executed no program since has read what its parent
-//! has (`PF_FORKNOEXEC`), so the parent's start counts. Where the parent has ended, nothing tells
-//! when that was: in a shared process namespace the main process of a container has the parent 0,
-//! its descendants have parents in the container, and an orphan gets pid 1, which is `/pause` and in
+//! Reads `/proc`; changes nothing. A process reads its configuration after its start, unless it was
+//! forked by a process that had read it already: a worker, or an application that becomes a daemon.
+//! A process that was forked and has not called exec since (`PF_FORKNOEXEC`) has its parent's
+//! configuration, so the parent's start counts. If the parent has ended, its start time is unknown:
+//! in a shared process namespace the main process of a container has the parent 0, its descendants
+//! have parents in the container, and an orphan gets the parent pid 1, which is `/pause` and in
 //! another container (`find_new_reaper()` in the kernel's exit.c).
 //!
-//! What this cannot tell: that a parent hands down what it has read to a program that it executes, as
-//! a shell does that fills a template and then starts the application.
+//! This cannot detect that a process passes what it has read to a program that it executes, such as
+//! a shell that fills in a template and then starts the application.
 
 use super::{Identity, proc};
 use crate::clock::Moment;
 use crate::core::LONGEST_START;
 use crate::reason::Reason;
 
-/// How many forks are followed.
+/// The largest number of forks to follow.
 const MOST_FORKS: u32 = 16;
 
-/// Who may have read the configuration of a process.
+/// Which process may have read the configuration of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
-    /// The process, after its start.
+    /// The process itself, after its start.
     Itself,
-    /// The one that it was forked from, which still runs.
+    /// The process that forked it, which still runs.
     Parent(Identity),
-    /// One before it that has ended. The first process of the container started at this moment,
-    /// as far as that is known.
+    /// An ancestor that has ended. The first process of the container started at this moment, if
+    /// that is known.
     Earlier(Option<Moment>),
 }
 
-/// The earliest moment at which the process, or the one that it was forked from, may have read its
-/// configuration; up to one clock tick (10 ms) early.
+/// The earliest moment at which the process, or an ancestor without an exec in between, may have
+/// read its configuration; up to one clock tick (10 ms) early.
 pub(super) fn may_have_read_since(process: Identity) -> Moment {
     let mut process = process;
     for _ in 0..MOST_FORKS {
         match reader(process) {
             Ok(Reader::Parent(parent)) => process = parent,
-            // What cannot be looked at may be an orphan: in doubt, podnudge acts.
+            // If `/proc` cannot be read it may be an orphan: if in doubt, podnudge acts.
             Err(_) => break,
             Ok(reader) => return reader.since(process.started()),
         }
@@ -52,8 +52,8 @@ impl Reader {
             Self::Itself | Self::Parent(_) => started,
             Self::Earlier(container_started) => {
                 let earliest = Moment(started.0.saturating_sub(LONGEST_START));
-                // Nobody in a container is older than its first process. One that is younger than
-                // the orphan is none, but was executed in the container later.
+                // No process of a container is older than its first one. One that is younger than
+                // the orphan was executed in the container later.
                 let first = container_started.filter(|first| *first <= started);
                 first.map_or(earliest, |first| earliest.max(first))
             }
@@ -67,7 +67,7 @@ fn reader(process: Identity) -> Result<Reader, Reason> {
         return Ok(Reader::Itself);
     }
     let container = proc::container(process.pid)?;
-    // A parent that has ended since then leaves an orphan.
+    // If the parent has ended since then, the process is an orphan.
     if proc::container(stat.parent)? == container {
         let parent = proc::stat(stat.parent)?.filter(|_| stat.is_copy);
         return Ok(parent.map_or(Reader::Itself, |parent| {
@@ -80,7 +80,7 @@ fn reader(process: Identity) -> Result<Reader, Reason> {
     }
 }
 
-/// When the first of the processes started that were started in a container from outside: the
+/// The start of a container's first process, among those that were started from outside: the
 /// container ends with it.
 fn first_start(container: &str) -> Result<Option<Moment>, Reason> {
     let mut first = None;

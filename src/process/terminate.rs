@@ -1,5 +1,5 @@
-//! Ending processes so that whoever has started them starts them anew: they are asked to end, and
-//! killed if they do not.
+//! Terminates processes so that their supervisor restarts them: SIGTERM first, SIGKILL after a
+//! grace period.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::signal::{Ready, SendError, prepare};
 use crate::config::SignalAction;
 use crate::reason::Reason;
 
-/// How long the kernel may take to end a process that was killed.
+/// How long the kernel may take to end a process after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
-/// Ends processes: asks each to end, and after `grace` leaves them no choice. Gives why one of them
-/// may still run, if that is so.
+/// Sends SIGTERM to all processes, and SIGKILL to those that still run after `grace`. Returns the
+/// reason if one of them may still run.
 ///
 /// # Errors
-/// If none was asked.
+/// If no process was signalled.
 pub(crate) async fn terminate(
     targets: &[&Chosen],
     grace: Duration,
@@ -30,7 +30,7 @@ pub(crate) async fn terminate(
         ready.is_permitted()?;
         asked.push(ready);
     }
-    // When one was asked, that counts, whatever comes of it.
+    // After the first SIGTERM the restart has begun, whatever happens next.
     let (mut is_begun, mut trouble) = (false, None);
     for ready in &asked {
         match ready.send() {
@@ -40,7 +40,7 @@ pub(crate) async fn terminate(
             Err(error) => trouble = Some(error.reason()),
         }
     }
-    // The grace is for all of them together. Whether it was enough, the next signal tells.
+    // All processes share one grace period. Whether they ended shows at the SIGKILL.
     drop(timeout(grace, all_ended(&asked)).await);
     let killed: Vec<Ready<'_>> =
         asked.into_iter().map(|ready| ready.with(Signal::SIGKILL)).collect();
@@ -54,8 +54,8 @@ pub(crate) async fn terminate(
     Ok(ended.err().map(|_| {
         trouble.unwrap_or_else(|| {
             let names = names(targets.iter().copied());
-            let reason = Reason::new(format!("process {names} does not end"));
-            reason.hint("it hangs in the kernel, perhaps on a file system")
+            let reason = Reason::new(format!("process {names} did not end after SIGKILL"));
+            reason.hint("it hangs in the kernel, perhaps in a file system call")
         })
     }))
 }

@@ -1,4 +1,4 @@
-//! The loop itself: what happens is told to the core, and what the core asks for is performed
+//! The event loop: passes every event to the core, and performs the core's commands
 //! (`commands.rs`).
 
 use std::path::PathBuf;
@@ -32,10 +32,10 @@ use crate::volume::scan::{ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
 use crate::volume::watch::Watching;
 
-/// How many questions of connections may wait.
+/// How many admin requests may be queued for the loop.
 const ASKS: usize = 8;
 
-/// What a task found.
+/// The result of a task.
 pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Resynced(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
@@ -47,16 +47,16 @@ pub(super) enum Done {
     Nothing,
 }
 
-/// What the loop keeps of a rule.
+/// The loop's state of one rule.
 pub(super) struct PerRule {
     pub(super) config: Arc<Rule>,
-    /// What was seen of the target before the last action, for the proof of it.
+    /// The target's state before the last action, for its verification.
     pub(super) baseline: Baseline,
-    /// The digest that was to be checked last.
+    /// The digest of the last check that was started.
     pub(super) checked: Option<Digest>,
-    /// What programs have seen of it: the digest over all keys, also those that do not count.
+    /// The digest over all keys of that content, ignored ones included, as the programs saw it.
     pub(super) whole: Option<Digest>,
-    /// The task that asks programs and URLs about it.
+    /// The task that runs its programs and requests.
     pub(super) checking: Option<AbortHandle>,
 }
 
@@ -69,10 +69,10 @@ pub(super) struct Agent {
     pub(super) watching: Watching,
     pub(super) context: Arc<Context>,
     pub(super) state: Option<StateDir>,
-    /// Volumes that the kubelet wrote, as far as the last look knows. They are local and hold at
-    /// most 1 MiB: to read one takes less time than to hand it to another thread.
+    /// Volumes that the kubelet wrote, according to the last scan. They are local and hold at most
+    /// 1 MiB: reading one takes less time than handing it to another thread.
     pub(super) kubelet_volumes: Vec<VolumeId>,
-    /// What people are to be told when everything else is done.
+    /// Facts to log when all other commands are done.
     pub(super) untold: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: Lane,
@@ -92,7 +92,7 @@ impl PerRule {
         }
     }
 
-    /// Newer content is to be checked: the programs and requests of the check before it end.
+    /// Stops the programs and requests of a check, because nobody needs its result any more.
     pub(super) fn give_up_check(&mut self) {
         if let Some(task) = self.checking.take() {
             task.abort();
@@ -100,7 +100,7 @@ impl PerRule {
     }
 }
 
-/// What the state directory remembers of a rule; without it, podnudge starts all the same.
+/// Loads a rule's state file. podnudge also starts without it.
 fn load(state: &StateDir, rule: &str) -> Option<Memory> {
     match state.load(rule) {
         Ok(memory) => memory,
@@ -158,18 +158,18 @@ impl Agent {
             }
             let wakeup = self.core.next_wakeup().into_iter().chain(end_at).min();
             tokio::select! {
-                // In this order when several are ready: to end goes before to begin.
+                // If several are ready, in this order: stopping comes before starting anything.
                 biased;
                 signal = signals.next() => match signal {
                     OsSignal::Stop if end_at.is_some() => {
-                        info!(event = "ending-now", "told a second time to end");
+                        info!(event = "ending-now", "second stop signal: stopping at once");
                         return;
                     }
                     OsSignal::Stop => {
-                        info!(event = "ending", "told to end");
+                        info!(event = "ending", "stop signal received: stopping");
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.tell(Event::Stop);
-                        // Nobody waits for their answers any more.
+                        // Their results would no longer be used.
                         self.rules.iter_mut().for_each(PerRule::give_up_check);
                     }
                     OsSignal::Trigger => self.tell(Event::Trigger(None)),
@@ -197,7 +197,7 @@ impl Agent {
                 () = self.connections.ended() => {}
                 () = clock::sleep_until(wakeup) => {
                     if end_at.is_some_and(|end| clock::now().mono >= end) {
-                        warn!(event = "grace-over", "a running action was left behind");
+                        warn!(event = "grace-over", "grace period over: a running action was abandoned");
                         return;
                     }
                     self.core.tick(clock::now());
@@ -210,7 +210,7 @@ impl Agent {
         self.core.handle(clock::now(), event);
     }
 
-    /// Takes what a task found.
+    /// Handles the result of a task.
     pub(super) fn done(&mut self, done: Done) {
         match done {
             Done::Scanned(rule, readings) => self.scanned(rule, readings),
@@ -229,7 +229,7 @@ impl Agent {
                 let Some(config) = self.rule(rule) else { return };
                 let is_stopped = self.core.is_stopped();
                 let Some(kept) = self.rules.get_mut(rule.0) else { return };
-                // The answer is of no use any more, and the copy goes.
+                // The result would no longer be used; dropping `external` removes the copy.
                 if is_stopped || kept.checked != Some(digest) {
                     return;
                 }
@@ -244,7 +244,7 @@ impl Agent {
             }
             Done::Acted(rule, acted, baseline) => {
                 self.endings.wait_for(rule, baseline.endings());
-                // Before anybody waited for it.
+                // It may have ended before the exit watch was set up.
                 let has_ended = baseline.has_ended();
                 self.keep(rule, baseline);
                 self.tell(Event::Acted(rule, acted));

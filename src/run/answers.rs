@@ -1,4 +1,4 @@
-//! Answers to people: over the admin port, and by the log.
+//! Answers the requests of the admin port, and logs the status on USR1.
 
 use tracing::{info, warn};
 
@@ -9,7 +9,7 @@ use crate::core::event::{Event, RuleId};
 
 impl Agent {
     pub(super) fn answer(&mut self, ask: Ask) {
-        // Whoever asked may be gone; that is no concern of the loop.
+        // A client that has disconnected does not concern the loop.
         match ask {
             Ask::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
             Ask::Reload { rule, reply } => {
@@ -30,7 +30,7 @@ impl Agent {
         let status = self.core.status(clock::now());
         match serde_json::to_string(&status) {
             Ok(status) => info!(event = "status", status, "requested by USR1"),
-            Err(error) => warn!(event = "status", %error, "the status cannot be shown"),
+            Err(error) => warn!(event = "status", %error, "cannot serialize the status"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Both clocks of the system for the loop, read here.
+//! Reads the monotonic and the wall clock for the loop.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,10 +6,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::{Moment, Now, UnixTime};
 
-/// A wait that is longer than this ends here, and begins again.
+/// The longest single sleep; the loop then computes its next wake-up anew.
 const FAR: Duration = Duration::from_hours(24);
 
-/// Both clocks at this instant.
+/// Reads both clocks.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
 pub(super) fn now() -> Now {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -20,13 +20,13 @@ pub(super) fn now() -> Now {
     Now { mono, wall: UnixTime(wall) }
 }
 
-/// Waits for a time that no decision depends on.
+/// Sleeps. Only for waits that no decision of the core depends on.
 #[expect(clippy::disallowed_methods, reason = "the one place that waits for a time")]
 pub(super) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Waits until `moment`; for ever, if there is none.
+/// Sleeps until `moment`, or forever if it is `None`.
 pub(super) async fn sleep_until(moment: Option<Moment>) {
     match moment {
         Some(moment) => sleep(moment.since(now().mono).min(FAR)).await,

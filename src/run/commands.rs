@@ -1,4 +1,4 @@
-//! Has the commands of the core performed: each by the module that is named after it.
+//! Performs the core's commands: each in the module that is named after it.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -17,8 +17,8 @@ use crate::volume::scan;
 use crate::{action, pause, process, publish, report, verify};
 
 impl Agent {
-    /// Does all that the core asks for. What it tells people comes last: to write a line takes
-    /// longer than to send a signal.
+    /// Runs all commands of the core. Log lines come last: writing a line takes longer than sending
+    /// a signal.
     pub(super) fn obey_all(&mut self) {
         while let Some(command) = self.core.next_command() {
             self.obey(command);
@@ -30,7 +30,7 @@ impl Agent {
         }
     }
 
-    /// Does what the core asks for, or has it done.
+    /// Runs a command, or starts its task.
     pub(super) fn obey(&mut self, command: Command) {
         match command {
             Command::Scan(rule, volumes) => {
@@ -50,7 +50,7 @@ impl Agent {
             }
             Command::Resync(volumes) => self.resync(volumes),
             Command::ReadPublished(rule) => self.begin_writing(rule, move |config| {
-                // What cannot be read tells nothing: the next resync looks again.
+                // An error needs no event: the next resync reads it again.
                 match publish::current(config) {
                     Ok(digest) => Done::Told(Event::FoundPublished(rule, digest)),
                     Err(_) => Done::Nothing,
@@ -132,8 +132,8 @@ impl Agent {
         }
     }
 
-    /// Begins a task right here; what has to wait for somebody goes on beside the loop. A signal
-    /// waits for nobody, and is sent without a detour.
+    /// Polls a task once on the loop, and spawns it only if it has to wait: a signal is sent
+    /// without the delay of a new task.
     pub(super) fn begin(
         &mut self,
         task: impl Future<Output = Done> + Send + 'static,
@@ -149,7 +149,7 @@ impl Agent {
         }
     }
 
-    /// Begins something that reads volumes.
+    /// Queues work that reads volumes.
     pub(super) fn begin_reading(
         &mut self,
         rule: RuleId,
@@ -160,7 +160,7 @@ impl Agent {
         }
     }
 
-    /// Begins something that writes what is published or remembered.
+    /// Queues work that writes the publish or the state directory.
     pub(super) fn begin_writing(
         &mut self,
         rule: RuleId,

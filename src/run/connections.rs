@@ -1,5 +1,5 @@
-//! The connections to the admin listener: few at a time, and the newest goes before the oldest,
-//! so that clients that hold on do not keep the kubelet's probes out.
+//! Serves a limited number of admin connections. A new connection replaces the oldest one, so that
+//! clients that stay connected cannot block the kubelet's probes.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -10,20 +10,20 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::clock;
 
-/// How many connections are served at a time.
+/// How many connections are served at the same time.
 const MOST: usize = 32;
-/// How long nothing is accepted after that has failed, mostly for want of descriptors.
+/// How long to wait after a failed `accept`, which mostly means that no descriptors are left.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     tasks: JoinSet<()>,
-    /// In the order in which they came.
+    /// The oldest first.
     order: VecDeque<AbortHandle>,
 }
 
 impl Connections {
-    /// Serves a connection; where there are too many, the oldest one ends.
+    /// Serves a connection; aborts the oldest one if there are too many.
     pub(super) fn serve(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
         if self.order.len() >= MOST
             && let Some(oldest) = self.order.pop_front()
@@ -33,7 +33,7 @@ impl Connections {
         self.order.push_back(self.tasks.spawn(connection));
     }
 
-    /// Waits for the end of a connection; for ever, where there is none.
+    /// Waits until a connection ends, or forever if there is none.
     pub(super) async fn ended(&mut self) {
         match self.tasks.join_next().await {
             Some(_) => self.order.retain(|task| !task.is_finished()),
@@ -42,7 +42,7 @@ impl Connections {
     }
 }
 
-/// The next connection; never, where there is no listener.
+/// Accepts the next connection; waits forever if there is no listener.
 pub(super) async fn accept(listener: Option<&TcpListener>) -> (TcpStream, SocketAddr) {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {

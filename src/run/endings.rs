@@ -1,4 +1,5 @@
-//! Hears of the end of a process that was acted on, so that nobody has to wait until the next look.
+//! Reports the exit of a process that was acted on, so that its rule need not wait for the next
+//! check.
 
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -8,12 +9,12 @@ use crate::process::ending::Ending;
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     waits: JoinSet<RuleId>,
-    /// Those of each rule's last action.
+    /// The tasks of each rule's last action.
     of: Vec<(RuleId, AbortHandle)>,
 }
 
 impl Endings {
-    /// Waits for these processes, and no longer for those of the rule's last action.
+    /// Watches these processes instead of those of the rule's previous action.
     pub(super) fn wait_for(&mut self, rule: RuleId, processes: Vec<Ending>) {
         for (_, old) in self.of.extract_if(.., |(of, _)| *of == rule) {
             old.abort();
@@ -27,12 +28,12 @@ impl Endings {
         }
     }
 
-    /// The rule of the next process that ends.
+    /// Waits for the next process to exit, and returns its rule.
     pub(super) async fn next(&mut self) -> RuleId {
         loop {
             match self.waits.join_next().await {
                 Some(Ok(rule)) => return rule,
-                // It is no longer waited for.
+                // `watch` has aborted it.
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }

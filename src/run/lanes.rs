@@ -1,5 +1,5 @@
-//! What waits for a file system, in two lanes: reading volumes, and writing what is published or
-//! remembered. A large volume of one rule keeps nobody from rolling back what another has published.
+//! Queues of blocking file system work: one for reading volumes, one for writing the publish and
+//! state directories. So a rule with a large volume does not delay another rule's rollback.
 
 use std::panic;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use super::agent::Done;
 
-/// A thread for each lane, and one for the resolver of names.
+/// A thread for each queue, and one for the name resolver.
 pub(super) const THREADS: usize = 3;
 
-/// One thing after the other, in the order in which they came, on a thread besides the loop's.
+/// Runs jobs one after the other, in order of arrival, on a blocking thread.
 #[derive(Debug, Default)]
 pub(super) struct Lane(Arc<Mutex<()>>);
 
 impl Lane {
-    /// Has it done when it has its turn; what it gives is that of the task.
+    /// Queues a job; its result becomes the result of a task in `tasks`.
     pub(super) fn take(
         &self,
         tasks: &mut JoinSet<Done>,

@@ -1,4 +1,4 @@
-//! Takes the publish directories, before anything is done with them.
+//! Locks the publish directories before anything else uses them.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::clock::Moment;
 use crate::config::Rule;
 use crate::publish::{self, Lock, Place, PublishError};
 
-/// How long whoever has a directory may take to end: a pod that this one replaces, on a volume
-/// that both mount.
+/// How long to wait for the holder of a lock to end: a pod that this one replaces, on a volume that
+/// both mount.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// The time between two attempts.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Takes the directories of all rules, until the locks are dropped.
+/// Locks the directories of all rules until the locks are dropped.
 ///
 /// # Errors
-/// If one cannot be opened, or if somebody has it and keeps it until `deadline`.
+/// If one cannot be opened, or if another podnudge still holds it at `deadline`.
 pub(super) async fn take(
     rules: &[Rule],
     deadline: Option<Moment>,

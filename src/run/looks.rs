@@ -1,4 +1,4 @@
-//! Looks at volumes: the resync, and what follows from a reading for the watch.
+//! Runs the resync, and updates the watches after each scan.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::exchange::program;
 use crate::volume::scan::{self, ReadError, Reading};
 
 impl Agent {
-    /// Compares the volumes with what was read last, and tries inotify again where it failed.
+    /// Compares each volume's generation with the last scan, and retries inotify where it failed.
     pub(super) fn resync(&mut self, volumes: Vec<VolumeId>) {
         program::reap_orphans();
         self.context.forget_targets();
@@ -37,8 +37,8 @@ impl Agent {
         });
     }
 
-    /// Watches what must be watched from now on, then tells what was read. A new watch may be too
-    /// late for a change right after the reading, so that volume is compared once more.
+    /// Updates the watches, then passes the scan to the core. A change between the reading and a
+    /// new watch would be missed, so such a volume is compared once more.
     pub(super) fn scanned(
         &mut self,
         rule: RuleId,

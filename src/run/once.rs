@@ -1,8 +1,7 @@
-//! `podnudge once`: fills the publish directories and ends, as an init container does before the
-//! application starts.
+//! `podnudge once`: fills the publish directories and exits, for an init container.
 //!
-//! What the checks refuse is not published. Where an earlier start has left something that passed,
-//! the application gets that; where there is nothing, the pod waits for a content that passes.
+//! Content that the checks reject is not published. If an earlier start has published something
+//! that passed, the application gets that; otherwise the pod waits for content that passes.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use crate::shown;
 use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
 
-/// Between two looks at what is not there yet.
+/// The time between two attempts.
 const POLL: Duration = Duration::from_millis(250);
 
 /// Why a publish directory was not filled.
@@ -33,38 +32,38 @@ pub struct OnceError {
 }
 
 impl OnceError {
-    /// How the process ends.
+    /// The exit code of the process.
     #[must_use]
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Why, and what can be done about it.
+    /// What happened, and how to fix it.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 }
 
-/// Why a rule is not done.
+/// Why a rule's content was not published.
 enum Not {
-    /// It may be later.
+    /// It may work later.
     Yet(Reason),
-    /// Not with what is in the volumes.
+    /// It fails as long as the volumes hold this content.
     WithThis(Reason),
 }
 
-/// Publishes once for every rule that publishes, waiting up to `wait` for volumes that are not
-/// there and for what cannot be done.
+/// Publishes the content of every rule that has a publish directory. Waits up to `wait` for missing
+/// volumes and for errors to pass.
 ///
 /// # Errors
-/// If a directory was not filled, and holds nothing from before.
+/// If a directory could not be filled and holds no earlier content.
 pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     let deadline = clock::now().mono.after(wait);
     let mut publishing =
         config.rules.iter().filter(|rule| rule.settings.publish.is_some()).peekable();
     if publishing.peek().is_none() {
-        let reason = Reason::new("no rule publishes, so there is nothing to do once");
+        let reason = Reason::new("no rule publishes, so `once` has nothing to do");
         let hint = "add `[rule.settings.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
@@ -111,7 +110,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
                         rule = rule.name,
                         reason = reason.message,
                         hint = reason.hint,
-                        "not yet"
+                        "waiting"
                     );
                 }
                 said = Some(reason);
@@ -136,7 +135,7 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
                 digest = format!("{digest:.12}"),
                 reason = error.reason.message,
                 hint = error.reason.hint,
-                "the application starts with what was published before"
+                "the application starts with the content that was published before"
             );
             Ok(())
         }
@@ -152,7 +151,8 @@ async fn publish(
 ) -> Result<Digest, Not> {
     let digest = settled(rule).await?;
     if let Some((_, reason)) = found.quarantined.iter().find(|(bad, _)| *bad == digest) {
-        let message = format!("what is in the volumes was rolled back before: {}", reason.message);
+        let message =
+            format!("the content of the volumes was rolled back before: {}", reason.message);
         return Err(Not::WithThis(Reason { message, ..reason.clone() }));
     }
     let work_dir = &config.agent.work_dir;
@@ -171,14 +171,14 @@ async fn publish(
         Checked::Failed(reason) => return Err(Not::Yet(hinted(rule, reason))),
     }
     match place.publish(digest, whole, clock::now().wall) {
-        // The application that starts now need not be told.
+        // The application starts after this and reads it, so no action is due.
         Publication::Done => place.start_with(digest).map(|()| digest).map_err(Not::Yet),
         Publication::Moved => Err(Not::Yet(moved())),
         Publication::Failed(reason, _) => Err(Not::Yet(reason)),
     }
 }
 
-/// With a hint where a URL does not answer: it may be the application's, which waits for this.
+/// Adds a hint if a URL did not answer: in an init container the application does not run yet.
 fn hinted(rule: &Rule, reason: Reason) -> Reason {
     let is_asked_by = |check: &Check| match &check.condition {
         Condition::Http(check) => {
@@ -191,7 +191,7 @@ fn hinted(rule: &Rule, reason: Reason) -> Reason {
     }
     let known = reason.hint.as_ref().map(|hint| format!("{hint}; ")).unwrap_or_default();
     reason.hint(format!(
-        "{known}in an init container the application does not run yet: leave checks that ask it to the agent, and give `once` a configuration without them",
+        "{known}in an init container the application does not run yet: give `once` a configuration without the checks that send requests to it",
     ))
 }
 
@@ -199,7 +199,7 @@ fn moved() -> Reason {
     Reason::new("the volumes changed while they were being read")
 }
 
-/// The digest of the volumes, when nobody is writing to them.
+/// The digest of the volumes, after a plain directory has been unchanged for `settle`.
 async fn settled(rule: &Rule) -> Result<Digest, Not> {
     let (digest, is_atomic) = look(rule)?;
     if !is_atomic {
@@ -211,17 +211,20 @@ async fn settled(rule: &Rule) -> Result<Digest, Not> {
     Ok(digest)
 }
 
-/// The digest of the volumes, and whether each is written by whole generations.
+/// Reads the volumes: their digest, and whether the kubelet swaps all of them atomically.
 fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
     let (mut digests, mut is_atomic) = (Vec::new(), true);
     for path in &rule.settings.watch {
         let reading = scan::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
         let Some(snapshot) = reading.snapshot else {
-            let reason = Reason::new(format!("nothing is at `{}`", shown::path(path)));
-            return Err(Not::Yet(reason.hint("is the volume mounted in this container, too?")));
+            let reason = Reason::new(format!("nothing exists at `{}`", shown::path(path)));
+            return Err(Not::Yet(
+                reason.hint("check that the volume is mounted in this container, too"),
+            ));
         };
         if snapshot.keys.is_empty() && !snapshot.generation.is_link() {
-            // Whoever fills it has not begun; an optional volume of the kubelet's has a generation.
+            // Nothing was written yet; an empty optional volume of the kubelet does have a
+            // generation.
             return Err(Not::Yet(Reason::new(format!("`{}` is empty", shown::path(path)))));
         }
         is_atomic &= snapshot.generation.is_link();

@@ -1,4 +1,4 @@
-//! What keys hold: for checks, and for copies of whole volumes.
+//! Reads the contents of keys, for checks and for copies of whole volumes.
 //!
 //! Reads the volumes; changes nothing.
 
@@ -12,20 +12,20 @@ use super::snapshot::{self, Digest};
 use crate::config::KeyFilter;
 use crate::reason::Reason;
 
-/// One volume, read.
+/// The contents of one volume.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    /// What its keys are named from: a watched file is a key of its directory.
+    /// The directory that key names are relative to: for a watched file, its parent.
     pub(crate) folder: PathBuf,
     pub(crate) contents: Contents,
 }
 
-/// Why the volumes' contents are not to be had.
+/// Why the contents of volumes cannot be used.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// They hold something else than was asked about.
+    /// They do not have the expected digest.
     Moved,
-    /// They hold more than is ever read.
+    /// They are larger than the limit.
     TooMuch(Reason),
     /// They cannot be read now.
     Failed(Reason),
@@ -37,8 +37,7 @@ impl From<Reason> for Unread {
     }
 }
 
-/// The contents of the keys that count, volume by volume, if they have the digest that was asked
-/// about.
+/// Reads the included keys of each volume, if they have the expected digest.
 pub(crate) fn counted<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
@@ -47,16 +46,16 @@ pub(crate) fn counted<'a>(
     read(volumes, keys, asked, Purpose::Keep)
 }
 
-/// The contents of all keys, those that do not count as far as they can be read.
+/// Reads all keys of each volume, and skips ignored keys that are unreadable.
 pub(crate) fn whole<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     asked: Digest,
 ) -> Result<Vec<Volume>, Unread> {
     read(volumes, keys, asked, Purpose::KeepAll).map_err(|unread| match unread {
-        // It may be too much by the keys that do not count: this says nothing against the others.
+        // Ignored keys may be the cause, so this must not reject the included ones.
         Unread::TooMuch(Reason { message, .. }) => Unread::Failed(Reason::new(message).hint(
-            "copies are of the whole volume, also of keys that do not count, and hold at most 16 MiB",
+            "copies contain all keys of a volume, including ignored ones, and hold at most 16 MiB",
         )),
         unread => unread,
     })
@@ -84,7 +83,7 @@ fn read<'a>(
     if snapshot::digest(digests) == asked { Ok(read) } else { Err(Unread::Moved) }
 }
 
-/// The digest over all keys of all volumes, also over those that do not count.
+/// The digest over all keys of all volumes, including ignored ones.
 pub(crate) fn digest_of_all(volumes: &[Volume]) -> Digest {
     let of_one = |Volume { contents, .. }: &Volume| {
         let mut hash = Sha256::new();

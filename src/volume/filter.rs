@@ -1,17 +1,17 @@
-//! Which keys count. Pure.
+//! Decides which keys are included in the digest. Pure.
 
 use glob::MatchOptions;
 
 use crate::config::KeyFilter;
 
-/// `*` and `?` stop at a `/`; a leading dot is nothing special.
+/// `*` and `?` do not match `/`; a leading dot is not special.
 const OPTIONS: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: false,
 };
 
-/// Whether a key counts.
+/// Whether a key is included in the digest.
 pub(super) fn counts(filter: &KeyFilter, key: &[u8]) -> bool {
     if pauses(filter, key) {
         return false;
@@ -24,13 +24,13 @@ pub(super) fn counts(filter: &KeyFilter, key: &[u8]) -> bool {
         && !filter.ignore.iter().any(matches)
 }
 
-/// Whether this is the key that pauses the rule.
+/// Whether this key pauses the rule.
 pub(super) fn pauses(filter: &KeyFilter, key: &[u8]) -> bool {
     filter.pause.as_ref().is_some_and(|pause| pause.as_bytes() == key)
 }
 
-/// Whether a pattern matches a key. One with a `/` is matched against the key's whole path below
-/// the content root, one without against the file name at any depth. Bytes that are not UTF-8
+/// Whether a pattern matches a key. A pattern with a `/` is matched against the key's whole path
+/// below the content root, any other against the file name at any depth. Bytes that are not UTF-8
 /// match `?` and `*`.
 pub(crate) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
     let path = String::from_utf8_lossy(key);
@@ -39,8 +39,8 @@ pub(crate) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
     pattern.matches_with(text, OPTIONS)
 }
 
-/// Whether a file that lies beside `ca.crt` and `namespace` is the service account token, from
-/// its first bytes: a JWT is base64url, and begins with `{"` in that form.
+/// Whether a file beside `ca.crt` and `namespace` is the service account token, judged by its first
+/// bytes: a JWT is base64url, and its first two characters are `{"`.
 pub(super) fn is_token(content: &[u8]) -> bool {
     content.starts_with(b"eyJ")
         && content.split(|byte| *byte == b'.').count() == 3

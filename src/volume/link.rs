@@ -1,5 +1,5 @@
-//! The symbolic links in a watched path: turning one brings other content without any change in a
-//! directory that is watched.
+//! The symbolic links in a watched path: replacing one changes the content without any event in a
+//! watched directory.
 //!
 //! Reads the links and the directories that hold them; changes nothing.
 
@@ -14,7 +14,7 @@ use super::reader::{Directory, changed, identity};
 use super::snapshot::Snapshot;
 use crate::clock::UnixTime;
 
-/// The links in a path, as they are now.
+/// The symbolic links in a path at one moment.
 pub(super) struct Links(Vec<(PathBuf, Stat)>);
 
 impl Links {
@@ -31,8 +31,8 @@ impl Links {
         Self(path.ancestors().filter_map(link).collect())
     }
 
-    /// What is read by way of other links is another generation, and as new as the newest of
-    /// them.
+    /// Adds the links to the snapshot's generation: other links make another generation, and its
+    /// commit is not older than the newest link.
     pub(super) fn mark(&self, snapshot: &mut Snapshot) {
         for (_, stat) in &self.0 {
             snapshot.committed = snapshot.committed.max(UnixTime(changed(stat)));
@@ -43,8 +43,8 @@ impl Links {
         }
     }
 
-    /// What must be watched to hear of a link that is turned: the directory of each link, and that
-    /// of the file which the last one leads to.
+    /// The directories to watch for a replaced link: the directory of each link, and that of the
+    /// file that the last one leads to.
     pub(super) fn directories(&self, path: &Path) -> Vec<Directory> {
         let mut found: Vec<Directory> = self.0.iter().filter_map(|(link, _)| entry(link)).collect();
         if !self.0.is_empty()

@@ -1,5 +1,5 @@
-//! The watched volumes: reading them (`scan`, which performs `Scan` and `Resync`), watching them
-//! (`watch`), and knowing how they are mounted (`mounts`).
+//! The watched volumes: reads them (`scan`, which performs `Scan` and `Resync`), watches them
+//! (`watch`), and reads how they are mounted (`mounts`).
 //!
 //! Reads the watched paths and `/proc/self/mountinfo`; changes nothing.
 

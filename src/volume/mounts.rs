@@ -1,6 +1,6 @@
-//! How a path is mounted, from `/proc/PID/mountinfo` (proc(5)): which file system and which part
-//! of it a path shows. Tells subPath mounts, which never change, and lets `process` find who else
-//! mounts a volume.
+//! Reads `/proc/PID/mountinfo` (proc(5)): which part of which file system is mounted at a path.
+//! This detects subPath mounts, which never change, and lets `process` find the processes that
+//! mount a volume.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,22 +9,22 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::reason::Reason;
 
-/// One line of mountinfo, as far as it is needed.
+/// The fields of a mountinfo line that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// Major and minor number of the file system.
     pub device: (u32, u32),
-    /// The part of the file system that is shown.
+    /// The directory of the file system that is mounted.
     pub root: PathBuf,
-    /// Where it is shown.
+    /// Where it is mounted.
     pub mount_point: PathBuf,
     /// `tmpfs`, `ext4`, `overlay`, …
     pub fs_type: String,
 }
 
 impl Mount {
-    /// Whether the mount shows one generation of a kubelet volume, or a part of it, instead of
-    /// the volume: the mark of a subPath. The kernel shows a root that is gone as `//deleted`.
+    /// Whether this is a subPath mount: it shows one generation of a kubelet volume, or a part of
+    /// it, instead of the volume. The kernel appends `//deleted` to a root that was removed.
     #[must_use]
     pub fn is_subpath(&self) -> bool {
         let generation = |part: Component<'_>| match part {
@@ -35,7 +35,7 @@ impl Mount {
             || self.root.as_os_str().as_bytes().ends_with(b"//deleted")
     }
 
-    /// Whether its files are in memory only.
+    /// Whether its files are kept in memory only.
     fn is_in_memory(&self) -> bool {
         matches!(self.fs_type.as_str(), "tmpfs" | "ramfs")
     }
@@ -49,20 +49,20 @@ pub(crate) fn is_generation_name(name: &[u8]) -> bool {
     })
 }
 
-/// The mounts of a mountinfo file, in its order. Lines that do not follow proc(5) are left out.
+/// Parses a mountinfo file, in its order. Skips lines that do not follow proc(5).
 #[must_use]
 pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 
-/// The mount that shows `path`: the longest mount point that contains it, the last of equals.
+/// The mount of `path`: the longest mount point that contains it, the last one of equals.
 #[must_use]
 pub fn containing<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let depth = |mount: &&Mount| mount.mount_point.components().count();
     mounts.iter().filter(|mount| path.starts_with(&mount.mount_point)).max_by_key(depth)
 }
 
-/// Says so if a watched path is a subPath mount: it will never change.
+/// The warning for a watched path that is a subPath mount: it will never change.
 #[must_use]
 pub fn subpath(path: &Path) -> Option<Reason> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
@@ -74,8 +74,8 @@ pub fn subpath(path: &Path) -> Option<Reason> {
     })
 }
 
-/// The first of the volumes that is kept in memory, as those of Secrets are (`medium: Memory`,
-/// kubernetes pkg/volume/secret/secret.go), if what is written to `to` goes to a disk.
+/// The first volume that is kept in memory, as Secrets are (`medium: Memory`, kubernetes
+/// pkg/volume/secret/secret.go), if files written to `to` are stored on a disk.
 #[must_use]
 pub fn leaving_memory<'a>(volumes: &'a [PathBuf], to: &Path) -> Option<&'a Path> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
@@ -105,7 +105,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Space, tab, newline and backslash are written as three octal digits.
+/// Decodes space, tab, newline and backslash, which are written as three octal digits.
 fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

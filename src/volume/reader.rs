@@ -1,5 +1,5 @@
-//! One reading of a volume: what it collects, what it comes to, and why it fails. Walking the files
-//! (`tree.rs`) and finding out what is at a path (`scan.rs`) fill it.
+//! The state, the result and the errors of one reading of a volume. `scan.rs` identifies what is at
+//! the path, and `tree.rs` walks the files.
 //!
 //! Changes nothing.
 
@@ -17,21 +17,21 @@ use super::snapshot::{Digest, Key, Snapshot};
 use crate::config::KeyFilter;
 use crate::reason::Reason;
 
-/// How many bytes are kept at most, for checks: a ConfigMap or Secret holds at most 1 MiB.
+/// The most bytes that are kept for checks; a ConfigMap or Secret holds at most 1 MiB.
 pub(super) const MOST_KEPT: usize = 16 * 1024 * 1024;
-/// How often a volume may move under the reader before it is left for later.
+/// How often a reading is repeated because the volume was swapped meanwhile.
 pub(super) const ATTEMPTS: usize = 20;
-/// How deep directories may be nested.
+/// The deepest nesting of directories.
 pub(super) const DEEPEST: usize = 32;
-/// How many keys and folders a volume may have, counted or not.
+/// The most keys and directories of a volume, ignored ones included.
 pub(super) const MOST_KEYS: usize = 20_000;
 
-/// What one look at a path brought.
+/// The result of one reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// `None` if there is nothing at the path.
     pub snapshot: Option<Snapshot>,
-    /// What must be watched to hear of the next change.
+    /// The directories to watch for the next change.
     pub directories: Vec<Directory>,
 }
 
@@ -40,45 +40,45 @@ pub struct Reading {
 pub struct Directory {
     /// Where it is.
     pub path: PathBuf,
-    /// Device and inode: the same path may be another directory later.
+    /// Device and inode: later the same path may be another directory.
     pub id: (u64, u64),
-    /// The one entry besides `..data` that matters; `None` if all do.
+    /// The one relevant entry besides `..data`; `None` if all are.
     pub entry: Option<Vec<u8>>,
 }
 
-/// Why a path could not be read. All of these may pass.
+/// Why a path could not be read. All of these may be temporary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The kubelet swapped faster than the reader read.
+    /// The kubelet swapped the volume during each reading.
     #[error("`{}` changed during each of {ATTEMPTS} readings", path.display())]
     Moving {
         /// The watched path.
         path: PathBuf,
     },
-    /// There is more than a configuration.
+    /// There are too many files or levels.
     #[error("`{}` has more than {MOST_KEYS} files and folders or {DEEPEST} levels", path.display())]
     TooLarge {
         /// The watched path.
         path: PathBuf,
     },
-    /// There is more than can be kept.
+    /// The contents are too large to keep.
     #[error("`{}` holds more than {} MiB", path.display(), MOST_KEPT / 1024 / 1024)]
     TooMuch {
         /// The watched path.
         path: PathBuf,
     },
-    /// The system says no.
+    /// A system call failed.
     #[error("cannot read `{}`: {source}", path.display())]
     System {
         /// The watched path, or the key below it.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: Errno,
     },
 }
 
 impl ReadError {
-    /// The error with what can be done about it.
+    /// The error with a hint.
     #[must_use]
     pub fn reason(&self) -> Reason {
         let reason = Reason::new(self.to_string());
@@ -89,8 +89,9 @@ impl ReadError {
                     "podnudge runs as uid {uid}; set the volume's defaultMode to 0444, or fsGroup in the pod's securityContext"
                 ))
             }
-            Self::TooLarge { .. } | Self::TooMuch { .. } => reason
-                .hint("watch the directory with the configuration alone, or narrow it by `only`"),
+            Self::TooLarge { .. } | Self::TooMuch { .. } => reason.hint(
+                "watch a directory that contains only the configuration, or select keys by `only`",
+            ),
             Self::Moving { .. } | Self::System { .. } => reason,
         }
     }
@@ -99,7 +100,7 @@ impl ReadError {
 /// The contents of a volume's keys. Only `volume`, `checks` and `publish` handle them.
 pub(crate) type Contents = BTreeMap<Key, Content>;
 
-/// What a key holds, and the mode of its file.
+/// The content of a key, and the mode of its file.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
@@ -116,12 +117,12 @@ impl Deref for Content {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Digests of what podnudge has written itself, without a trace in its times of access.
+    /// Compute digests of podnudge's own files, without changing their access times.
     HashOwn,
     Hash,
-    /// The same, and the contents are kept.
+    /// Compute digests, and keep the contents.
     Keep,
-    /// The same, and the contents of keys that do not count are kept, too.
+    /// Compute digests, and keep the contents, those of ignored keys included.
     KeepAll,
     Fingerprint,
 }
@@ -139,18 +140,18 @@ pub(super) struct Reader<'a> {
     pub(super) purpose: Purpose,
     /// The keys read so far.
     pub(super) keys: BTreeMap<Key, Digest>,
-    /// Whether the key is there that pauses the rule.
+    /// Whether the key that pauses the rule exists.
     pub(super) pauses: bool,
-    /// What they hold, if that is to be kept.
+    /// Their contents, if the purpose is to keep them.
     pub(super) contents: Contents,
-    /// How many bytes that is.
+    /// The size of the kept contents in bytes.
     pub(super) kept: usize,
-    /// Whether the fingerprint is needed: a volume of the kubelet tells its generation itself.
+    /// Whether a fingerprint is needed: a kubelet volume names its generation itself.
     pub(super) is_marked: bool,
-    /// Over names, sizes, inodes and times.
+    /// The hash over names, sizes, inodes and times.
     pub(super) fingerprint: Sha256,
     pub(super) newest: Duration,
-    /// How many names were seen, counted or not.
+    /// The number of entries so far, ignored ones included.
     pub(super) visited: usize,
     pub(super) directories: Vec<Directory>,
     pub(super) buffer: Vec<u8>,
@@ -190,18 +191,18 @@ pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// When a link was made, since the epoch; zero for times before it.
+/// The time at which a link was made, since the epoch; zero for earlier times.
 pub(super) fn modified(stat: &Stat) -> Duration {
     since_epoch(stat.st_mtime, stat.st_mtime_nsec)
 }
 
-/// When a file came to be here, at the earliest: a file that is moved or restored may keep its
-/// modification time, but not its change time (inode(7)).
+/// The earliest time at which a file can have appeared: a file that was moved or restored may keep
+/// its modification time, but not its change time (inode(7)).
 pub(crate) fn changed(stat: &Stat) -> Duration {
     modified(stat).max(since_epoch(stat.st_ctime, stat.st_ctime_nsec))
 }
 
-/// When a file was last read, as far as its mount keeps that (`relatime`, mount(8)).
+/// The last access time, if the mount keeps it (`relatime`, mount(8)).
 pub(crate) fn accessed(stat: &Stat) -> Duration {
     since_epoch(stat.st_atime, stat.st_atime_nsec)
 }

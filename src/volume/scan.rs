@@ -1,13 +1,13 @@
-//! Performs `Scan` and `Resync`: reads a volume as one consistent generation, through the directory's
-//! own descriptor, or tells only which generation is there.
+//! Performs `Scan` and `Resync`: reads a volume as one consistent generation, or only identifies
+//! its generation.
 //!
-//! Reads the watched path and what is below it; changes nothing. File contents go through SHA-256
-//! in pieces and are never held.
+//! Reads the watched path and everything below it; changes nothing. File contents are hashed in
+//! pieces and never held in memory as a whole.
 //!
-//! The kubelet swaps a volume by renaming `..data` and then removes the old generation. A reader
-//! that goes through the volume's links can see one key of the old and another of the new one, so
-//! this one opens the directory that `..data` names, reads below it, and looks at `..data` again:
-//! if it moved, or a file was gone, the reading is repeated.
+//! The kubelet swaps a volume by renaming `..data`, and then removes the old generation. A reader
+//! that follows the volume's links can see one key of the old and another of the new generation. So
+//! this one opens the directory that `..data` points to, reads below it, and compares `..data`
+//! afterwards: if it was replaced, or a file was missing, it reads again.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -31,19 +31,19 @@ use super::tree::{Beside, Entry, LISTING, Level};
 use crate::clock::UnixTime;
 use crate::config::KeyFilter;
 
-/// The kubelet's link to the generation that counts.
+/// The kubelet's link to the current generation.
 const DATA: &CStr = c"..data";
 
-/// Reads what is at `path`: a volume of the kubelet, another directory, or a single file.
+/// Reads a kubelet volume, another directory, or a single file.
 ///
 /// # Errors
-/// If it cannot be read, or not as one generation. Nothing being there is no error.
+/// If it cannot be read, or not as one generation. A missing path is not an error.
 pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
     Reader::new(path, keys, Purpose::Hash).look()
 }
 
-/// The same for what podnudge has written itself: the files' times of access stay as they are, where
-/// podnudge owns them.
+/// Like [`read`], for podnudge's own files: does not change the access times of files that podnudge
+/// owns.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -51,22 +51,22 @@ pub fn read_own(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
     Reader::new(path, keys, Purpose::HashOwn).look()
 }
 
-/// Which generation is at `path`, or `None` if there is nothing. Cheaper than reading: one
-/// `readlink` for a volume of the kubelet, one `stat` a file otherwise.
+/// Identifies the generation at `path`; `None` if nothing is there. Cheaper than [`read`]: one
+/// `readlink` for a kubelet volume, one `stat` per file otherwise.
 ///
 /// # Errors
-/// If that cannot be told.
+/// If it cannot be read.
 pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, ReadError> {
     let reading = Reader::new(path, keys, Purpose::Fingerprint).look()?;
     Ok(reading.snapshot.map(|snapshot| snapshot.generation))
 }
 
-/// For looking below a directory, not for listing it. The kernel tells nobody of an open with
-/// `O_PATH`: notify, which asks to be told of every open, is not woken by podnudge's own look.
+/// For access below a directory, not for listing it. The kernel sends no event for an open with
+/// `O_PATH`, so podnudge's own reading does not wake notify, which subscribes to every open.
 const DIRECTORY_PATH: OFlags = DIRECTORY.union(OFlags::PATH);
 
-/// Opens a directory, unless there is a link in its path, or the system cannot tell (`openat2(2)`,
-/// since Linux 5.6).
+/// Opens a directory; fails if its path contains a link, or before Linux 5.6, which has no
+/// `openat2(2)`.
 fn open_without_links(path: &Path) -> Result<OwnedFd, Errno> {
     let no_links = ResolveFlags::NO_SYMLINKS;
     openat2(rustix::fs::CWD, path, DIRECTORY_PATH, Mode::empty(), no_links)
@@ -74,7 +74,7 @@ fn open_without_links(path: &Path) -> Result<OwnedFd, Errno> {
 
 impl Reader<'_> {
     pub(super) fn look(&mut self) -> Result<Reading, ReadError> {
-        // Before the reading: a link that is turned meanwhile gives another generation next time.
+        // Before the reading, so that a link that is replaced meanwhile shows in the next one.
         let (links, opened) = if let Ok(root) = open_without_links(self.path) {
             (Links::none(), Ok(root))
         } else {
@@ -114,7 +114,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A volume of the kubelet, or one key of it.
+    /// Reads a kubelet volume, or one key of it.
     fn kubelet(
         &mut self,
         root: BorrowedFd<'_>,
@@ -146,7 +146,7 @@ impl Reader<'_> {
         Err(ReadError::Moving { path: self.path.to_owned() })
     }
 
-    /// Reads what one generation holds; `None` if it went away meanwhile.
+    /// Reads one generation; `None` if it disappeared meanwhile.
     fn one_generation(
         &mut self,
         root: BorrowedFd<'_>,
@@ -171,8 +171,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the kubelet is only making the volume, or taking it down: there is a generation,
-    /// and no link to it.
+    /// Whether the kubelet is just creating or removing the volume: there is a generation without a
+    /// link to it.
     fn is_half_made(&self, root: BorrowedFd<'_>) -> Result<bool, ReadError> {
         let root = self.readable(root)?;
         let mut buffer = [MaybeUninit::uninit(); LISTING];
@@ -190,19 +190,20 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// The same directory, to list what is in it.
+    /// Reopens a directory for listing.
     fn readable(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, ReadError> {
         openat(root, c".", DIRECTORY, Mode::empty()).map_err(|error| self.error(error))
     }
 
-    /// A directory that the kubelet does not manage, read as it stands.
+    /// Reads a directory that the kubelet does not manage.
     fn directory(&mut self, root: BorrowedFd<'_>) -> Result<Reading, ReadError> {
         let path = Some(self.path.to_owned());
         self.walk(&Level { fd: root, prefix: Vec::new(), depth: 0, path, above: None })?;
         Ok(self.finish_fingerprint())
     }
 
-    /// A single file: its directory is watched, since the file itself is replaced sooner or later.
+    /// Reads a single file. Its directory is watched, since the file itself is replaced at some
+    /// time.
     fn file(&mut self) -> Result<Reading, ReadError> {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return self.absent();
@@ -228,7 +229,7 @@ impl Reader<'_> {
         Ok(self.finish_fingerprint())
     }
 
-    /// Nothing is there: the nearest directory above tells when that changes.
+    /// Nothing exists at the path: watches the nearest existing directory above it.
     fn absent(&self) -> Result<Reading, ReadError> {
         for above in self.path.ancestors().skip(1) {
             let Ok(fd) = openat(rustix::fs::CWD, above, DIRECTORY, Mode::empty()) else { continue };

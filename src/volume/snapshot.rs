@@ -1,7 +1,7 @@
-//! What a volume holds, as values: keys and their SHA-256, the digest over them, and what differs
-//! between two of them. Pure: the reading is done in `read.rs`.
+//! The content of a volume as values: keys and their SHA-256, the digest over them, and the
+//! differences between two snapshots. Pure: `scan.rs` does the reading.
 //!
-//! File contents never get here, only their hashes: contents are secrets.
+//! Only hashes of file contents get here, because contents may be secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ use sha2::{Digest as _, Sha256};
 use crate::clock::UnixTime;
 
 /// SHA-256 over the sorted keys and contents of a rule's volumes. Modes, owners, times and
-/// timestamped directory names have no part in it, so equal content gives equal digests on every
+/// timestamped directory names are not part of it, so equal content has the same digest on every
 /// replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
-/// Which version of a volume was looked at: the target of the `..data` link, or for a volume
-/// without one a fingerprint of names, sizes, inodes and modification times. Only good for the
-/// question "is it still the same?".
+/// Identifies one version of a volume: the target of the `..data` link, or for a volume without
+/// that link a fingerprint of names, sizes, inodes and modification times. Only useful for
+/// comparing two readings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Generation(pub String);
 
@@ -33,9 +33,9 @@ pub struct Snapshot {
     /// `..data` link (made just before the rename), otherwise the newest modification time of
     /// any file or directory in it.
     pub committed: UnixTime,
-    /// The SHA-256 of each key that counts.
+    /// The SHA-256 of each included key.
     pub keys: BTreeMap<Key, Digest>,
-    /// Whether the key is there that pauses the rule.
+    /// Whether the key that pauses the rule exists.
     pub pauses: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Snapshot {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub Vec<u8>);
 
-/// What differs between two snapshots of one volume.
+/// The differences between two snapshots of one volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Changes {
     /// Keys that only the newer one has.
@@ -118,7 +118,7 @@ impl Snapshot {
         Digest(hash.finalize().into())
     }
 
-    /// What `newer` has that this one has not, and the other way round.
+    /// The differences between this snapshot and a newer one.
     #[must_use]
     pub fn changes(&self, newer: &Self) -> Changes {
         let mut changes = Changes::default();
@@ -144,16 +144,15 @@ impl Generation {
 }
 
 impl Changes {
-    /// Whether there are none.
+    /// Whether there are no differences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 }
 
-/// The digest over a rule's volumes, in the order of the rule: over the digest of each, so that a
-/// change in one of many is cheap. Where a volume is mounted, and what its generation is called,
-/// has no part in it.
+/// The digest over a rule's volumes, in the rule's order: over the digest of each volume, so that a
+/// change in one of many is cheap. Mount paths and generation names are not part of it.
 #[must_use]
 pub fn digest(volumes: impl IntoIterator<Item = Digest>) -> Digest {
     let mut hash = Sha256::new();

@@ -1,5 +1,5 @@
-//! Walking the files below a directory, through descriptors only: what is hashed, what is marked
-//! in the fingerprint, and what is passed over.
+//! Walks the files below a directory, through descriptors only: hashes files, adds them to the
+//! fingerprint, or skips them.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
@@ -19,25 +19,25 @@ use super::reader::{
 use super::snapshot::{Digest, Key};
 
 const BUFFER: usize = 16 * 1024;
-/// Room for names while a directory is listed, in bytes; one takes at most 280 (getdents(2)).
+/// The buffer for listing a directory, in bytes; an entry takes at most 280 (getdents(2)).
 pub(super) const LISTING: usize = 2048;
 
-/// A directory on the way down.
+/// A directory in the tree.
 pub(super) struct Level<'a> {
     pub(super) fd: BorrowedFd<'a>,
     /// Its path below the content root, with a `/` at the end; empty for the root.
     pub(super) prefix: Vec<u8>,
     pub(super) depth: usize,
-    /// Where it is, if it is to be watched.
+    /// Its path, if it has to be watched.
     pub(super) path: Option<PathBuf>,
-    /// The directory that it was reached from.
+    /// The parent in the tree.
     pub(super) above: Option<&'a Level<'a>>,
 }
 
-/// What else is in a file's directory.
+/// The other files in a file's directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beside {
-    /// What the kubelet puts beside a service account token.
+    /// Those that the kubelet puts beside a service account token.
     TokenFiles,
     Others,
 }
@@ -49,8 +49,8 @@ pub(super) struct Entry {
 }
 
 impl Reader<'_> {
-    /// Reads a directory and what is below it; `None` if something went away meanwhile, which
-    /// only matters where it is a generation of the kubelet's.
+    /// Reads a directory and everything below it; `None` if something disappeared meanwhile, which
+    /// only matters in a generation of the kubelet.
     pub(super) fn walk(&mut self, level: &Level<'_>) -> Result<Option<()>, ReadError> {
         if level.depth > DEEPEST {
             return Err(ReadError::TooLarge { path: self.path.to_owned() });
@@ -74,7 +74,7 @@ impl Reader<'_> {
                 }
                 _ => self.file_entry(level, entry, beside)?,
             };
-            // In a plain directory a file that is gone is simply no key.
+            // In a plain directory a missing file is just not a key.
             if read.is_none() && level.path.is_none() {
                 whole = None;
             }
@@ -92,8 +92,8 @@ impl Reader<'_> {
         self.descend(level, entry, fd.as_fd())
     }
 
-    /// Reads a directory that a link leads to, such as a folder of keys of a volume that lies in
-    /// this one. A link to where it comes from leads nowhere.
+    /// Reads the directory that a link points to, such as a nested volume's folder of keys. Ignores
+    /// a link to one of its own ancestors.
     fn beyond(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
         let fd = match openat(level.fd, &entry.name, DIRECTORY, Mode::empty()) {
             Ok(fd) => fd,
@@ -125,8 +125,8 @@ impl Reader<'_> {
         self.walk(&Level { fd, prefix, depth: level.depth + 1, path, above: Some(level) })
     }
 
-    /// Reads one file; `None` if it is gone. What is no regular file, and what the filter leaves
-    /// out, is passed over.
+    /// Reads one file; `None` if it has disappeared. Skips ignored keys and everything that is not
+    /// a regular file.
     pub(super) fn file_entry(
         &mut self,
         level: &Level<'_>,
@@ -162,7 +162,7 @@ impl Reader<'_> {
         let fd = match opened {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-            // A socket, or a device without its driver.
+            // A socket, or a device without a driver.
             Err(Errno::NXIO | Errno::NODEV) => return Ok(Some(())),
             Err(_) if !counts => return Ok(Some(())),
             Err(error) => return Err(self.error_at(level, entry, error)),
@@ -190,8 +190,8 @@ impl Reader<'_> {
         Ok(Some(()))
     }
 
-    /// The digest of a file; `None` for a service account token, which the kubelet rotates on its
-    /// own and nobody needs a reload for.
+    /// The digest of a file; `None` for a service account token, which the kubelet rotates and no
+    /// application needs a reload for.
     fn hash(
         &mut self,
         fd: &OwnedFd,
@@ -211,20 +211,21 @@ impl Reader<'_> {
                 return Ok(None);
             }
             hash.update(piece);
-            // One piece more than can be kept tells that it is too much.
+            // The one piece over the limit makes the caller return `TooMuch`.
             if self.purpose.keeps() && kept.len() <= MOST_KEPT {
                 kept.extend_from_slice(piece);
             }
-            // At the size that it had, without asking for more: a system call less for each key. What
-            // grows meanwhile is looked at again. Where a file system knows no size, the end tells.
+            // Stop at the size from `fstat`: that saves a system call for each key. A file that
+            // grows meanwhile is read again. On file systems that report no size, read until the
+            // end. tells.
             if piece.is_empty() || i64::try_from(read) == Ok(size) {
                 return Ok(Some(Digest(hash.finalize().into())));
             }
         }
     }
 
-    /// Takes a file into the fingerprint. A change of mode moves it too; that costs a reading,
-    /// and the content decides.
+    /// Adds a file to the fingerprint. A change of mode changes it, too; that only costs a reading,
+    /// because the digest decides.
     fn mark(&mut self, key: &Key, stat: &Stat) {
         if !self.is_marked || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return;
@@ -244,16 +245,16 @@ impl Reader<'_> {
         }
     }
 
-    /// The entries of a directory by name, without the kubelet's own (`..data`, `..2006_…`).
+    /// The entries of a directory, sorted, without the kubelet's own (`..data`, `..2006_…`).
     fn entries(&mut self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
         let mut entries = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); LISTING];
-        // From where the descriptor stands: each is listed once.
+        // It starts at the descriptor's offset: each descriptor is listed once.
         let mut listing = RawDir::new(level.fd, &mut buffer);
         while let Some(entry) = listing.next() {
             let entry = match entry {
-                // It was removed while it was listed: the link that led here has been turned, which
-                // the caller sees.
+                // It was removed during the listing: the link to it was replaced, which the caller
+                // detects.
                 Err(Errno::NOENT) => break,
                 entry => entry.map_err(|error| self.error(error))?,
             };
@@ -278,7 +279,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a name, followed through links, is a directory.
+/// Whether an entry is a directory, after following links.
 fn is_directory(level: &Level<'_>, entry: &Entry) -> bool {
     statat(level.fd, &entry.name, AtFlags::empty())
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)

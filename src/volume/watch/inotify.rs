@@ -1,9 +1,9 @@
-//! Hearing of changes: one inotify instance, a non-recursive watch on each directory that
-//! matters. Alone names notify.
+//! Watches directories by inotify: one instance, and a non-recursive watch on each relevant
+//! directory. The only module that uses notify.
 //!
-//! Watches are on directories by their path, never on a file and never through `..data`: those
-//! die with the first swap. Events become hints, a set of volumes that are worth a look; the set
-//! is bounded however many events come.
+//! It watches directories by their path, never a file and never through `..data`: such a watch is
+//! lost at the first swap. Events become hints, a set of volumes to scan, so memory is bounded
+//! however many events arrive.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -27,11 +27,11 @@ use crate::volume::scan::Directory;
 pub struct Watcher {
     inotify: INotifyWatcher,
     hints: Hints,
-    /// Which directory is watched at a path; each by one path only.
+    /// The directory that is watched at each path; each directory by one path only.
     watched: BTreeMap<PathBuf, (u64, u64)>,
 }
 
-/// What the watch has told and nobody has taken yet.
+/// The hints that the watch has given and the loop has not taken yet.
 #[derive(Debug, Clone, Default)]
 pub struct Hints(Arc<Shared>);
 
@@ -43,22 +43,22 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Who wants to hear of a directory, and of which entries in it (all, for a `None`).
+    /// The subscribed volumes of each directory, each with the entry that it needs.
     interests: BTreeMap<PathBuf, Vec<(VolumeId, Entry)>>,
     pending: Pending,
     /// Watched directories that were removed or renamed: their watches are dead.
     gone: Vec<PathBuf>,
 }
 
-/// A name in a directory; all, if `None`.
+/// A name in a directory; `None` for all.
 type Entry = Option<Vec<u8>>;
 
-/// Volumes that are worth a look.
+/// Volumes that may have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// Something was lost: look at everything.
+    /// Events were lost: all volumes may have changed.
     pub all: bool,
-    /// Otherwise, these, with the commits of the kubelet that were counted in each.
+    /// Otherwise these, each with the number of commits of the kubelet.
     pub volumes: Vec<(VolumeId, u32)>,
 }
 
@@ -67,7 +67,7 @@ pub struct Pending {
 pub enum Synced {
     /// Everything was watched already.
     Unchanged,
-    /// A watch is new: look once more, for what happened before it was there.
+    /// A watch is new: an earlier change may have been missed.
     Changed,
 }
 
@@ -87,7 +87,7 @@ impl Pending {
 }
 
 impl Hints {
-    /// Waits until there is a hint, and takes all there are.
+    /// Waits until there is a hint, and takes all of them.
     pub async fn next(&self) -> Pending {
         loop {
             let pending = std::mem::take(&mut self.state().pending);
@@ -107,11 +107,11 @@ impl Hints {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic while holding the lock leaves nothing half done.
+        // The state is consistent even after a panic that held the lock.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an event on notify's thread.
+    /// Handles an event, on notify's thread.
     fn take(&self, event: notify::Result<Event>) {
         let mut state = self.state();
         match event {
@@ -138,7 +138,7 @@ impl Hints {
     }
 }
 
-/// Reads (our own, too) and changes of mode are nothing; a write counts when the file is closed.
+/// Ignores reads, also podnudge's own, and changes of mode; a write counts when the file is closed.
 fn matters(kind: EventKind) -> bool {
     matches!(
         kind,
@@ -150,9 +150,9 @@ fn matters(kind: EventKind) -> bool {
 }
 
 impl State {
-    /// Something is no longer at this path.
+    /// This path was removed or renamed.
     fn removed(&mut self, path: &Path) {
-        // With a directory go the watches of what is below it.
+        // A removed directory also ends the watches below it.
         let below = self.interests.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         for (place, interested) in below.take_while(|(place, _)| place.starts_with(path)) {
             self.pending.touch(interested.iter().map(|(volume, _)| *volume));
@@ -163,7 +163,7 @@ impl State {
         self.entry_changed(path);
     }
 
-    /// Something was made or written at this path.
+    /// This path was created or written.
     fn written(&mut self, path: &Path) {
         if let Some(interested) = self.interests.get(path) {
             self.pending.touch(interested.iter().map(|(volume, _)| *volume));
@@ -171,9 +171,9 @@ impl State {
         self.entry_changed(path);
     }
 
-    /// Something was renamed to this path, or removed from it. The first is the commit, if it is
-    /// `..data`; the second counts like one, as whoever starts then reads nothing. The kernel tells of
-    /// each.
+    /// Something was renamed to this path, or it was removed. If it is `..data`, the rename is a
+    /// commit; a removal counts as one, because a process that starts then finds no content. The
+    /// kernel sends an event for each.
     fn replaced(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if name == "..data" {
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Tells those who watch the directory that this path is in.
+    /// Gives a hint for the volumes that are subscribed to the directory of this path.
     fn entry_changed(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if is_preparation(name) {
@@ -197,8 +197,7 @@ impl State {
         }
     }
 
-    /// From now on `volume` listens at these places and nowhere else. Gives the places where
-    /// nobody listens any more.
+    /// Replaces the subscriptions of `volume`. Returns the paths without subscribers.
     fn listen(&mut self, volume: VolumeId, places: &[(PathBuf, &Directory)]) -> Vec<PathBuf> {
         for interested in self.interests.values_mut() {
             interested.retain(|(other, _)| *other != volume);
@@ -217,14 +216,14 @@ impl State {
         deserted
     }
 
-    /// Whether what was watched at this path is gone. Says so once.
+    /// Whether the watch at this path is dead. Clears that mark.
     fn is_gone(&mut self, path: &Path) -> bool {
         let before = self.gone.len();
         self.gone.retain(|gone| gone != path);
         self.gone.len() < before
     }
 
-    /// Each volume that listens at a place, once.
+    /// The volumes that are subscribed to a path, without duplicates.
     fn listening(&self, path: &Path) -> Vec<VolumeId> {
         let interested = self.interests.get(path).into_iter().flatten();
         let mut volumes: Vec<VolumeId> = interested.map(|(volume, _)| *volume).collect();
@@ -234,17 +233,17 @@ impl State {
     }
 }
 
-/// What the kubelet does before and after the commit: making and removing timestamped
-/// directories, and the link that is renamed. The commit itself is the rename to `..data`.
+/// Whether the kubelet uses this name before or after a commit: the timestamped directories, and
+/// the link that it renames. The commit itself is the rename to `..data`.
 fn is_preparation(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"..") && name != "..data"
 }
 
 impl Watcher {
-    /// Starts an inotify instance and its thread. Hints go to `hints`.
+    /// Starts an inotify instance and its thread, which adds to `hints`.
     ///
     /// # Errors
-    /// If there is no inotify instance to be had; the reason names the limit.
+    /// If no inotify instance can be created; the reason names the limit.
     pub fn start(hints: Hints) -> Result<Self, Reason> {
         *hints.state() = State::default();
         let taker = hints.clone();
@@ -253,10 +252,10 @@ impl Watcher {
         Ok(Self { inotify, hints, watched: BTreeMap::new() })
     }
 
-    /// Makes sure that exactly `directories` are watched for `volume`.
+    /// Watches exactly `directories` for `volume`.
     ///
     /// # Errors
-    /// If one of them cannot be watched; the reason names the limit. The others are.
+    /// If one of them cannot be watched; the reason names the limit. The others are watched.
     pub fn sync(&mut self, volume: VolumeId, directories: &[Directory]) -> Result<Synced, Reason> {
         let places: Vec<(PathBuf, &Directory)> =
             directories.iter().map(|directory| (self.place(directory), directory)).collect();
@@ -277,7 +276,7 @@ impl Watcher {
                     synced = synced.map(|_| Synced::Changed);
                 }
                 Err(error) if is_not_found(&error) => {
-                    // It is gone again: the next look will say what to watch instead.
+                    // It has disappeared again: the next scan finds out what to watch instead.
                     self.hints.hint([volume]);
                     synced = synced.map(|_| Synced::Changed);
                 }
@@ -287,8 +286,8 @@ impl Watcher {
         synced
     }
 
-    /// By which path a directory is watched: by the one that watches it already, since the kernel
-    /// has one watch for a directory, however many paths lead there.
+    /// The path by which a directory is watched: the existing watch's path if there is one, since
+    /// the kernel keeps one watch per directory, however many paths lead there.
     fn place(&self, directory: &Directory) -> PathBuf {
         let state = self.hints.state();
         let watches = |(path, id): &(&PathBuf, &(u64, u64))| {
@@ -301,8 +300,8 @@ impl Watcher {
         place.unwrap_or(&directory.path).clone()
     }
 
-    /// Drops the watches that a new one at `path` would share or replace. Other volumes that
-    /// listened there look again, and are watched anew.
+    /// Removes the watches that a new one at `path` would share or replace. Their other volumes are
+    /// scanned and watched again.
     fn make_room(&mut self, path: &Path, id: (u64, u64), volume: VolumeId) {
         let in_the_way = |(place, watched): (&PathBuf, &(u64, u64))| {
             (place == path || *watched == id).then(|| place.clone())
@@ -317,7 +316,7 @@ impl Watcher {
 
     fn unwatch(&mut self, path: &Path) {
         self.watched.remove(path);
-        // It fails where the directory is gone, and the kernel has dropped the watch itself.
+        // It fails if the directory was removed: then the kernel has removed the watch itself.
         drop(self.inotify.unwatch(path));
     }
 }
@@ -332,7 +331,7 @@ fn is_not_found(error: &notify::Error) -> bool {
     }
 }
 
-/// Why inotify does not serve, and which limit to raise (inotify(7)).
+/// Why inotify cannot be used, and which limit to raise (inotify(7)).
 fn reason(error: &notify::Error) -> Reason {
     let emfile = rustix::io::Errno::MFILE.raw_os_error();
     let enospc = rustix::io::Errno::NOSPC.raw_os_error();

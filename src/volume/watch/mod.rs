@@ -1,6 +1,6 @@
-//! Watching the volumes: inotify where it serves, polling where it does not, per volume.
+//! Watches the volumes: by inotify if possible, otherwise by polling, for each volume.
 //!
-//! Reads no content; changes nothing but the watches of its inotify instance.
+//! Reads no content; changes only the watches of its inotify instance.
 
 mod inotify;
 
@@ -21,18 +21,18 @@ pub(crate) struct Watching {
 
 #[derive(Debug, Clone, Default)]
 struct Volume {
-    /// What must be watched for it.
+    /// The directories to watch for it.
     directories: Vec<Directory>,
-    /// How it is watched; `None` before the first look.
+    /// How it is watched; `None` before the first scan.
     watch: Option<Watch>,
 }
 
-/// What [`Watching::sync`] found.
+/// The result of [`Watching::sync`].
 #[derive(Debug)]
 pub(crate) struct Change {
     /// Whether a watch is new, so that a change before it may have been missed.
     pub(crate) is_new: bool,
-    /// How the volume is watched from now on, if that is new.
+    /// How the volume is watched from now on, if that has changed.
     pub(crate) watch: Option<Watch>,
 }
 
@@ -50,7 +50,7 @@ impl Watching {
         self.hints.clone()
     }
 
-    /// Watches these directories for a volume from now on.
+    /// Watches these directories for a volume, and no others.
     pub(crate) fn sync(&mut self, volume: VolumeId, directories: Vec<Directory>) -> Change {
         let Some(state) = self.volumes.get_mut(volume.0) else {
             return Change { is_new: false, watch: None };
@@ -70,8 +70,8 @@ impl Watching {
         Change { is_new, watch: changed.then_some(watch) }
     }
 
-    /// Tries inotify again for a volume that is polled. Gives how it is watched from now on, if
-    /// that is better than before.
+    /// Retries inotify for a volume that is polled. Returns how it is watched from now on, if that
+    /// has improved.
     pub(crate) fn try_again(&mut self, volume: VolumeId) -> Option<Watch> {
         let state = self.volumes.get(volume.0)?;
         if self.mode == WatchMode::Poll || !matches!(state.watch, Some(Watch::Polling(_))) {
