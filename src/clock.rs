@@ -1,11 +1,11 @@
-//! Points in time, as values. Nothing here reads a clock: `run/clock.rs` does, and hands them on.
+//! Points in time as values. `run/clock.rs` reads the clocks and passes the values on.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// A point of the monotonic clock, as the time since the machine booted: what was there before
-/// podnudge has a moment, too, and no change of the wall clock moves it.
+/// A point of the monotonic clock, as the time since the machine booted. So events before
+/// podnudge's start have a moment, too, and changes of the wall clock do not move it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment(pub Duration);
 
@@ -43,18 +43,18 @@ impl Serialize for UnixTime {
     }
 }
 
-/// Both clocks at one instant. The core never reads a clock: every call brings this.
+/// Both clocks at one instant. The core never reads a clock: each call passes this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
-    /// For waits.
+    /// For delays.
     pub mono: Moment,
-    /// For comparing with file times and for people.
+    /// For comparison with file times, and for display.
     pub wall: UnixTime,
 }
 
 impl Now {
-    /// The moment of a wall time in the past, if the wall clock was not changed in between; what
-    /// lies ahead counts as now, and what was before the boot as the boot.
+    /// The moment of a past wall time, if the wall clock was not changed in between. A future time
+    /// counts as now, and a time before the boot as the boot.
     #[must_use]
     pub fn moment_of(self, time: UnixTime) -> Moment {
         Moment(self.mono.0.saturating_sub(self.wall.since(time)))

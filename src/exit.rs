@@ -1,23 +1,23 @@
-//! How podnudge ends: the exit codes, which follow `sysexits.h`, and the one way in which an
-//! error is told. Pure; `main.rs` prints and exits.
+//! The exit codes, which follow `sysexits.h`, and the format of error messages. Pure; `main.rs`
+//! prints and exits.
 
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Why the process ends, as a number for scripts and for the kubelet.
+/// An exit code for scripts and for the kubelet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done, or asked to stop.
+    /// 0: success, or stopped by a signal.
     Ok = 0,
-    /// 1: `podnudge status`, and something is not in sync.
+    /// 1: `podnudge status`: a rule is not in sync.
     NotInSync = 1,
     /// 64 (`EX_USAGE`): the command line is wrong.
     Usage = 64,
-    /// 65 (`EX_DATAERR`): `podnudge once`, and the content must not be used.
+    /// 65 (`EX_DATAERR`): `podnudge once`: the content was rejected.
     Data = 65,
     /// 66 (`EX_NOINPUT`): the configuration file is missing or cannot be read.
     NoInput = 66,
-    /// 69 (`EX_UNAVAILABLE`): something podnudge cannot do without is not to be had, such as the
+    /// 69 (`EX_UNAVAILABLE`): something that podnudge needs is not available, such as the
     /// configured port, or for `podnudge status` the agent.
     Unavailable = 69,
     /// 70 (`EX_SOFTWARE`): a bug in podnudge.
@@ -34,7 +34,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The error and its sources, as one sentence.
+/// Formats an error and its sources as one sentence.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -47,7 +47,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// What is said of an error on standard error, with its hint on a line of its own.
+/// Formats an error for standard error, with its hint on a line of its own.
 #[must_use]
 pub fn sentence(message: &str, hint: Option<&str>) -> String {
     let hint = hint.map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Reading the small files that settings name: the configuration, credentials, certificates,
-//! bodies, pidfiles. Changes nothing.
+//! Reads the small files that settings name: the configuration, credentials, certificates, bodies,
+//! pidfiles. Changes nothing.
 //!
-//! Whatever lies at such a path, the reading ends: opening a named pipe would wait for its writer
-//! and reading a device may never end, so both are refused, and a file has a largest size.
+//! A read always ends: opening a named pipe would wait for its writer and reading a device may
+//! never end, so both are refused, and the size is limited.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
@@ -13,17 +13,17 @@ use rustix::fs::OFlags;
 
 use crate::reason::Reason;
 
-/// The largest file that holds a secret, a certificate bundle or a configuration, in bytes: what
-/// a ConfigMap or a Secret may hold in all.
+/// The size limit for secrets, certificate bundles and the configuration, in bytes: the limit of a
+/// ConfigMap or a Secret.
 pub(crate) const LARGEST: u64 = 1024 * 1024;
 
 /// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
-    /// What the system says.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// There is something else at the path.
+    /// The path is not a regular file.
     #[error("it is {0}, not a file")]
     NotAFile(&'static str),
     /// It is larger than this many bytes.
@@ -34,15 +34,15 @@ pub(crate) enum FileError {
 /// Reads a file of at most `largest` bytes.
 ///
 /// # Errors
-/// If there is no such file, or it is something else, or larger.
+/// If the file does not exist, is not a regular file, or is larger.
 pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
-    // Before opening: that alone has effects on some devices.
+    // Check before opening, because opening alone has effects on some devices.
     let kind = path.metadata()?.file_type();
     if !kind.is_file() {
         let kind = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
         return Err(FileError::NotAFile(kind));
     }
-    // Should it have become a pipe since then, this does not wait for the pipe's writer.
+    // If it has become a pipe since then, do not wait for the pipe's writer.
     let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path)?;
     let mut bytes = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// The same, with what can be done about it.
+/// Like [`read`], with a hint.
 ///
 /// # Errors
 /// As for [`read`].
@@ -70,15 +70,14 @@ pub(crate) fn read_or_tell(path: &Path, largest: u64) -> Result<Vec<u8>, Reason>
     })
 }
 
-/// A password or token: the file without the line feed at its end.
+/// Reads a password or token, without the line feed at the end of the file.
 ///
 /// # Errors
-/// As for [`read`], and if it is empty, several lines, or no text.
+/// As for [`read`], and if it is empty, has several lines, or is not text.
 pub(crate) fn secret(path: &Path) -> Result<String, Reason> {
     let refused = |what: &str| {
-        Reason::new(format!("`{}` {what}", path.display())).hint(
-            "write the token or password into it, and nothing else but a line feed at the end",
-        )
+        Reason::new(format!("`{}` {what}", path.display()))
+            .hint("the file must contain only the token or password, and may end with a line feed")
     };
     let text = String::from_utf8(read_or_tell(path, LARGEST)?)
         .map_err(|_| refused("is not UTF-8 text"))?;

@@ -1,8 +1,8 @@
-//! `podnudge install DIR`: podnudge puts itself into a directory that another container mounts, so
+//! `podnudge install DIR`: copies podnudge to a directory that another container mounts, so
 //! that it can run there, in the application's own image and with its programs.
 //!
-//! Reads its own executable; writes `DIR/podnudge`, by a rename, so that one that runs from there is
-//! not disturbed.
+//! Reads its own executable; writes `DIR/podnudge`, by a rename, so that one that runs from there
+//! is not disturbed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,10 +14,10 @@ use crate::reason::Reason;
 /// The kernel's link to the running executable (proc(5)).
 const OWN: &str = "/proc/self/exe";
 
-/// Puts the running executable into `folder`, and gives its path there.
+/// Copies the running executable to `folder`, and returns its path there.
 ///
 /// # Errors
-/// If it cannot be read or written; what was there is still there then.
+/// If it cannot be read or written; an existing file is then unchanged.
 pub fn install(folder: &Path) -> Result<PathBuf, Reason> {
     let target = folder.join("podnudge");
     let new = folder.join(format!(".podnudge.{}", std::process::id()));
@@ -40,6 +40,6 @@ fn copy(to: &Path) -> io::Result<()> {
     let mut own = File::open(OWN)?;
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o755).open(to)?;
     io::copy(&mut own, &mut new)?;
-    // A program that is open for writing cannot be run (ETXTBSY): it is closed by the end of this.
+    // Closed on return, because a program that is open for writing cannot be run (ETXTBSY).
     new.sync_all()
 }

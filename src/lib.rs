@@ -1,23 +1,24 @@
-//! podnudge watches the mounted ConfigMaps and Secrets of a pod and makes the application beside
-//! it take the new content.
+//! podnudge watches the mounted ConfigMaps and Secrets of a pod and makes the application in the
+//! same pod reload them.
 //!
-//! The modules in reading order: what is configured ([`config`]), what is decided ([`core`]), who
-//! performs what the core asks for, a module for each command ([`volume`] for `Scan` and `Resync`,
-//! [`checks`] for `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and
-//! `Approve`, [`action`] for `Act`, [`verify`] for `Verify`; [`exchange`] is what several of them use),
-//! what is shown ([`admin`]), and the loop that joins them ([`run`]).
+//! The modules in reading order: the configuration ([`config`]), the decisions ([`core`]), the
+//! modules that perform the core's commands ([`volume`] for `Scan` and `Resync`, [`checks`] for
+//! `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and `Approve`,
+//! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
+//! ([`admin`]), and the loop that joins them ([`run`]).
 //!
-//! Modules import one way: run → what performs commands → core → clock, reason. A test reads the source.
+//! Imports go one way: run → modules that perform commands → core → clock, reason. A test checks
+//! it.
 //!
-//! Invariants, each held by a test or by a lint:
+//! Invariants, each enforced by a test or a lint:
 //!
 //! 1. The pure modules do no I/O and read no clock.
-//! 2. Only [`run`] spawns or selects; only `main.rs` prints or exits.
-//! 3. File contents never leave [`volume`], [`checks`] and [`publish`], but for the requests of checks
-//!    that ask for them: digests and key names only.
+//! 2. Only [`run`] spawns tasks or selects; only `main.rs` prints or exits.
+//! 3. Only [`volume`], [`checks`] and [`publish`] handle file contents, except for the requests of
+//!    checks by URLs; all other modules get digests and key names.
 //! 4. A commit may be noticed late, never missed.
-//! 5. No action twice for one digest unless it failed or was triggered.
-//! 6. What fails at run time degrades and shows; only a bad start ends podnudge.
+//! 5. No action is repeated for a digest unless it failed or was triggered.
+//! 6. Errors at run time are reported and podnudge continues; only errors at start end it.
 
 pub mod action;
 pub mod admin;

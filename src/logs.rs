@@ -1,4 +1,4 @@
-//! The log: lines on standard error, for people or as JSON.
+//! The log: lines on standard error, as text or as JSON.
 
 use std::panic::PanicHookInfo;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Agent, LogFormat, LogLevel};
 use crate::exit::sentence;
 
-/// Starts the log. Colours only where somebody reads it on a terminal.
+/// Starts the log. Uses colours only on a terminal.
 pub fn start(agent: &Agent, terminal: bool) {
     let level = match agent.log_level {
         LogLevel::Error => tracing::Level::ERROR,
@@ -19,7 +19,7 @@ pub fn start(agent: &Agent, terminal: bool) {
         LogLevel::Info => tracing::Level::INFO,
         LogLevel::Debug => tracing::Level::DEBUG,
     };
-    // The libraries have nothing to say that an operator acts on.
+    // Libraries log nothing that an operator acts on.
     let ours = Targets::new().with_target("podnudge", level);
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let log = tracing_subscriber::registry().with(ours);
@@ -29,13 +29,13 @@ pub fn start(agent: &Agent, terminal: bool) {
     }
 }
 
-/// Logs that podnudge has a bug. Where no log was started, gives what is to be printed instead.
+/// Logs a bug in podnudge. Returns the text to print instead if the log was not started.
 #[must_use]
 pub fn bug(panic: &PanicHookInfo<'_>) -> Option<String> {
-    let message = panic.payload_as_str().unwrap_or("it does not say which");
+    let message = panic.payload_as_str().unwrap_or("without a message");
     let message = format!("this is a bug in podnudge: {message}");
     let place = panic.location().map(ToString::to_string);
-    let hint = "report it, with the lines of the log before it";
+    let hint = "report it, with the preceding log lines";
     if dispatcher::has_been_set() {
         error!(event = "bug", place, hint, "{message}");
         return None;

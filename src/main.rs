@@ -1,4 +1,4 @@
-//! The thin edge: arguments in, exit code out. Alone prints and exits.
+//! Parses the arguments and runs the command. The only module that prints or exits.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Left to itself, a panic would end podnudge with SIGABRT and without a line in its log.
+/// Without this hook a panic would end podnudge by SIGABRT, without a log line.
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "nothing returns from a panic")]
 fn bug(panic: &PanicHookInfo<'_>) {
     if let Some(text) = logs::bug(panic) {
@@ -86,7 +86,7 @@ fn trigger(arguments: &admin::client::Trigger) -> ExitCode {
     }))
 }
 
-/// What a command has to say, and how it ends.
+/// The output of a command and its exit code, or its error.
 type Told = Result<(String, Exit), (Reason, Exit)>;
 
 fn told(result: Result<Told, run::RunError>) -> ExitCode {

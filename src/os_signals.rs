@@ -1,7 +1,7 @@
-//! The signals that podnudge itself takes: TERM and INT to end, HUP to trigger, USR1 to show.
+//! The signals that podnudge itself handles: TERM and INT stop it, HUP triggers, USR1 logs the
+//! status.
 //!
-//! Handlers are installed for each, so that podnudge takes them as PID 1, too, where the kernel
-//! drops what is not handled.
+//! All of them have handlers, because for PID 1 the kernel drops signals without one.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,18 +12,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::low_level::pipe;
 use tokio::net::UnixStream;
 
-/// What a signal asks of podnudge.
+/// A signal that podnudge has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OsSignal {
-    /// TERM or INT: end.
+    /// TERM or INT: stop.
     Stop,
-    /// HUP: act now.
+    /// HUP: trigger an action of all rules.
     Trigger,
-    /// USR1: show the status in the log.
+    /// USR1: log the status.
     DumpStatus,
 }
 
-/// Installed handlers, and where they write to: one byte a signal.
+/// The sockets to which the installed handlers write one byte per signal.
 #[derive(Debug)]
 pub struct OsSignals(Vec<(OsSignal, UnixStream)>);
 
@@ -31,7 +31,7 @@ impl OsSignals {
     /// Installs the handlers. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// If there are no descriptors left, or a handler cannot be installed.
+    /// If no descriptors are left, or a handler cannot be installed.
     pub fn register() -> io::Result<Self> {
         let kinds = [
             (OsSignal::Stop, [SIGTERM, SIGINT].as_slice()),
@@ -50,14 +50,14 @@ impl OsSignals {
         Ok(Self(streams))
     }
 
-    /// Waits for the next signal. Nothing is lost if this is dropped before it is ready.
+    /// Waits for the next signal. Cancel safe.
     pub async fn next(&mut self) -> OsSignal {
         poll_fn(|context| self.poll(context)).await
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<OsSignal> {
         for (kind, stream) in &self.0 {
-            // Readiness may be left over from a byte that was taken: then ask again.
+            // The readiness may be of a byte that was read already: then poll again.
             while stream.poll_read_ready(context).is_ready() {
                 match stream.try_read(&mut [0]) {
                     Ok(1..) => return Poll::Ready(*kind),

@@ -1,7 +1,7 @@
-//! Facts as log lines: one line a fact, a stable `event` name, the rest as fields.
+//! Writes facts to the log: one line per fact, with a stable `event` name and further fields.
 //!
 //! `info` is for what an operator acts on or looks for after an edit, `warn` for what may need a
-//! person, `error` for what does; `debug` has the rest. Key names are escaped by their type,
+//! person, `error` for what does, `debug` for the rest. Key names are escaped by their type;
 //! contents never get here.
 
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use crate::shown;
 use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Digest, Key};
 
-/// How many key names a log line holds at most.
+/// The most key names in a log line.
 const KEYS_SHOWN: usize = 20;
 
-/// Says at start what is watched, and warns of what cannot work.
+/// Logs the start, and warns of settings that cannot work.
 pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
     info!(
         event = "started",
@@ -30,7 +30,7 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
         rules = config.rules.len(),
         volumes = config.rules.iter().map(|rule| rule.settings.watch.len()).sum::<usize>(),
         listen = listen.map(|address| address.to_string()),
-        "podnudge watches"
+        "podnudge is watching"
     );
     for rule in &config.rules {
         never_changing(rule);
@@ -46,7 +46,7 @@ fn never_changing(rule: &Rule) {
     }
 }
 
-/// Warns where what a Secret holds would get to a disk of the node.
+/// Warns if the content of a Secret would be written to a disk of the node.
 pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
     let published = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());
     let copied = checks::has_programs(rule).then_some(work_dir);
@@ -58,12 +58,12 @@ pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
             rule = rule.name,
             path = shown::path(folder),
             hint = "an emptyDir with medium: Memory keeps secrets off the node's disk",
-            "what `{volume}` has in memory is written to a disk"
+            "the content of `{volume}`, which is kept in memory, is written to a disk"
         );
     }
 }
 
-/// One line of the log. A field that is `None` is left out.
+/// A log line. Fields that are `None` are omitted.
 #[derive(Default)]
 struct Line {
     event: &'static str,
@@ -111,10 +111,10 @@ impl Line {
     }
 }
 
-/// Logs a fact about `rule`. `path` gives the path of a volume, for people.
+/// Logs a fact about `rule`. `path` returns the escaped path of a volume.
 pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
     let (level, line) = line(fact, path);
-    // A place in the code has one level, so there is one for each.
+    // Each call site of tracing has a fixed level, so there is one for each.
     macro_rules! write {
         ($write:ident) => {
             $write!(
@@ -157,16 +157,16 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Baseline(digest, basis) =>
             (Info, baseline(*basis).digest(digest)),
         Fact::VolumeMissing(volume) =>
-            (Warn, line("volume-missing", "nothing is at the watched path; waiting for it")
+            (Warn, line("volume-missing", "nothing exists at the watched path; waiting for it")
                 .path(path(*volume))),
         Fact::VolumeBack(volume) =>
-            (Info, line("volume-back", "the watched path is there")
+            (Info, line("volume-back", "the watched path exists")
                 .path(path(*volume))),
         Fact::Polling(volume, reason) =>
-            (Warn, line("polling", "looking at the volume regularly instead of by inotify")
+            (Warn, line("polling", "polling the volume instead of using inotify")
                 .path(path(*volume)).reason(reason)),
         Fact::WatchedAgain(volume) =>
-            (Info, line("watched-again", "inotify serves the volume again")
+            (Info, line("watched-again", "inotify watches the volume again")
                 .path(path(*volume))),
         Fact::MissedByWatch(volume) =>
             (Warn, line("missed-by-watch", "inotify did not report this commit; the resync found it")
@@ -180,13 +180,13 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
             (Debug, line("unchanged", "the content is what the application runs")
                 .digest(digest)),
         Fact::Passed(digest) =>
-            (Debug, line("passed", "the checks let it pass")
+            (Debug, line("passed", "the content passed the checks")
                 .digest(digest)),
         Fact::Rejected(digest, reason) =>
             (Error, line("rejected", "the checks rejected the new content; it is not used")
                 .digest(digest).reason(reason)),
         Fact::CheckFailed(reason, wait) =>
-            (Warn, line("check-failed", "the checks could not be done; the content is not used")
+            (Warn, line("check-failed", "the checks could not be run; the content is not used")
                 .wait(*wait).reason(reason)),
         Fact::Scheduled(digest, wait) =>
             (Info, line("scheduled", "new content")
@@ -204,11 +204,11 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::RollingBack(bad, good, reason) =>
             (Error, Line {
                 back_to: Some(short(good)),
-                ..line("rolling-back", "the new content does not work; the application gets the last good one again")
+                ..line("rolling-back", "the new content does not work; rolling back to the last good content")
                     .digest(bad).reason(reason)
             }),
         Fact::RolledBack(digest) =>
-            (Warn, line("rolled-back", "the application runs the last good content again; what is on disk is quarantined")
+            (Warn, line("rolled-back", "the application runs the last good content again; the content on disk is quarantined")
                 .digest(digest)),
         Fact::Restarted(digest, names) =>
             (Info, line("restarted", "the target has ended; its supervisor is expected to restart it")
@@ -219,7 +219,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Held(reason, wait) =>
             (Info, Line {
                 wait: wait.map(time),
-                ..line("held", "new content has to wait").reason(reason)
+                ..line("held", "new content is held").reason(reason)
             }),
         Fact::Sent(digest, names) =>
             (Info, line("sent", "the signal was sent")
@@ -227,13 +227,13 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Accepted(digest, answer) =>
             (Info, Line {
                 answer: Some(answer.clone()),
-                ..line("accepted", "the application accepted").digest(digest)
+                ..line("accepted", "the application accepted the action").digest(digest)
             }),
         Fact::Fresh(digest, names) =>
             (Info, line("fresh", "the target started after the change and has read it already")
                 .digest(digest).target(names)),
         Fact::TargetAbsent(reason) =>
-            (Info, line("waiting-for-target", "the target is not there yet, or not ready")
+            (Info, line("waiting-for-target", "the target does not run yet, or is not ready")
                 .reason(reason)),
         Fact::Retrying(reason, attempt, wait) =>
             (Warn, Line {
@@ -258,14 +258,14 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
                 ..line("applied", "the application runs the new content").digest(digest)
             }),
         Fact::Superseded(digest) =>
-            (Info, line("superseded", "newer content is on disk; the proof of this one is not waited for")
+            (Info, line("superseded", "newer content is on disk; no longer waiting for the proof of this one")
                 .digest(digest)),
     }
 }
 
 fn baseline(basis: Basis) -> Line {
     let because = match basis {
-        Basis::Remembered => "what podnudge has kept says that it was applied",
+        Basis::Remembered => "podnudge's saved state says that it was applied",
         Basis::TargetIsYounger => "the target started after the last change",
         Basis::Never => "on-start is `never`",
         Basis::Unknown => {
@@ -276,7 +276,10 @@ fn baseline(basis: Basis) -> Line {
             return Line { hint: Some(hint.to_owned()), ..Line::new("baseline", message) };
         }
     };
-    Line { because: Some(because), ..Line::new("baseline", "the application runs what is on disk") }
+    Line {
+        because: Some(because),
+        ..Line::new("baseline", "the application runs the content on disk")
+    }
 }
 
 fn keys_changed(changes: &Changes) -> Line {
@@ -288,12 +291,12 @@ fn keys_changed(changes: &Changes) -> Line {
     }
 }
 
-/// What podnudge remembers over a restart could not be written.
+/// Warns that a file of the state directory could not be written.
 pub(crate) fn unwritable(rule: &str, reason: &Reason) {
     warn!(event = "state-unwritable", rule, hint = reason.hint, "{}", reason.message);
 }
 
-/// Key names joined by commas, bounded; `None` for none, so that the field is left out.
+/// Key names joined by commas, at most [`KEYS_SHOWN`]; `None` if there are none.
 fn names(keys: &[Key]) -> Option<String> {
     let (first, rest) = keys.split_at(keys.len().min(KEYS_SHOWN));
     let mut names: Vec<String> = first.iter().map(Key::to_string).collect();
@@ -307,7 +310,7 @@ fn short(digest: &Digest) -> String {
     format!("{digest:.12}")
 }
 
-/// A duration for people: milliseconds are enough above one of them.
+/// Formats a duration; from 1 ms on, rounded to milliseconds.
 fn time(duration: Duration) -> String {
     let rounded = match duration.as_millis() {
         0 => duration,
@@ -389,7 +392,7 @@ mod tests {
         facts
     }
 
-    /// What people and their tools know.
+    /// Guards the messages and fields that operators and their tools rely on.
     #[test]
     fn every_fact_has_its_line_in_both_formats() {
         let log = Log::default();

@@ -1,14 +1,14 @@
-//! What came from outside, as people get to see it: harmless on a terminal and in a log. Pure.
+//! Escapes text from outside podnudge, so that it is harmless on a terminal and in a log. Pure.
 //!
-//! Names are escaped, so that nothing of them is lost; of what others say, control characters
-//! become blanks. Keys escape themselves (`volume/snapshot.rs`): they are bytes.
+//! Names are escaped without loss; in the output of programs and servers, control characters become
+//! blanks. Keys escape themselves (`volume/snapshot.rs`), because they are bytes.
 
 use std::path::Path;
 
-/// How much of what somebody says stands on one line, in characters.
+/// The longest excerpt of an output on one line, in characters.
 const LONGEST: usize = 200;
 
-/// A name or a word: control characters are escaped, quotes and backslashes stay as they are.
+/// A name: control characters are escaped, quotes and backslashes are not.
 pub(crate) fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -20,7 +20,7 @@ pub(crate) fn text(text: &str) -> String {
     safe
 }
 
-/// The same for a path; bytes that are not UTF-8 are replaced.
+/// A path: like a name; bytes that are not UTF-8 are replaced.
 pub(crate) fn path(path: &Path) -> String {
     text(&path.to_string_lossy())
 }
@@ -30,14 +30,14 @@ pub(crate) fn program(arguments: &[String]) -> String {
     text(&arguments.join(" "))
 }
 
-/// The beginning of what somebody says, on one line.
+/// The beginning of an output, on one line.
 pub(crate) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     text.trim().chars().take(LONGEST).map(printable).collect()
 }
 
-/// What somebody says, with its lines.
+/// An output, with its lines.
 pub(crate) fn lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<String> =

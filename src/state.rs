@@ -1,8 +1,8 @@
-//! What survives a restart of podnudge: the digest that the application of each rule is known to
-//! run, one small file a rule in the state directory.
+//! The state directory, which survives a restart of podnudge: for each rule a small file with the
+//! digest that its application is known to run.
 //!
-//! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so that a kill at
-//! any moment leaves the old or the new one, whole.
+//! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so a kill at any
+//! moment leaves the old or the new one, complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -29,27 +29,27 @@ pub struct StateDirError {
 }
 
 impl StateDirError {
-    /// What can be done about it.
+    /// How the operator can fix it.
     #[must_use]
     pub fn hint(&self) -> String {
         let uid = rustix::process::geteuid().as_raw();
-        format!("mount an emptyDir there that uid {uid} may write to, or leave state-dir out")
+        format!("mount an emptyDir there that uid {uid} can write to, or remove state-dir")
     }
 }
 
 #[derive(Serialize, Deserialize)]
 struct Record {
-    /// `None` while it is open what the application runs.
+    /// `None` while it is unknown what the application runs.
     digest: Option<String>,
     /// Seconds since the Unix epoch.
     at: f64,
 }
 
 impl StateDir {
-    /// Opens the directory and makes sure that it can be written to; makes it if it is missing.
+    /// Opens the directory and checks that it is writable; creates it if it is missing.
     ///
     /// # Errors
-    /// If it cannot be made or written to.
+    /// If it cannot be created or written to.
     pub fn open(path: &Path) -> Result<Self, StateDirError> {
         let failed = |source| StateDirError { path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(failed)?;
@@ -59,10 +59,10 @@ impl StateDir {
         Ok(Self(path.to_owned()))
     }
 
-    /// What is remembered of a rule. One without a file is new, and no problem.
+    /// Loads the state of a rule; `None` if it has no file yet.
     ///
     /// # Errors
-    /// If the file does not tell.
+    /// If the file cannot be read or is invalid.
     pub fn load(&self, rule: &str) -> Result<Option<Memory>, Reason> {
         let file = self.file(rule);
         let problem = match files::read(&file, LARGEST) {
@@ -76,13 +76,13 @@ impl StateDir {
             Err(error) => error.to_string(),
         };
         let message = format!("cannot read the state file `{}`: {problem}", file.display());
-        Err(Reason::new(message).hint("it is written anew with the next applied change"))
+        Err(Reason::new(message).hint("it is replaced after the next applied change"))
     }
 
-    /// Remembers what the application of `rule` runs.
+    /// Saves what the application of `rule` runs.
     ///
     /// # Errors
-    /// If the file cannot be written; the old one is then still there.
+    /// If the file cannot be written; the old one then remains.
     pub fn save(&self, rule: &str, memory: &Memory) -> Result<(), Reason> {
         let file = self.file(rule);
         let new = file.with_extension("json.new");

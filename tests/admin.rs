@@ -233,7 +233,7 @@ fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     scene.agent.kill();
     let (code, text) = status(&[]);
     assert_eq!(code, 69, "{text}");
-    assert!(text.contains("nobody listens") && text.contains("hint: "), "{text}");
+    assert!(text.contains("no process listens there") && text.contains("hint: "), "{text}");
 }
 
 /// Runs a podnudge command in the network namespace of a running podnudge.

@@ -313,7 +313,7 @@ fn an_agent_killed_at_any_moment_keeps_the_target_running_and_applies_the_final_
                 let digest = on_disk(&volume);
                 agent.last("applied", "digest") == digest
                     || (agent.last("baseline", "digest") == digest
-                        && agent.last("baseline", "because").contains("what podnudge has kept"))
+                        && agent.last("baseline", "because").contains("podnudge's saved state"))
             });
             assert!(target.is_running());
             assert!(target.signals() <= signals + 1);

@@ -112,7 +112,7 @@ fn only_a_status_about_the_content_rejects_it_and_the_reason_quotes_the_answer()
         )
     );
     assert!(failure(&one).hint.unwrap().contains("redirects are not followed"));
-    assert!(failure(&one).hint.unwrap().contains("path and method"));
+    assert!(failure(&one).hint.unwrap().contains("check the path and the method"));
     assert!(failure(&one).hint.unwrap().contains("`content-type`"));
     assert!(failure(&one).message.ends_with("503 Service Unavailable for `a.conf`: starting"));
     assert_eq!(rejection(&one).message, format!("POST {url} answered 200 OK for `a.conf`: fine"));
@@ -138,7 +138,7 @@ fn an_unreachable_application_fails_the_check_but_does_not_reject_the_content() 
     });
     let mut hangs = check(&format!("http = \"{silent}\""));
     hangs.endpoint.timeout = Duration::from_millis(200);
-    assert_eq!(failure(&hangs), format!("POST {silent} was not answered within 200ms"));
+    assert_eq!(failure(&hangs), format!("POST {silent} got no answer within 200ms"));
     let rude = server(|stream| drop(request(&stream)));
     assert!(failure(&check(&format!("http = \"{rude}\""))).contains("failed: "));
     let missing = check(&format!("http = \"{silent}\"\nbearer-file = \"/nowhere/token\""));

@@ -274,7 +274,7 @@ fn a_chain_must_be_in_order_and_a_ca_bundle_need_not() {
         "the certificate in line 1 of `tls.crt` is not issued by the next one, in line {second}"
     );
     assert_eq!(message, expected);
-    assert!(hint.contains("comes first"), "{hint}");
+    assert!(hint.contains("certificate first"), "{hint}");
     assert!(rejected(&[("tls.crt", &chain(&[&middle, &own]))]).contains("is not issued by"));
     assert!(rejected(&[("tls.crt", &chain(&[&own, &own]))]).contains("is not issued by"));
     // Trusted CAs, in any order, including those of version 1.
@@ -329,7 +329,7 @@ fn malformed_pem_is_rejected_with_its_line() {
         ),
         (
             crt.replace("-----BEGIN CERTIFICATE-----\n", ""),
-            format!("line {} of `a.pem` ends a PEM block without a begin", lines - 1),
+            format!("line {} of `a.pem` ends a PEM block that has no beginning", lines - 1),
         ),
         (
             crt.replace("END CERTIFICATE", "END PRIVATE KEY"),
@@ -347,7 +347,7 @@ fn malformed_pem_is_rejected_with_its_line() {
         ),
         (
             crt.replace("CERTIFICATE", "PRIVATE KEY"),
-            "the private key in line 1 of `a.pem` is broken, or none that podnudge can load"
+            "the private key in line 1 of `a.pem` is broken, or not one that podnudge can load"
                 .to_owned(),
         ),
         (

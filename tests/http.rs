@@ -116,7 +116,7 @@ fn a_hanging_server_times_out_and_a_slow_body_is_cut_off() {
         send(&post)
     };
     let reason = failure(within_limit(&hangs));
-    assert!(reason.message.contains("was not answered within 300ms"), "{reason}");
+    assert!(reason.message.contains("got no answer within 300ms"), "{reason}");
     // The status has arrived, and it alone decides.
     assert!(matches!(within_limit(&drips), Acted::Accepted(answer) if answer.contains("200")));
 }
@@ -169,14 +169,14 @@ fn a_connection_reset_is_a_failure_and_a_refused_connection_is_not() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let absent = send(&action(endpoint(&format!("http://{unused}/"))));
     let Acted::Absent(Absence { reason, .. }) = absent else { panic!("{absent:?}") };
-    let hint = "nobody listens there: the application may be starting; look at the port";
+    let hint = "no process listens there: the application may be starting; check the port";
     assert_eq!(reason.hint.as_deref(), Some(hint), "{reason}");
 
     let mut socket = action(endpoint("http://localhost/reload"));
     socket.endpoint.unix_socket = Some(PathBuf::from("/nowhere/app.sock"));
     let absent = send(&socket);
     let Acted::Absent(Absence { reason, .. }) = absent else { panic!("{absent:?}") };
-    assert!(reason.hint.unwrap().contains("the folder of the socket must be a volume"));
+    assert!(reason.hint.unwrap().contains("the directory of the socket must be in a volume"));
 }
 
 #[test]
@@ -349,7 +349,7 @@ mod tls {
         assert!(reason.message.contains("invalid peer certificate"), "{reason}");
         let empty = write(folder.path(), "empty.pem", "");
         let reason = failure(reload(&url, empty, None));
-        assert!(reason.message.contains("holds no PEM certificates"), "{reason}");
+        assert!(reason.message.contains("contains no PEM certificates"), "{reason}");
     }
 
     #[test]
@@ -367,6 +367,6 @@ mod tls {
         assert!(matches!(reload(&url, ca.clone(), Some(client.clone())), Acted::Accepted(_)));
         fs::write(&client.key_file, "no key").unwrap();
         let reason = failure(reload(&url, ca, Some(client)));
-        assert!(reason.message.contains("are no PEM certificate with its key"), "{reason}");
+        assert!(reason.message.contains("are not a PEM certificate and its key"), "{reason}");
     }
 }

@@ -350,14 +350,14 @@ fn a_socket_that_cannot_be_reached_is_reported_with_a_hint() {
     };
     let missing = explain(folder.path().join("none.sock").to_str().unwrap());
     assert!(missing.starts_with("cannot connect to `") && missing.contains("No such file"));
-    assert!(missing.contains("must be a volume that both containers mount"), "{missing}");
+    assert!(missing.contains("must be in a volume that both containers mount"), "{missing}");
     let left_over = folder.path().join("old.sock");
     drop(UnixListener::bind(&left_over).unwrap());
     let left_over = explain(left_over.to_str().unwrap());
-    assert!(left_over.contains("the socket may be left over"), "{left_over}");
+    assert!(left_over.contains("the socket left over from an earlier run"), "{left_over}");
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = explain(&format!("tcp://{unused}"));
-    assert!(refused.contains("look at the port"), "{refused}");
+    assert!(refused.contains("check the port"), "{refused}");
 
     let (addresses, _) = socket_servers(folder.path(), Server::Hangs);
     let [path, _] = &addresses;

@@ -229,7 +229,7 @@ fn an_unusable_publish_directory_is_reported_with_its_cause() {
     };
     fs::write(pod.dir().join("app.conf"), "somebody's").unwrap();
     let stderr = refusal();
-    assert!(stderr.contains("has an entry `app.conf` that podnudge did not make"), "{stderr}");
+    assert!(stderr.contains("has an entry `app.conf` that podnudge did not create"), "{stderr}");
     assert_eq!(pod.seen()["app.conf"], "somebody's");
     fs::remove_dir_all(pod.dir()).unwrap();
     fs::write(pod.dir(), "a file").unwrap();

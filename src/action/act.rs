@@ -1,8 +1,8 @@
-//! Performs `Act`: does a rule's actions once, one after the other.
+//! Performs `Act`: runs a rule's actions once, one after the other.
 //!
-//! Reads `/proc` and the files that a request names; signals the target, ends it, sends it a request
-//! or a command, or runs a program. Reading `/proc` happens right here, on the loop's thread: a pod has
-//! few processes, and a hop to another thread would cost more than the reading.
+//! Reads `/proc` and the files that a request names; signals or terminates the target, sends a
+//! request or a command, or runs a program. Reads `/proc` on the loop's thread: a pod has few
+//! processes, and a switch to another thread would take longer than the reading.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::reason::Reason;
 use crate::verify::proofs::{self, Before};
 use crate::verify::{Baseline, Partial};
 
-/// Does the rule's actions once, one after the other. `last` is what is remembered from the attempt
-/// before this one.
+/// Runs the rule's actions once, one after the other. `last` is the state from the attempt before
+/// this one.
 pub(crate) async fn act(
     context: &Context,
     rule: &Rule,
@@ -38,7 +38,7 @@ pub(crate) async fn act(
     if last.partial.is_some()
         && let Some(acted) = ended_of(&last, rule, act, started_anew())
     {
-        // Said once: from now on it is about what is started anew.
+        // Report it once: the following attempts act on the restarted process.
         return (acted, Baseline { partial: None, ..last });
     }
     let recalled = recalled(context, rule, act);
@@ -56,28 +56,28 @@ pub(crate) async fn act(
     }
 }
 
-/// Whether no process is there, as far as one is known: one that is only not ready has read nothing
-/// that it would have ended of.
+/// Whether no target process runs, or the rule names none. A process that is merely not ready has
+/// not read the content, so it cannot have ended because of it.
 fn is_gone(context: &Context, rule: &Rule) -> bool {
     !rule.names_process() || matches!(find(context, rule), Err(Refusal::NotFound(_)))
 }
 
-/// The target of the last action, if it is unchanged: a look at all processes takes longer than all
-/// the rest, and comes behind the signal. What is to be ended is looked for first.
+/// The target of the last action, if it is unchanged. A full search takes longer than everything
+/// else, so it follows after the signal. Before a restart the full search comes first.
 fn recalled(context: &Context, rule: &Rule, act: &Act) -> Option<Chosen> {
     let ends_target = act.restart || rule.restarts_target();
     (rule.names_process() && !ends_target).then(|| recall(context, rule)).flatten()
 }
 
-/// The look at all processes, behind an action on a target that was only recalled.
+/// Searches all processes after an action on a cached target.
 fn look_for_others(context: &Context, rule: &Rule, target: &Chosen, acted: Acted) -> Acted {
     match find(context, rule) {
         Ok(found) if found.iter().any(|found| found.identity != target.identity) => {
             let (old, new) = (&target.name, names(&found));
-            let reason = format!("process {old} was the target, and now it is {new}");
+            let reason = format!("the target was process {old}, and now it is {new}");
             Acted::Failed(Reason::new(reason))
         }
-        // If it has ended, that shows in the verification.
+        // The verification detects a target that has ended.
         Ok(_) | Err(Refusal::NotFound(_) | Refusal::Blind(_)) => acted,
         Err(refusal) => {
             let Reason { message, hint } = refusal.reason();
@@ -86,7 +86,7 @@ fn look_for_others(context: &Context, rule: &Rule, target: &Chosen, acted: Acted
                 rule = rule.name,
                 reason = message,
                 hint,
-                "process {} was acted on as before; the next action will be refused",
+                "the action used process {} as before; the next action will be refused",
                 target.name
             );
             acted
@@ -122,7 +122,7 @@ async fn try_to_act(
     }
     let before = match proofs::before(rule, act.digest, &roots(&targets)).await {
         Ok(before) => before,
-        // What does not work may be why; whatever is shown afterwards is new.
+        // The broken content may be the cause; any value afterwards counts as new.
         Err(_) if act.lenient || rule.restarts_target() => {
             Before::of_a_new_process(rule, act.digest)
         }
@@ -140,7 +140,7 @@ async fn try_to_act(
             Action::Http(action) => done.take(http::send(action).await),
             Action::Exec(program) => done.take(program::run(rule, program, act).await),
             Action::Command(command) => done.take(socket::send(command).await),
-            // What comes behind it would meet nobody: it is the last.
+            // The configuration allows a restart only as the last action.
             Action::Restart => match restart(context, rule, act, &targets).await {
                 Err(acted) => Err(acted),
                 restarted => return restarted,
@@ -153,8 +153,8 @@ async fn try_to_act(
     Ok((done.acted(), baseline))
 }
 
-/// What was done before for this digest, if not all was done, and a process has ended of it: it
-/// is to be looked at now, since whoever is started anew would be taken for the application.
+/// The result of the earlier attempt for this digest, if it was incomplete and a process has ended
+/// because of it. Otherwise its replacement would be taken for the process that was acted on.
 fn ended_of(
     last: &Baseline,
     rule: &Rule,
@@ -162,7 +162,7 @@ fn ended_of(
     started_anew: Option<Moment>,
 ) -> Option<Acted> {
     let Partial { digest, at, acted } = last.partial.as_ref()?;
-    // Later, it has ended of something else.
+    // After `alive-for` the exit has another cause.
     let is_soon = started_anew.unwrap_or(act.at) <= at.after(rule.verify.alive_for);
     (*digest == act.digest && is_soon && last.has_ended()).then(|| acted.clone())
 }

@@ -1,4 +1,4 @@
-//! An HTTP request as an action: what its answer means for the reload.
+//! Sends an HTTP request as an action, and maps the response to a result.
 //!
 //! Reads the files that the request names; changes what the request changes.
 
@@ -9,8 +9,8 @@ use crate::exchange::http::{
     SHORT_ANSWER, exchange, is_about_content, is_expected, name, unexpected,
 };
 
-/// Sends the request of an action once. The status decides: it is what the application has to say
-/// of the reload, and a body that breaks off behind it does not take it back.
+/// Sends the request of an action once. The status decides: it is the application's answer to the
+/// reload, even if the body is aborted after it.
 pub async fn send(action: &HttpAction) -> Acted {
     let what = name(&action.method, &action.endpoint);
     match exchange(&action.endpoint, action.method.clone(), &action.body, SHORT_ANSWER).await {

@@ -1,7 +1,7 @@
-//! Performs `Act` (`act`): a signal, HTTP requests, commands on sockets, programs, a restart. A file
-//! for each kind of action says what its outcome means.
+//! Performs `Act` (`act`): a signal, HTTP requests, socket commands, programs, or a restart. One
+//! file for each kind of action maps its outcome to a result.
 //!
-//! Reads `/proc` and the files that requests name; changes what the actions change.
+//! Reads `/proc` and the files that requests name; has the effects of the actions.
 
 mod act;
 pub mod http;

@@ -1,4 +1,4 @@
-//! A program as an action: what it is told, and what its end means.
+//! Runs a program as an action: passes the change to it, and maps its exit to a result.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
@@ -9,11 +9,11 @@ use crate::core::event::Acted;
 use crate::exchange::program;
 use crate::volume::snapshot::Key;
 
-/// The longest list of changed keys that programs are told of, in bytes.
+/// The longest list of changed keys that is passed to programs, in bytes.
 const MOST_CHANGED: usize = 64 * 1024;
 
-/// Runs a program of the rule: ending with 0 is success, and anything else that it says by itself
-/// is its refusal.
+/// Runs a program of the rule: exit code 0 is success, any other exit code means that the
+/// application declines the content.
 pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
     let digest = act.digest.to_string();
     let (keys, are_all) = changed_keys(&act.changed);
@@ -31,12 +31,13 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
             let reason = program::failure(&program.arguments, &ended.how, &ended.output);
             if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }
         }
-        // It did not run: that says nothing about the content.
+        // It did not start: that says nothing about the content.
         Err(reason) => Acted::Refused(reason),
     }
 }
 
-/// The changed keys, one a line, and whether these are all: a variable holds 128 KiB at most.
+/// The changed keys, one per line, and whether the list is complete: a variable holds 128 KiB at
+/// most.
 fn changed_keys(changed: &[Key]) -> (OsString, bool) {
     let mut lines = Vec::new();
     for Key(key) in changed {

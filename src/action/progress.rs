@@ -1,11 +1,12 @@
-//! How far the actions of a rule have come. Pure, but for a look whether a process has ended.
+//! Tracks which of a rule's actions are done. Pure, except that it checks whether a process has
+//! ended.
 
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Targets};
 use crate::reason::Reason;
 use crate::verify::{Baseline, Partial};
 
-/// What was done of a rule's actions.
+/// The actions that are done.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) signalled: Option<Targets>,
@@ -35,8 +36,8 @@ impl Progress {
         }
     }
 
-    /// One of the actions came to this. When others were done before it, they count as an attempt,
-    /// and the processes that may end of them are remembered.
+    /// The result if an action failed. If others were done before it, they count as an attempt, and
+    /// the baseline keeps the processes that may end because of them.
     pub(super) fn incomplete(
         self,
         acted: Acted,

@@ -1,6 +1,6 @@
-//! A restart as an action: ends the target, and relies on whoever has started it.
+//! Restarts the target as an action: terminates it, and relies on its supervisor to start it again.
 //!
-//! Reads `/proc`; ends processes.
+//! Reads `/proc`; terminates processes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::process::{self, Chosen, Context, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::Before;
 
-/// Ends the targets; whoever has started them starts them anew.
+/// Terminates the targets; their supervisor starts them again.
 pub(super) async fn restart(
     context: &Context,
     rule: &Rule,
@@ -29,7 +29,7 @@ pub(super) async fn restart(
         before: Some(Arc::new(Before::of_a_new_process(rule, act.digest))),
         ..Baseline::default()
     };
-    // One that still runs is not there anew: its verification tells.
+    // The verification detects a process that still runs.
     let mut targets = process::targets(replaced.iter().copied());
     if let Some(reason) = still_runs {
         targets.text = format!("{}; {}", targets.text, reason.message);

@@ -1,20 +1,20 @@
-//! A signal as an action: to all targets, or to none where one of them must not get it.
+//! Sends a signal as an action: to all targets, or to none if one of them must not get it.
 //!
-//! Reads `/proc`; changes nothing but by the signal.
+//! Reads `/proc`; changes nothing except by the signal.
 
 use crate::config::SignalAction;
 use crate::core::event::{Absence, Acted};
 use crate::process::Chosen;
 use crate::process::signal::{SendError, prepare};
 
-/// Sends the signal to all targets, or to none where one of them must not get it. Gives those that
-/// it reached.
+/// Sends the signal to all targets, or to none if one of them must not get it. Returns those that
+/// received it.
 pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chosen>, Acted> {
     let mut ready = Vec::new();
     let mut ended = None;
     for target in targets {
         let prepared = prepare(target, action).and_then(|signal| {
-            // Alone, the sending itself will tell.
+            // With a single target, the sending itself checks the permission.
             if targets.len() > 1 {
                 signal.is_permitted()?;
             }
@@ -22,7 +22,7 @@ pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chos
         });
         match prepared {
             Ok(signal) => ready.push((target, signal)),
-            // Of several, one may have ended by itself; the others are there.
+            // Of several targets, one may have ended on its own.
             Err(error @ SendError::Gone(_)) => ended = Some(error),
             Err(error) => return Err(not_sent(&error)),
         }
@@ -32,12 +32,12 @@ pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chos
         match signal.send() {
             Ok(()) => sent.push(target),
             Err(error @ SendError::Gone(_)) => ended = Some(error),
-            // Some have it and some do not: only another attempt can make them equal.
+            // Some targets have received the signal: only another attempt can reach all of them.
             Err(error) if !sent.is_empty() => return Err(Acted::Failed(error.reason())),
             Err(error) => return Err(not_sent(&error)),
         }
     }
-    // Whoever got it may have been woken on this processor: podnudge's own work can wait.
+    // The target may have been woken on this CPU: let it run first.
     std::thread::yield_now();
     match ended {
         Some(error) if sent.is_empty() => Err(not_sent(&error)),
@@ -45,7 +45,7 @@ pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chos
     }
 }
 
-/// Nothing was sent at all.
+/// The result if no signal was sent.
 pub(super) fn not_sent(error: &SendError) -> Acted {
     match error {
         SendError::Gone(reason) | SendError::Starting(reason) => {

@@ -1,6 +1,6 @@
-//! A command on a socket as an action: what its answer means for the reload.
+//! Sends a socket command as an action, and maps the answer to a result.
 //!
-//! Changes what the command changes.
+//! Has the effects of the command.
 
 use crate::config::SocketCommand;
 use crate::core::event::{Absence, Acted};
@@ -8,7 +8,7 @@ use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MOST, ask, expected};
 use crate::shown;
 
-/// Sends a command, and says whether the answer is the expected one.
+/// Sends a command, and checks the answer.
 pub(super) async fn send(command: &SocketCommand) -> Acted {
     let SocketCommand { socket: address, send, timeout, .. } = command;
     match ask(address, send, MOST, *timeout).await {

@@ -1,5 +1,5 @@
-//! Asks a running podnudge: `podnudge status` and `podnudge trigger`, because an image without a
-//! shell has no curl either.
+//! Requests to a running podnudge: `podnudge status` and `podnudge trigger`, because an image
+//! without a shell has no curl either.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::reason::Reason;
 /// `podnudge status`.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Print the JSON as it comes instead of a table.
+    /// Print the JSON unchanged instead of a table.
     pub json: bool,
     /// The admin listener, without a path.
     pub url: Url,
@@ -24,9 +24,9 @@ pub struct Status {
 /// `podnudge trigger`.
 #[derive(Debug, Clone)]
 pub struct Trigger {
-    /// The rule; all of them, if none is named.
+    /// The rule's name; `None` for all rules.
     pub rule: Option<String>,
-    /// The file that holds the token, where one is asked for.
+    /// The file with the bearer token, if one is required.
     pub token_file: Option<PathBuf>,
     /// The admin listener, without a path.
     pub url: Url,
@@ -34,10 +34,10 @@ pub struct Trigger {
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What `podnudge status` prints, and how it ends.
+/// The output of `podnudge status`, and its exit code.
 ///
 /// # Errors
-/// If nobody answers there, or something that is not podnudge.
+/// If there is no answer, or another program answers.
 pub async fn show(arguments: &Status) -> Result<(String, Exit), Reason> {
     let json = status(&arguments.url).await?;
     let (table, in_sync) = table::render(&json)?;
@@ -45,10 +45,10 @@ pub async fn show(arguments: &Status) -> Result<(String, Exit), Reason> {
     Ok((if arguments.json { json } else { table }, exit))
 }
 
-/// Makes a running podnudge reload now. Gives what it answers.
+/// Triggers an action in a running podnudge. Returns its answer.
 ///
 /// # Errors
-/// If nobody answers there, or it refuses.
+/// If there is no answer, or it refuses.
 pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
     let token = arguments.token_file.as_deref().map(files::secret).transpose()?;
     let mut address = arguments.url.join("/reload").unwrap_or_else(|_| arguments.url.clone());
@@ -67,13 +67,13 @@ pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
     if status.is_success() {
         return Ok(text);
     }
-    Err(Reason::new(format!("podnudge refuses, with {status}: {}", text.trim())))
+    Err(Reason::new(format!("podnudge refused the request with {status}: {}", text.trim())))
 }
 
 /// The status as JSON. `url` is the admin listener's, without a path.
 ///
 /// # Errors
-/// If nobody answers there, or something that is not podnudge.
+/// If there is no answer, or another program answers.
 async fn status(url: &Url) -> Result<String, Reason> {
     let ask = async {
         let client = base_client(LIMIT).build()?;
@@ -86,12 +86,12 @@ async fn status(url: &Url) -> Result<String, Reason> {
 fn unanswered(url: &Url, error: reqwest::Error) -> Reason {
     let shown = url.as_str().trim_end_matches('/');
     let what = if error.is_connect() {
-        "nobody listens".to_owned()
+        "no process listens there".to_owned()
     } else if error.is_timeout() {
         "no answer in 5 seconds".to_owned()
     } else {
         error.without_url().to_string()
     };
-    Reason::new(format!("cannot ask podnudge at {shown}: {what}"))
+    Reason::new(format!("cannot reach podnudge at {shown}: {what}"))
         .hint("run it in podnudge's own container, and give its listen address by --url if that is not the default")
 }

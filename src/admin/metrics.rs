@@ -9,7 +9,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::clock::UnixTime;
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
-/// All states, for one series each: exactly one of them is 1.
+/// All states. Each is a series, and exactly one of them is 1.
 const STATES: [(State, &str); 19] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
@@ -32,7 +32,7 @@ const STATES: [(State, &str); 19] = [
     (State::Stopped, "stopped"),
 ];
 
-/// All metrics of this instant.
+/// Renders all metrics.
 #[must_use]
 pub fn render(status: &Status) -> String {
     let mut registry = Registry::with_prefix("podnudge");
@@ -46,21 +46,21 @@ pub fn render(status: &Status) -> String {
 #[derive(Debug)]
 struct Snapshot(Status);
 
-/// A counter of a rule: its name, its help, and where it is.
+/// A counter of a rule: its name, its help, and its value.
 type RuleCounter = (&'static str, &'static str, fn(&Counters) -> u64);
 
 const COUNTERS: [RuleCounter; 8] = [
     ("commits", "Generations of a volume that were read after the first", |c| c.commits),
-    ("unchanged", "Looks that found what the application runs", |c| c.unchanged),
-    ("fresh", "Changes that the target had read by itself, because it started later", |c| c.fresh),
-    ("cancelled", "Changes that went back before the action was due", |c| c.cancelled),
+    ("unchanged", "Scans that found the content that the application runs", |c| c.unchanged),
+    ("fresh", "Changes that the target had already read, because it started later", |c| c.fresh),
+    ("cancelled", "Changes that were reverted before the action was due", |c| c.cancelled),
     ("restarts", "Restarts of the target", |c| c.restarts),
     ("rollbacks", "Publications that were rolled back", |c| c.rollbacks),
     ("missed_by_watch", "Commits that only the resync found", |c| c.missed_by_watch),
-    ("read_errors", "Looks at a volume that failed", |c| c.read_errors),
+    ("read_errors", "Failed reads of a volume", |c| c.read_errors),
 ];
 
-/// A time of a rule: its name, its help, and where it is.
+/// A timestamp of a rule: its name, its help, and its value.
 type RuleTime = (&'static str, &'static str, fn(&RuleStatus) -> Option<UnixTime>);
 
 const TIMES: [RuleTime; 4] = [
@@ -99,7 +99,7 @@ impl Collector for Snapshot {
         family("build_info", "The version", None, Kind::Gauge, &[gauge(version, 1.0)])?;
 
         let in_sync = rules.iter().map(|r| gauge(rule(r), f64::from(u8::from(r.in_sync))));
-        let help = "Whether the application is known to run what is on disk";
+        let help = "Whether the application is known to run the content on disk";
         family("in_sync", help, None, Kind::Gauge, &in_sync.collect::<Vec<_>>())?;
 
         let by_state = rules.iter().flat_map(|r| {
@@ -121,11 +121,10 @@ impl Collector for Snapshot {
             family(name, help, None, Kind::Counter, &counts.collect::<Vec<_>>())?;
         }
         let checks = rules.iter().flat_map(checks);
-        let help = "Checks of new content by their outcome: passed, rejected, failed";
+        let help = "Checks of new content by outcome: passed, rejected, failed";
         family("checks", help, None, Kind::Counter, &checks.collect::<Vec<_>>())?;
         let actions = rules.iter().flat_map(actions);
-        let help =
-            "Actions by how they went; one that is delivered is later applied, failed or tripped";
+        let help = "Actions by outcome; a delivered one is later applied, failed or tripped";
         family("actions", help, None, Kind::Counter, &actions.collect::<Vec<_>>())?;
 
         let volumes =
@@ -144,13 +143,13 @@ impl Collector for Snapshot {
         let backends = volumes(|volume| (Some(volume.backend), 1.0));
         family("watch_backend", "How the volume is watched", None, Kind::Gauge, &backends)?;
         let present = volumes(|volume| (None, f64::from(u8::from(volume.present))));
-        family("volume_present", "Whether the volume is there", None, Kind::Gauge, &present)?;
+        family("volume_present", "Whether the volume exists", None, Kind::Gauge, &present)?;
 
         let took = rules.iter().map(|r| Series {
             labels: rule(r),
             value: Value::Histogram(r.counters.commit_to_applied.clone()),
         });
-        let help = "From the commit of the volume to the verified application";
+        let help = "Time from the commit of the volume to the verified action";
         let took: Vec<_> = took.collect();
         family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)
     }
@@ -240,6 +239,6 @@ fn encode_histogram(
     let bounds = Histogram::BOUNDS_SECONDS.into_iter().chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
     let count = histogram.buckets.iter().sum();
-    // There are no exemplars, so their label type is never seen.
+    // Without exemplars, their label type does not matter.
     encoder.encode_histogram::<[(&str, &str); 0]>(histogram.sum_seconds, count, &buckets, None)
 }

@@ -1,4 +1,4 @@
-//! What podnudge shows of itself over HTTP, and how `podnudge status` reads it.
+//! The admin port, and its client for `podnudge status` and `podnudge trigger`.
 
 pub mod client;
 pub mod metrics;

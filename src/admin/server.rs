@@ -1,9 +1,9 @@
-//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/status`, and `POST /reload` where it is
-//! switched on. Read-only otherwise, and without secrets.
+//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/status`, and `POST /reload` if it is
+//! enabled. Everything else is read-only, and contains no secrets.
 //!
-//! Bounded in every direction: small headers, bodies never read, one request a connection, and an
-//! end to each of them. Nothing is rendered unless somebody asks: a request becomes an [`Ask`] to the
-//! loop, and a loop that does not answer is not alive.
+//! All resources are limited: the headers are small, bodies are not read, and a connection serves
+//! one request within a time limit. Each request becomes an [`AdminRequest`] to the loop, which
+//! renders nothing in advance. If the loop does not answer, podnudge is not alive.
 
 use std::convert::Infallible;
 use std::io;
@@ -40,21 +40,21 @@ const HEADER_BYTES: usize = 8 * 1024;
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 128;
 
-/// What a request asks of the loop.
+/// A request to the loop.
 #[derive(Debug)]
 pub enum Ask {
-    /// Everything that can be shown.
+    /// Return the status of all rules.
     Status(oneshot::Sender<Status>),
-    /// Act now, for one rule or for all; the reply says whether there is such a rule.
+    /// Trigger an action, for one rule or for all; the reply says whether the rule exists.
     Reload {
         /// The rule's name.
         rule: Option<String>,
-        /// Whether it is known.
+        /// Whether it exists.
         reply: oneshot::Sender<bool>,
     },
 }
 
-/// Why the listener cannot be had.
+/// Why the listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}")]
 pub struct BindError {
@@ -63,7 +63,7 @@ pub struct BindError {
 }
 
 impl BindError {
-    /// The error with what can be done about it.
+    /// The error with a hint.
     #[must_use]
     pub fn reason(&self) -> Reason {
         let reason = Reason::new(chain(self));
@@ -73,10 +73,10 @@ impl BindError {
                 "the containers of a pod share their ports: something in it, perhaps another podnudge, uses {port}; set listen to another port, or to `off`"
             )),
             io::ErrorKind::PermissionDenied => reason.hint(format!(
-                "port {port} is only for root; choose one from 1024 on"
+                "port {port} needs root; choose a port from 1024 on"
             )),
             io::ErrorKind::AddrNotAvailable => {
-                reason.hint("the address is none of this pod's; use `[::]` or `127.0.0.1`")
+                reason.hint("the address does not belong to this pod; use `[::]` or `127.0.0.1`")
             }
             _ => reason,
         }
@@ -86,7 +86,7 @@ impl BindError {
 /// Opens the listener. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// If the address cannot be had.
+/// If the address cannot be used.
 pub fn bind(listen: Listen) -> Result<Option<TcpListener>, BindError> {
     let address = match listen {
         Listen::Off => return Ok(None),
@@ -104,7 +104,7 @@ pub fn bind(listen: Listen) -> Result<Option<TcpListener>, BindError> {
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
     if address.is_ipv6() {
-        // Else `net.ipv6.bindv6only` decides whether `::` serves IPv4, too.
+        // Otherwise `net.ipv6.bindv6only` decides whether `::` serves IPv4, too.
         rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
     }
     socket.set_reuseaddr(true)?;
@@ -112,13 +112,13 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Whether the kernel has no IPv6 at all (`ipv6.disable=1`), or none to bind to.
+/// Whether IPv6 is disabled in the kernel (`ipv6.disable=1`), or has no address to bind to.
 fn is_without_ipv6(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
 }
 
-/// Serves one connection to its end.
+/// Serves one connection.
 pub async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
@@ -135,7 +135,7 @@ pub async fn connection(
         .header_read_timeout(HEADER_LIMIT)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    // A peer that goes away, talks nonsense or takes too long is its own concern.
+    // Clients that disconnect, send invalid requests or are too slow are not an error of podnudge.
     drop(timeout(CONNECTION_LIMIT, served).await);
 }
 
@@ -150,7 +150,7 @@ async fn answer<B>(
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
         "/reload" if *reload == ReloadEndpoint::Off => {
-            text(StatusCode::NOT_FOUND, "POST /reload is not switched on; set agent.reload\n")
+            text(StatusCode::NOT_FOUND, "POST /reload is disabled; set agent.reload\n")
         }
         "/reload" if *request.method() != Method::POST => not_allowed("POST"),
         "/reload" => match may_reload(request, peer, reload) {
@@ -163,7 +163,7 @@ async fn answer<B>(
             Some(status) => show(path, &status),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
         },
-        _ => text(StatusCode::NOT_FOUND, "there are /metrics /livez /readyz /status\n"),
+        _ => text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /status\n"),
     }
 }
 
@@ -201,26 +201,29 @@ fn show(path: &str, status: &Status) -> Answer {
     }
 }
 
-/// Whether this request may trigger a reload. A browser says where a page comes from: no page of
-/// anybody's may do it.
+/// Checks that this request may trigger a reload. A browser sends the origin of a page: no web page
+/// may do it.
 fn may_reload<B>(
     request: &Request<B>,
     peer: SocketAddr,
     reload: &ReloadEndpoint,
 ) -> Result<(), Box<Answer>> {
     if request.headers().contains_key(ORIGIN) {
-        return Err(Box::new(text(StatusCode::FORBIDDEN, "not from a web page\n")));
+        return Err(Box::new(text(
+            StatusCode::FORBIDDEN,
+            "requests from web pages are not allowed\n",
+        )));
     }
     let refused = match reload {
-        ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, "not switched on\n"),
+        ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, "POST /reload is disabled\n"),
         ReloadEndpoint::Loopback if peer.ip().to_canonical().is_loopback() => return Ok(()),
         ReloadEndpoint::Loopback => {
-            text(StatusCode::FORBIDDEN, "only from the pod itself, by a loopback address\n")
+            text(StatusCode::FORBIDDEN, "only allowed from the pod itself, by a loopback address\n")
         }
         ReloadEndpoint::Token(file) => match knows_token(request, file) {
             Ok(true) => return Ok(()),
             Ok(false) => {
-                let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
+                let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is required\n");
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 answer
             }
@@ -234,12 +237,12 @@ fn may_reload<B>(
     Err(Box::new(refused))
 }
 
-/// Whether a request bears the token in this file, which is read each time: it rotates.
+/// Whether a request has the token in this file, which is read each time, because it rotates.
 fn knows_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason> {
     let wanted = files::secret(file)?;
     let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let given = given.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
-    // The time it takes does not tell how much was right.
+    // In constant time, so that the duration does not reveal a matching prefix.
     Ok(given.ct_eq(wanted.as_bytes()).into())
 }
 

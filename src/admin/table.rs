@@ -1,4 +1,4 @@
-//! The status as a table for people. Pure.
+//! Renders the status as a table. Pure.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::reason::Reason;
 
-/// What the table shows of `/status`. Lenient: podnudge may be of another version.
+/// The fields of `/status` that the table shows. Lenient: podnudge may have another version.
 #[derive(Deserialize)]
 struct View {
     now: f64,
@@ -32,7 +32,7 @@ struct Why {
     hint: Option<String>,
 }
 
-/// The table, and whether every rule is in sync.
+/// Renders the table, and returns whether every rule is in sync.
 ///
 /// # Errors
 /// If the text is not the status of a podnudge.

@@ -1,7 +1,7 @@
-//! The checks that podnudge does itself on contents: what is told of them is names, places and sizes.
-//! Only what a rule wants to be sent to a URL is handed on ([`Post`]).
+//! Checks contents without programs and requests. Its messages only contain names, positions and
+//! sizes. Contents leave this module only for a check by a URL ([`Post`]).
 //!
-//! Reads the rule's volumes once more, and makes sure that it is what was asked about.
+//! Reads the rule's volumes again, and verifies that they still have the expected digest.
 
 #[cfg(feature = "tls")]
 use std::ffi::OsStr;
@@ -22,14 +22,14 @@ use crate::volume::contents::{Content, Volume, counted};
 use crate::volume::filter;
 use crate::volume::snapshot::{Digest, Key};
 
-/// How many keys a refusal names at most.
+/// The most keys that a message names.
 const KEYS_NAMED: usize = 5;
 
-/// A key whose content a rule wants to be sent to a URL. That is all it may be used for.
+/// A key whose content a check sends to a URL. It must not be used for anything else.
 pub struct Post {
     /// The key.
     pub key: Key,
-    /// What it holds.
+    /// Its content.
     pub content: Vec<u8>,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Debug for Post {
     }
 }
 
-/// Whether the content of these volumes, if it is still the one with this digest, meets the
-/// checks at this time, as far as podnudge can tell by itself. Gives what is to be asked about by
-/// HTTP: a list for each check, in their order.
+/// Checks the content of these volumes at this time, if it still has the expected digest, except
+/// for checks by programs and URLs. Returns the contents to send to URLs: a list for each check, in
+/// their order.
 ///
 /// # Errors
-/// What it comes to without asking anybody: the first check that it does not meet decides.
+/// The verdict of the first check that fails.
 pub fn check<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
@@ -57,9 +57,9 @@ pub fn check<'a>(
     Ok(checks.iter().map(|check| posts(check, &read)).collect())
 }
 
-/// When the first of the certificates expires that the checks are about, whatever the checks say
-/// of them: of a chain its leaf counts, of a bundle of CAs the one that lasts longest. `None`
-/// without certificates that can be read, or if the volumes do not have this digest any more.
+/// When the first certificate that the checks are about expires, whatever their verdict: the leaf
+/// of a chain, or the last to expire of a bundle of CAs. `None` without readable certificates, or
+/// if the volumes no longer have this digest.
 pub fn expiry<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
@@ -72,10 +72,10 @@ pub fn expiry<'a>(
     of_certificates.filter_map(|check| certificates_expire(concerned(check, &read), now)).min()
 }
 
-/// The folder that a key is named from, the key, and what it holds.
+/// The directory that the key's name is relative to, the key, and its content.
 type Concerned<'a> = (&'a Path, &'a Key, &'a [u8]);
 
-/// The keys that a check is about, each with the folder that it is named from.
+/// The keys that a check applies to.
 fn concerned<'a>(check: &'a Check, volumes: &'a [Volume]) -> impl Iterator<Item = Concerned<'a>> {
     let all = volumes.iter().flat_map(|volume| {
         let named = |(key, content): (&'a Key, &'a Content)| {
@@ -97,7 +97,7 @@ fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
     concerned(check, volumes).map(post).collect()
 }
 
-/// The refusal, if the contents do not meet a check.
+/// Runs one check.
 fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked> {
     let concerned = || concerned(check, volumes);
     let texts = |parse: fn(&Key, &[u8]) -> Result<(), Reason>| {
@@ -127,7 +127,7 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked
         Condition::Syntax(Syntax::Yaml) => texts(syntax::yaml),
         Condition::Syntax(Syntax::Toml) => texts(syntax::toml),
         Condition::Syntax(Syntax::Pem) => return certificates(concerned(), now),
-        // They are asked when the others are met.
+        // These run after all other checks have passed.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
     };
     verdict.map_err(Checked::Rejected)

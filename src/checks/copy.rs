@@ -1,6 +1,6 @@
-//! A private copy of a rule's volumes, for programs that check them.
+//! Copies a rule's volumes to a private directory, for programs that check them.
 //!
-//! Reads the volumes; makes and removes one directory, which only podnudge's own uid may enter.
+//! Reads the volumes; creates and removes one directory, which only podnudge's own uid may enter.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -15,7 +15,7 @@ use crate::reason::Reason;
 use crate::volume::contents::{self, Content, Volume};
 use crate::volume::snapshot::Digest;
 
-/// A copy of what the volumes hold, each at its own path below a root. Removed when it is dropped.
+/// A copy of the volumes, each at its own path below a root. Dropping it removes the files.
 #[derive(Debug)]
 pub struct PrivateCopy {
     root: PathBuf,
@@ -24,11 +24,11 @@ pub struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Copies the volumes into `root`, all keys of them, if what counts of them still has the
-    /// digest that was asked about. What a copy before left there is removed.
+    /// Copies all keys of the volumes into `root`, if the included ones still have the expected
+    /// digest. Removes the files of an earlier copy there.
     ///
     /// # Errors
-    /// What the check comes to without a copy.
+    /// The verdict if no copy can be made.
     pub fn make(
         volumes: &[PathBuf],
         keys: &KeyFilter,
@@ -38,7 +38,7 @@ impl PrivateCopy {
         let failed = |error: io::Error| {
             let reason = Reason::new(format!("cannot copy to `{}`: {error}", root.display()));
             Checked::Failed(reason.hint(
-                "checks by programs need a directory that podnudge may write to: mount an emptyDir and set agent.work-dir",
+                "checks by programs need a directory that podnudge can write to: mount an emptyDir and set agent.work-dir",
             ))
         };
         let (first, whole) = (root.clone(), asked);
@@ -67,13 +67,13 @@ impl PrivateCopy {
         &self.first
     }
 
-    /// Where the copies of all volumes are, each at its own path.
+    /// The root of the copy, with each volume at its own path.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The digest over all that was copied, also over keys that do not count.
+    /// The digest over all copied keys, including ignored ones.
     #[must_use]
     pub fn whole(&self) -> Digest {
         self.whole
@@ -89,7 +89,7 @@ impl PrivateCopy {
 
 impl Drop for PrivateCopy {
     fn drop(&mut self) {
-        // What cannot be removed now is removed before the next copy.
+        // If this fails, the next copy removes it.
         drop(self.remove());
     }
 }
@@ -100,14 +100,14 @@ fn private() -> DirBuilder {
     builder
 }
 
-/// A program of the volume stays one that podnudge may run.
+/// Keeps programs in the volume executable for podnudge.
 const RUNNABLE: u32 = 0o100;
 
 fn write(file: &Path, content: &Content) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         private().recursive(true).create(folder)?;
     }
-    // One of several volumes may lie within another: then its keys come twice.
+    // If one volume lies within another, its keys are written twice.
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600 | content.mode & RUNNABLE);
     options.open(file)?.write_all(content)

@@ -1,8 +1,10 @@
-//! Performs `Check` and `Expiry`: checks content before it is used. First what podnudge can tell by
-//! itself, then what programs say of a private copy and what URLs say of each key, in their order.
+//! Performs `Check` and `Expiry`: checks content before it is used. First the local checks of
+//! podnudge itself, then in their order the external ones: programs, which check a private copy,
+//! and URLs, which check each key.
 //!
-//! Reads the rule's volumes; makes and removes a copy below `agent.work-dir`; runs the programs
-//! and sends the requests that the rule names. What is sent is the content that the digest is of.
+//! Reads the rule's volumes; creates and removes a copy below `agent.work-dir`; runs the rule's
+//! programs and sends its requests. Programs and URLs get the content that the digest was computed
+//! of.
 
 #[cfg(feature = "tls")]
 mod certificates;
@@ -25,34 +27,34 @@ use crate::volume::snapshot::Digest;
 use contents::Post;
 use copy::PrivateCopy;
 
-/// What the first part comes to.
+/// The result of the local checks.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    /// There is no need for a second part.
+    /// The verdict; no external checks are needed.
     Judged(Checked),
-    /// Others are still to be asked.
+    /// The local checks passed; external ones must follow.
     Open(Open),
 }
 
-/// What others are asked about.
+/// The input of the external checks.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// For the programs, if there are any.
+    /// The copy for programs, if there are any.
     copy: Option<PrivateCopy>,
-    /// For the URLs: a list for each check.
+    /// The contents for URLs: a list for each check.
     posts: Vec<Vec<Post>>,
 }
 
 impl Open {
-    /// The digest over all that programs are asked about, also over keys that do not count: without
-    /// it, what is published might not be what they have seen.
+    /// The digest over all keys that programs check, including ignored ones. Publishing compares
+    /// it, so that exactly the checked content is published.
     pub(crate) fn whole(&self) -> Option<Digest> {
         self.copy.as_ref().map(PrivateCopy::whole)
     }
 }
 
-/// What podnudge can tell by itself, and what the others need to know, if there are any. Takes a
-/// while where the volumes are on a slow file system.
+/// Runs the local checks, and prepares the external ones. Takes a while if the volumes are on a
+/// slow file system.
 pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     let posts = match contents::check(volumes, &rule.keys, asked, &rule.checks, now) {
@@ -71,14 +73,13 @@ pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) 
     }
 }
 
-/// When the first of the certificates that the rule checks expires, if what counts of the volumes
-/// has this digest.
+/// When the first certificate that the rule checks expires, if the volumes have this digest.
 pub(crate) fn expiry(rule: &Rule, asked: Digest, now: UnixTime) -> Option<UnixTime> {
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     contents::expiry(volumes, &rule.keys, asked, &rule.checks, now)
 }
 
-/// Removes what a podnudge that was killed during a check has left: the copy may hold secrets.
+/// Removes the copy of a podnudge that was killed during a check: it may contain secrets.
 pub(crate) fn clean(rule: &Rule, work_dir: &Path) {
     let root = root(rule, work_dir);
     if !has_programs(rule) || !root.exists() {
@@ -86,7 +87,7 @@ pub(crate) fn clean(rule: &Rule, work_dir: &Path) {
     }
     if let Err(error) = fs::remove_dir_all(&root) {
         let path = root.display().to_string();
-        warn!(event = "left-over", rule = rule.name, path, %error, "a copy cannot be removed");
+        warn!(event = "left-over", rule = rule.name, path, %error, "cannot remove a copy");
     }
 }
 
@@ -94,12 +95,12 @@ fn root(rule: &Rule, work_dir: &Path) -> PathBuf {
     work_dir.join(format!("podnudge-check-{}", rule.name))
 }
 
-/// Whether copies are made for a rule.
+/// Whether a rule has checks by programs, for which copies are made.
 pub(crate) fn has_programs(rule: &Rule) -> bool {
     rule.checks.iter().any(|check| matches!(check.condition, Condition::Exec(_)))
 }
 
-/// What the others say; the first that refuses decides.
+/// Runs the external checks; the first that does not pass decides.
 pub(crate) async fn ask(rule: &Rule, asked: Digest, open: Open) -> Checked {
     for (check, posts) in rule.checks.iter().zip(open.posts) {
         let checked = match (&check.condition, &open.copy) {

@@ -1,4 +1,4 @@
-//! Asking a program whether the content of a private copy is good.
+//! Checks content by a program that reads a private copy.
 //!
 //! Runs the program in the copy.
 
@@ -10,7 +10,7 @@ use crate::core::event::Checked;
 use crate::exchange::program;
 use crate::volume::snapshot::Digest;
 
-/// Runs the program. Its success is the answer; what it prints is the reason of a refusal.
+/// Runs the program. Exit code 0 accepts the content; its output is the reason of a rejection.
 pub(super) async fn ask(
     rule: &Rule,
     check: &Program,
@@ -30,10 +30,10 @@ pub(super) async fn ask(
     match ended {
         Ok(ended) if ended.is_success => Checked::Passed,
         Ok(ended) => {
-            // As the configuration has it: the place of the copy tells nobody anything.
+            // Show the configured placeholders: the path of the copy means nothing to an operator.
             let said = ended.output.replace(&*dir, "{dir}").replace(&*root, "{root}");
             let reason = program::failure(&check.arguments, &ended.how, &said);
-            // A program that was stopped, by its time or by the node, has said nothing of the content.
+            // A program that was killed, by the time limit or the node, has not judged the content.
             if ended.is_exit { Checked::Rejected(reason) } else { Checked::Failed(reason) }
         }
         Err(reason) => Checked::Failed(reason),

@@ -1,28 +1,28 @@
-//! `syntax = "json"`, `"yaml"` and `"toml"`: whether a key can be parsed. Pure: what is told is where it
-//! fails, and never what stands there.
+//! `syntax = "json"`, `"yaml"` and `"toml"`: checks that a key can be parsed. Pure. Messages
+//! contain the position of an error, and never the text there.
 
 use serde::de::IgnoredAny;
 
 use crate::reason::Reason;
 use crate::volume::snapshot::Key;
 
-/// Line and column, both counted from one.
+/// Line and column, both starting at 1.
 type Place = (usize, usize);
 
 /// # Errors
-/// If the content is no JSON.
+/// If the content is not JSON.
 pub(super) fn json(key: &Key, content: &[u8]) -> Result<(), Reason> {
     parse_text("JSON", parse_json, key, content)
 }
 
 /// # Errors
-/// If the content is no YAML.
+/// If the content is not YAML.
 pub(super) fn yaml(key: &Key, content: &[u8]) -> Result<(), Reason> {
     parse_text("YAML", parse_yaml, key, content)
 }
 
 /// # Errors
-/// If the content is no TOML.
+/// If the content is not TOML.
 pub(super) fn toml(key: &Key, content: &[u8]) -> Result<(), Reason> {
     parse_text("TOML", parse_toml, key, content)
 }
@@ -60,7 +60,7 @@ fn parse_yaml(text: &str) -> Result<(), Place> {
     })
 }
 
-/// The place of a byte, the column in characters.
+/// The position of a byte; the column counts characters.
 fn place(content: &[u8], offset: usize) -> Place {
     let before = content.get(..offset).unwrap_or(content);
     let lines = before.split(|byte| *byte == b'\n');

@@ -1,4 +1,4 @@
-//! Asking a URL whether a key's content is good.
+//! Checks the content of keys by a request to a URL.
 //!
 //! Sends the content of keys, and reads the files that the request names; changes nothing.
 
@@ -11,7 +11,7 @@ use crate::exchange::http::{
     SHORT_ANSWER, exchange_content, is_about_content, is_expected, name, told,
 };
 
-/// Asks about one key after the other; the first that is not good decides.
+/// Checks one key after the other; the first that does not pass decides.
 pub(super) async fn ask_each(check: &HttpCheck, posts: Vec<Post>) -> Checked {
     for Post { key, content } in posts {
         match ask(check, &key.to_string(), content).await {
@@ -22,14 +22,14 @@ pub(super) async fn ask_each(check: &HttpCheck, posts: Vec<Post>) -> Checked {
     Checked::Passed
 }
 
-/// Asks a URL whether a key's content is good. Only its status says so; that there is none says
-/// nothing of the content.
+/// Checks the content of one key. Only the response status decides; without a response the content
+/// is neither accepted nor rejected.
 pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
     let what = name(&check.method, &check.endpoint);
     let mut endpoint = check.endpoint.clone();
     endpoint.headers.push((CONTENT_TYPE, check.content_type.clone()));
     if content.is_empty() {
-        // Nobody else writes it down then, and there are servers that want to know (RFC 9110, 8.6).
+        // hyper omits it for an empty body, and some servers require it (RFC 9110, 8.6).
         endpoint.headers.push((CONTENT_LENGTH, HeaderValue::from_static("0")));
     }
     match exchange_content(&endpoint, check.method.clone(), Some(content), SHORT_ANSWER).await {
@@ -41,9 +41,9 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
             }
             Checked::Failed(match answer.status.as_u16() {
                 403..=405 => {
-                    reason.hint("look at path and method: they may not be those of a check")
+                    reason.hint("check the path and the method: they may not be those of the application's check")
                 }
-                415 => reason.hint("set `content-type` to what the application takes"),
+                415 => reason.hint("set `content-type` to what the application accepts"),
                 _ => reason,
             })
         }

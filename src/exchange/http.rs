@@ -1,7 +1,7 @@
-//! One HTTP exchange: never through a proxy, never redirected, never repeated here, and bounded in
-//! time and size. Retries are states of the core.
+//! One HTTP exchange: without proxies, redirects and retries, and limited in time and size. The
+//! core does the retries.
 //!
-//! Reads files with credentials and certificates, for each request: they rotate.
+//! Reads the files with credentials and certificates for each request, because they rotate.
 
 use std::io;
 use std::time::Duration;
@@ -14,28 +14,28 @@ use crate::files::{self, LARGEST};
 use crate::reason::Reason;
 use crate::shown;
 
-/// How much of an answer is read where its status decides, in bytes.
+/// The most bytes of a response that are read if only its status matters.
 pub(crate) const SHORT_ANSWER: usize = 64 * 1024;
 /// The largest body that is sent from a file, in bytes.
 const LARGEST_BODY: u64 = 16 * LARGEST;
 
 const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
 const UNAUTHORIZED: &str =
-    "configure `basic` or `bearer-file`, and look whether the file is current";
+    "configure `basic` or `bearer-file`, and check that the file is up to date";
 
-/// What was answered.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// The body, as far as it was asked for and came.
+    /// The body, as far as it was received within the limit.
     pub body: Vec<u8>,
-    /// How the body ends.
+    /// Whether the body is complete.
     pub end: AnswerEnd,
 }
 
-/// Whether a status that is not expected may be an answer to the content, and not to the way of
-/// asking or to the moment.
+/// Whether an unexpected status may be about the content, and not about the request itself or a
+/// temporary condition.
 pub(crate) fn is_about_content(status: StatusCode) -> bool {
     !matches!(
         status.as_u16(),
@@ -43,7 +43,7 @@ pub(crate) fn is_about_content(status: StatusCode) -> bool {
     )
 }
 
-/// Whether a status is one of `expect`, or any 2xx where that is empty.
+/// Whether a status is one of `expect`, or any 2xx if that is empty.
 #[must_use]
 pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
     if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
@@ -55,13 +55,13 @@ pub fn unexpected(what: &str, answer: &Answer) -> Reason {
     let reason = told(what, "", answer);
     match answer.status.as_u16() {
         403..=405 => reason.hint(
-            "look at path and method, and whether the application has its reload endpoint switched on (Prometheus: --web.enable-lifecycle)",
+            "check the path and the method, and that the application's reload endpoint is enabled (Prometheus: --web.enable-lifecycle)",
         ),
         _ => reason,
     }
 }
 
-/// What was answered, with what is to be said of some statuses whatever the request was for.
+/// Describes a response, with the hints that apply to a status whatever the request was for.
 pub(crate) fn told(what: &str, of: &str, answer: &Answer) -> Reason {
     let said = shown::one_line(&answer.body);
     let colon = if said.is_empty() { "" } else { ": " };
@@ -73,7 +73,7 @@ pub(crate) fn told(what: &str, of: &str, answer: &Answer) -> Reason {
     }
 }
 
-/// `POST http://host/path`, without query, which may hold secrets.
+/// `POST http://host/path`, without the query, which may contain secrets.
 #[must_use]
 pub fn name(method: &Method, endpoint: &Endpoint) -> String {
     let mut url = endpoint.url.clone();
@@ -85,10 +85,10 @@ pub fn name(method: &Method, endpoint: &Endpoint) -> String {
     }
 }
 
-/// Sends one request and reads at most `most` bytes of the answer's body.
+/// Sends one request and reads at most `limit` bytes of the response body.
 ///
 /// # Errors
-/// If there is no answer in time, or the request cannot be made.
+/// If there is no response in time, or the request cannot be built.
 pub async fn exchange(
     endpoint: &Endpoint,
     method: Method,
@@ -105,7 +105,7 @@ pub async fn exchange(
     exchange_content(endpoint, method, content, most).await
 }
 
-/// The same with a body from memory.
+/// Like [`exchange`], with a body from memory.
 ///
 /// # Errors
 /// As for [`exchange`].
@@ -130,7 +130,7 @@ pub(crate) async fn exchange_content(
             }
             Err(error) => break AnswerEnd::BrokeOff(format!("broke off: {}", chain(&error))),
         }
-        // One byte more than is wanted tells whether the body goes on.
+        // One byte over the limit shows that the body is longer.
         if read.len() > most {
             break AnswerEnd::Cut;
         }
@@ -161,7 +161,7 @@ fn request(
     })
 }
 
-/// A client for one exchange. A reload is rare: nothing is kept for the next one.
+/// Builds a client for one exchange. Reloads are rare, so no connection is kept.
 fn client(endpoint: &Endpoint) -> Result<Client, Reason> {
     let mut builder = base_client(endpoint.timeout);
     if let Some(tls) = &endpoint.tls {
@@ -175,8 +175,8 @@ fn client(endpoint: &Endpoint) -> Result<Client, Reason> {
         .map_err(|error| Reason::new(format!("cannot set up the request: {}", chain(&error))))
 }
 
-/// What every client of podnudge is: no proxy from the environment, no redirect, no retry, and no
-/// CA but the configured ones (without any, building a client fails where the image has none).
+/// The settings of all HTTP clients: no proxy from the environment, no redirects, no retries, and
+/// only the configured CAs (with the default ones, building a client fails if the image has none).
 pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
     let builder = Client::builder()
         .no_proxy()
@@ -195,10 +195,10 @@ fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> 
     let bundle = files::read_or_tell(&tls.ca_file, LARGEST)?;
     let path = tls.ca_file.display();
     let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
-        Reason::new(format!("`{path}` holds no PEM certificates: {}", chain(&error)))
+        Reason::new(format!("`{path}` contains no PEM certificates: {}", chain(&error)))
     })?;
     if certificates.is_empty() {
-        return Err(Reason::new(format!("`{path}` holds no PEM certificates")));
+        return Err(Reason::new(format!("`{path}` contains no PEM certificates")));
     }
     let builder = builder.tls_certs_only(certificates).https_only(true);
     let Some(client) = &tls.client else { return Ok(builder) };
@@ -207,7 +207,7 @@ fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> 
     pem.extend(files::read_or_tell(&client.key_file, LARGEST)?);
     let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
         let (cert, key) = (client.cert_file.display(), client.key_file.display());
-        Reason::new(format!("`{cert}` and `{key}` are no PEM certificate with its key"))
+        Reason::new(format!("`{cert}` and `{key}` are not a PEM certificate and its key"))
     })?;
     Ok(builder.identity(identity))
 }
@@ -221,7 +221,7 @@ fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeE
     if error.is_timeout() {
         let limit = humantime::format_duration(endpoint.timeout);
         return ExchangeError::Failed(
-            Reason::new(format!("{what} was not answered within {limit}"))
+            Reason::new(format!("{what} got no answer within {limit}"))
                 .hint("the application may hang; or raise the timeout"),
         );
     }
@@ -235,7 +235,7 @@ fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeE
     }
 }
 
-/// The system's error at the bottom of a chain.
+/// The operating system's error at the end of the chain.
 fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |error| error.source())
@@ -244,7 +244,7 @@ fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
         .last()
 }
 
-/// The causes of an error without its own text, which repeats the URL and its query.
+/// The causes of an error, without its own text, which repeats the URL and its query.
 fn chain(error: &reqwest::Error) -> String {
     let causes: Vec<String> =
         std::iter::successors(std::error::Error::source(error), |error| error.source())
@@ -257,5 +257,5 @@ fn chain(error: &reqwest::Error) -> String {
             unsaid.push(cause);
         }
     }
-    if unsaid.is_empty() { "no reason is given".to_owned() } else { unsaid.join(": ") }
+    if unsaid.is_empty() { "no reason was given".to_owned() } else { unsaid.join(": ") }
 }

@@ -1,7 +1,7 @@
-//! One exchange with somebody else: an HTTP request, a command on a socket, a program that is run.
-//! Each is bounded in time and size, and is done once.
+//! One exchange with the outside: an HTTP request, a socket command, or a program. Each is limited
+//! in time and size, and done once.
 //!
-//! What an answer means is told by who asks: `action`, `checks` and `verify`.
+//! The callers (`action`, `checks` and `verify`) interpret the answer.
 
 pub mod http;
 pub mod program;
@@ -11,28 +11,28 @@ use std::io;
 
 use crate::reason::Reason;
 
-/// How an answer ends.
+/// Whether an answer is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerEnd {
-    /// As the server meant it to.
+    /// The server sent all of it.
     Whole,
-    /// It goes on beyond what was asked for.
+    /// It is longer than the limit.
     Cut,
-    /// It broke off, or did not end in time: how.
+    /// The connection failed or the time limit passed before its end, as described.
     BrokeOff(String),
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExchangeError {
-    /// Nobody listens: the application is not there (yet).
+    /// Nothing listens there: the application does not run (yet).
     NotThere(Reason),
     /// Anything else.
     Failed(Reason),
 }
 
 impl ExchangeError {
-    /// What to tell people.
+    /// The message and its hint.
     #[must_use]
     pub fn into_reason(self) -> Reason {
         match self {
@@ -41,7 +41,7 @@ impl ExchangeError {
     }
 }
 
-/// What somebody was to be reached by.
+/// The kind of address that a connection was attempted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// A socket file.
@@ -50,17 +50,17 @@ enum By {
     Port,
 }
 
-/// That there is no connection, with what can be done about it.
+/// Classifies a failed connection, and adds a hint.
 fn no_connection(reason: Reason, by: By, kind: io::ErrorKind) -> ExchangeError {
     match (kind, by) {
         (io::ErrorKind::NotFound, By::File) => ExchangeError::NotThere(reason.hint(
-            "the application may be starting; the folder of the socket must be a volume that both containers mount",
+            "the application may be starting; the directory of the socket must be in a volume that both containers mount",
         )),
         (io::ErrorKind::ConnectionRefused, By::File) => ExchangeError::NotThere(reason.hint(
-            "nobody listens there: the socket may be left over, and the application starting",
+            "no process listens there: the application may be starting, and the socket left over from an earlier run",
         )),
         (io::ErrorKind::ConnectionRefused, By::Port) => ExchangeError::NotThere(
-            reason.hint("nobody listens there: the application may be starting; look at the port"),
+            reason.hint("no process listens there: the application may be starting; check the port"),
         ),
         (io::ErrorKind::PermissionDenied, By::File) => {
             let uid = rustix::process::geteuid().as_raw();
@@ -72,10 +72,10 @@ fn no_connection(reason: Reason, by: By, kind: io::ErrorKind) -> ExchangeError {
     }
 }
 
-/// Makes ring the provider of cryptography for TLS. Must be called once before the first request:
-/// without a provider, building a client panics.
+/// Installs ring as the crypto provider for TLS. Call it once before the first request: without a
+/// provider, building a client panics.
 pub fn install_crypto() {
     #[cfg(feature = "tls")]
-    // It fails only if there is one already, and then that is the same one.
+    // It fails only if a provider is installed already, and that is the same one.
     drop(rustls::crypto::ring::default_provider().install_default());
 }

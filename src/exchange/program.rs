@@ -1,8 +1,8 @@
-//! Running a program: with a time limit, with bounded output, and without leaving anything behind.
+//! Runs a program with a time limit and bounded output, and cleans up after it.
 //!
-//! The program gets a process group of its own. Its end is seen by a pidfd while it is still
-//! there as a zombie, so that its pid cannot be another process's yet when the rest of its group
-//! is ended; then it is reaped. What has left the group goes on: that was somebody's intention.
+//! The program gets its own process group. A pidfd reports its exit while it is still a zombie, so
+//! its pid cannot have been reused when podnudge kills the rest of the group; then podnudge reaps
+//! it. A process that has left the group keeps running: a program only does that on purpose.
 
 use std::ffi::OsStr;
 use std::io;
@@ -24,19 +24,19 @@ use crate::process::signal::{self, GroupSignal};
 use crate::reason::Reason;
 use crate::shown;
 
-/// How much of the output is kept: its end, where programs say what is wrong.
+/// The most bytes of output that are kept: the end, where programs report errors.
 const KEPT: usize = 4 * 1024;
-/// How long a program that was asked to end may take, before it is killed.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the rest of the output may take to arrive when the program has ended.
+/// How long to wait for the rest of the output after the program has ended.
 const REST: Duration = Duration::from_millis(200);
 
-/// The pids of the programs that run and are still to be reaped by whoever started them.
+/// The pids of running programs, which `Running` reaps itself.
 static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
-/// Takes the status of processes that programs have left behind. They become children of pid 1,
-/// which podnudge is in a container of its own namespace; elsewhere there are none, and this does
-/// nothing. Must be called on the thread that runs the programs.
+/// Reaps orphans that programs have left behind. They become children of pid 1, which podnudge is
+/// in a container with its own process namespace; elsewhere this does nothing. Must be called on
+/// the thread that runs the programs.
 pub fn reap_orphans() {
     if !rustix::process::getpid().is_init() {
         return;
@@ -45,7 +45,7 @@ pub fn reap_orphans() {
     while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) =
         waitid(Id::All, only_look)
     {
-        // It has somebody who waits for it; what is behind it has its turn after that.
+        // `Running` reaps its own program; the orphans behind it in the queue come later.
         if running().contains(&pid.as_raw()) || waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err() {
             return;
         }
@@ -53,16 +53,16 @@ pub fn reap_orphans() {
 }
 
 fn running() -> MutexGuard<'static, Vec<i32>> {
-    // A panic while holding the lock leaves nothing half done.
+    // The list is consistent even after a panic that held the lock.
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Whether it ended by itself with 0.
+    /// Whether it ended with exit code 0.
     pub is_success: bool,
-    /// Whether it ended by itself at all, and not by a signal or because its time was over.
+    /// Whether it ended with an exit code, and not by a signal or the time limit.
     pub is_exit: bool,
     /// `ended with 1`, `was ended by SIGSEGV`, `did not end within 10s`.
     pub how: String,
@@ -70,8 +70,8 @@ pub struct Ended {
     pub output: String,
 }
 
-/// Runs a program to its end, or ends it when `limit` has passed. `arguments` begins with the
-/// program, which is looked for in `PATH` if it has no slash.
+/// Runs a program to completion, or terminates it when `limit` has passed. `arguments` begins with
+/// the program, which is searched in `PATH` if it has no slash.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -99,7 +99,7 @@ pub async fn run<A: AsRef<OsStr>>(
         command.current_dir(folder);
     }
     let child = command.spawn().map_err(failed)?;
-    // The command holds the pipe's other end, which must close for the output to end.
+    // The command holds the write end of the pipe, which must close for the output to end.
     drop(command);
     let mut running = Running::new(child).map_err(failed)?;
     let mut output = Output::new(OwnedFd::from(reader)).map_err(failed)?;
@@ -113,7 +113,7 @@ pub async fn run<A: AsRef<OsStr>>(
         }
     }
     let status = running.reap().map_err(failed)?;
-    // A process that is not of the group may hold the pipe open for ever.
+    // A process outside the group may hold the pipe open forever.
     drop(timeout(REST, output.read_all()).await);
     let how = if is_in_time {
         describe(status)
@@ -125,7 +125,7 @@ pub async fn run<A: AsRef<OsStr>>(
     Ok(Ended { is_success, is_exit, how, output: shown::lines(&output.kept) })
 }
 
-/// A program that was started. Dropped before it was reaped, it is killed with its group.
+/// A program that was started. If it is dropped before it is reaped, it is killed with its group.
 struct Running {
     child: Option<Child>,
     pid: Pid,
@@ -151,7 +151,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has ended; it is not reaped by that.
+    /// Waits until it has ended. Does not reap it.
     async fn ends(&self) {
         self.ending.wait().await;
     }
@@ -160,7 +160,7 @@ impl Running {
         signal::send_to_own_group(self.pid, what);
     }
 
-    /// Ends what is left of its group, and takes its status.
+    /// Kills the rest of its group, and reaps it.
     fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(GroupSignal::Kill);
         match self.child.take() {
@@ -184,7 +184,7 @@ impl Drop for Running {
     }
 }
 
-/// What a program writes: all is read, so that it never blocks, and the end is kept.
+/// The output of a program: all is read, so that the program never blocks, and the end is kept.
 struct Output {
     pipe: Option<Receiver>,
     kept: Vec<u8>,
@@ -196,7 +196,7 @@ impl Output {
         Ok(Self { pipe: Some(Receiver::from_owned_fd(reader)?), kept: Vec::new() })
     }
 
-    /// Reads until something else is over.
+    /// Reads output until `done` completes.
     async fn until(&mut self, over: impl Future<Output = ()>) {
         let mut over = std::pin::pin!(over);
         let mut reading = std::pin::pin!(self.read_all());
@@ -238,15 +238,14 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// What is told of a program that ended with 0.
+/// Describes a program that ended with exit code 0.
 #[must_use]
 pub fn said(arguments: &[String], ended: &Ended) -> String {
     let said = failure(arguments, &ended.how, &ended.output).message;
     said.replace('\n', " ")
 }
 
-/// That a program did not end well: the program as the configuration has it, how it ended, and what
-/// it said.
+/// Describes a program that failed: its configured arguments, how it ended, and its output.
 #[must_use]
 pub fn failure(arguments: &[String], how: &str, said: &str) -> Reason {
     let program = shown::program(arguments);
@@ -258,7 +257,7 @@ fn cannot_start(program: &str, error: &io::Error) -> Reason {
     let reason = Reason::new(format!("cannot run `{}`: {error}", shown::text(program)));
     match error.kind() {
         io::ErrorKind::NotFound => reason.hint(
-            "podnudge's own image holds no other program; run podnudge in the application's image",
+            "podnudge's own image contains no other program; run podnudge in the application's image",
         ),
         io::ErrorKind::PermissionDenied => reason.hint("it must be executable for podnudge's uid"),
         _ => reason,

@@ -1,9 +1,10 @@
-//! One command on a socket file or a TCP port: a text is sent, and what is answered is read, bounded
-//! in time and size.
+//! One command on a Unix socket or a TCP port: sends a text and reads the answer, limited in time
+//! and size.
 //!
-//! The connection is not closed for writing behind the text: some servers take that for a client that
-//! has gone. So the text must have in it what makes the server answer, mostly a line feed, and should
-//! have what makes it close, such as `quit`, for which the command line of `HAProxy`'s master waits.
+//! podnudge does not close its side for writing after the text, because some servers treat that as
+//! a disconnect. So the text itself must make the server answer, mostly by a line feed, and should
+//! make it close the connection, for example by `quit`, which the command line of `HAProxy`'s
+//! master needs.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::config::{SocketAddress, SocketCommand};
 use crate::reason::Reason;
 use crate::shown;
 
-/// How much of an answer is read, in bytes.
+/// The most bytes of an answer that are read.
 pub(crate) const MOST: usize = 64 * 1024;
 
 /// A connection of either kind.
@@ -25,21 +26,21 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// What was answered.
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The bytes, as far as they were asked for and came.
+    /// The bytes that were received within the limit.
     pub bytes: Vec<u8>,
-    /// How they end.
+    /// Whether the answer is complete.
     pub end: AnswerEnd,
 }
 
-/// Sends `text` and reads at most `most` bytes of the answer, until the server closes the connection
-/// or `limit` has passed. Servers that keep the connection open are common, so what has come by then
-/// is an answer, too. So is nothing, from one that closes.
+/// Sends `text` and reads at most `max_bytes` of the answer, until the server closes the connection
+/// or `limit` has passed. Many servers keep the connection open, so the bytes until then are an
+/// answer, too. An empty one is valid if the server closes the connection.
 ///
 /// # Errors
-/// If nothing is answered in time, or there is no connection.
+/// If nothing is received in time, or the connection fails.
 pub async fn ask(
     address: &SocketAddress,
     text: &str,
@@ -57,10 +58,10 @@ pub async fn ask(
     Ok(Answer { bytes, end })
 }
 
-/// Whether an answer to a command is the one that the rule expects.
+/// Checks the answer to a command against the rule.
 ///
 /// # Errors
-/// If it is not, with what was answered.
+/// If it does not match, with the answer.
 pub(crate) fn expected(command: &SocketCommand, answer: &Answer) -> Result<(), Reason> {
     let SocketCommand { socket: address, answer_matches: matches, .. } = command;
     if matches.is_match(&String::from_utf8_lossy(&answer.bytes)) {
@@ -103,7 +104,7 @@ async fn exchange(
     match converse(&mut *stream, text, most, bytes).await {
         Ok(end) => Ok(end),
         Err(error) if bytes.is_empty() => {
-            let reason = format!("`{address}` broke the connection off: {error}");
+            let reason = format!("`{address}` closed the connection: {error}");
             Err(ExchangeError::Failed(Reason::new(reason)))
         }
         Err(error) => Ok(AnswerEnd::BrokeOff(format!("broke off: {error}"))),
@@ -116,7 +117,7 @@ async fn converse(
     most: usize,
     bytes: &mut Vec<u8>,
 ) -> io::Result<AnswerEnd> {
-    // A server that has enough may answer and close before it has read everything.
+    // A server may answer and close before it has read everything.
     let sent = stream.write_all(text.as_bytes()).await;
     let mut piece = [0; 4096];
     loop {
@@ -124,7 +125,7 @@ async fn converse(
             0 => break,
             length => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
         }
-        // One byte more than is wanted tells whether the answer goes on.
+        // One byte over the limit shows that the answer is longer.
         if bytes.len() > most {
             bytes.truncate(most);
             return Ok(AnswerEnd::Cut);
@@ -139,6 +140,6 @@ fn too_late(address: &SocketAddress, text: &str, limit: Duration) -> ExchangeErr
     ExchangeError::Failed(if text.ends_with('\n') {
         reason.hint("the application may hang; or raise the timeout")
     } else {
-        reason.hint("what is sent has no line feed at its end, for which most servers wait")
+        reason.hint("`send` has no line feed at its end, which most servers wait for")
     })
 }

@@ -1,13 +1,11 @@
-//! Whether a process has read what is published, by the files' times of access.
+//! Detects whether a process has read the published generation, by the access times of its files.
 //!
-//! Reads the publish directory; changes nothing. The first reading after a change sets the time of
-//! access (`relatime`, mount(8)), and podnudge's own reading leaves it alone (`O_NOATIME`,
-//! open(2)).
-//!
+//! Reads the publish directory; changes nothing. The first read after a change sets the access time
+//! (`relatime`, mount(8)), and podnudge's own reads leave it alone (`O_NOATIME`, open(2)).
 //! What this cannot tell, and then says no: where the application's mount keeps no times of access
-//! (`noatime`, and `readOnly` in its volumeMount); a reading within the clock tick of the writing (4
-//! or 10 ms) that is the only one; the reading of a generation that was read before and gone back
-//! to, until a day has passed.
+//! (`noatime`, and `readOnly` in its volumeMount); a reading within the clock tick of the writing
+//! (4 or 10 ms) that is the only one; the reading of a generation that was read before and gone
+//! back to, until a day has passed.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -19,19 +17,18 @@ use super::directory::Dir;
 use super::write::DIRECTORY;
 use crate::volume::reader::{accessed, changed};
 
-/// How many files and folders are looked at.
+/// The most files and directories to examine.
 const MOST_LOOKED_AT: u32 = 1000;
-/// How deep folders are looked into: each level holds descriptors.
+/// The deepest nesting to examine: each level holds descriptors.
 const DEEPEST: u32 = 40;
-/// What podnudge reads its own files with.
+/// Opens podnudge's own files without changing their access times.
 const WITHOUT_A_TRACE: OFlags = OFlags::RDONLY
     .union(OFlags::NOATIME)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// Whether a key of the current generation was read since it was published. `false` where that
-/// cannot be told.
+/// Whether a key of the current generation was read since it was published. `false` if unknown.
 pub(super) fn was_read(dir: &Dir) -> bool {
     let Ok(Some((name, published))) = dir.current() else { return false };
     let generation = openat(dir.fd(), name.to_string(), DIRECTORY, Mode::empty());
@@ -39,7 +36,7 @@ pub(super) fn was_read(dir: &Dir) -> bool {
     generation.is_ok_and(|generation| look.finds_access(generation.as_fd(), DEEPEST))
 }
 
-/// One look, and how much of it is left.
+/// A search for access times, and its remaining budget of entries.
 struct Look {
     published: Duration,
     left: u32,
@@ -72,14 +69,14 @@ impl Look {
 
     fn is_accessed(&self, stat: &Stat) -> bool {
         let accessed = accessed(stat);
-        // In the tick of its writing a file has this time from its writing, in that of its
-        // publishing from a reading.
+        // Within the tick of the write, the write itself sets the access time; within the tick of
+        // the publication, only a read does.
         accessed > changed(stat) && accessed >= self.published
     }
 }
 
-/// Whether podnudge's own reading left the time alone: it must own the file, or have the capability
-/// FOWNER.
+/// Whether podnudge's own read did not change the access time: it must own the file, or have the
+/// capability FOWNER.
 fn is_read_without_a_trace(folder: BorrowedFd<'_>, name: &CStr) -> bool {
     openat(folder, name, WITHOUT_A_TRACE, Mode::empty()).is_ok()
 }

@@ -1,6 +1,6 @@
-//! The publish directory, in the kubelet's shape, read and written step by step.
+//! Reads and writes the publish directory, step by step, in the layout of a kubelet volume.
 //!
-//! Everything goes through the directory's descriptor and follows no links, since the application
+//! All access goes through the directory's descriptor and follows no links, since the application
 //! may be able to write there, too.
 
 use std::collections::BTreeSet;
@@ -26,13 +26,13 @@ use crate::volume::reader::changed;
 use crate::volume::snapshot::Digest;
 
 const DATA: &str = "..data";
-/// A link on its way to `..data`, as the kubelet calls it.
+/// The temporary name of the `..data` link, as in the kubelet.
 const NEXT_DATA: &str = "..data_tmp";
-/// A generation that is being written.
+/// The temporary name of a generation.
 const STAGING: &str = "..new";
-/// A key's link on its way to its name.
+/// The temporary name of a key's link.
 const NEXT_LINK: &str = "..link_tmp";
-/// A small file on its way to its name.
+/// The temporary name of a small file.
 const NEXT_FILE: &str = "..file_tmp";
 
 /// The publish directory.
@@ -42,7 +42,7 @@ pub(super) struct Dir {
 }
 
 impl Dir {
-    /// Opens it, and makes it if it is missing below something that is mounted.
+    /// Opens it. Creates it if it is missing below a mount point.
     pub(super) fn open(path: &Path) -> Result<Self, Reason> {
         let above = path.ancestors().find(|path| path.exists());
         if above.is_some_and(|above| above != path && above != Path::new("/")) {
@@ -62,7 +62,7 @@ impl Dir {
         &self.path
     }
 
-    /// Makes sure that it can be written to.
+    /// Checks that it is writable.
     pub(super) fn try_to_write(&self) -> Result<(), Reason> {
         let write = || {
             self.remove(NEXT_LINK)?;
@@ -72,7 +72,7 @@ impl Dir {
         write().map_err(|error| self.trouble(error))
     }
 
-    /// Removes what was left half done.
+    /// Removes the temporary files of an interrupted write.
     pub(super) fn clean(&self) -> Result<(), Reason> {
         for left in [NEXT_DATA, STAGING, NEXT_LINK, NEXT_FILE] {
             self.remove(left).map_err(|error| self.trouble(error))?;
@@ -80,7 +80,7 @@ impl Dir {
         Ok(())
     }
 
-    /// The generation that the application reads, and since when.
+    /// The generation that the application reads, and when it was published.
     pub(super) fn current(&self) -> Result<Option<(Name, UnixTime)>, Reason> {
         let target = match readlinkat(&self.fd, DATA, Vec::new()) {
             Ok(target) => target,
@@ -94,7 +94,7 @@ impl Dir {
         Ok(Some((name, UnixTime(changed(&since)))))
     }
 
-    /// All whole generations, the oldest first.
+    /// All complete generations, the oldest first.
     pub(super) fn generations(&self) -> Result<Vec<Name>, Reason> {
         let names = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
         let generations = names.iter().filter_map(|name| Name::parse(name.to_str()?));
@@ -103,7 +103,7 @@ impl Dir {
         Ok(generations)
     }
 
-    /// Refuses names in the directory that podnudge did not make and that would be in the way.
+    /// Refuses to publish if an entry that podnudge did not make has the name of a key.
     pub(super) fn refuse_strangers(&self, parts: &Parts<'_>) -> Result<(), Reason> {
         let there = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
         for (folder, contents) in parts {
@@ -118,13 +118,13 @@ impl Dir {
         Ok(())
     }
 
-    /// Whether a name is a key's link.
+    /// Whether an entry is podnudge's link for a key.
     fn is_ours(&self, name: &OsStr) -> bool {
         let target = readlinkat(&self.fd, name, Vec::new());
         target.is_ok_and(|target| target.to_bytes() == link_target(name).as_bytes())
     }
 
-    /// Writes a generation, whole and on disk, under its name.
+    /// Writes a complete generation to disk, then gives it its name.
     pub(super) fn write(
         &self,
         name: &Name,
@@ -138,12 +138,12 @@ impl Dir {
             fsync(&self.fd)
         };
         write().inspect_err(|_| {
-            // What cannot be removed now is removed before the next writing.
+            // If this fails, the next write removes it.
             _ = self.remove(STAGING);
         })
     }
 
-    /// Makes a generation the one that the application reads: the commit.
+    /// Points `..data` to a generation, which the application reads from then on: the commit.
     pub(super) fn turn(&self, to: &Name) -> Result<(), Reason> {
         let turn = || {
             self.replace_link(DATA, NEXT_DATA, to.to_string())?;
@@ -152,7 +152,7 @@ impl Dir {
         turn().map_err(|error| self.trouble(error))
     }
 
-    /// Gives each name of the current generation its link, and takes away those of other names.
+    /// Creates a link for each name of the current generation, and removes those of other names.
     pub(super) fn link(&self) -> Result<(), Reason> {
         let link = || {
             let data = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -170,8 +170,8 @@ impl Dir {
         link().map_err(|error| self.trouble(error))
     }
 
-    /// Removes all generations but the current one, the last that is good, and the `keep` newest
-    /// of the others. What cannot be removed now is removed the next time.
+    /// Removes all generations except the current one, the last good one, and the `keep` newest of
+    /// the others. A generation that cannot be removed is removed the next time.
     pub(super) fn prune(&self, keep: u32, good: Option<Digest>) {
         let (Ok(current), Ok(generations)) = (self.current(), self.generations()) else { return };
         let current = current.map(|(name, _)| name);
@@ -193,8 +193,9 @@ impl Dir {
         }
     }
 
-    /// Replaces a small file. Who may replace it, may also read and write it: another podnudge
-    /// of the pod, which has another uid and the group that the directory hands down.
+    /// Replaces a small file. If the group may write to the directory, it may read and write the
+    /// file: another podnudge of the pod may have another uid and the group that the directory
+    /// hands down.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Reason> {
         let replace = || {
             self.remove(NEXT_FILE)?;
@@ -220,7 +221,7 @@ impl Dir {
         renameat(&self.fd, by_way_of, &self.fd, name.as_ref())
     }
 
-    /// Removes a name and what is below it, if it is there.
+    /// Removes an entry and everything below it, if it exists.
     fn remove(&self, name: &str) -> Result<(), Errno> {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -233,11 +234,12 @@ impl Dir {
 
     fn stranger(&self, name: &str) -> Reason {
         let message = format!(
-            "`{}` has an entry `{}` that podnudge did not make",
+            "`{}` has an entry `{}` that podnudge did not create",
             self.path.display(),
             shown::text(name)
         );
-        Reason::new(message).hint("give podnudge an empty directory of its own: an emptyDir")
+        Reason::new(message)
+            .hint("give podnudge an empty directory of its own, such as an emptyDir")
     }
 
     pub(super) fn trouble(&self, error: Errno) -> Reason {
@@ -245,8 +247,8 @@ impl Dir {
     }
 }
 
-/// The names in a directory, without those that begin as the kubelet's do, except for whole
-/// generations of this one.
+/// The names in a directory, without the kubelet's hidden names, but with podnudge's own complete
+/// generations.
 fn names(fd: BorrowedFd<'_>) -> Result<BTreeSet<OsString>, Errno> {
     let mut names = BTreeSet::new();
     for entry in rustix::fs::Dir::read_from(fd)? {
@@ -259,7 +261,7 @@ fn names(fd: BorrowedFd<'_>) -> Result<BTreeSet<OsString>, Errno> {
     Ok(names)
 }
 
-/// Where a key's link leads.
+/// The target of a key's link.
 fn link_target(name: &OsStr) -> OsString {
     Path::new(DATA).join(name).into_os_string()
 }
@@ -273,13 +275,13 @@ fn trouble(path: &Path, error: &std::io::Error) -> Reason {
             reason.hint("mount an emptyDir there, in podnudge's container and in the application's")
         }
         ErrorKind::PermissionDenied => reason.hint(format!(
-            "uid {uid} must be able to write there: set fsGroup in the pod's securityContext; to give files away (`uid`) it needs the capabilities CHOWN, FOWNER and DAC_OVERRIDE"
+            "uid {uid} must be able to write there: set fsGroup in the pod's securityContext; to change the owner of files (`uid`) it needs the capabilities CHOWN, FOWNER and DAC_OVERRIDE"
         )),
         ErrorKind::ReadOnlyFilesystem => {
-            reason.hint("leave out `readOnly` where podnudge mounts it; the application may keep it")
+            reason.hint("remove `readOnly` from podnudge's volumeMount; the application's may keep it")
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => reason.hint(
-            "the emptyDir is full: raise its sizeLimit, lower `keep`, or make room on the node; what is published stays as it is",
+            "the emptyDir is full: raise its sizeLimit, lower `keep`, or free space on the node; the published content is unchanged",
         ),
         _ => reason,
     }

@@ -1,4 +1,5 @@
-//! The name of a published generation: when it was written, and the digest of what it holds. Pure.
+//! The name of a published generation: the time of its writing, and the digest of its content.
+//! Pure.
 
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};

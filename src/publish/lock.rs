@@ -1,5 +1,5 @@
-//! Having a publish directory to oneself: two podnudges would each roll back what the other
-//! publishes, and remove what the other goes back to.
+//! Locks a publish directory: two podnudges would roll back each other's content, and remove the
+//! generations that the other needs for a rollback.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -7,16 +7,16 @@ use tracing::warn;
 
 use super::directory::Dir;
 
-/// A directory that no other podnudge publishes to: until this is dropped, or podnudge ends in
-/// whatever way, since then the kernel lets go (flock(2)). Programs that podnudge starts do not
-/// have its descriptor.
+/// The exclusive lock of a publish directory. It is held until it is dropped or podnudge ends in
+/// any way: then the kernel releases it (flock(2)). Programs that podnudge starts do not inherit
+/// its descriptor.
 pub struct Lock {
-    /// The lock belongs to it.
+    /// The lock belongs to this descriptor.
     _dir: Dir,
 }
 
 impl Lock {
-    /// Takes the directory, unless somebody else has it.
+    /// Locks the directory; `None` if another process holds the lock.
     pub(super) fn take(dir: Dir) -> Option<Self> {
         match flock(dir.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return None,
@@ -27,7 +27,7 @@ impl Lock {
                     path,
                     %error,
                     hint = "make sure that no other podnudge publishes there",
-                    "the file system has no locks"
+                    "the file system does not support locks"
                 );
             }
             Ok(()) => {}

@@ -1,12 +1,12 @@
-//! Performs `Publish`, `RollBack` and `Approve`: the application reads what has passed from a
-//! directory that podnudge writes, instead of from the volumes.
+//! Performs `Publish`, `RollBack` and `Approve`: podnudge writes accepted content to a directory
+//! that the application reads instead of the volumes.
 //!
-//! Reads the volumes; writes only below `publish.dir`, in the kubelet's shape. There, `..data`
-//! names a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads through
-//! it. A generation gets that name when it is whole and on disk, and only then `..data` is turned,
-//! by one rename: killed at any step, or out of space, podnudge leaves the old generation or the
-//! new one. `record.rs` is what outlives it besides: which digest was verified last, and which
-//! ones must not be used again.
+//! Reads the volumes; writes only below `publish.dir`, in the layout of a kubelet volume: `..data`
+//! points to a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads
+//! through it. A generation gets that name when it is complete and on disk, and only then one
+//! rename replaces `..data`. So a kill at any step, or a full disk, leaves the old generation or
+//! the new one. `record.rs` stores what must survive besides: which digest was verified last, and
+//! which ones are quarantined.
 
 mod access;
 mod directory;
@@ -39,26 +39,26 @@ impl From<Reason> for PublishError {
 }
 
 impl PublishError {
-    /// What happened, and what can be done about it.
+    /// What happened, and how to fix it.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// What can be done about it.
+    /// How the operator can fix it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         self.reason.hint.clone()
     }
 }
 
-/// Where a rule publishes, if it does.
+/// The publisher of a rule, if it has a publish directory.
 pub(crate) fn place(rule: &Rule) -> Option<Place<'_>> {
     let publish = rule.settings.publish.as_ref()?;
     Some(Place { publish, volumes: &rule.settings.watch, keys: &rule.keys })
 }
 
-/// Opens the publish directory of a rule, if it has one, and tells what is in it.
+/// Opens the publish directory of a rule, if it has one, and returns its state.
 ///
 /// # Errors
 /// If it cannot be written to.
@@ -66,8 +66,8 @@ pub(crate) fn open(rule: &Rule, now: Now) -> Result<Published, PublishError> {
     Ok(place(rule).map(|place| place.open(now)).transpose()?.unwrap_or_default())
 }
 
-/// Publishes what is on disk, if it has this digest, and the other one over all of it that the
-/// checks have seen.
+/// Publishes the volumes' content, if it has this digest, and if all its keys have the digest
+/// `whole` that the checks have seen.
 pub(crate) fn publish(
     rule: &Rule,
     digest: Digest,
@@ -77,26 +77,26 @@ pub(crate) fn publish(
     place(rule).map_or(Publication::Done, |place| place.publish(digest, whole, now))
 }
 
-/// The digest that the application reads now; `None` if there is nothing to read.
+/// The digest that is published now; `None` if there is none.
 ///
 /// # Errors
-/// If that cannot be told.
+/// If it cannot be read.
 pub(crate) fn current(rule: &Rule) -> Result<Option<Digest>, Reason> {
     place(rule).map_or(Ok(None), Place::current)
 }
 
-/// Whether a process has read what is published since it was published.
+/// Whether a process has read the current generation since it was published.
 pub(crate) fn was_read(rule: &Rule) -> bool {
     place(rule).is_some_and(Place::was_read)
 }
 
-/// Goes back to an older publication.
+/// Quarantines a digest, and publishes an older generation again.
 pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
     let RollBack { to, failed, reason } = back;
     place(rule).map_or(Publication::Done, |place| place.roll_back(to, &(failed, reason)))
 }
 
-/// Remembers that what is published was verified.
+/// Records that the published digest was verified.
 ///
 /// # Errors
 /// If that cannot be written.

@@ -1,4 +1,5 @@
-//! What a rule publishes to where, and the steps of it: each leaves the old generation or the new one.
+//! Publishes a rule's content in steps, each of which leaves the old generation or the new one.
+//! one.
 //!
 //! Reads the volumes; writes only below `publish.dir`.
 
@@ -20,20 +21,20 @@ use crate::volume::contents::{self, Unread, Volume};
 use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
 
-/// Where a rule publishes, and what.
+/// Publishes a rule's volumes to its publish directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The directory, and how it is written.
+    /// The directory, and the settings for writing to it.
     pub publish: &'a Publish,
     /// The rule's volumes.
     pub volumes: &'a [PathBuf],
-    /// Which keys count.
+    /// Which keys are included.
     pub keys: &'a KeyFilter,
 }
 
 impl Place<'_> {
-    /// Takes the directory for this podnudge alone; `None` if another one has it. All else that is
-    /// done with it relies on that.
+    /// Locks the directory; `None` if another podnudge holds the lock. All other methods rely on
+    /// the lock.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -41,7 +42,7 @@ impl Place<'_> {
         Ok(Lock::take(Dir::open(&self.publish.dir)?))
     }
 
-    /// That another podnudge has the directory.
+    /// The message for a directory that another podnudge has locked.
     #[must_use]
     pub fn is_taken(self) -> Reason {
         let dir = self.publish.dir.display();
@@ -50,11 +51,11 @@ impl Place<'_> {
         )
     }
 
-    /// Opens the directory: removes what a podnudge that was killed has left, fixes the links, and
-    /// tells what is there. A generation that somebody changed counts as none.
+    /// Opens the directory: removes temporary files of a podnudge that was killed, updates the
+    /// links, and returns its state. A current generation that was modified counts as missing.
     ///
     /// # Errors
-    /// If it cannot be written to, or what is known of it cannot be read.
+    /// If it is not writable, or its record cannot be read.
     pub fn open(self, now: Now) -> Result<Published, Reason> {
         let dir = Dir::open(&self.publish.dir)?;
         dir.try_to_write()?;
@@ -79,24 +80,25 @@ impl Place<'_> {
         })
     }
 
-    /// The digest that the application reads now; `None` if there is nothing to read.
+    /// The digest that is published now; `None` if there is none.
     ///
     /// # Errors
-    /// If that cannot be told.
+    /// If it cannot be read.
     pub fn current(self) -> Result<Option<Digest>, Reason> {
         let current = Dir::open(&self.publish.dir)?.current()?;
         Ok(current.map(|(name, _)| name.digest))
     }
 
     /// Whether a process has read a key of the current generation since it was published. `false`
-    /// where that cannot be told, as on mounts that keep no times of access (`access`).
+    /// if unknown, as on mounts without access times (`access`).
     #[must_use]
     pub fn was_read(self) -> bool {
         Dir::open(&self.publish.dir).is_ok_and(|dir| access::was_read(&dir))
     }
 
-    /// Publishes what the volumes hold, if it still has this digest, and where programs have looked
-    /// at all of it, the one over all that they saw. What is published already stays as it is.
+    /// Publishes the volumes' content, if it still has the expected digest, and, if programs have
+    /// checked it, the digest over all keys that they saw. Writes nothing if it is already
+    /// published.
     #[must_use]
     pub fn publish(self, asked: Digest, whole: Option<Digest>, now: UnixTime) -> Publication {
         self.try_to_publish(asked, whole, now).unwrap_or_else(|unread| match unread {
@@ -105,7 +107,7 @@ impl Place<'_> {
         })
     }
 
-    /// It failed, before or after the swap.
+    /// The result of a failure, which may have come before or after the swap.
     fn failed(self, reason: Reason) -> Publication {
         Publication::Failed(reason, self.current().ok().flatten())
     }
@@ -119,7 +121,7 @@ impl Place<'_> {
         let dir = Dir::open(&self.publish.dir)?;
         let mut record = Record::load(&dir).map_err(Reason::from)?;
         let published = self.publish_to(&dir, &mut record, asked, whole, now);
-        // Also what failed: it comes again and again.
+        // Also after a failure, whose retries would fill the disk.
         dir.prune(self.publish.keep, record.last_good());
         published
     }
@@ -149,7 +151,7 @@ impl Place<'_> {
             let turned = saved.and_then(|()| dir.turn(&name));
             turned.inspect_err(|_| dir.discard(&name))?;
         } else if record.is_bad(asked) {
-            // Taking it back did not come to its end, and a person wants it all the same.
+            // The rollback did not complete, and a person has triggered this digest again.
             record.clear(asked);
             record.save(dir)?;
         }
@@ -157,7 +159,7 @@ impl Place<'_> {
         Ok(Publication::Done)
     }
 
-    /// Writes a generation. Where there is no room, the older ones make some.
+    /// Writes a generation. If the disk is full, removes older ones and tries again.
     fn write(
         self,
         dir: &Dir,
@@ -185,7 +187,7 @@ impl Place<'_> {
         written.map(|()| name.clone()).map_err(|error| dir.trouble(error))
     }
 
-    /// Marks a digest as not to be used again, and turns back to an older generation.
+    /// Quarantines a digest, and makes an older generation the current one.
     #[must_use]
     pub fn roll_back(self, to: Digest, bad: &(Digest, Reason)) -> Publication {
         let turn = || {
@@ -193,8 +195,8 @@ impl Place<'_> {
             let mut record = Record::load(&dir)?;
             record.condemn(bad);
             record.is_open = true;
-            // First: killed between the two, podnudge goes on here when it starts. What is only kept
-            // for people to look at gives it room.
+            // Save first: after a kill between the two steps podnudge continues the rollback at
+            // start. If the disk is full, remove the generations that are only kept for people.
             record.save(&dir).or_else(|_| {
                 dir.prune(0, Some(to));
                 record.save(&dir)
@@ -203,7 +205,7 @@ impl Place<'_> {
             let is_whole = |name: &&Name| name.digest == to && self.digest_of(name) == Some(to);
             let Some(name) = generations.iter().rev().find(is_whole) else {
                 return Err(Reason::new(format!(
-                    "the generation to go back to, {to:.12}, is no longer in `{}`",
+                    "cannot roll back: generation {to:.12} is no longer in `{}`",
                     self.publish.dir.display()
                 )));
             };
@@ -213,10 +215,10 @@ impl Place<'_> {
         turn().map_or_else(|reason| self.failed(reason), |()| Publication::Done)
     }
 
-    /// Remembers that a published digest was verified.
+    /// Records that a published digest was verified.
     ///
     /// # Errors
-    /// If that cannot be written: after a restart podnudge may repeat the action.
+    /// If the record cannot be written: then podnudge may repeat the action after a restart.
     pub fn approve(self, digest: Digest) -> Result<(), Reason> {
         self.record(|record| {
             record.good = Some(digest);
@@ -225,10 +227,10 @@ impl Place<'_> {
         })
     }
 
-    /// Remembers that a digest was published for the application's start.
+    /// Records that a digest was published for the application's start.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// If the record cannot be written.
     pub fn start_with(self, digest: Digest) -> Result<(), Reason> {
         self.record(|record| {
             record.for_start = Some(digest);
@@ -249,7 +251,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// The digest of what a generation holds, if it can be read.
+    /// The digest of a generation's content, if it can be read.
     fn digest_of(self, name: &Name) -> Option<Digest> {
         let root = self.publish.dir.join(name.to_string());
         let digest = |folder: &PathBuf| {
@@ -261,15 +263,15 @@ impl Place<'_> {
     }
 }
 
-/// What is recorded when podnudge starts. It goes on without a record that is no record: all that
-/// is published is on trial then. Whoever runs on, though, must not lose what is in use.
+/// Loads the record at start. Replaces an invalid record by an empty one, which makes all published
+/// content unproven. Later loads fail instead, because the record then holds what is in use.
 fn known(dir: &Dir) -> Result<Record, Reason> {
     match Record::load(dir) {
         Err(Unreadable::Garbage(reason)) => {
             warn!(
                 event = "record-lost",
                 reason = reason.message,
-                "nothing can be gone back to, and what was rolled back before may be tried again"
+                "a rollback is not possible, and content that was rolled back before may be tried again"
             );
             let record = Record::default();
             record.save(dir)?;

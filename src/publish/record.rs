@@ -1,5 +1,5 @@
-//! What is known of the digests in a publish directory: a small file beside the generations,
-//! replaced by a rename.
+//! The record of a publish directory: which digests are good or quarantined. A small file beside
+//! the generations, replaced by a rename.
 
 use std::io;
 
@@ -11,21 +11,21 @@ use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// Hidden from the application as the kubelet's own names are.
+/// Hidden from the application like the kubelet's own names.
 pub(super) const FILE: &str = "..podnudge.json";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct Record {
-    /// Put there by `podnudge once`.
+    /// Published by `podnudge once`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) for_start: Option<Digest>,
-    /// Verified last.
+    /// The digest that was verified last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) good: Option<Digest>,
-    /// Whether the application may not have been told of what is published.
+    /// Whether the action for the current generation, or its proof, is outstanding.
     pub(super) is_open: bool,
-    /// Not to be used again, the oldest first.
+    /// The quarantined digests, the oldest first.
     pub(super) bad: Vec<Bad>,
 }
 
@@ -47,12 +47,12 @@ impl Bad {
     }
 }
 
-/// Why it is not known what is recorded.
+/// Why the record cannot be loaded.
 #[derive(Debug)]
 pub(super) enum Unreadable {
-    /// It is there, and somebody else wrote it.
+    /// podnudge did not write the file.
     Garbage(Reason),
-    /// It cannot be read.
+    /// The file cannot be read.
     Failed(Reason),
 }
 
@@ -65,8 +65,8 @@ impl From<Unreadable> for Reason {
 }
 
 impl Record {
-    /// What can be gone back to: what the application was started with is better than what does not
-    /// work.
+    /// The digest for a rollback: the one verified last, otherwise the one that the application was
+    /// started with.
     pub(super) fn last_good(&self) -> Option<Digest> {
         self.good.or(self.for_start)
     }
@@ -75,12 +75,12 @@ impl Record {
         self.bad.iter().any(|bad| bad.digest == digest)
     }
 
-    /// This one is tried, or was found to work: nothing is held against it any more.
+    /// Releases a digest from quarantine, because it is tried again or was verified.
     pub(super) fn clear(&mut self, digest: Digest) {
         self.bad.retain(|bad| bad.digest != digest);
     }
 
-    /// This one must not be used again, for this reason; the oldest such are forgotten.
+    /// Quarantines a digest; forgets the oldest ones beyond the limit.
     pub(super) fn condemn(&mut self, bad: &(Digest, Reason)) {
         self.clear(bad.0);
         self.bad.push(Bad::new(bad));
@@ -90,7 +90,7 @@ impl Record {
         self.for_start = self.for_start.filter(|digest| *digest != bad.0);
     }
 
-    /// How far a published digest is proven.
+    /// The standing of a published digest.
     pub(super) fn standing(&self, digest: Digest) -> Standing {
         match digest {
             _ if self.is_open => Standing::Unproven,
@@ -100,21 +100,21 @@ impl Record {
         }
     }
 
-    /// What is recorded: nothing, where nothing was written yet.
+    /// Loads the record; a missing file is an empty record.
     pub(super) fn load(dir: &Dir) -> Result<Self, Unreadable> {
         let path = dir.path().join(FILE);
         let message = |error: String| format!("cannot read `{}`: {error}", path.display());
         match files::read(&path, LARGEST) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 let reason = Reason::new(message(format!("it is not what podnudge wrote: {error}")));
-                Unreadable::Garbage(reason.hint("restart podnudge: it begins a new one"))
+                Unreadable::Garbage(reason.hint("restart podnudge: it creates a new one"))
             }),
             Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Self::default())
             }
             Err(error) => Err(Unreadable::Failed(Reason::new(message(error.to_string())).hint(
                 format!(
-                    "it says what worked last and what must not be used again; uid {} must be able to read it: run podnudge as the same uid in all containers, or set fsGroup in the pod's securityContext; or remove it to begin anew",
+                    "it records the good and the quarantined content; uid {} must be able to read it: run podnudge as the same uid in all containers, or set fsGroup in the pod's securityContext; or remove it to start over",
                     rustix::process::geteuid().as_raw()
                 ),
             ))),

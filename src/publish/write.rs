@@ -1,4 +1,4 @@
-//! Writing a generation: files and folders with their modes and owners, each brought to disk.
+//! Writes the files and directories of a generation with their modes and owners, and syncs each.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,16 +21,16 @@ pub(super) const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
 
-/// The volumes' contents, each with its folder in the generation.
+/// The contents of each volume, with its directory in the generation.
 pub(super) type Parts<'a> = [(&'a PathBuf, &'a Contents)];
 
-/// Writes files and folders of a generation.
+/// Writes the files and directories of a generation.
 pub(super) struct Writer<'a> {
     pub(super) publish: &'a Publish,
 }
 
 impl Writer<'_> {
-    /// Writes all into a new folder.
+    /// Writes all contents to a new directory.
     pub(super) fn write(
         &self,
         at: BorrowedFd<'_>,
@@ -58,15 +58,15 @@ impl Writer<'_> {
         mode: u32,
     ) -> Result<(), Errno> {
         let fd = openat(at, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
-        // What podnudge read by its group it reads back as the owner.
+        // podnudge, as the owner, must be able to read a file that it read by its group.
         let mode = self.publish.mode.unwrap_or(mode | 0o400);
-        // Before it is somebody else's.
+        // Before podnudge gives the file away.
         fchmod(&fd, Mode::from_raw_mode(mode))?;
         self.own(fd.as_fd())?;
         all(fd, content)
     }
 
-    /// Gives folders their modes and owners, from the innermost outwards, and brings them to disk.
+    /// Sets the modes and owners of directories, from the innermost outwards, and syncs them.
     fn finish(&self, folder: BorrowedFd<'_>) -> Result<(), Errno> {
         for entry in Dir::read_from(folder)? {
             let entry = entry?;
@@ -80,7 +80,7 @@ impl Writer<'_> {
                 Err(error) => return Err(error),
             }
         }
-        // The group that an emptyDir hands down stays.
+        // Keep the setgid bit, by which an emptyDir hands down its group.
         let handed_down = fstat(folder)?.st_mode & 0o2000;
         let mode = self.publish.mode.map_or(0o755, searchable) | handed_down;
         fchmod(folder, Mode::from_raw_mode(mode))?;
@@ -97,7 +97,7 @@ impl Writer<'_> {
     }
 }
 
-/// Makes a folder if it is missing; only podnudge may enter it until it is finished.
+/// Creates a directory if it is missing; only podnudge may enter it until it is finished.
 fn folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     match mkdirat(at, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => openat(at, name, DIRECTORY, Mode::empty()),
@@ -105,7 +105,7 @@ fn folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The folder at this path below, made with those above it.
+/// Creates the directory at this path, and its parents.
 fn below(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let mut fd = root.try_clone_to_owned().map_err(|error| errno(&error))?;
     for name in path {
@@ -114,12 +114,12 @@ fn below(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Who may read a file may search the folders above it.
+/// Allows everybody who may read a file to search the directories above it.
 fn searchable(mode: u32) -> u32 {
     mode | (mode & 0o444) >> 2
 }
 
-/// Writes all, and waits until it is on disk.
+/// Writes all bytes and syncs them to disk.
 pub(super) fn all(fd: OwnedFd, content: &[u8]) -> Result<(), Errno> {
     let mut file = File::from(fd);
     let written = file.write_all(content).and_then(|()| file.sync_all());

@@ -1,4 +1,4 @@
-//! What an action leaves for its verification. Asks `/proc` whether its processes have ended.
+//! The state that an action passes to its verification. Reads `/proc`.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use crate::process::ending::{self, Ending};
 use crate::process::{Identity, Life, life};
 use crate::volume::snapshot::Digest;
 
-/// What an action leaves for its verification, and for the next attempt: which processes it is about,
-/// and what was there before.
+/// The state that an action passes to its verification and to the next attempt: the processes it
+/// acted on, and the values before it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Baseline {
     /// The processes that were acted on and must keep running.
     pub(crate) processes: Vec<Identity>,
-    /// Those that were ended, to be started anew.
+    /// The processes that were terminated, to be restarted.
     pub(crate) replaced: Vec<Identity>,
-    /// What the proofs compare with.
+    /// The values that the proofs compare with.
     pub(crate) before: Option<Arc<Before>>,
-    /// What was done where some of the actions were and the last of them were not.
+    /// The actions that were done, if a later action of the rule failed.
     pub(crate) partial: Option<Partial>,
 }
 
-/// What was done for a digest where the last of the actions were not.
+/// The result of the first actions for a digest, if a later action failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Partial {
     pub(crate) digest: Digest,
@@ -38,8 +38,8 @@ impl Baseline {
         self.processes.iter().any(has_ended)
     }
 
-    /// The ends of the processes that must keep running, to be waited for. Where there are no pidfds,
-    /// the next look tells.
+    /// Exit watches for the processes that must keep running. Without pidfds, the next verification
+    /// detects the exit.
     pub(crate) fn endings(&self) -> Vec<Ending> {
         self.processes.iter().filter_map(|process| ending::of(*process)).collect()
     }

@@ -1,4 +1,4 @@
-//! What the body of an answer must say. Pure.
+//! Checks the body of an HTTP response against the proofs of a rule. Pure.
 
 use serde_json::Value;
 
@@ -7,26 +7,26 @@ use crate::exchange::AnswerEnd;
 use crate::reason::Reason;
 use crate::shown;
 
-/// How much of a body is read, in bytes: a page of metrics may be long.
+/// The most bytes of a body that are read: a page of metrics may be long.
 pub(super) const LONGEST: usize = 1024 * 1024;
 
-/// A body.
+/// A response body.
 #[derive(Debug)]
 pub struct Page {
-    /// Where it is from, for people: `GET http://127.0.0.1/metrics`.
+    /// Its origin, for messages: `GET http://127.0.0.1/metrics`.
     pub what: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// How it ends.
+    /// Whether it is complete.
     pub end: AnswerEnd,
 }
 
-/// What a proof must know from before the action.
+/// The value before the action, with which a proof compares.
 #[derive(Debug)]
 pub enum Before {
-    /// It needs nothing, or it is not known.
+    /// Not needed, or unknown.
     Nothing,
-    /// There was another process: what this one shows has grown and changed.
+    /// The process is a new one: any value counts as grown and changed.
     Another,
     /// The number that must grow.
     Number(f64),
@@ -34,7 +34,7 @@ pub enum Before {
     Value(Value),
 }
 
-/// Whether the proof compares with what was there before the action.
+/// Whether the proof compares with a value from before the action.
 #[must_use]
 pub fn needs_before(proof: &BodyProof) -> bool {
     match proof {
@@ -46,10 +46,10 @@ pub fn needs_before(proof: &BodyProof) -> bool {
     }
 }
 
-/// What the proof must know from before the action, of the page from then.
+/// Reads the value that the proof compares with, from the page before the action.
 ///
 /// # Errors
-/// If it is not there.
+/// If the page does not contain it.
 pub fn before(proof: &BodyProof, page: &Page) -> Result<Before, Reason> {
     match proof {
         BodyProof::JsonGrew(pointer) => page.json_number(pointer).map(Before::Number),
@@ -59,10 +59,10 @@ pub fn before(proof: &BodyProof, page: &Page) -> Result<Before, Reason> {
     }
 }
 
-/// Whether the page is the proof.
+/// Checks one proof against the page.
 ///
 /// # Errors
-/// If it is not, for this reason.
+/// If the page does not contain the proof, with the reason.
 pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reason> {
     match proof {
         BodyProof::Matches(regex) => {
@@ -85,7 +85,7 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
                 Before::Value(_) => {
                     let same = format_args!("{what} has not changed: it is {}", cut(&now));
                     Err(page.reason(same).hint(
-                        "every reload must change it, also one of equal content, which is no news to a hash",
+                        "the value must change on every reload, even if the content is the same; a hash does not",
                     ))
                 }
                 _ => Err(page.unknown_before(&what)),
@@ -136,7 +136,7 @@ impl Page {
         }
     }
 
-    /// The value at a JSON pointer (RFC 6901). JSON that was cut is none.
+    /// The value at a JSON pointer (RFC 6901). Truncated JSON is an error.
     fn json(&self, pointer: &str) -> Result<Value, Reason> {
         let mut json: Value = serde_json::from_str(&self.text)
             .map_err(|_| self.reason(format_args!("the body is not JSON{}", self.how_cut())))?;
@@ -144,7 +144,7 @@ impl Page {
         value.ok_or_else(|| self.reason(format_args!("the value at `{pointer}` is not there")))
     }
 
-    /// The number at a JSON pointer, also where it is written as a string.
+    /// The number at a JSON pointer; it may be written as a string.
     fn json_number(&self, pointer: &str) -> Result<f64, Reason> {
         let value = self.json(pointer)?;
         let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
@@ -154,7 +154,7 @@ impl Page {
         })
     }
 
-    /// The value of a sample in the Prometheus text format, its labels written as they are printed.
+    /// The value of a sample in the Prometheus text format, with its labels as they are printed.
     fn metric(&self, sample: &str) -> Result<f64, Reason> {
         let value = self.whole_lines().lines().find_map(|line| {
             line.strip_prefix(sample).filter(|rest| rest.starts_with([' ', '\t']))
@@ -165,7 +165,7 @@ impl Page {
         })
     }
 
-    /// The text without the line at which the body ended early, and which may hold half a number.
+    /// The text without a truncated last line, which may hold half a number.
     fn whole_lines(&self) -> &str {
         match self.end {
             AnswerEnd::Whole => &self.text,
@@ -198,7 +198,7 @@ fn is(value: &Value, wanted: &Scalar) -> bool {
         (Value::Bool(truth), Scalar::Bool(wanted)) => truth == wanted,
         (Value::Number(number), Scalar::Number(wanted)) => match number.as_i64() {
             Some(number) => number == *wanted,
-            // `2.0` and `2e0` are the number 2, too (RFC 8259); beyond 64 bits nothing is equal.
+            // `2.0` and `2e0` equal 2, too (RFC 8259); beyond 64 bits nothing is equal.
             None => number.is_f64() && number.as_f64().is_some_and(|it| is_number(it, *wanted)),
         },
         _ => false,
@@ -208,13 +208,13 @@ fn is(value: &Value, wanted: &Scalar) -> bool {
 #[expect(
     clippy::cast_precision_loss,
     clippy::float_cmp,
-    reason = "whoever writes a whole number means that one, and metrics have this precision"
+    reason = "the configured number is whole, and metrics have this precision"
 )]
 fn is_number(number: f64, wanted: i64) -> bool {
     number == wanted as f64
 }
 
-/// A value for people, cut when long.
+/// A value for messages, truncated if long.
 fn cut(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

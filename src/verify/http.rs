@@ -1,4 +1,4 @@
-//! The proof by a request: one look at a URL, and what it must say.
+//! Proves by an HTTP request that the application runs the new content.
 //!
 //! Reads the files that the request names; changes nothing.
 
@@ -10,7 +10,7 @@ use crate::exchange::ExchangeError;
 use crate::exchange::http::{exchange, is_expected, name, unexpected};
 use crate::reason::Reason;
 
-/// What the body says before the action, for each of the proofs; asks only if one of them needs it.
+/// Reads the values before the action for each proof. Sends a request only if a proof needs one.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -25,10 +25,10 @@ pub async fn before(proof: &HttpProof) -> Result<Vec<body::Before>, Reason> {
     Ok(before)
 }
 
-/// Looks once.
+/// Sends the request once, and checks the response.
 ///
 /// # Errors
-/// If the answer is not what it should be, for this reason.
+/// If the response does not contain the proof, with the reason.
 pub async fn look(proof: &HttpProof, before: &[body::Before]) -> Result<(), Reason> {
     let page = page(proof).await?;
     for (n, proof) in proof.bodies.iter().enumerate() {

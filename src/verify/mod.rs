@@ -1,8 +1,8 @@
-//! Performs `Verify`: looks once whether the application took a change. First at its processes, which
-//! must be the same and alive, or after a restart new ones that have lived for long enough; then for
-//! the proofs that the rule asks for (`proofs`).
+//! Performs `Verify`: checks once whether the application runs the new content. First checks the
+//! processes: they must still run, or after a restart be new and older than `alive-for`. Then
+//! checks the rule's proofs (`proofs`).
 //!
-//! Reads `/proc`; sends requests, asks sockets and runs programs, as the rule says.
+//! Reads `/proc`; sends the requests and socket commands and runs the programs of the rule.
 
 mod baseline;
 pub mod body;
@@ -17,7 +17,7 @@ use crate::publish;
 use crate::reason::Reason;
 pub(crate) use baseline::{Baseline, Partial};
 
-/// Looks once whether the application took it. Gives what is to be known at the next look.
+/// Verifies once. Returns the state for the next verification.
 pub(crate) async fn verify(
     context: &Context,
     rule: &Rule,
@@ -48,7 +48,7 @@ async fn look(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verifi
         return or_replaced(baseline, unwell, context);
     }
     let proof = proofs::look(rule, baseline.before.as_deref(), &baseline.processes).await;
-    // That takes its time, and they may have ended of what it proves.
+    // The proofs take time, and the new content may have ended the processes meanwhile.
     if let Err(unwell) = are_well(rule, baseline) {
         return or_replaced(baseline, unwell, context);
     }
@@ -56,7 +56,7 @@ async fn look(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verifi
     Verified { alive, proof }
 }
 
-/// Whether all that must go on do so, and those that were started anew have for long enough.
+/// Checks that all processes still run, and that restarted ones are older than `alive-for`.
 fn are_well(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
     for process in &baseline.processes {
         match life(*process) {
@@ -76,8 +76,8 @@ fn are_well(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
     Ok(())
 }
 
-/// What is to be said of them, unless another rule has ended them meanwhile: then whatever is
-/// started anew takes their place.
+/// Returns `failed`, unless podnudge itself has restarted the processes for another rule: then the
+/// new processes take their place.
 fn or_replaced(baseline: &mut Baseline, unwell: Verified, context: &Context) -> Verified {
     let is_ours = |process: &Identity| context.restarts.has(*process);
     if !baseline.has_ended() || !baseline.processes.iter().all(is_ours) {
@@ -88,7 +88,7 @@ fn or_replaced(baseline: &mut Baseline, unwell: Verified, context: &Context) -> 
     Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) }
 }
 
-/// A process that podnudge has ended was not started anew yet.
+/// The result if a process that podnudge has terminated was not restarted yet.
 fn absent(rule: &Rule, reason: Reason) -> Verified {
     let was_read = publish::was_read(rule);
     Verified { alive: Alive::Absent(Absence { reason, was_read }), proof: Proof::NotAsked }

@@ -1,9 +1,9 @@
-//! The proofs that the application took a change: what must be known before the action, and one look
-//! after it.
+//! Checks the proofs that the application runs the new content: reads values before the action, and
+//! compares them afterwards.
 //!
-//! Reads `/proc`, sends requests, asks sockets and runs programs, as the rule says. One proof is asked
-//! for after the other, and the first that is still pending ends the look: a program, which costs the
-//! most, is run only when all others are there.
+//! Reads `/proc`, sends the requests and socket commands and runs the programs of the rule. Checks
+//! one proof after the other, and stops at the first that is pending. So a program, which costs the
+//! most, only runs if all proofs before it are given.
 
 use std::ffi::OsStr;
 
@@ -16,16 +16,16 @@ use crate::process::children::Children;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// What is known from before the action.
+/// The state before an action, with which the proofs compare.
 #[derive(Debug)]
 pub struct Before {
-    /// What was acted for.
+    /// The digest of the action.
     digest: Digest,
-    /// A part for each proof of the rule.
+    /// One value for each proof of the rule.
     known: Vec<Known>,
 }
 
-/// What a proof must know from before the action.
+/// The state before an action for one proof.
 #[derive(Debug)]
 enum Known {
     Nothing,
@@ -34,7 +34,7 @@ enum Known {
 }
 
 impl Before {
-    /// Of a process that has read the content when it started: whatever it shows is new.
+    /// For a process that read the content when it started: every value counts as new.
     #[must_use]
     pub fn of_a_new_process(rule: &Rule, digest: Digest) -> Self {
         let known = |proof: &ProofBy| match proof {
@@ -48,14 +48,14 @@ impl Before {
     }
 }
 
-/// Finds out what must be known from before the action. To be called right before it, with the
-/// processes that are to be signalled.
+/// Reads the state before the action. Call it directly before the action, with the processes to be
+/// signalled.
 ///
 /// # Errors
-/// If it cannot be read. Without it a change could not be told, so the action should wait.
+/// If it cannot be read. Then a change could not be detected, so the action should wait.
 pub async fn before(rule: &Rule, digest: Digest, targets: &[Identity]) -> Result<Before, Reason> {
     let mut known = Vec::new();
-    // The children come behind the request, and so next to the action.
+    // The configuration puts the children last, so they are read directly before the action.
     for proof in &rule.verify.proofs {
         known.push(match proof {
             ProofBy::Http(proof) => Known::Bodies(http::before(proof).await?),
@@ -66,13 +66,13 @@ pub async fn before(rule: &Rule, digest: Digest, targets: &[Identity]) -> Result
     Ok(Before { digest, known })
 }
 
-/// Looks once, for all proofs of the rule. `signalled` are the processes that got the signal.
+/// Checks all proofs of the rule once. `signalled` are the processes that received the signal.
 pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) -> Proof {
     if rule.verify.proofs.is_empty() {
         return Proof::NotAsked;
     }
     let Some(before) = before else {
-        return Proof::Pending(Reason::new("what was there before the action is not known"));
+        return Proof::Pending(Reason::new("the state before the action is unknown"));
     };
     for (proof, known) in rule.verify.proofs.iter().zip(&before.known) {
         let asked = match (proof, known) {
@@ -82,7 +82,7 @@ pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) 
             (ProofBy::Socket(proof), _) => socket::prove(proof).await,
             (ProofBy::Exec(proof), _) => agrees(rule, before.digest, proof).await,
             (ProofBy::ChildrenNewer, _) => {
-                Err(Reason::new("the child processes before the signal are not known"))
+                Err(Reason::new("the child processes before the signal are unknown"))
             }
         };
         if let Err(pending) = asked {
@@ -92,7 +92,7 @@ pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) 
     Proof::Given
 }
 
-/// Whether a program says so.
+/// Runs a proof program; exit code 0 is the proof.
 async fn agrees(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {
     let digest = digest.to_string();
     let environment =

@@ -1,4 +1,4 @@
-//! The proof by a command on a socket: one look at what it answers.
+//! Proves by a socket command that the application runs the new content.
 //!
 //! Sends the command; changes nothing.
 
@@ -7,10 +7,10 @@ use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MOST, ask, expected};
 use crate::reason::Reason;
 
-/// Whether a socket answers as it should.
+/// Sends the command once, and checks the answer.
 ///
 /// # Errors
-/// If it does not, or not at all.
+/// If the answer does not match, or there is none.
 pub(super) async fn prove(command: &SocketCommand) -> Result<(), Reason> {
     let asked = ask(&command.socket, &command.send, MOST, command.timeout).await;
     expected(command, &asked.map_err(ExchangeError::into_reason)?)

@@ -1,23 +1,23 @@
-//! The blocks of a PEM file, each with the line at which it begins. Pure.
+//! Parses the blocks of a PEM file, each with its first line. Pure.
 //!
-//! What stands between two blocks is ignored, as OpenSSL and RFC 7468 have it. Within a block
-//! nothing is: readers of PEM that skip what they do not know would let broken files pass.
+//! Text between two blocks is ignored, as in OpenSSL and RFC 7468. Within a block nothing is
+//! ignored: a PEM parser that skips unknown text would let broken files pass.
 
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
 
 use crate::reason::Reason;
 use crate::volume::snapshot::Key;
 
-/// A block that could be read.
+/// A parsed block.
 pub(super) struct Block {
-    /// Where it begins, counted from one.
+    /// Its first line, starting at 1.
     pub(super) line: usize,
     pub(super) kind: Kind,
-    /// What is in it.
+    /// Its decoded content.
     pub(super) der: Vec<u8>,
 }
 
-/// What is in a block.
+/// The kind of a block's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Certificate,
@@ -27,13 +27,13 @@ pub(super) enum Kind {
     Pkcs1,
     /// A private key for ECDSA, RFC 5915.
     Sec1,
-    /// Something that goes with certificates and keys, and is not looked at.
+    /// Something else that may accompany certificates and keys; it is not examined.
     Other,
 }
 
 const ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY";
 
-/// By their labels; the first are those of RFC 7468, the last OpenSSL's.
+/// The kinds by their labels; first those of RFC 7468, then OpenSSL's.
 const KINDS: [(&str, Kind); 12] = [
     ("CERTIFICATE", Kind::Certificate),
     ("PRIVATE KEY", Kind::Pkcs8),
@@ -49,17 +49,17 @@ const KINDS: [(&str, Kind); 12] = [
     ("EC PARAMETERS", Kind::Other),
 ];
 
-/// A block of which the end was not seen yet.
+/// A block whose end was not read yet.
 struct Open<'a> {
     line: usize,
     label: &'a str,
     body: Vec<u8>,
 }
 
-/// All blocks of a key; at least one.
+/// Parses all blocks of a key; at least one.
 ///
 /// # Errors
-/// Where it is no PEM.
+/// If the content is not PEM, or a block is invalid.
 pub(super) fn blocks(key: &Key, content: &[u8]) -> Result<Vec<Block>, Reason> {
     let mut blocks = Vec::new();
     let mut open: Option<Open<'_>> = None;
@@ -79,7 +79,7 @@ pub(super) fn blocks(key: &Key, content: &[u8]) -> Result<Vec<Block>, Reason> {
                 Some(open) => return endless(open.line),
                 None => {
                     let message =
-                        format!("line {line} of `{key}` ends a PEM block without a begin");
+                        format!("line {line} of `{key}` ends a PEM block that has no beginning");
                     return Err(Reason::new(message));
                 }
             },
@@ -129,7 +129,7 @@ fn read(key: &Key, open: &Open<'_>) -> Result<Block, Reason> {
     if *label == ENCRYPTED || headers.any(|text| text.starts_with(b"Proc-Type: 4,ENCRYPTED")) {
         let reason = Reason::new(format!("the private key in line {line} of `{key}` is encrypted"));
         return Err(reason.hint(
-            "an application cannot read it without a passphrase; if it has one, leave the key out \
+            "an application cannot read it without a passphrase; if it has one, exclude the key \
              by `keys`",
         ));
     }
@@ -137,7 +137,7 @@ fn read(key: &Key, open: &Open<'_>) -> Result<Block, Reason> {
         let reason =
             Reason::new(format!("the PEM block in line {line} of `{key}` is of an unknown kind"));
         let labels = KINDS.map(|(label, _)| label).join("`, `");
-        return Err(reason.hint(format!("known are `{labels}`; leave other keys out by `keys`")));
+        return Err(reason.hint(format!("known are `{labels}`; exclude other keys by `keys`")));
     };
     let der = decode(body).ok_or_else(|| {
         Reason::new(format!("the PEM block that begins in line {line} of `{key}` is broken"))
@@ -145,24 +145,24 @@ fn read(key: &Key, open: &Open<'_>) -> Result<Block, Reason> {
     Ok(Block { line: *line, kind: *kind, der })
 }
 
-/// Reads base64, in a time that tells nothing of what it holds, as the reader does for private keys.
+/// Reads base64, in a time that tells nothing of what it holds, as the reader does for private
+/// keys.
 fn decode(body: &[u8]) -> Option<Vec<u8>> {
     let block = [b"-----BEGIN PRIVATE KEY-----\n", body, b"\n-----END PRIVATE KEY-----\n"].concat();
     let (_, der) = <(SectionKind, Vec<u8>)>::from_pem_slice(&block).ok()?;
     (!der.is_empty()).then_some(der)
 }
 
-/// Why there is no block at all.
+/// Why a file has no block.
 fn nothing(key: &Key, content: &[u8]) -> Reason {
     if content.trim_ascii().is_empty() {
         let reason = Reason::new(format!("`{key}` is empty, and not PEM"));
-        return reason.hint("if it always is, leave it out by `keys`");
+        return reason.hint("if it is always empty, exclude it by `keys`");
     }
     if std::str::from_utf8(content).is_err() {
         let reason = Reason::new(format!("`{key}` is binary, and not PEM"));
-        return reason
-            .hint("DER and PKCS #12 must be made PEM first; leave other keys out by `keys`");
+        return reason.hint("convert DER and PKCS #12 to PEM; exclude other keys by `keys`");
     }
     let reason = Reason::new(format!("there is no PEM block in `{key}`"));
-    reason.hint("one begins with `-----BEGIN …-----`; leave other keys out by `keys`")
+    reason.hint("a block begins with `-----BEGIN …-----`; exclude other keys by `keys`")
 }

@@ -1,8 +1,7 @@
-//! What the checks need to know of a certificate, read from its DER. Pure.
+//! Reads the fields of a certificate that the checks need, from its DER. Pure.
 //!
-//! Nothing of it is verified: whom an application trusts is its own affair. So this reads what
-//! verifiers of certificates do not take, too: version 1, and critical extensions that nobody here
-//! knows.
+//! It verifies nothing, because trust is a matter of the application. So it also reads certificates
+//! that verifiers reject, such as version 1 and those with unknown critical extensions.
 
 use std::time::Duration;
 
@@ -11,12 +10,12 @@ use der::{Reader as _, SliceReader, Tag, TagNumber, Tagged as _};
 
 use crate::clock::UnixTime;
 
-/// 2.5.29.19, the basic constraints: whether it is a CA's.
+/// 2.5.29.19, the basic constraints: they mark the certificate of a CA.
 const BASIC_CONSTRAINTS: [u8; 3] = [0x55, 0x1d, 0x13];
-/// The tag of the extensions among the fields of a certificate.
+/// The tag of the extensions in a certificate.
 const EXTENSIONS: Tag = Tag::ContextSpecific { constructed: true, number: TagNumber(3) };
 
-/// A certificate, as far as it concerns the checks. Names and the key are DER.
+/// The fields of a certificate that the checks need. Names and the key are DER.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
     pub(super) issuer: Vec<u8>,
@@ -32,7 +31,7 @@ impl Certificate {
     /// Reads the structure of RFC 5280, section 4.1.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a certificate.
     pub(super) fn read(der: &[u8]) -> Result<Self, der::Error> {
         let mut reader = SliceReader::new(der)?;
         let certificate: AnyRef<'_> = reader.decode()?;
@@ -51,7 +50,7 @@ impl Certificate {
 
     fn fields(fields: &mut SliceReader<'_>) -> Result<Self, der::Error> {
         let first: AnyRef<'_> = fields.decode()?;
-        // Version 1 is not written down.
+        // Version 1 is the default, and omitted.
         if first.tag() != Tag::Integer {
             let _serial: AnyRef<'_> = fields.decode()?;
         }
@@ -83,7 +82,7 @@ fn time(times: &mut SliceReader<'_>) -> Result<UnixTime, der::Error> {
     Ok(UnixTime(since_epoch))
 }
 
-/// Whether one of the extensions says that this is a CA's certificate.
+/// Whether an extension marks this as the certificate of a CA.
 fn has_ca(extensions: &mut SliceReader<'_>) -> Result<bool, der::Error> {
     let mut is_ca = false;
     while !extensions.is_finished() {
@@ -91,7 +90,7 @@ fn has_ca(extensions: &mut SliceReader<'_>) -> Result<bool, der::Error> {
         is_ca |= extension.sequence(|fields| {
             let name: AnyRef<'_> = fields.decode()?;
             let mut value: AnyRef<'_> = fields.decode()?;
-            // Whether it is critical, which may be left out.
+            // The flag that marks an extension as critical is optional.
             if value.tag() == Tag::Boolean {
                 value = fields.decode()?;
             }
@@ -101,7 +100,7 @@ fn has_ca(extensions: &mut SliceReader<'_>) -> Result<bool, der::Error> {
             let constraints: AnyRef<'_> = SliceReader::new(value.value())?.decode()?;
             constraints.sequence(|fields| {
                 let is_ca = fields.decode::<Option<bool>>()?.unwrap_or(false);
-                // How long the chain below it may be says nothing here.
+                // The length limit of the chain does not matter here.
                 let _length: Option<AnyRef<'_>> = fields.decode()?;
                 Ok::<_, der::Error>(is_ca)
             })

@@ -1,8 +1,8 @@
-//! `syntax = "pem"`: whether certificates are in force and private keys belong to them. Pure: what
-//! is told of the contents is names, lines and dates.
+//! `syntax = "pem"`: checks that certificates are valid now, and that private keys belong to them.
+//! Pure. Messages contain names, lines and dates only.
 //!
-//! It asks what an application asks that is to serve with these files, and nothing that depends on
-//! whom somebody trusts: no signature is verified.
+//! It checks what a server needs to use these files, and nothing that depends on trust: it verifies
+//! no signature.
 
 mod block;
 mod certificate;
@@ -22,31 +22,31 @@ use crate::volume::snapshot::Key;
 
 /// A key of a volume.
 pub(super) struct File<'a> {
-    /// Where it is: a private key and its certificate may be watched as two files.
+    /// Its full path: a private key and its certificate may be watched as two files.
     pub(super) path: PathBuf,
     pub(super) key: &'a Key,
     pub(super) content: &'a [u8],
 }
 
-/// Something, and the line in which it begins.
+/// A value, and the line of its block.
 struct At<T> {
     line: usize,
     it: T,
 }
 
-/// What a file holds.
+/// The parsed blocks of a file.
 struct Parsed<'a> {
     path: PathBuf,
     key: &'a Key,
     certificates: Vec<At<Certificate>>,
-    /// The private keys, of which only the public half is needed.
+    /// The public halves of the private keys.
     public_keys: Vec<At<Vec<u8>>>,
 }
 
-/// Whether all of these files are good at this time.
+/// Checks all of these files at this time.
 ///
 /// # Errors
-/// The refusal.
+/// The verdict of the first check that fails.
 pub(super) fn check<'a>(
     files: impl Iterator<Item = File<'a>>,
     now: UnixTime,
@@ -56,11 +56,11 @@ pub(super) fn check<'a>(
     let mut keys =
         files.iter().flat_map(|file| file.public_keys.iter().map(move |key| (file, key)));
     keys.try_for_each(|(file, key)| belongs(file, key, &files)).map_err(Checked::Rejected)?;
-    // Last: what is only too early is good in all else.
+    // Last, so that content that is merely too early has passed everything else.
     files.iter().try_for_each(|file| in_force(file, now))
 }
 
-/// When the first of these files expires, as far as they can be read; `None` without certificates.
+/// When the first of these files expires; skips unreadable ones. `None` without certificates.
 pub(super) fn expiry<'a>(files: impl Iterator<Item = File<'a>>, now: UnixTime) -> Option<UnixTime> {
     let files = files.filter_map(|file| parse(file).ok());
     files.filter_map(|file| Some(file.longest(now)?.it.not_after)).min()
@@ -75,7 +75,7 @@ fn parse(File { path, key, content }: File<'_>) -> Result<Parsed<'_>, Reason> {
                 let it = Certificate::read(&der).map_err(|_| {
                     let what = format!("the certificate in line {line} of `{key}`");
                     Reason::new(format!("{what} cannot be read"))
-                        .hint("what is between its marks is no certificate")
+                        .hint("the text between its markers is not a certificate")
                 })?;
                 certificates.push(At { line, it });
                 continue;
@@ -88,8 +88,8 @@ fn parse(File { path, key, content }: File<'_>) -> Result<Parsed<'_>, Reason> {
         let public_key = loaded.and_then(|key| Some(key.public_key()?.as_ref().to_vec()));
         let public_key = public_key.ok_or_else(|| {
             let what = format!("the private key in line {line} of `{key}`");
-            Reason::new(format!("{what} is broken, or none that podnudge can load")).hint(
-                "it loads RSA with 2048 to 4096 bits, P-256, P-384 and Ed25519; leave others out \
+            Reason::new(format!("{what} is broken, or not one that podnudge can load")).hint(
+                "it loads RSA with 2048 to 4096 bits, P-256, P-384 and Ed25519; exclude others \
                  by `keys`",
             )
         })?;
@@ -99,8 +99,8 @@ fn parse(File { path, key, content }: File<'_>) -> Result<Parsed<'_>, Reason> {
 }
 
 impl Parsed<'_> {
-    /// Whether these are certificates to trust, in any order, and no chain: all of CAs, or each
-    /// on its own.
+    /// Whether this is a bundle of trusted certificates in any order, and not a chain: all are of
+    /// CAs or self-signed.
     fn is_bundle(&self) -> bool {
         let several = self.certificates.len() > 1;
         let is_anchor =
@@ -108,21 +108,21 @@ impl Parsed<'_> {
         self.certificates.iter().all(is_anchor)
     }
 
-    /// The certificates that a private key may belong to, and whose dates count: the first of a
-    /// chain, each of a bundle. The others of a chain may be there for old clients only.
+    /// The certificates that a private key may belong to and whose dates matter: the first of a
+    /// chain, or each of a bundle. The others of a chain may exist for old clients only.
     fn leaves(&self) -> &[At<Certificate>] {
         let count = if self.is_bundle() { self.certificates.len() } else { 1 };
         self.certificates.get(..count).unwrap_or_default()
     }
 
-    /// The certificate by which the file is in force or not, and expires. A bundle holds as long
-    /// as one of it does: CAs that are replaced stay in it for a while.
+    /// The certificate whose dates decide for the file. A bundle is valid as long as one of its
+    /// certificates is: CAs that are replaced stay in it for a while.
     fn longest(&self, now: UnixTime) -> Option<&At<Certificate>> {
         self.leaves().iter().max_by_key(|At { it, .. }| (it.is_in_force(now), it.not_after))
     }
 }
 
-/// A chain leads from the leaf upwards.
+/// Checks the order of a chain, from the leaf upwards.
 fn in_order(file: &Parsed<'_>) -> Result<(), Reason> {
     if file.is_bundle() {
         return Ok(());
@@ -135,7 +135,8 @@ fn in_order(file: &Parsed<'_>) -> Result<(), Reason> {
                 "the certificate in line {below} of `{key}` is not issued by the next one, in line \
                  {above}"
             );
-            let hint = "the application's own comes first, and behind each the one that issued it";
+            let hint =
+                "put the application's own certificate first, and after each one its issuer's";
             return Err(Reason::new(message).hint(hint));
         }
     }
@@ -152,20 +153,20 @@ fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Checked> {
     if now < it.not_before {
         let message =
             format!("{what} is not valid before {}, and now it is {now_is}", date(it.not_before));
-        let hint = "it is checked again then; look at the clocks of the node and of the issuer";
+        let hint = "it is checked again then; compare the clocks of the node and of the issuer";
         return Err(Checked::NotBefore(it.not_before, Reason::new(message).hint(hint)));
     }
     let message = format!("{what} expired at {}, and now it is {now_is}", date(it.not_after));
-    Err(Checked::Rejected(Reason::new(message).hint("look at what should have renewed it")))
+    Err(Checked::Rejected(Reason::new(message).hint("check why it was not renewed")))
 }
 
-/// As RFC 3339 has it.
+/// Formats a time as RFC 3339.
 fn date(UnixTime(since_epoch): UnixTime) -> String {
     let time = SystemTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(SystemTime::UNIX_EPOCH);
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// Whether a private key belongs to the certificate that is there for it.
+/// Checks that a private key belongs to its certificate.
 fn belongs(
     file: &Parsed<'_>,
     public_key: &At<Vec<u8>>,
@@ -181,17 +182,17 @@ fn belongs(
         let message =
             format!("there is no certificate for the key in line {} of `{key}`", public_key.line);
         return Err(Reason::new(message).hint(
-            "it should be beside it and be checked with it; or leave the key out by `keys`",
+            "put the certificate beside the key and check both, or exclude the key by `keys`",
         ));
     }
     let names: Vec<String> = candidates.iter().map(|file| format!("`{}`", file.key)).collect();
     let names = names.join(" or ");
     let message = format!("the key `{key}` does not belong to the certificate in {names}");
-    Err(Reason::new(message).hint("one of them may be of another renewal than the other"))
+    Err(Reason::new(message).hint("they may come from different renewals"))
 }
 
-/// The files that may hold the certificate of a private key: its own; else those that are named
-/// like it; else those beside it that are not for trusting others.
+/// The files that may contain the certificate of a private key: its own; otherwise those with a
+/// matching name; otherwise those in the same directory that are not bundles.
 fn candidates<'a>(file: &'a Parsed<'a>, files: &'a [Parsed<'a>]) -> Vec<&'a Parsed<'a>> {
     if !file.certificates.is_empty() {
         return vec![file];
@@ -207,8 +208,8 @@ fn candidates<'a>(file: &'a Parsed<'a>, files: &'a [Parsed<'a>]) -> Vec<&'a Pars
     if named.is_empty() { beside.filter(|other| !other.is_bundle()).collect() } else { named }
 }
 
-/// What is left of a file's name without its ending, and without a last word that says what is in
-/// it: `server` of `server-key.pem`, nothing of `key.pem`.
+/// The file name without its extension and a last word for its kind: `server` for `server-key.pem`,
+/// and the empty string for `key.pem`.
 fn stem(path: &Path, words: &[&str]) -> String {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let without = words.iter().find_map(|word| {
