@@ -57,7 +57,7 @@ pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
 ///
 /// # Errors
 /// As for [`read`].
-pub(crate) fn read_or_tell(path: &Path, largest: u64) -> Result<Vec<u8>, Reason> {
+pub(crate) fn read_with_hint(path: &Path, largest: u64) -> Result<Vec<u8>, Reason> {
     read(path, largest).map_err(|error| {
         let reason = Reason::new(format!("cannot read `{}`: {error}", path.display()));
         match error {
@@ -79,7 +79,7 @@ pub(crate) fn secret(path: &Path) -> Result<String, Reason> {
         Reason::new(format!("`{}` {what}", path.display()))
             .hint("the file must contain only the token or password, and may end with a line feed")
     };
-    let text = String::from_utf8(read_or_tell(path, LARGEST)?)
+    let text = String::from_utf8(read_with_hint(path, LARGEST)?)
         .map_err(|_| refused("is not UTF-8 text"))?;
     match text.trim_end_matches(['\r', '\n']) {
         "" => Err(refused("is empty")),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::reason::Reason;
 
 /// The kernel's link to the running executable (proc(5)).
-const OWN: &str = "/proc/self/exe";
+const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// Copies the running executable to `folder`, and returns its path there.
 ///
@@ -37,7 +37,7 @@ pub fn install(folder: &Path) -> Result<PathBuf, Reason> {
 }
 
 fn copy(to: &Path) -> io::Result<()> {
-    let mut own = File::open(OWN)?;
+    let mut own = File::open(OWN_EXECUTABLE)?;
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o755).open(to)?;
     io::copy(&mut own, &mut new)?;
     // Closed on return, because a program that is open for writing cannot be run (ETXTBSY).

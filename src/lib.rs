@@ -7,8 +7,7 @@
 //! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
 //! ([`admin`]), and the loop that joins them ([`run`]).
 //!
-//! Imports go one way: run → modules that perform commands → core → clock, reason. A test checks
-//! it.
+//! Imports go one way: run → modules for commands → core → clock, reason. A test checks this.
 //!
 //! Invariants, each enforced by a test or a lint:
 //!

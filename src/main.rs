@@ -39,14 +39,14 @@ fn bug(panic: &PanicHookInfo<'_>) {
 
 fn with_config(
     arguments: &config::Sources,
-    go_on: impl FnOnce(config::Config) -> ExitCode,
+    command: impl FnOnce(config::Config) -> ExitCode,
 ) -> ExitCode {
     match config::load(arguments) {
         Ok((config, warnings)) => {
             for warning in arguments.warnings.iter().chain(&warnings) {
                 print(Stream::Stderr, &format!("warning: {warning}\n"), Exit::Ok);
             }
-            go_on(config)
+            command(config)
         }
         Err(error) => print(Stream::Stderr, &error.text(), error.exit()),
     }
@@ -63,7 +63,7 @@ fn start(config: config::Config) -> ExitCode {
 
 fn once(config: &config::Config, wait: Duration) -> ExitCode {
     logs::start(&config.agent, std::io::stderr().is_terminal());
-    told(run::block_on(run::once(config, wait)).map(|ended| {
+    print_result(run::block_on(run::once(config, wait)).map(|ended| {
         let done = ended.map(|()| (String::new(), Exit::Ok));
         done.map_err(|error| (error.reason().clone(), error.exit()))
     }))
@@ -71,25 +71,25 @@ fn once(config: &config::Config, wait: Duration) -> ExitCode {
 
 fn install_into(folder: &Path) -> ExitCode {
     let done = install::install(folder).map(|path| (format!("{}\n", path.display()), Exit::Ok));
-    told(Ok(done.map_err(|reason| (reason, Exit::Io))))
+    print_result(Ok(done.map_err(|reason| (reason, Exit::Io))))
 }
 
 fn show_status(arguments: &admin::client::Status) -> ExitCode {
     let shown = run::block_on(admin::client::show(arguments));
-    told(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
+    print_result(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
 }
 
 fn trigger(arguments: &admin::client::Trigger) -> ExitCode {
-    told(run::block_on(admin::client::trigger(arguments)).map(|answer| {
+    print_result(run::block_on(admin::client::trigger(arguments)).map(|answer| {
         let answer = answer.map(|text| (text, Exit::Ok));
         answer.map_err(|reason| (reason, Exit::Unavailable))
     }))
 }
 
 /// The output of a command and its exit code, or its error.
-type Told = Result<(String, Exit), (Reason, Exit)>;
+type CommandResult = Result<(String, Exit), (Reason, Exit)>;
 
-fn told(result: Result<Told, run::RunError>) -> ExitCode {
+fn print_result(result: Result<CommandResult, run::RunError>) -> ExitCode {
     match result {
         Ok(Ok((text, exit))) => print(Stream::Stdout, &text, exit),
         Ok(Err((reason, exit))) => {

@@ -8,7 +8,7 @@ use crate::reason::Reason;
 use crate::shown;
 
 /// The reason for a pause, if this file exists.
-pub(crate) fn by_file(file: &Path) -> Option<Reason> {
+pub(crate) fn reason_from_file(file: &Path) -> Option<Reason> {
     let reason = Reason::new(format!("paused by the file `{}`", shown::path(file)));
     file.symlink_metadata().is_ok().then(|| reason.hint("remove it, or trigger the reload"))
 }

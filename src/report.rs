@@ -33,25 +33,28 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
         "podnudge is watching"
     );
     for rule in &config.rules {
-        never_changing(rule);
-        on_disk(rule, &config.agent.work_dir);
+        warn_subpath(rule);
+        warn_secret_on_disk(rule, &config.agent.work_dir);
     }
 }
 
-fn never_changing(rule: &Rule) {
+fn warn_subpath(rule: &Rule) {
     for path in &rule.settings.watch {
-        let Some(Reason { message, hint }) = mounts::subpath(path) else { continue };
+        let Some(Reason { message, hint }) = mounts::subpath_warning(path) else { continue };
         let path = shown::path(path);
         warn!(event = "subpath", rule = rule.name, path, hint, "{message}");
     }
 }
 
 /// Warns if the content of a Secret would be written to a disk of the node.
-pub(crate) fn on_disk(rule: &Rule, work_dir: &Path) {
+pub(crate) fn warn_secret_on_disk(rule: &Rule, work_dir: &Path) {
     let published = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());
     let copied = checks::has_programs(rule).then_some(work_dir);
     for folder in published.into_iter().chain(copied) {
-        let Some(volume) = mounts::leaving_memory(&rule.settings.watch, folder) else { continue };
+        let Some(volume) = mounts::memory_volume_copied_to_disk(&rule.settings.watch, folder)
+        else {
+            continue;
+        };
         let volume = shown::path(volume);
         warn!(
             event = "secret-on-disk",
@@ -292,7 +295,7 @@ fn keys_changed(changes: &Changes) -> Line {
 }
 
 /// Warns that a file of the state directory could not be written.
-pub(crate) fn unwritable(rule: &str, reason: &Reason) {
+pub(crate) fn state_unwritable(rule: &str, reason: &Reason) {
     warn!(event = "state-unwritable", rule, hint = reason.hint, "{}", reason.message);
 }
 

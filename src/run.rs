@@ -9,11 +9,11 @@ mod answers;
 mod clock;
 mod commands;
 mod connections;
-mod endings;
-mod lanes;
+mod exits;
 mod locks;
-mod looks;
 mod once;
+mod queues;
+mod volumes;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -92,7 +92,7 @@ pub fn runtime() -> Result<Runtime, RunError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(lanes::THREADS)
+        .max_blocking_threads(queues::THREADS)
         .build()
         .map_err(RunError::Runtime)
 }
@@ -105,8 +105,8 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
     let listener = listen(&config)?;
-    let locks = locks::take(&config.rules, None).await?;
-    config.rules.iter().for_each(|rule| checks::clean(rule, &config.agent.work_dir));
+    let locks = locks::acquire(&config.rules, None).await?;
+    config.rules.iter().for_each(|rule| checks::remove_leftover_copy(rule, &config.agent.work_dir));
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
     let mut agent = Agent::new(config, state, published, &replica);

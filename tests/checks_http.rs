@@ -32,7 +32,7 @@ fn check(settings: &str) -> HttpCheck {
 }
 
 fn ask(check: &HttpCheck, content: &[u8]) -> Checked {
-    wait(url::ask(check, "a.conf", content.to_vec()))
+    wait(url::check_key(check, "a.conf", content.to_vec()))
 }
 
 fn rejection(check: &HttpCheck) -> Reason {

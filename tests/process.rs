@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use podnudge::config::SignalAction;
 use podnudge::process::signal::{SendError, prepare};
-use podnudge::process::{Chosen, Identity};
+use podnudge::process::{Identity, TargetProcess};
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
@@ -164,7 +164,7 @@ fn a_pid_reused_after_selection_is_never_signalled() {
         let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
         let pid = target.pid();
         // Selected when an earlier process had the same pid.
-        let chosen = Chosen {
+        let chosen = TargetProcess {
             identity: Identity { pid, start_ticks: 1 },
             name: format!("{pid} (app)"),
             comm: "app".to_owned(),

@@ -40,14 +40,16 @@ fn rule(verify: &str) -> Rule {
 fn verdict(verify: &str) -> Proof {
     let rule = rule(verify);
     wait(async {
-        let before = proofs::before(&rule, DIGEST, &[]).await.expect("what was before is known");
-        proofs::look(&rule, Some(&before), &[]).await
+        let before =
+            proofs::state_before(&rule, DIGEST, &[]).await.expect("what was before is known");
+        proofs::check_proofs(&rule, Some(&before), &[]).await
     })
 }
 
 /// Why the action has to wait.
 fn unknown_before(verify: &str) -> Reason {
-    wait(proofs::before(&rule(verify), DIGEST, &[])).expect_err("what was before is not known")
+    wait(proofs::state_before(&rule(verify), DIGEST, &[]))
+        .expect_err("what was before is not known")
 }
 
 /// The reason of a pending proof, without the URL.
@@ -504,8 +506,8 @@ fn all_proofs_must_hold_and_the_first_pending_one_is_reported() {
     ));
     let look = || {
         wait(async {
-            let before = proofs::before(&rule, DIGEST, &[]).await.unwrap();
-            proofs::look(&rule, Some(&before), &[]).await
+            let before = proofs::state_before(&rule, DIGEST, &[]).await.unwrap();
+            proofs::check_proofs(&rule, Some(&before), &[]).await
         })
     };
     for _ in 0..2 {
@@ -516,5 +518,5 @@ fn all_proofs_must_hold_and_the_first_pending_one_is_reported() {
     fs::write(scene.folder.path().join("agreed"), "").unwrap();
     assert_eq!(look(), Proof::Given);
     assert_eq!((scene.read("looks").as_str(), commands.lock().unwrap().len()), ("look\nlook\n", 2));
-    assert!(matches!(wait(proofs::look(&rule, None, &[])), Proof::Pending(_)));
+    assert!(matches!(wait(proofs::check_proofs(&rule, None, &[])), Proof::Pending(_)));
 }

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use podnudge::clock::{Now, UnixTime};
 use podnudge::config::KeyFilter;
 use podnudge::core::event::Publication;
-use podnudge::publish::Place;
+use podnudge::publish::Publisher;
 use podnudge::reason::Reason;
 use podnudge::volume::{scan, snapshot};
 
@@ -676,7 +676,7 @@ fn triggered_content_that_works_is_no_longer_quarantined() {
     let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
     let publish = publish_to(pod.dir());
     let (volumes, keys) = ([pod.kubelet.volume.clone()], KeyFilter::default());
-    let place = Place { publish: &publish, volumes: &volumes, keys: &keys };
+    let place = Publisher { publish: &publish, volumes: &volumes, keys: &keys };
     let now = UnixTime::default();
     let digest = || {
         let read = scan::read(&volumes[0], &keys).unwrap();

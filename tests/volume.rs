@@ -205,18 +205,18 @@ fn a_subpath_mount_is_detected() {
             assert!(done.success());
         };
         bind(&source, &mounted);
-        let warning = mounts::subpath(&mounted).expect("detected before the first swap");
+        let warning = mounts::subpath_warning(&mounted).expect("detected before the first swap");
         assert!(warning.message.contains("mounted with subPath"), "{warning}");
         kubelet.write(&payload(&[("a.conf", "2")]));
         assert!(
-            mounts::subpath(&mounted).is_some(),
+            mounts::subpath_warning(&mounted).is_some(),
             "detected after it, when its generation is deleted"
         );
         assert_eq!(fs::read_to_string(&mounted).unwrap(), "1");
         let whole = folder.path().join("whole");
         fs::create_dir(&whole).unwrap();
         bind(&kubelet.volume, &whole);
-        assert_eq!(mounts::subpath(&whole), None);
+        assert_eq!(mounts::subpath_warning(&whole), None);
         for path in [&mounted, &whole] {
             assert!(command("umount").arg(path).status().unwrap().success());
         }

@@ -10,7 +10,7 @@ use nix::unistd::{Uid, seteuid};
 use podnudge::clock::{Now, UnixTime};
 use podnudge::config::{KeyFilter, Publish};
 use podnudge::core::event::Publication;
-use podnudge::publish::Place;
+use podnudge::publish::Publisher;
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 use podnudge::volume::{scan, snapshot};
@@ -45,8 +45,8 @@ impl Scene {
         Self { folder, kubelet, volumes, keys, publish }
     }
 
-    fn place(&self) -> Place<'_> {
-        Place { publish: &self.publish, volumes: &self.volumes, keys: &self.keys }
+    fn place(&self) -> Publisher<'_> {
+        Publisher { publish: &self.publish, volumes: &self.volumes, keys: &self.keys }
     }
 
     /// Publishes this content, and waits for the next tick of the file clock: a read in the same

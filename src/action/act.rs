@@ -16,11 +16,12 @@ use crate::config::{Action, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
-    self, Chosen, Context, Refusal, all_read_after, find, inspect, names, recall, roots,
+    self, Context, Refusal, TargetProcess, all_read_config_after, find, find_cached, inspect,
+    names, roots,
 };
 use crate::publish;
 use crate::reason::Reason;
-use crate::verify::proofs::{self, Before};
+use crate::verify::proofs::{self, StateBefore};
 use crate::verify::{Baseline, Partial};
 
 /// Runs the rule's actions once, one after the other. `last` is the state from the attempt before
@@ -31,25 +32,25 @@ pub(crate) async fn act(
     act: &Act,
     last: Baseline,
 ) -> (Acted, Baseline) {
-    let started_anew = || match inspect(context, rule) {
+    let restarted_at = || match inspect(context, rule) {
         Inspection::Running { last, .. } => Some(last),
         _ => None,
     };
     if last.partial.is_some()
-        && let Some(acted) = ended_of(&last, rule, act, started_anew())
+        && let Some(acted) = ended_after_partial(&last, rule, act, restarted_at())
     {
         // Report it once: the following attempts act on the restarted process.
         return (acted, Baseline { partial: None, ..last });
     }
-    let recalled = recalled(context, rule, act);
-    let acted = try_to_act(context, rule, act, recalled.as_ref()).await;
+    let cached = cached_target(context, rule, act);
+    let acted = try_to_act(context, rule, act, cached.as_ref()).await;
     match acted {
-        Ok((acted, baseline)) => match recalled {
-            Some(target) => (look_for_others(context, rule, &target, acted), baseline),
+        Ok((acted, baseline)) => match cached {
+            Some(target) => (check_for_other_targets(context, rule, &target, acted), baseline),
             None => (acted, baseline),
         },
         Err(Acted::Absent(absence)) => {
-            let was_read = is_gone(context, rule) && publish::was_read(rule);
+            let was_read = is_target_absent(context, rule) && publish::was_read(rule);
             (Acted::Absent(Absence { was_read, ..absence }), last)
         }
         Err(acted) => (acted, last),
@@ -58,19 +59,24 @@ pub(crate) async fn act(
 
 /// Whether no target process runs, or the rule names none. A process that is merely not ready has
 /// not read the content, so it cannot have ended because of it.
-fn is_gone(context: &Context, rule: &Rule) -> bool {
+fn is_target_absent(context: &Context, rule: &Rule) -> bool {
     !rule.names_process() || matches!(find(context, rule), Err(Refusal::NotFound(_)))
 }
 
 /// The target of the last action, if it is unchanged. A full search takes longer than everything
 /// else, so it follows after the signal. Before a restart the full search comes first.
-fn recalled(context: &Context, rule: &Rule, act: &Act) -> Option<Chosen> {
+fn cached_target(context: &Context, rule: &Rule, act: &Act) -> Option<TargetProcess> {
     let ends_target = act.restart || rule.restarts_target();
-    (rule.names_process() && !ends_target).then(|| recall(context, rule)).flatten()
+    (rule.names_process() && !ends_target).then(|| find_cached(context, rule)).flatten()
 }
 
 /// Searches all processes after an action on a cached target.
-fn look_for_others(context: &Context, rule: &Rule, target: &Chosen, acted: Acted) -> Acted {
+fn check_for_other_targets(
+    context: &Context,
+    rule: &Rule,
+    target: &TargetProcess,
+    acted: Acted,
+) -> Acted {
     match find(context, rule) {
         Ok(found) if found.iter().any(|found| found.identity != target.identity) => {
             let (old, new) = (&target.name, names(&found));
@@ -78,7 +84,7 @@ fn look_for_others(context: &Context, rule: &Rule, target: &Chosen, acted: Acted
             Acted::Failed(Reason::new(reason))
         }
         // The verification detects a target that has ended.
-        Ok(_) | Err(Refusal::NotFound(_) | Refusal::Blind(_)) => acted,
+        Ok(_) | Err(Refusal::NotFound(_) | Refusal::ProcUnreadable(_)) => acted,
         Err(refusal) => {
             let Reason { message, hint } = refusal.reason();
             warn!(
@@ -99,17 +105,17 @@ async fn try_to_act(
     context: &Context,
     rule: &Rule,
     act: &Act,
-    recalled: Option<&Chosen>,
+    cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
-    let targets = match recalled {
+    let targets = match cached {
         Some(target) => vec![target.clone()],
         None if rule.names_process() || act.restart => {
-            find(context, rule).map_err(|error| refusal(&error))?
+            find(context, rule).map_err(|error| acted_on_refusal(&error))?
         }
         None => Vec::new(),
     };
-    if act.fresh_after.is_some_and(|moment| all_read_after(&targets, moment)) {
-        let before = Some(Arc::new(Before::of_a_new_process(rule, act.digest)));
+    if act.fresh_after.is_some_and(|moment| all_read_config_after(&targets, moment)) {
+        let before = Some(Arc::new(StateBefore::for_new_process(rule, act.digest)));
         let baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
         return Ok((Acted::Fresh(process::targets(&targets)), baseline));
     }
@@ -120,26 +126,26 @@ async fn try_to_act(
     if act.restart {
         return restart(context, rule, act, &targets).await;
     }
-    let before = match proofs::before(rule, act.digest, &roots(&targets)).await {
+    let before = match proofs::state_before(rule, act.digest, &roots(&targets)).await {
         Ok(before) => before,
         // The broken content may be the cause; any value afterwards counts as new.
         Err(_) if act.lenient || rule.restarts_target() => {
-            Before::of_a_new_process(rule, act.digest)
+            StateBefore::for_new_process(rule, act.digest)
         }
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));
     let mut baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
-    let mut done = Progress::default();
+    let mut progress = Progress::default();
     for action in &rule.actions {
         let step = match action {
             Action::Signal(action) => signal::send(*action, &targets).map(|sent| {
-                done.signalled = Some(process::targets(sent.iter().copied()));
+                progress.signalled = Some(process::targets(sent.iter().copied()));
                 baseline.processes = roots(sent);
             }),
-            Action::Http(action) => done.take(http::send(action).await),
-            Action::Exec(program) => done.take(program::run(rule, program, act).await),
-            Action::Command(command) => done.take(socket::send(command).await),
+            Action::Http(action) => progress.record(http::send(action).await),
+            Action::Exec(program) => progress.record(program::run(rule, program, act).await),
+            Action::Command(command) => progress.record(socket::send(command).await),
             // The configuration allows a restart only as the last action.
             Action::Restart => match restart(context, rule, act, &targets).await {
                 Err(acted) => Err(acted),
@@ -147,27 +153,27 @@ async fn try_to_act(
             },
         };
         if let Err(acted) = step {
-            return done.incomplete(acted, act, baseline);
+            return progress.interrupted(acted, act, baseline);
         }
     }
-    Ok((done.acted(), baseline))
+    Ok((progress.to_acted(), baseline))
 }
 
-/// The result of the earlier attempt for this digest, if it was incomplete and a process has ended
+/// The result of the earlier attempt for this digest, if it was interrupted and a process has ended
 /// because of it. Otherwise its replacement would be taken for the process that was acted on.
-fn ended_of(
+fn ended_after_partial(
     last: &Baseline,
     rule: &Rule,
     act: &Act,
-    started_anew: Option<Moment>,
+    restarted_at: Option<Moment>,
 ) -> Option<Acted> {
     let Partial { digest, at, acted } = last.partial.as_ref()?;
     // After `alive-for` the exit has another cause.
-    let is_soon = started_anew.unwrap_or(act.at) <= at.after(rule.verify.alive_for);
+    let is_soon = restarted_at.unwrap_or(act.at) <= at.after(rule.verify.alive_for);
     (*digest == act.digest && is_soon && last.has_ended()).then(|| acted.clone())
 }
 
-fn refusal(refusal: &Refusal) -> Acted {
+fn acted_on_refusal(refusal: &Refusal) -> Acted {
     match refusal {
         Refusal::NotFound(reason) => Acted::Absent(Absence::unread(reason.clone())),
         refused => Acted::Refused(refused.reason()),

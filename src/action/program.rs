@@ -26,7 +26,9 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
         environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
     }
     match program::run(&program.arguments, &environment, None, program.timeout).await {
-        Ok(ended) if ended.is_success => Acted::Accepted(program::said(&program.arguments, &ended)),
+        Ok(ended) if ended.is_success => {
+            Acted::Accepted(program::success_message(&program.arguments, &ended))
+        }
         Ok(ended) => {
             let reason = program::failure(&program.arguments, &ended.how, &ended.output);
             if ended.is_exit { Acted::Declined(reason) } else { Acted::Failed(reason) }

@@ -14,7 +14,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn take(&mut self, acted: Acted) -> Result<(), Acted> {
+    pub(super) fn record(&mut self, acted: Acted) -> Result<(), Acted> {
         match acted {
             Acted::Accepted(answer) => {
                 self.answers.push(answer);
@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    pub(super) fn acted(&self) -> Acted {
+    pub(super) fn to_acted(&self) -> Acted {
         let answers = self.answers.join("; ");
         match &self.signalled {
             Some(targets) if answers.is_empty() => Acted::Sent(targets.clone()),
@@ -38,7 +38,7 @@ impl Progress {
 
     /// The result if an action failed. If others were done before it, they count as an attempt, and
     /// the baseline keeps the processes that may end because of them.
-    pub(super) fn incomplete(
+    pub(super) fn interrupted(
         self,
         acted: Acted,
         act: &Act,
@@ -54,7 +54,7 @@ impl Progress {
             let message = format!("{}, then: {}", done.join("; "), reason.message);
             Reason { message, ..reason }
         };
-        let acted_before = self.acted();
+        let acted_before = self.to_acted();
         if baseline.has_ended() {
             return Ok((acted_before, baseline));
         }

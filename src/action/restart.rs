@@ -8,25 +8,25 @@ use super::signal::not_sent;
 use crate::config::Rule;
 use crate::core::command::Act;
 use crate::core::event::Acted;
-use crate::process::{self, Chosen, Context, roots, terminate};
+use crate::process::{self, Context, TargetProcess, roots, terminate};
 use crate::verify::Baseline;
-use crate::verify::proofs::Before;
+use crate::verify::proofs::StateBefore;
 
 /// Terminates the targets; their supervisor starts them again.
 pub(super) async fn restart(
     context: &Context,
     rule: &Rule,
     act: &Act,
-    targets: &[Chosen],
+    targets: &[TargetProcess],
 ) -> Result<(Acted, Baseline), Acted> {
-    let replaced: Vec<&Chosen> = targets.iter().filter(|target| target.is_root).collect();
-    context.restarts.begin(&roots(replaced.iter().copied()));
+    let replaced: Vec<&TargetProcess> = targets.iter().filter(|target| target.is_root).collect();
+    context.restarts.record(&roots(replaced.iter().copied()));
     let ended = terminate(&replaced, rule.restart.grace).await;
     let still_runs = ended.map_err(|error| not_sent(&error))?;
     let baseline = Baseline {
         processes: Vec::new(),
         replaced: roots(replaced.iter().copied()),
-        before: Some(Arc::new(Before::of_a_new_process(rule, act.digest))),
+        before: Some(Arc::new(StateBefore::for_new_process(rule, act.digest))),
         ..Baseline::default()
     };
     // The verification detects a process that still runs.

@@ -4,19 +4,22 @@
 
 use crate::config::SignalAction;
 use crate::core::event::{Absence, Acted};
-use crate::process::Chosen;
+use crate::process::TargetProcess;
 use crate::process::signal::{SendError, prepare};
 
 /// Sends the signal to all targets, or to none if one of them must not get it. Returns those that
 /// received it.
-pub(super) fn send(action: SignalAction, targets: &[Chosen]) -> Result<Vec<&Chosen>, Acted> {
+pub(super) fn send(
+    action: SignalAction,
+    targets: &[TargetProcess],
+) -> Result<Vec<&TargetProcess>, Acted> {
     let mut ready = Vec::new();
     let mut ended = None;
     for target in targets {
         let prepared = prepare(target, action).and_then(|signal| {
             // With a single target, the sending itself checks the permission.
             if targets.len() > 1 {
-                signal.is_permitted()?;
+                signal.check_permission()?;
             }
             Ok(signal)
         });

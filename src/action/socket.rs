@@ -5,20 +5,20 @@
 use crate::config::SocketCommand;
 use crate::core::event::{Absence, Acted};
 use crate::exchange::ExchangeError;
-use crate::exchange::socket::{MOST, ask, expected};
+use crate::exchange::socket::{MAX_ANSWER, check_answer, send_command};
 use crate::shown;
 
 /// Sends a command, and checks the answer.
 pub(super) async fn send(command: &SocketCommand) -> Acted {
     let SocketCommand { socket: address, send, timeout, .. } = command;
-    match ask(address, send, MOST, *timeout).await {
-        Ok(answer) => match expected(command, &answer) {
+    match send_command(address, send, MAX_ANSWER, *timeout).await {
+        Ok(answer) => match check_answer(command, &answer) {
             Ok(()) => {
                 Acted::Accepted(format!("`{address}` answered: {}", shown::one_line(&answer.bytes)))
             }
             Err(reason) => Acted::Declined(reason),
         },
-        Err(ExchangeError::NotThere(reason)) => Acted::Absent(Absence::unread(reason)),
+        Err(ExchangeError::NotListening(reason)) => Acted::Absent(Absence::unread(reason)),
         Err(ExchangeError::Failed(reason)) => Acted::Failed(reason),
     }
 }

@@ -63,7 +63,7 @@ pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
         let answer = request.send().await?;
         Ok((answer.status(), answer.text().await?))
     };
-    let (status, text) = ask.await.map_err(|error| unanswered(&arguments.url, error))?;
+    let (status, text) = ask.await.map_err(|error| no_answer(&arguments.url, error))?;
     if status.is_success() {
         return Ok(text);
     }
@@ -80,10 +80,10 @@ async fn status(url: &Url) -> Result<String, Reason> {
         let address = url.join("/status").unwrap_or_else(|_| url.clone());
         client.get(address).send().await?.error_for_status()?.text().await
     };
-    ask.await.map_err(|error| unanswered(url, error))
+    ask.await.map_err(|error| no_answer(url, error))
 }
 
-fn unanswered(url: &Url, error: reqwest::Error) -> Reason {
+fn no_answer(url: &Url, error: reqwest::Error) -> Reason {
     let shown = url.as_str().trim_end_matches('/');
     let what = if error.is_connect() {
         "no process listens there".to_owned()

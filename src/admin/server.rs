@@ -42,7 +42,7 @@ const BACKLOG: u32 = 128;
 
 /// A request to the loop.
 #[derive(Debug)]
-pub enum Ask {
+pub enum AdminRequest {
     /// Return the status of all rules.
     Status(oneshot::Sender<Status>),
     /// Trigger an action, for one rule or for all; the reply says whether the rule exists.
@@ -122,12 +122,12 @@ fn is_without_ipv6(error: &io::Error) -> bool {
 pub async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
-    asks: mpsc::Sender<Ask>,
+    requests: mpsc::Sender<AdminRequest>,
     reload: ReloadEndpoint,
 ) {
     let service = service_fn(|request: Request<Incoming>| {
-        let (asks, reload) = (&asks, &reload);
-        async move { Ok::<_, Infallible>(answer(&request, peer, asks, reload).await) }
+        let (requests, reload) = (&requests, &reload);
+        async move { Ok::<_, Infallible>(answer(&request, peer, requests, reload).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -144,7 +144,7 @@ type Answer = Response<Full<Bytes>>;
 async fn answer<B>(
     request: &Request<B>,
     peer: SocketAddr,
-    asks: &mpsc::Sender<Ask>,
+    requests: &mpsc::Sender<AdminRequest>,
     reload: &ReloadEndpoint,
 ) -> Answer {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -153,13 +153,13 @@ async fn answer<B>(
             text(StatusCode::NOT_FOUND, "POST /reload is disabled; set agent.reload\n")
         }
         "/reload" if *request.method() != Method::POST => not_allowed("POST"),
-        "/reload" => match may_reload(request, peer, reload) {
-            Ok(()) => trigger(request, asks).await,
+        "/reload" => match authorize_reload(request, peer, reload) {
+            Ok(()) => trigger(request, requests).await,
             Err(answer) => *answer,
         },
         "/" | "/metrics" | "/livez" | "/readyz" | "/status" if !is_read => not_allowed("GET, HEAD"),
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
-        path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(asks).await {
+        path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(requests).await {
             Some(status) => show(path, &status),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
         },
@@ -167,10 +167,10 @@ async fn answer<B>(
     }
 }
 
-async fn status(asks: &mpsc::Sender<Ask>) -> Option<Status> {
+async fn status(requests: &mpsc::Sender<AdminRequest>) -> Option<Status> {
     let (reply, status) = oneshot::channel();
     let asked = async {
-        asks.send(Ask::Status(reply)).await.ok()?;
+        requests.send(AdminRequest::Status(reply)).await.ok()?;
         status.await.ok()
     };
     timeout(LOOP_LIMIT, asked).await.ok().flatten()
@@ -203,7 +203,7 @@ fn show(path: &str, status: &Status) -> Answer {
 
 /// Checks that this request may trigger a reload. A browser sends the origin of a page: no web page
 /// may do it.
-fn may_reload<B>(
+fn authorize_reload<B>(
     request: &Request<B>,
     peer: SocketAddr,
     reload: &ReloadEndpoint,
@@ -220,7 +220,7 @@ fn may_reload<B>(
         ReloadEndpoint::Loopback => {
             text(StatusCode::FORBIDDEN, "only allowed from the pod itself, by a loopback address\n")
         }
-        ReloadEndpoint::Token(file) => match knows_token(request, file) {
+        ReloadEndpoint::Token(file) => match has_valid_token(request, file) {
             Ok(true) => return Ok(()),
             Ok(false) => {
                 let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is required\n");
@@ -238,7 +238,7 @@ fn may_reload<B>(
 }
 
 /// Whether a request has the token in this file, which is read each time, because it rotates.
-fn knows_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason> {
+fn has_valid_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason> {
     let wanted = files::secret(file)?;
     let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let given = given.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
@@ -246,12 +246,12 @@ fn knows_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason> {
     Ok(given.ct_eq(wanted.as_bytes()).into())
 }
 
-async fn trigger<B>(request: &Request<B>, asks: &mpsc::Sender<Ask>) -> Answer {
+async fn trigger<B>(request: &Request<B>, requests: &mpsc::Sender<AdminRequest>) -> Answer {
     let query = request.uri().query().unwrap_or_default();
     let rule = query.split('&').find_map(|pair| pair.strip_prefix("rule=")).map(str::to_owned);
     let (reply, known) = oneshot::channel();
     let asked = async {
-        asks.send(Ask::Reload { rule, reply }).await.ok()?;
+        requests.send(AdminRequest::Reload { rule, reply }).await.ok()?;
         known.await.ok()
     };
     match timeout(LOOP_LIMIT, asked).await.ok().flatten() {

@@ -20,14 +20,14 @@ struct Rule {
     state: String,
     in_sync: bool,
     delivery: String,
-    reason: Option<Why>,
+    reason: Option<ReasonView>,
     digest_on_disk: Option<String>,
     digest_applied: Option<String>,
     next_action_at: Option<f64>,
 }
 
 #[derive(Deserialize)]
-struct Why {
+struct ReasonView {
     message: String,
     hint: Option<String>,
 }

@@ -18,7 +18,7 @@ use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::Checked;
 use crate::reason::Reason;
 use crate::shown;
-use crate::volume::contents::{Content, Volume, counted};
+use crate::volume::contents::{Content, Volume, read_included};
 use crate::volume::filter;
 use crate::volume::snapshot::{Digest, Key};
 
@@ -48,12 +48,12 @@ impl fmt::Debug for Post {
 pub fn check<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
-    asked: Digest,
+    expected: Digest,
     checks: &[Check],
     now: UnixTime,
 ) -> Result<Vec<Vec<Post>>, Checked> {
-    let read = counted(volumes, keys, asked)?;
-    checks.iter().try_for_each(|check| meets(check, &read, now))?;
+    let read = read_included(volumes, keys, expected)?;
+    checks.iter().try_for_each(|check| run_check(check, &read, now))?;
     Ok(checks.iter().map(|check| posts(check, &read)).collect())
 }
 
@@ -63,20 +63,23 @@ pub fn check<'a>(
 pub fn expiry<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
-    asked: Digest,
+    expected: Digest,
     checks: &[Check],
     now: UnixTime,
 ) -> Option<UnixTime> {
-    let read = counted(volumes, keys, asked).ok()?;
+    let read = read_included(volumes, keys, expected).ok()?;
     let of_certificates = checks.iter().filter(|check| check.is_of_certificates());
-    of_certificates.filter_map(|check| certificates_expire(concerned(check, &read), now)).min()
+    of_certificates.filter_map(|check| certificates_expire(selected_keys(check, &read), now)).min()
 }
 
 /// The directory that the key's name is relative to, the key, and its content.
-type Concerned<'a> = (&'a Path, &'a Key, &'a [u8]);
+type SelectedKey<'a> = (&'a Path, &'a Key, &'a [u8]);
 
 /// The keys that a check applies to.
-fn concerned<'a>(check: &'a Check, volumes: &'a [Volume]) -> impl Iterator<Item = Concerned<'a>> {
+fn selected_keys<'a>(
+    check: &'a Check,
+    volumes: &'a [Volume],
+) -> impl Iterator<Item = SelectedKey<'a>> {
     let all = volumes.iter().flat_map(|volume| {
         let named = |(key, content): (&'a Key, &'a Content)| {
             (volume.folder.as_path(), key, content.bytes.as_slice())
@@ -94,19 +97,19 @@ fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
     }
     let post =
         |(_, key, content): (_, &Key, &[u8])| Post { key: key.clone(), content: content.to_vec() };
-    concerned(check, volumes).map(post).collect()
+    selected_keys(check, volumes).map(post).collect()
 }
 
 /// Runs one check.
-fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked> {
-    let concerned = || concerned(check, volumes);
+fn run_check(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked> {
+    let selected = || selected_keys(check, volumes);
     let texts = |parse: fn(&Key, &[u8]) -> Result<(), Reason>| {
-        concerned().try_for_each(|(_, key, content)| parse(key, content))
+        selected().try_for_each(|(_, key, content)| parse(key, content))
     };
     let verdict = match &check.condition {
         Condition::NotEmpty => {
-            let empty = concerned().filter(|(_, _, content)| content.trim_ascii().is_empty());
-            refuse_named(empty.map(|(_, key, _)| key.to_string()), "is empty", "are empty")
+            let empty = selected().filter(|(_, _, content)| content.trim_ascii().is_empty());
+            reject_keys(empty.map(|(_, key, _)| key.to_string()), "is empty", "are empty")
         }
         Condition::RequiredKeys(required) => {
             let is_there = |name: &&String| {
@@ -114,10 +117,10 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked
                 !volumes.iter().any(|volume| volume.contents.contains_key(&key))
             };
             let missing = required.iter().filter(is_there).map(|name| shown::text(name));
-            refuse_named(missing, "is missing", "are missing")
+            reject_keys(missing, "is missing", "are missing")
         }
         Condition::MaxBytes(most) => {
-            let bytes: u64 = concerned().map(|(_, _, content)| content.len() as u64).sum();
+            let bytes: u64 = selected().map(|(_, _, content)| content.len() as u64).sum();
             if bytes <= *most {
                 return Ok(());
             }
@@ -126,18 +129,14 @@ fn meets(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked
         Condition::Syntax(Syntax::Json) => texts(syntax::json),
         Condition::Syntax(Syntax::Yaml) => texts(syntax::yaml),
         Condition::Syntax(Syntax::Toml) => texts(syntax::toml),
-        Condition::Syntax(Syntax::Pem) => return certificates(concerned(), now),
+        Condition::Syntax(Syntax::Pem) => return certificates(selected(), now),
         // These run after all other checks have passed.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
     };
     verdict.map_err(Checked::Rejected)
 }
 
-fn refuse_named(
-    keys: impl Iterator<Item = String>,
-    one: &str,
-    several: &str,
-) -> Result<(), Reason> {
+fn reject_keys(keys: impl Iterator<Item = String>, one: &str, several: &str) -> Result<(), Reason> {
     let keys: Vec<String> = keys.map(|key| format!("`{key}`")).collect();
     let named = keys.iter().take(KEYS_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match keys.len() {
@@ -152,33 +151,33 @@ fn refuse_named(
 
 #[cfg(feature = "tls")]
 fn certificates<'a>(
-    concerned: impl Iterator<Item = Concerned<'a>>,
+    selected: impl Iterator<Item = SelectedKey<'a>>,
     now: UnixTime,
 ) -> Result<(), Checked> {
-    certificates::check(concerned.map(pem_file), now)
+    certificates::check(selected.map(pem_file), now)
 }
 
 #[cfg(feature = "tls")]
 fn certificates_expire<'a>(
-    concerned: impl Iterator<Item = Concerned<'a>>,
+    selected: impl Iterator<Item = SelectedKey<'a>>,
     now: UnixTime,
 ) -> Option<UnixTime> {
-    certificates::expiry(concerned.map(pem_file), now)
+    certificates::expiry(selected.map(pem_file), now)
 }
 
 #[cfg(feature = "tls")]
-fn pem_file((folder, key, content): Concerned<'_>) -> File<'_> {
+fn pem_file((folder, key, content): SelectedKey<'_>) -> File<'_> {
     File { path: folder.join(OsStr::from_bytes(&key.0)), key, content }
 }
 
 #[cfg(not(feature = "tls"))]
-fn certificates<'a>(_: impl Iterator<Item = Concerned<'a>>, _: UnixTime) -> Result<(), Checked> {
+fn certificates<'a>(_: impl Iterator<Item = SelectedKey<'a>>, _: UnixTime) -> Result<(), Checked> {
     Err(Checked::Failed(Reason::new("this podnudge was built without TLS")))
 }
 
 #[cfg(not(feature = "tls"))]
 fn certificates_expire<'a>(
-    _: impl Iterator<Item = Concerned<'a>>,
+    _: impl Iterator<Item = SelectedKey<'a>>,
     _: UnixTime,
 ) -> Option<UnixTime> {
     None

@@ -20,7 +20,7 @@ use crate::volume::snapshot::Digest;
 pub struct PrivateCopy {
     root: PathBuf,
     first: PathBuf,
-    whole: Digest,
+    full_digest: Digest,
 }
 
 impl PrivateCopy {
@@ -32,7 +32,7 @@ impl PrivateCopy {
     pub fn make(
         volumes: &[PathBuf],
         keys: &KeyFilter,
-        asked: Digest,
+        expected: Digest,
         root: PathBuf,
     ) -> Result<Self, Checked> {
         let failed = |error: io::Error| {
@@ -41,12 +41,12 @@ impl PrivateCopy {
                 "checks by programs need a directory that podnudge can write to: mount an emptyDir and set agent.work-dir",
             ))
         };
-        let (first, whole) = (root.clone(), asked);
-        let mut copy = Self { first, root: root.clone(), whole };
+        let (first, full_digest) = (root.clone(), expected);
+        let mut copy = Self { first, root: root.clone(), full_digest };
         copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
         let paths = volumes.iter().map(PathBuf::as_path);
-        let volumes = contents::whole(paths, keys, asked)?;
-        copy.whole = contents::digest_of_all(&volumes);
+        let volumes = contents::read_all(paths, keys, expected)?;
+        copy.full_digest = contents::full_digest(&volumes);
         let mut folders = Vec::new();
         for Volume { folder, contents } in volumes {
             let folder = root.join(folder.strip_prefix("/").unwrap_or(&folder));
@@ -75,8 +75,8 @@ impl PrivateCopy {
 
     /// The digest over all copied keys, including ignored ones.
     #[must_use]
-    pub fn whole(&self) -> Digest {
-        self.whole
+    pub fn full_digest(&self) -> Digest {
+        self.full_digest
     }
 
     fn remove(&self) -> io::Result<()> {

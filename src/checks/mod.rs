@@ -22,65 +22,70 @@ use tracing::warn;
 use crate::clock::UnixTime;
 use crate::config::{Condition, Rule};
 use crate::core::event::Checked;
-use crate::volume::contents::Unread;
+use crate::volume::contents::ContentsError;
 use crate::volume::snapshot::Digest;
 use contents::Post;
 use copy::PrivateCopy;
 
 /// The result of the local checks.
 #[derive(Debug)]
-pub(crate) enum Begun {
+pub(crate) enum LocalResult {
     /// The verdict; no external checks are needed.
-    Judged(Checked),
+    Decided(Checked),
     /// The local checks passed; external ones must follow.
-    Open(Open),
+    NeedsExternal(ExternalChecks),
 }
 
 /// The input of the external checks.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct ExternalChecks {
     /// The copy for programs, if there are any.
     copy: Option<PrivateCopy>,
     /// The contents for URLs: a list for each check.
     posts: Vec<Vec<Post>>,
 }
 
-impl Open {
+impl ExternalChecks {
     /// The digest over all keys that programs check, including ignored ones. Publishing compares
     /// it, so that exactly the checked content is published.
-    pub(crate) fn whole(&self) -> Option<Digest> {
-        self.copy.as_ref().map(PrivateCopy::whole)
+    pub(crate) fn full_digest(&self) -> Option<Digest> {
+        self.copy.as_ref().map(PrivateCopy::full_digest)
     }
 }
 
 /// Runs the local checks, and prepares the external ones. Takes a while if the volumes are on a
 /// slow file system.
-pub(crate) fn begin(rule: &Rule, asked: Digest, work_dir: &Path, now: UnixTime) -> Begun {
+pub(crate) fn run_local(
+    rule: &Rule,
+    expected: Digest,
+    work_dir: &Path,
+    now: UnixTime,
+) -> LocalResult {
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
-    let posts = match contents::check(volumes, &rule.keys, asked, &rule.checks, now) {
+    let posts = match contents::check(volumes, &rule.keys, expected, &rule.checks, now) {
         Ok(posts) => posts,
-        Err(checked) => return Begun::Judged(checked),
+        Err(checked) => return LocalResult::Decided(checked),
     };
     if !has_programs(rule) && posts.iter().all(Vec::is_empty) {
-        return Begun::Judged(Checked::Passed);
+        return LocalResult::Decided(Checked::Passed);
     }
     if !has_programs(rule) {
-        return Begun::Open(Open { copy: None, posts });
+        return LocalResult::NeedsExternal(ExternalChecks { copy: None, posts });
     }
-    match PrivateCopy::make(&rule.settings.watch, &rule.keys, asked, root(rule, work_dir)) {
-        Ok(copy) => Begun::Open(Open { copy: Some(copy), posts }),
-        Err(checked) => Begun::Judged(checked),
+    match PrivateCopy::make(&rule.settings.watch, &rule.keys, expected, root(rule, work_dir)) {
+        Ok(copy) => LocalResult::NeedsExternal(ExternalChecks { copy: Some(copy), posts }),
+        Err(checked) => LocalResult::Decided(checked),
     }
 }
 
 /// When the first certificate that the rule checks expires, if the volumes have this digest.
-pub(crate) fn expiry(rule: &Rule, asked: Digest, now: UnixTime) -> Option<UnixTime> {
+pub(crate) fn expiry(rule: &Rule, expected: Digest, now: UnixTime) -> Option<UnixTime> {
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
-    contents::expiry(volumes, &rule.keys, asked, &rule.checks, now)
+    contents::expiry(volumes, &rule.keys, expected, &rule.checks, now)
 }
 
 /// Removes the copy of a podnudge that was killed during a check: it may contain secrets.
-pub(crate) fn clean(rule: &Rule, work_dir: &Path) {
+pub(crate) fn remove_leftover_copy(rule: &Rule, work_dir: &Path) {
     let root = root(rule, work_dir);
     if !has_programs(rule) || !root.exists() {
         return;
@@ -101,13 +106,17 @@ pub(crate) fn has_programs(rule: &Rule) -> bool {
 }
 
 /// Runs the external checks; the first that does not pass decides.
-pub(crate) async fn ask(rule: &Rule, asked: Digest, open: Open) -> Checked {
-    for (check, posts) in rule.checks.iter().zip(open.posts) {
-        let checked = match (&check.condition, &open.copy) {
+pub(crate) async fn run_external(
+    rule: &Rule,
+    expected: Digest,
+    external: ExternalChecks,
+) -> Checked {
+    for (check, posts) in rule.checks.iter().zip(external.posts) {
+        let checked = match (&check.condition, &external.copy) {
             (Condition::Exec(program), Some(copy)) => {
-                program::ask(rule, program, asked, copy).await
+                program::check(rule, program, expected, copy).await
             }
-            (Condition::Http(http), _) => url::ask_each(http, posts).await,
+            (Condition::Http(http), _) => url::check_each(http, posts).await,
             _ => Checked::Passed,
         };
         if checked != Checked::Passed {
@@ -117,12 +126,12 @@ pub(crate) async fn ask(rule: &Rule, asked: Digest, open: Open) -> Checked {
     Checked::Passed
 }
 
-impl From<Unread> for Checked {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Moved => Self::Moved,
-            Unread::TooMuch(reason) => Self::Rejected(reason),
-            Unread::Failed(reason) => Self::Failed(reason),
+impl From<ContentsError> for Checked {
+    fn from(error: ContentsError) -> Self {
+        match error {
+            ContentsError::Moved => Self::Moved,
+            ContentsError::TooLarge(reason) => Self::Rejected(reason),
+            ContentsError::Failed(reason) => Self::Failed(reason),
         }
     }
 }

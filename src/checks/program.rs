@@ -11,16 +11,16 @@ use crate::exchange::program;
 use crate::volume::snapshot::Digest;
 
 /// Runs the program. Exit code 0 accepts the content; its output is the reason of a rejection.
-pub(super) async fn ask(
+pub(super) async fn check(
     rule: &Rule,
     check: &Program,
-    asked: Digest,
+    expected: Digest,
     copy: &PrivateCopy,
 ) -> Checked {
     let (dir, root) = (copy.first().to_string_lossy(), copy.root().to_string_lossy());
     let fill = |argument: &String| argument.replace("{dir}", &dir).replace("{root}", &root);
     let arguments: Vec<String> = check.arguments.iter().map(fill).collect();
-    let digest = asked.to_string();
+    let digest = expected.to_string();
     let environment = [
         ("PODNUDGE_RULE", OsStr::new(&rule.name)),
         ("PODNUDGE_DIGEST", OsStr::new(&digest)),

@@ -8,13 +8,13 @@ use super::contents::Post;
 use crate::config::HttpCheck;
 use crate::core::event::Checked;
 use crate::exchange::http::{
-    SHORT_ANSWER, exchange_content, is_about_content, is_expected, name, told,
+    SHORT_ANSWER, describe, exchange_content, is_about_content, is_expected, response_reason,
 };
 
 /// Checks one key after the other; the first that does not pass decides.
-pub(super) async fn ask_each(check: &HttpCheck, posts: Vec<Post>) -> Checked {
+pub(super) async fn check_each(check: &HttpCheck, posts: Vec<Post>) -> Checked {
     for Post { key, content } in posts {
-        match ask(check, &key.to_string(), content).await {
+        match check_key(check, &key.to_string(), content).await {
             Checked::Passed => {}
             other => return other,
         }
@@ -24,8 +24,8 @@ pub(super) async fn ask_each(check: &HttpCheck, posts: Vec<Post>) -> Checked {
 
 /// Checks the content of one key. Only the response status decides; without a response the content
 /// is neither accepted nor rejected.
-pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
-    let what = name(&check.method, &check.endpoint);
+pub async fn check_key(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
+    let what = describe(&check.method, &check.endpoint);
     let mut endpoint = check.endpoint.clone();
     endpoint.headers.push((CONTENT_TYPE, check.content_type.clone()));
     if content.is_empty() {
@@ -35,7 +35,7 @@ pub async fn ask(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checked {
     match exchange_content(&endpoint, check.method.clone(), Some(content), SHORT_ANSWER).await {
         Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
         Ok(answer) => {
-            let reason = told(&what, &format!(" for `{key}`"), &answer);
+            let reason = response_reason(&what, &format!(" for `{key}`"), &answer);
             if is_about_content(answer.status) {
                 return Checked::Rejected(reason);
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
-use super::{AnswerEnd, By, ExchangeError, no_connection};
+use super::{AddressKind, AnswerEnd, ExchangeError, connection_error};
 use crate::config::{Auth, Body, Endpoint, Tls};
 use crate::files::{self, LARGEST};
 use crate::reason::Reason;
@@ -51,8 +51,8 @@ pub fn is_expected(status: StatusCode, expect: &[u16]) -> bool {
 
 /// `POST http://127.0.0.1:9090/-/reload answered 503 Service Unavailable: …`
 #[must_use]
-pub fn unexpected(what: &str, answer: &Answer) -> Reason {
-    let reason = told(what, "", answer);
+pub fn unexpected_response(what: &str, answer: &Answer) -> Reason {
+    let reason = response_reason(what, "", answer);
     match answer.status.as_u16() {
         403..=405 => reason.hint(
             "check the path and the method, and that the application's reload endpoint is enabled (Prometheus: --web.enable-lifecycle)",
@@ -62,7 +62,7 @@ pub fn unexpected(what: &str, answer: &Answer) -> Reason {
 }
 
 /// Describes a response, with the hints that apply to a status whatever the request was for.
-pub(crate) fn told(what: &str, of: &str, answer: &Answer) -> Reason {
+pub(crate) fn response_reason(what: &str, of: &str, answer: &Answer) -> Reason {
     let said = shown::one_line(&answer.body);
     let colon = if said.is_empty() { "" } else { ": " };
     let reason = Reason::new(format!("{what} answered {}{of}{colon}{said}", answer.status));
@@ -75,7 +75,7 @@ pub(crate) fn told(what: &str, of: &str, answer: &Answer) -> Reason {
 
 /// `POST http://host/path`, without the query, which may contain secrets.
 #[must_use]
-pub fn name(method: &Method, endpoint: &Endpoint) -> String {
+pub fn describe(method: &Method, endpoint: &Endpoint) -> String {
     let mut url = endpoint.url.clone();
     url.set_query(None);
     url.set_fragment(None);
@@ -85,7 +85,7 @@ pub fn name(method: &Method, endpoint: &Endpoint) -> String {
     }
 }
 
-/// Sends one request and reads at most `limit` bytes of the response body.
+/// Sends one request and reads at most `max_bytes` bytes of the response body.
 ///
 /// # Errors
 /// If there is no response in time, or the request cannot be built.
@@ -93,16 +93,16 @@ pub async fn exchange(
     endpoint: &Endpoint,
     method: Method,
     body: &Body,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<Answer, ExchangeError> {
     let content = match body {
         Body::Empty => None,
         Body::Text(text) => Some(text.clone().into_bytes()),
         Body::File(path) => {
-            Some(files::read_or_tell(path, LARGEST_BODY).map_err(ExchangeError::Failed)?)
+            Some(files::read_with_hint(path, LARGEST_BODY).map_err(ExchangeError::Failed)?)
         }
     };
-    exchange_content(endpoint, method, content, most).await
+    exchange_content(endpoint, method, content, max_bytes).await
 }
 
 /// Like [`exchange`], with a body from memory.
@@ -113,9 +113,9 @@ pub(crate) async fn exchange_content(
     endpoint: &Endpoint,
     method: Method,
     content: Option<Vec<u8>>,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<Answer, ExchangeError> {
-    let what = name(&method, endpoint);
+    let what = describe(&method, endpoint);
     let request = request(endpoint, method, content).map_err(ExchangeError::Failed)?;
     let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
     let status = response.status();
@@ -123,19 +123,19 @@ pub(crate) async fn exchange_content(
     let end = loop {
         match response.chunk().await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
-            Ok(None) => break AnswerEnd::Whole,
+            Ok(None) => break AnswerEnd::Complete,
             Err(error) if error.is_timeout() => {
                 let limit = humantime::format_duration(endpoint.timeout);
-                break AnswerEnd::BrokeOff(format!("did not end within {limit}"));
+                break AnswerEnd::Aborted(format!("did not end within {limit}"));
             }
-            Err(error) => break AnswerEnd::BrokeOff(format!("broke off: {}", chain(&error))),
+            Err(error) => break AnswerEnd::Aborted(format!("broke off: {}", causes(&error))),
         }
         // One byte over the limit shows that the body is longer.
-        if read.len() > most {
-            break AnswerEnd::Cut;
+        if read.len() > max_bytes {
+            break AnswerEnd::Truncated;
         }
     };
-    read.truncate(most);
+    read.truncate(max_bytes);
     Ok(Answer { status, body: read, end })
 }
 
@@ -172,7 +172,7 @@ fn client(endpoint: &Endpoint) -> Result<Client, Reason> {
     }
     builder
         .build()
-        .map_err(|error| Reason::new(format!("cannot set up the request: {}", chain(&error))))
+        .map_err(|error| Reason::new(format!("cannot set up the request: {}", causes(&error))))
 }
 
 /// The settings of all HTTP clients: no proxy from the environment, no redirects, no retries, and
@@ -192,19 +192,19 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
 
 #[cfg(feature = "tls")]
 fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
-    let bundle = files::read_or_tell(&tls.ca_file, LARGEST)?;
+    let bundle = files::read_with_hint(&tls.ca_file, LARGEST)?;
     let path = tls.ca_file.display();
     let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
-        Reason::new(format!("`{path}` contains no PEM certificates: {}", chain(&error)))
+        Reason::new(format!("`{path}` contains no PEM certificates: {}", causes(&error)))
     })?;
     if certificates.is_empty() {
         return Err(Reason::new(format!("`{path}` contains no PEM certificates")));
     }
     let builder = builder.tls_certs_only(certificates).https_only(true);
     let Some(client) = &tls.client else { return Ok(builder) };
-    let mut pem = files::read_or_tell(&client.cert_file, LARGEST)?;
+    let mut pem = files::read_with_hint(&client.cert_file, LARGEST)?;
     pem.push(b'\n');
-    pem.extend(files::read_or_tell(&client.key_file, LARGEST)?);
+    pem.extend(files::read_with_hint(&client.key_file, LARGEST)?);
     let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
         let (cert, key) = (client.cert_file.display(), client.key_file.display());
         Reason::new(format!("`{cert}` and `{key}` are not a PEM certificate and its key"))
@@ -225,11 +225,15 @@ fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeE
                 .hint("the application may hang; or raise the timeout"),
         );
     }
-    let reason = Reason::new(format!("{what} failed: {}", chain(error)));
+    let reason = Reason::new(format!("{what} failed: {}", causes(error)));
     match io_kind(error) {
         Some(kind) if error.is_connect() => {
-            let by = if endpoint.unix_socket.is_some() { By::File } else { By::Port };
-            no_connection(reason, by, kind)
+            let by = if endpoint.unix_socket.is_some() {
+                AddressKind::UnixSocket
+            } else {
+                AddressKind::Port
+            };
+            connection_error(reason, by, kind)
         }
         _ => ExchangeError::Failed(reason),
     }
@@ -245,17 +249,17 @@ fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
 }
 
 /// The causes of an error, without its own text, which repeats the URL and its query.
-fn chain(error: &reqwest::Error) -> String {
+fn causes(error: &reqwest::Error) -> String {
     let causes: Vec<String> =
         std::iter::successors(std::error::Error::source(error), |error| error.source())
             .map(ToString::to_string)
             .collect();
-    let mut unsaid: Vec<&str> = Vec::new();
+    let mut distinct: Vec<&str> = Vec::new();
     for cause in &causes {
         // Some layers repeat the layer below.
-        if !unsaid.iter().any(|said| said.contains(cause.as_str())) {
-            unsaid.push(cause);
+        if !distinct.iter().any(|said| said.contains(cause.as_str())) {
+            distinct.push(cause);
         }
     }
-    if unsaid.is_empty() { "no reason was given".to_owned() } else { unsaid.join(": ") }
+    if distinct.is_empty() { "no reason was given".to_owned() } else { distinct.join(": ") }
 }

@@ -15,18 +15,18 @@ use crate::reason::Reason;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerEnd {
     /// The server sent all of it.
-    Whole,
+    Complete,
     /// It is longer than the limit.
-    Cut,
+    Truncated,
     /// The connection failed or the time limit passed before its end, as described.
-    BrokeOff(String),
+    Aborted(String),
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExchangeError {
     /// Nothing listens there: the application does not run (yet).
-    NotThere(Reason),
+    NotListening(Reason),
     /// Anything else.
     Failed(Reason),
 }
@@ -36,33 +36,33 @@ impl ExchangeError {
     #[must_use]
     pub fn into_reason(self) -> Reason {
         match self {
-            Self::NotThere(reason) | Self::Failed(reason) => reason,
+            Self::NotListening(reason) | Self::Failed(reason) => reason,
         }
     }
 }
 
 /// The kind of address that a connection was attempted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum AddressKind {
     /// A socket file.
-    File,
+    UnixSocket,
     /// A port of a host.
     Port,
 }
 
 /// Classifies a failed connection, and adds a hint.
-fn no_connection(reason: Reason, by: By, kind: io::ErrorKind) -> ExchangeError {
+fn connection_error(reason: Reason, by: AddressKind, kind: io::ErrorKind) -> ExchangeError {
     match (kind, by) {
-        (io::ErrorKind::NotFound, By::File) => ExchangeError::NotThere(reason.hint(
+        (io::ErrorKind::NotFound, AddressKind::UnixSocket) => ExchangeError::NotListening(reason.hint(
             "the application may be starting; the directory of the socket must be in a volume that both containers mount",
         )),
-        (io::ErrorKind::ConnectionRefused, By::File) => ExchangeError::NotThere(reason.hint(
+        (io::ErrorKind::ConnectionRefused, AddressKind::UnixSocket) => ExchangeError::NotListening(reason.hint(
             "no process listens there: the application may be starting, and the socket left over from an earlier run",
         )),
-        (io::ErrorKind::ConnectionRefused, By::Port) => ExchangeError::NotThere(
+        (io::ErrorKind::ConnectionRefused, AddressKind::Port) => ExchangeError::NotListening(
             reason.hint("no process listens there: the application may be starting; check the port"),
         ),
-        (io::ErrorKind::PermissionDenied, By::File) => {
+        (io::ErrorKind::PermissionDenied, AddressKind::UnixSocket) => {
             let uid = rustix::process::geteuid().as_raw();
             ExchangeError::Failed(reason.hint(format!(
                 "podnudge runs as uid {uid}, which must be allowed to write to the socket; let the application set its mode or owner, or run podnudge as its uid"

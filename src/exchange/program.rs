@@ -19,17 +19,17 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
 
-use crate::process::ending::Ending;
+use crate::process::exit_watch::ExitWatch;
 use crate::process::signal::{self, GroupSignal};
 use crate::reason::Reason;
 use crate::shown;
 
 /// The most bytes of output that are kept: the end, where programs report errors.
-const KEPT: usize = 4 * 1024;
+const MAX_OUTPUT: usize = 4 * 1024;
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the rest of the output after the program has ended.
-const REST: Duration = Duration::from_millis(200);
+const OUTPUT_WAIT: Duration = Duration::from_millis(200);
 
 /// The pids of running programs, which `Running` reaps itself.
 static RUNNING: Mutex<Vec<i32>> = Mutex::new(Vec::new());
@@ -104,17 +104,17 @@ pub async fn run<A: AsRef<OsStr>>(
     let mut running = Running::new(child).map_err(failed)?;
     let mut output = Output::new(OwnedFd::from(reader)).map_err(failed)?;
 
-    let is_in_time = timeout(limit, output.until(running.ends())).await.is_ok();
+    let is_in_time = timeout(limit, output.read_until(running.wait_for_exit())).await.is_ok();
     if !is_in_time {
         running.signal(GroupSignal::Term);
-        if timeout(GRACE, output.until(running.ends())).await.is_err() {
+        if timeout(GRACE, output.read_until(running.wait_for_exit())).await.is_err() {
             running.signal(GroupSignal::Kill);
-            output.until(running.ends()).await;
+            output.read_until(running.wait_for_exit()).await;
         }
     }
     let status = running.reap().map_err(failed)?;
     // A process outside the group may hold the pipe open forever.
-    drop(timeout(REST, output.read_all()).await);
+    drop(timeout(OUTPUT_WAIT, output.read_all()).await);
     let how = if is_in_time {
         describe(status)
     } else {
@@ -129,19 +129,19 @@ pub async fn run<A: AsRef<OsStr>>(
 struct Running {
     child: Option<Child>,
     pid: Pid,
-    ending: Ending,
+    exit: ExitWatch,
 }
 
 impl Running {
     fn new(mut child: Child) -> io::Result<Self> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("it has no pid"))?;
-        let ending =
-            pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(Ending::of);
-        match ending {
-            Ok(ending) => {
+        let exit =
+            pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(ExitWatch::new);
+        match exit {
+            Ok(exit) => {
                 running().push(pid.as_raw_nonzero().get());
-                Ok(Self { child: Some(child), pid, ending })
+                Ok(Self { child: Some(child), pid, exit })
             }
             Err(error) => {
                 drop(child.kill());
@@ -152,8 +152,8 @@ impl Running {
     }
 
     /// Waits until it has ended. Does not reap it.
-    async fn ends(&self) {
-        self.ending.wait().await;
+    async fn wait_for_exit(&self) {
+        self.exit.wait().await;
     }
 
     fn signal(&self, what: GroupSignal) {
@@ -197,15 +197,15 @@ impl Output {
     }
 
     /// Reads output until `done` completes.
-    async fn until(&mut self, over: impl Future<Output = ()>) {
-        let mut over = std::pin::pin!(over);
+    async fn read_until(&mut self, done: impl Future<Output = ()>) {
+        let mut done = std::pin::pin!(done);
         let mut reading = std::pin::pin!(self.read_all());
         let mut is_read = false;
         std::future::poll_fn(|context| {
             if !is_read && reading.as_mut().poll(context).is_ready() {
                 is_read = true;
             }
-            over.as_mut().poll(context)
+            done.as_mut().poll(context)
         })
         .await;
     }
@@ -222,7 +222,7 @@ impl Output {
 
     fn keep(&mut self, piece: &[u8]) {
         self.kept.extend_from_slice(piece);
-        let surplus = self.kept.len().saturating_sub(KEPT);
+        let surplus = self.kept.len().saturating_sub(MAX_OUTPUT);
         self.kept.drain(..surplus);
     }
 }
@@ -240,7 +240,7 @@ fn describe(status: ExitStatus) -> String {
 
 /// Describes a program that ended with exit code 0.
 #[must_use]
-pub fn said(arguments: &[String], ended: &Ended) -> String {
+pub fn success_message(arguments: &[String], ended: &Ended) -> String {
     let said = failure(arguments, &ended.how, &ended.output).message;
     said.replace('\n', " ")
 }

@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::{AnswerEnd, By, ExchangeError, no_connection};
+use super::{AddressKind, AnswerEnd, ExchangeError, connection_error};
 use crate::config::{SocketAddress, SocketCommand};
 use crate::reason::Reason;
 use crate::shown;
 
 /// The most bytes of an answer that are read.
-pub(crate) const MOST: usize = 64 * 1024;
+pub(crate) const MAX_ANSWER: usize = 64 * 1024;
 
 /// A connection of either kind.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -41,18 +41,18 @@ pub struct Answer {
 ///
 /// # Errors
 /// If nothing is received in time, or the connection fails.
-pub async fn ask(
+pub async fn send_command(
     address: &SocketAddress,
     text: &str,
-    most: usize,
+    max_bytes: usize,
     limit: Duration,
 ) -> Result<Answer, ExchangeError> {
     let mut bytes = Vec::new();
-    let end = match timeout(limit, exchange(address, text, most, &mut bytes)).await {
+    let end = match timeout(limit, exchange(address, text, max_bytes, &mut bytes)).await {
         Ok(end) => end?,
-        Err(_) if bytes.is_empty() => return Err(too_late(address, text, limit)),
+        Err(_) if bytes.is_empty() => return Err(timed_out(address, text, limit)),
         Err(_) => {
-            AnswerEnd::BrokeOff(format!("did not end within {}", humantime::format_duration(limit)))
+            AnswerEnd::Aborted(format!("did not end within {}", humantime::format_duration(limit)))
         }
     };
     Ok(Answer { bytes, end })
@@ -62,18 +62,18 @@ pub async fn ask(
 ///
 /// # Errors
 /// If it does not match, with the answer.
-pub(crate) fn expected(command: &SocketCommand, answer: &Answer) -> Result<(), Reason> {
+pub(crate) fn check_answer(command: &SocketCommand, answer: &Answer) -> Result<(), Reason> {
     let SocketCommand { socket: address, answer_matches: matches, .. } = command;
     if matches.is_match(&String::from_utf8_lossy(&answer.bytes)) {
         return Ok(());
     }
     let what = match &answer.end {
-        AnswerEnd::Whole if answer.bytes.is_empty() => {
+        AnswerEnd::Complete if answer.bytes.is_empty() => {
             return Err(Reason::new(format!("`{address}` answered nothing")));
         }
-        AnswerEnd::Whole => "the answer does".to_owned(),
-        AnswerEnd::Cut => format!("the first {} KiB of the answer do", MOST / 1024),
-        AnswerEnd::BrokeOff(how) => format!("the answer, which {how}, does"),
+        AnswerEnd::Complete => "the answer does".to_owned(),
+        AnswerEnd::Truncated => format!("the first {} KiB of the answer do", MAX_ANSWER / 1024),
+        AnswerEnd::Aborted(how) => format!("the answer, which {how}, does"),
     };
     let said = shown::one_line(&answer.bytes);
     Err(Reason::new(format!("`{address}`: {what} not match `{matches}`: {said}")))
@@ -82,39 +82,39 @@ pub(crate) fn expected(command: &SocketCommand, answer: &Answer) -> Result<(), R
 async fn exchange(
     address: &SocketAddress,
     text: &str,
-    most: usize,
+    max_bytes: usize,
     bytes: &mut Vec<u8>,
 ) -> Result<AnswerEnd, ExchangeError> {
-    let no_connection = |error: io::Error| {
+    let connection_error = |error: io::Error| {
         let reason = Reason::new(format!("cannot connect to `{address}`: {error}"));
         let by = match address {
-            SocketAddress::Unix(_) => By::File,
-            SocketAddress::Tcp(_) => By::Port,
+            SocketAddress::Unix(_) => AddressKind::UnixSocket,
+            SocketAddress::Tcp(_) => AddressKind::Port,
         };
-        no_connection(reason, by, error.kind())
+        connection_error(reason, by, error.kind())
     };
     let mut stream: Box<dyn Stream> = match address {
         SocketAddress::Unix(path) => {
-            Box::new(UnixStream::connect(path).await.map_err(no_connection)?)
+            Box::new(UnixStream::connect(path).await.map_err(connection_error)?)
         }
         SocketAddress::Tcp(address) => {
-            Box::new(TcpStream::connect(*address).await.map_err(no_connection)?)
+            Box::new(TcpStream::connect(*address).await.map_err(connection_error)?)
         }
     };
-    match converse(&mut *stream, text, most, bytes).await {
+    match send_and_read(&mut *stream, text, max_bytes, bytes).await {
         Ok(end) => Ok(end),
         Err(error) if bytes.is_empty() => {
             let reason = format!("`{address}` closed the connection: {error}");
             Err(ExchangeError::Failed(Reason::new(reason)))
         }
-        Err(error) => Ok(AnswerEnd::BrokeOff(format!("broke off: {error}"))),
+        Err(error) => Ok(AnswerEnd::Aborted(format!("broke off: {error}"))),
     }
 }
 
-async fn converse(
+async fn send_and_read(
     stream: &mut dyn Stream,
     text: &str,
-    most: usize,
+    max_bytes: usize,
     bytes: &mut Vec<u8>,
 ) -> io::Result<AnswerEnd> {
     // A server may answer and close before it has read everything.
@@ -126,15 +126,15 @@ async fn converse(
             length => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
         }
         // One byte over the limit shows that the answer is longer.
-        if bytes.len() > most {
-            bytes.truncate(most);
-            return Ok(AnswerEnd::Cut);
+        if bytes.len() > max_bytes {
+            bytes.truncate(max_bytes);
+            return Ok(AnswerEnd::Truncated);
         }
     }
-    sent.map(|()| AnswerEnd::Whole)
+    sent.map(|()| AnswerEnd::Complete)
 }
 
-fn too_late(address: &SocketAddress, text: &str, limit: Duration) -> ExchangeError {
+fn timed_out(address: &SocketAddress, text: &str, limit: Duration) -> ExchangeError {
     let limit = humantime::format_duration(limit);
     let reason = Reason::new(format!("`{address}` did not answer within {limit}"));
     ExchangeError::Failed(if text.ends_with('\n') {

@@ -23,7 +23,7 @@ type Child = (i32, Identity);
 impl Children {
     /// No children: every child counts as new.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self { old: Vec::new(), at: Moment::default() }
     }
 
@@ -31,7 +31,7 @@ impl Children {
     ///
     /// # Errors
     /// If `/proc` cannot be read.
-    pub fn now(parents: &[Identity]) -> Result<Self, Reason> {
+    pub fn list(parents: &[Identity]) -> Result<Self, Reason> {
         let old = read(parents)?.into_iter().map(|(_, child)| child).collect();
         // After the listing: a child that starts during it is either listed, or started in a later
         // tick.
@@ -42,11 +42,11 @@ impl Children {
     ///
     /// # Errors
     /// If one has no new child, or if `/proc` cannot be read.
-    pub fn are_newer_now(&self, parents: &[Identity]) -> Result<(), Reason> {
+    pub fn check_new_children(&self, parents: &[Identity]) -> Result<(), Reason> {
         if parents.is_empty() {
             return Err(Reason::new("the process that was signalled is gone"));
         }
-        match self.without_new_one(parents, &read(parents)?) {
+        match self.first_without_new_child(parents, &read(parents)?) {
             None => Ok(()),
             Some((parent, 0)) => Err(Reason::new(format!("process {parent} has no child process"))
                 .hint("`children-newer` is for masters that start workers, such as nginx")),
@@ -57,9 +57,9 @@ impl Children {
     }
 
     /// The first process without a new child, and how many children it has. Pure.
-    fn without_new_one(&self, parents: &[Identity], now: &[Child]) -> Option<(i32, usize)> {
+    fn first_without_new_child(&self, parents: &[Identity], now: &[Child]) -> Option<(i32, usize)> {
         let is_new =
-            |child: Identity| !self.old.contains(&child) && child.may_be_newer_than(self.at);
+            |child: Identity| !self.old.contains(&child) && child.may_have_started_after(self.at);
         parents.iter().find_map(|parent| {
             let mut children =
                 now.iter().filter(|(of, _)| *of == parent.pid).map(|(_, child)| *child);
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn a_child_is_new_if_it_was_not_there_and_did_not_start_in_an_earlier_tick() {
-        let both = |one, other| before().without_new_one(&MASTERS, &[(10, one), (20, other)]);
+        let both =
+            |one, other| before().first_without_new_child(&MASTERS, &[(10, one), (20, other)]);
         assert_eq!(both(child(12, 501), child(22, 501)), None);
         assert_eq!(both(child(12, 500), child(22, 500)), None, "in the tick of the signal");
         assert_eq!(both(child(12, 501), child(21, 500)), Some((20, 1)), "in its tick, before it");
@@ -112,10 +113,10 @@ mod tests {
 
     #[test]
     fn each_process_needs_a_new_child_of_its_own() {
-        assert_eq!(before().without_new_one(&MASTERS, &[]), Some((10, 0)));
+        assert_eq!(before().first_without_new_child(&MASTERS, &[]), Some((10, 0)));
         let now = [(10, child(11, 100)), (10, child(12, 600)), (10, child(13, 600))];
-        assert_eq!(before().without_new_one(&MASTERS, &now), Some((20, 0)));
+        assert_eq!(before().first_without_new_child(&MASTERS, &now), Some((20, 0)));
         let now = [(10, child(12, 600)), (20, child(21, 500)), (20, child(23, 400))];
-        assert_eq!(before().without_new_one(&MASTERS, &now), Some((20, 2)));
+        assert_eq!(before().first_without_new_child(&MASTERS, &now), Some((20, 2)));
     }
 }

@@ -3,17 +3,17 @@
 //! Reads as much of `/proc` as the target setting needs; changes nothing.
 
 use super::Identity;
+use super::config_read::earliest_config_read;
 use super::context::Context;
 use super::proc::{self, Detail};
 use super::select::{self, Process, Refusal};
-use super::since::may_have_read_since;
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
 use crate::core::event::Targets;
 
 /// A target process of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
+pub struct TargetProcess {
     /// Its pid and start time.
     pub identity: Identity,
     /// For messages: `41 (nginx)`, control characters escaped.
@@ -24,9 +24,9 @@ pub struct Chosen {
     pub is_root: bool,
 }
 
-impl Chosen {
+impl TargetProcess {
     fn new(process: &Process, is_root: bool) -> Self {
-        let (name, comm) = (process.for_people(), process.comm.clone());
+        let (name, comm) = (process.display_name(), process.comm.clone());
         Self { identity: process.identity, name, comm, is_root }
     }
 }
@@ -35,66 +35,66 @@ impl Chosen {
 ///
 /// # Errors
 /// If no process matches, or none that may be signalled, with the reason.
-pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
-    let found = look(context, rule);
+pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>, Refusal> {
+    let found = search(context, rule);
     if found.is_err() {
-        context.kept.keep(rule, None);
+        context.target_cache.store(rule, None);
     }
     found
 }
 
 /// The target that the last search found, if it is unchanged. This removes it from the cache, so
 /// the caller must search all processes after the action.
-pub(crate) fn recall(context: &Context, rule: &Rule) -> Option<Chosen> {
-    let process = context.kept.take_unchanged(rule)?;
+pub(crate) fn find_cached(context: &Context, rule: &Rule) -> Option<TargetProcess> {
+    let process = context.target_cache.take_unchanged(rule)?;
     let is_named = match &rule.settings.target.by {
         TargetBy::Pidfile(path) => proc::pidfile(path).ok()? == process.identity.pid,
         _ => true,
     };
-    is_named.then(|| Chosen::new(&process, true))
+    is_named.then(|| TargetProcess::new(&process, true))
 }
 
-fn look(context: &Context, rule: &Rule) -> Result<Vec<Chosen>, Refusal> {
+fn search(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>, Refusal> {
     let (own, target, volumes) = (&context.own, &rule.settings.target, rule.read_by_application());
     let wanted = match &target.by {
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
         _ => None,
     };
-    let mut seen = proc::read(own, target, volumes, wanted, Detail::Likely)?;
-    if select::select(target, wanted, &seen).is_err() {
+    let mut table = proc::read(own, target, volumes, wanted, Detail::Likely)?;
+    if select::select(target, wanted, &table).is_err() {
         // The error message lists all processes.
-        seen = proc::read(own, target, volumes, wanted, Detail::All)?;
+        table = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
-    let chosen = select::select(target, wanted, &seen)?;
-    context.kept.keep(rule, Some(&chosen));
-    let roots = select::roots(&chosen, &seen);
-    Ok(chosen.iter().map(|process| Chosen::new(process, roots.contains(process))).collect())
+    let chosen = select::select(target, wanted, &table)?;
+    context.target_cache.store(rule, Some(&chosen));
+    let roots = select::roots(&chosen, &table);
+    Ok(chosen.iter().map(|process| TargetProcess::new(process, roots.contains(process))).collect())
 }
 
 /// The target processes without an ancestor among the others: they must survive a reload. It may
 /// replace their descendants, such as workers.
-pub(crate) fn roots<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> Vec<Identity> {
+pub(crate) fn roots<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) -> Vec<Identity> {
     let roots = targets.into_iter().filter(|target| target.is_root);
     roots.map(|target| target.identity).collect()
 }
 
 /// Whether there are target processes, and all of them read their configuration after `moment`.
-pub(crate) fn all_read_after(targets: &[Chosen], moment: Moment) -> bool {
+pub(crate) fn all_read_config_after(targets: &[TargetProcess], moment: Moment) -> bool {
     // Compare the start times first: that is cheap, and mostly decides.
-    let reads_after = |target: &Chosen| {
-        target.identity.started() > moment && may_have_read_since(target.identity) > moment
+    let reads_after = |target: &TargetProcess| {
+        target.identity.started() > moment && earliest_config_read(target.identity) > moment
     };
     !targets.is_empty() && targets.iter().all(reads_after)
 }
 
 /// For messages: `41 (nginx), 52 (nginx)`.
-pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a Chosen>) -> String {
+pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) -> String {
     let names: Vec<&str> = targets.into_iter().map(|target| target.name.as_str()).collect();
     names.join(", ")
 }
 
 /// The target's names for the core, which compares the targets of its rules.
-pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a Chosen> + Clone) -> Targets {
+pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + Clone) -> Targets {
     let text = names(chosen.clone());
     Targets { names: chosen.into_iter().map(|target| target.comm.clone()).collect(), text }
 }

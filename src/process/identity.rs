@@ -28,7 +28,7 @@ impl Identity {
 
     /// Whether it may have started after `moment`. Within the same clock tick the answer is yes.
     #[must_use]
-    pub fn may_be_newer_than(self, moment: Moment) -> bool {
+    pub fn may_have_started_after(self, moment: Moment) -> bool {
         let next_tick = Self { start_ticks: self.start_ticks.saturating_add(1), ..self };
         next_tick.started() > moment
     }

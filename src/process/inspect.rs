@@ -3,10 +3,10 @@
 //! Reads `/proc` on the loop's thread: a pod has few processes, and a switch to another thread
 //! would take longer than the reading.
 
+use super::config_read::earliest_config_read;
 use super::context::Context;
 use super::find::find;
 use super::select::Refusal;
-use super::since::may_have_read_since;
 use crate::config::Rule;
 use crate::core::event::Inspection;
 
@@ -14,7 +14,7 @@ use crate::core::event::Inspection;
 pub(crate) fn inspect(context: &Context, rule: &Rule) -> Inspection {
     match find(context, rule) {
         Ok(chosen) => {
-            let first = chosen.iter().map(|target| may_have_read_since(target.identity)).min();
+            let first = chosen.iter().map(|target| earliest_config_read(target.identity)).min();
             let last = chosen.iter().map(|target| target.identity.started()).max();
             match (first, last) {
                 (Some(first), Some(last)) => Inspection::Running { first, last },
@@ -22,7 +22,7 @@ pub(crate) fn inspect(context: &Context, rule: &Rule) -> Inspection {
             }
         }
         Err(Refusal::NotFound(_)) if rule.names_process() => Inspection::Absent,
-        Err(Refusal::Blind(_)) => Inspection::Blind,
+        Err(Refusal::ProcUnreadable(_)) => Inspection::Blind,
         Err(_) => Inspection::Unknown,
     }
 }

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
-use super::select::{COMM_LENGTH, Mounts, Own, Process, Refusal, Seen};
+use super::select::{COMM_LENGTH, Mounts, OwnProcess, Process, ProcessTable, Refusal};
 use crate::clock::Moment;
 use crate::config::{Target, TargetBy};
 use crate::files::{self, FileError, LARGEST};
@@ -21,9 +21,9 @@ use crate::volume::mounts::{self, Mount};
 ///
 /// # Errors
 /// If the system is out of resources: that says nothing about the process.
-fn of_process(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
+fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     let path = format!("/proc/{pid}/{file}");
-    match contents(&path) {
+    match read_proc_file(&path) {
         Ok(text) => Ok(Some(text)),
         Err(error) => match Errno::from_io_error(&error) {
             // EINVAL: it is exiting, and has no mounts any more.
@@ -37,7 +37,7 @@ fn of_process(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
 
 /// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
 /// need many system calls.
-fn contents(path: &str) -> io::Result<Vec<u8>> {
+fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
     let mut piece = [0; 4096];
@@ -51,7 +51,7 @@ fn contents(path: &str) -> io::Result<Vec<u8>> {
 
 /// `/proc/PID/status`; `None` if there is no such process.
 pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
-    let text = of_process(pid, "status")?;
+    let text = read_process_file(pid, "status")?;
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
 }
 
@@ -77,12 +77,12 @@ pub(super) struct ProcessStat {
     pub(super) is_dead: bool,
     is_kernel_thread: bool,
     /// It was forked and has not called exec since, so it has its parent's configuration.
-    pub(super) is_copy: bool,
+    pub(super) is_forked_without_exec: bool,
 }
 
 /// `None` if there is no such process.
 pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
-    Ok(of_process(pid, "stat")?.and_then(|text| parse_stat(&text)))
+    Ok(read_process_file(pid, "stat")?.and_then(|text| parse_stat(&text)))
 }
 
 /// The bit of `flags` (field 9) for a kernel thread (`PF_KTHREAD` in linux/sched.h).
@@ -110,7 +110,7 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
             state => matches!(state, "X" | "x"),
         },
         is_kernel_thread: flags & KERNEL_THREAD != 0,
-        is_copy: flags & FORK_WITHOUT_EXEC != 0,
+        is_forked_without_exec: flags & FORK_WITHOUT_EXEC != 0,
     })
 }
 
@@ -125,20 +125,20 @@ pub(super) enum Detail {
 
 /// Reads podnudge's own pid and container. They never change, so once at start is enough.
 #[must_use]
-pub fn own() -> Own {
+pub fn own_process() -> OwnProcess {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     let container = |pid| container(pid).ok().flatten().unwrap_or_default();
-    Own { pid, pid_1_is_foreign: container(1) != container(pid), container: container(pid) }
+    OwnProcess { pid, pid_1_is_foreign: container(1) != container(pid), container: container(pid) }
 }
 
 /// Reads the processes without kernel threads and zombies, as far as `target` needs them.
 pub(super) fn read(
-    own: &Own,
+    own: &OwnProcess,
     target: &Target,
     volumes: &[PathBuf],
     pidfile: Option<i32>,
     detail: Detail,
-) -> Result<Seen, Refusal> {
+) -> Result<ProcessTable, Refusal> {
     let own_mounts = match &target.by {
         TargetBy::Mount => own_mounts(volumes)?,
         _ => Vec::new(),
@@ -147,10 +147,10 @@ pub(super) fn read(
         (Some(pid), Detail::Likely) => vec![pid],
         _ => all_pids()?,
     };
-    let mut seen = Seen { own: own.clone(), ..Seen::default() };
+    let mut table = ProcessTable { own: own.clone(), ..ProcessTable::default() };
     for pid in pids {
         let Some(stat) = stat(pid)? else { continue };
-        seen.parents.insert(pid, stat.parent);
+        table.parents.insert(pid, stat.parent);
         let may_match = match &target.by {
             TargetBy::Process(name) => name.starts_with(&stat.comm),
             _ => true,
@@ -158,14 +158,15 @@ pub(super) fn read(
         if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
             continue;
         }
-        seen.processes.extend(process(pid, stat, target, &own_mounts, detail)?);
+        table.processes.extend(process(pid, stat, target, &own_mounts, detail)?);
     }
-    Ok(seen)
+    Ok(table)
 }
 
 pub(super) fn all_pids() -> Result<Vec<i32>, Refusal> {
-    let entries = fs::read_dir("/proc")
-        .map_err(|error| Refusal::Blind(Reason::new(format!("cannot list `/proc`: {error}"))))?;
+    let entries = fs::read_dir("/proc").map_err(|error| {
+        Refusal::ProcUnreadable(Reason::new(format!("cannot list `/proc`: {error}")))
+    })?;
     let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     Ok(entries.filter_map(pid).collect())
 }
@@ -208,7 +209,7 @@ pub(super) fn exe(pid: i32) -> Option<PathBuf> {
 }
 
 pub(super) fn arguments(pid: i32) -> Result<Vec<String>, Reason> {
-    let text = of_process(pid, "cmdline")?.unwrap_or_default();
+    let text = read_process_file(pid, "cmdline")?.unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     if text.is_empty() {
         return Ok(Vec::new());
@@ -229,7 +230,7 @@ pub(super) fn uid(pid: i32) -> Result<Option<u32>, Reason> {
 /// whatever the runtime adds around them. Empty for podnudge's own container if that has a cgroup
 /// namespace, and outside containers. `None` if the process has ended.
 pub(super) fn container(pid: i32) -> Result<Option<String>, Reason> {
-    let Some(text) = of_process(pid, "cgroup")? else { return Ok(None) };
+    let Some(text) = read_process_file(pid, "cgroup")? else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
     let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());
     let element = elements.rfind(|element| holds_container_id(element));
@@ -242,8 +243,8 @@ fn holds_container_id(element: &str) -> bool {
 
 /// podnudge's own mounts of the watched paths.
 fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
-    let text = contents("/proc/self/mountinfo").map_err(|error| {
-        Refusal::Blind(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
+    let text = read_proc_file("/proc/self/mountinfo").map_err(|error| {
+        Refusal::ProcUnreadable(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
     })?;
     let all = mounts::parse(&text);
     let mut found = Vec::new();
@@ -256,7 +257,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
                 let reason = Reason::new(format!(
                     "`{path}` is not a volume of its own, so its mount does not identify the target"
                 ));
-                return Err(Refusal::Wrong(reason.hint(
+                return Err(Refusal::Unsupported(reason.hint(
                     "name the target by process, exe, cmdline or pidfile, or mount a volume there",
                 )));
             }
@@ -267,7 +268,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
 
 /// How a process mounts these volumes. A mount of a whole volume takes precedence.
 fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
-    let text = of_process(pid, "mountinfo")?.unwrap_or_default();
+    let text = read_process_file(pid, "mountinfo")?.unwrap_or_default();
     let all = mounts::parse(&text);
     let same = |mount: &&Mount| {
         volumes.iter().any(|own| own.device == mount.device && own.root == mount.root)
@@ -295,7 +296,9 @@ pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
             Reason::new(format!("there is no pidfile `{shown}`"))
                 .hint("mount the directory of the file into both containers, or use process"),
         ),
-        error => Refusal::Wrong(Reason::new(format!("cannot read the pidfile `{shown}`: {error}"))),
+        error => {
+            Refusal::Unsupported(Reason::new(format!("cannot read the pidfile `{shown}`: {error}")))
+        }
     })?;
     let text = String::from_utf8_lossy(&bytes);
     match text.trim().parse() {
@@ -304,7 +307,7 @@ pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
         _ if text.trim().is_empty() => {
             Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty"))))
         }
-        _ => Err(Refusal::Wrong(Reason::new(format!("the pidfile `{shown}` holds no pid")))),
+        _ => Err(Refusal::Unsupported(Reason::new(format!("the pidfile `{shown}` holds no pid")))),
     }
 }
 
@@ -338,6 +341,9 @@ mod tests {
         let stat = stat(pid).expect("it can be read").expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };
         assert!(age(identity) < Duration::from_hours(1));
-        assert_eq!(super::super::life::life(identity), super::super::life::Life::Runs);
+        assert_eq!(
+            super::super::state::process_state(identity),
+            super::super::state::ProcessState::Running
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Identity;
 
 /// How many are remembered: more than can be waited for at the same time.
-const MOST: usize = 64;
+const MAX_REMEMBERED: usize = 64;
 
 /// Recorded before the signal is sent, so that every exit that is seen can be attributed.
 #[derive(Debug, Default)]
@@ -15,15 +15,15 @@ pub(crate) struct Restarts(Mutex<VecDeque<Identity>>);
 
 impl Restarts {
     /// Records processes that are about to be terminated.
-    pub(crate) fn begin(&self, processes: &[Identity]) {
+    pub(crate) fn record(&self, processes: &[Identity]) {
         let mut known = self.known();
         known.extend(processes);
-        let surplus = known.len().saturating_sub(MOST);
+        let surplus = known.len().saturating_sub(MAX_REMEMBERED);
         known.drain(..surplus);
     }
 
     /// Whether podnudge has terminated this process.
-    pub(crate) fn has(&self, process: Identity) -> bool {
+    pub(crate) fn contains(&self, process: Identity) -> bool {
         self.known().contains(&process)
     }
 

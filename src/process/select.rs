@@ -12,7 +12,7 @@ use crate::shown;
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;
 /// How many processes a message lists at most.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// A process, as far as podnudge can read its `/proc` entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,18 +49,18 @@ pub enum Mounts {
 
 /// All processes that were read from `/proc`.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct ProcessTable {
     /// The processes that were read in detail; no kernel threads.
     pub processes: Vec<Process>,
     /// The parent of every process.
     pub parents: BTreeMap<i32, i32>,
     /// podnudge's own process.
-    pub own: Own,
+    pub own: OwnProcess,
 }
 
 /// podnudge's own process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Own {
+pub struct OwnProcess {
     /// Its pid.
     pub pid: i32,
     /// Its container.
@@ -80,14 +80,14 @@ pub enum Refusal {
     /// Several unrelated processes match.
     Ambiguous(Reason),
     /// The target setting cannot work here, such as with a volume that is mounted by subPath.
-    Wrong(Reason),
+    Unsupported(Reason),
     /// `/proc` cannot be read, because the system is out of resources such as descriptors.
-    Blind(Reason),
+    ProcUnreadable(Reason),
 }
 
 impl From<Reason> for Refusal {
     fn from(reason: Reason) -> Self {
-        Self::Blind(reason)
+        Self::ProcUnreadable(reason)
     }
 }
 
@@ -102,8 +102,8 @@ impl Refusal {
             }
             Self::NotFound(reason)
             | Self::Ambiguous(reason)
-            | Self::Wrong(reason)
-            | Self::Blind(reason) => reason.clone(),
+            | Self::Unsupported(reason)
+            | Self::ProcUnreadable(reason) => reason.clone(),
         }
     }
 }
@@ -111,7 +111,7 @@ impl Refusal {
 impl Process {
     /// `41 (nginx)`, control characters escaped.
     #[must_use]
-    pub fn for_people(&self) -> String {
+    pub fn display_name(&self) -> String {
         format!("{} ({})", self.identity.pid, shown::text(&self.comm))
     }
 }
@@ -127,23 +127,23 @@ impl Process {
 pub fn select<'a>(
     target: &Target,
     pidfile: Option<i32>,
-    seen: &'a Seen,
+    table: &'a ProcessTable,
 ) -> Result<Vec<&'a Process>, Refusal> {
-    let candidates = candidates(seen);
-    if candidates.is_empty() && !foreign(seen) {
+    let candidates = candidates(table);
+    if candidates.is_empty() && !has_foreign_process(table) {
         return Err(Refusal::NamespaceNotShared);
     }
-    let of_uid = |process: &&Process| target.uid.is_none_or(|uid| process.uid == Some(uid));
+    let has_uid = |process: &&Process| target.uid.is_none_or(|uid| process.uid == Some(uid));
     let matching: Vec<&Process> = candidates
         .iter()
         .copied()
         .filter(|process| matches(&target.by, pidfile, process))
-        .filter(of_uid)
+        .filter(has_uid)
         .collect();
     if target.all && !matching.is_empty() {
         return Ok(matching);
     }
-    let roots = roots(&matching, seen);
+    let roots = roots(&matching, table);
     match roots.as_slice() {
         [] => Err(not_found(target, pidfile, &candidates)),
         [_] => Ok(roots),
@@ -156,23 +156,23 @@ pub fn select<'a>(
 }
 
 /// The processes that may be selected at all.
-fn candidates(seen: &Seen) -> Vec<&Process> {
-    let only_container = !foreign(seen);
+fn candidates(table: &ProcessTable) -> Vec<&Process> {
+    let only_container = !has_foreign_process(table);
     let allowed = |process: &&Process| {
         let pid = process.identity.pid;
         pid != 1
-            && pid != seen.own.pid
+            && pid != table.own.pid
             && !is_pause(process)
-            && (only_container || process.container != seen.own.container)
-            && !descends_from(process, seen.own.pid, seen)
+            && (only_container || process.container != table.own.container)
+            && !descends_from(process, table.own.pid, table)
     };
-    seen.processes.iter().filter(allowed).collect()
+    table.processes.iter().filter(allowed).collect()
 }
 
 /// Whether there is a process of another container, `/pause` included.
-fn foreign(seen: &Seen) -> bool {
-    seen.own.pid_1_is_foreign
-        || seen.processes.iter().any(|process| process.container != seen.own.container)
+fn has_foreign_process(table: &ProcessTable) -> bool {
+    table.own.pid_1_is_foreign
+        || table.processes.iter().any(|process| process.container != table.own.container)
 }
 
 fn is_pause(process: &Process) -> bool {
@@ -205,26 +205,26 @@ fn is_named(process: &Process, name: &str) -> bool {
 }
 
 /// The matching processes without an ancestor among them.
-pub(super) fn roots<'a>(matching: &[&'a Process], seen: &Seen) -> Vec<&'a Process> {
+pub(super) fn roots<'a>(matching: &[&'a Process], table: &ProcessTable) -> Vec<&'a Process> {
     let is_root = |process: &&&Process| {
         !matching.iter().any(|other| {
-            other.identity != process.identity && descends_from(process, other.identity.pid, seen)
+            other.identity != process.identity && descends_from(process, other.identity.pid, table)
         })
     };
     matching.iter().filter(is_root).copied().collect()
 }
 
-fn descends_from(process: &Process, ancestor: i32, seen: &Seen) -> bool {
+fn descends_from(process: &Process, ancestor: i32, table: &ProcessTable) -> bool {
     // The limit ends a loop, which may appear while pids are reused.
-    std::iter::successors(Some(process.parent), |pid| seen.parents.get(pid).copied())
-        .take(seen.parents.len() + 1)
+    std::iter::successors(Some(process.parent), |pid| table.parents.get(pid).copied())
+        .take(table.parents.len() + 1)
         .any(|pid| pid == ancestor)
 }
 
 fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> Refusal {
     let uid = target.uid.map_or_else(String::new, |uid| format!(" of uid {uid}"));
     let what = match &target.by {
-        TargetBy::Mount => return nobody_mounts(candidates),
+        TargetBy::Mount => return not_mounted(candidates),
         TargetBy::Process(name) => format!("no process is named `{name}`"),
         TargetBy::Exe(path) => format!("no process runs `{}`", path.display()),
         TargetBy::Cmdline(regex) => format!("no process has arguments that match `{regex}`"),
@@ -255,16 +255,16 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
     Refusal::NotFound(Reason::new(format!("{what}{uid}")).hint(hint))
 }
 
-fn nobody_mounts(candidates: &[&Process]) -> Refusal {
+fn not_mounted(candidates: &[&Process]) -> Refusal {
     let by_subpath = candidates.iter().find_map(|process| match &process.mounts {
         Mounts::SubPath(path) => Some((process, path)),
         _ => None,
     });
     match by_subpath {
-        Some((process, path)) => Refusal::Wrong(
+        Some((process, path)) => Refusal::Unsupported(
             Reason::new(format!(
                 "process {} mounts the volume by subPath at `{}`, where it never changes",
-                process.for_people(),
+                process.display_name(),
                 path.display()
             ))
             .hint("mount the whole volume into the application's container, without subPath"),
@@ -283,9 +283,9 @@ fn list(processes: &[&Process]) -> String {
         let uid = process.uid.map_or_else(String::new, |uid| format!(", uid {uid}"));
         format!("{} ({}{uid})", process.identity.pid, shown::text(&process.comm))
     };
-    let mut names: Vec<String> = processes.iter().take(MOST_LISTED).map(name).collect();
-    if processes.len() > MOST_LISTED {
-        names.push(format!("and {} more", processes.len() - MOST_LISTED));
+    let mut names: Vec<String> = processes.iter().take(MAX_LISTED).map(name).collect();
+    if processes.len() > MAX_LISTED {
+        names.push(format!("and {} more", processes.len() - MAX_LISTED));
     }
     names.join(", ")
 }

@@ -11,15 +11,15 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use super::ending::{self, Ending};
-use super::find::Chosen;
-use super::life::{Life, life};
+use super::exit_watch::{self, ExitWatch};
+use super::find::TargetProcess;
 use super::proc;
+use super::state::{ProcessState, process_state};
 use crate::config::SignalAction;
 use crate::reason::Reason;
 
 /// A process without a handler that is younger than this may still be starting.
-const STARTING: Duration = Duration::from_secs(10);
+const STARTUP_TIME: Duration = Duration::from_secs(10);
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;
 
@@ -52,7 +52,7 @@ impl SendError {
 /// A signal that may be sent: the process is the selected one and handles the signal.
 #[derive(Debug)]
 pub struct Ready<'a> {
-    chosen: &'a Chosen,
+    chosen: &'a TargetProcess,
     signal: Signal,
     handle: Handle,
 }
@@ -63,7 +63,7 @@ enum Handle {
     Pidfd(OwnedFd),
     /// Without pidfds (before Linux 5.3, or where seccomp forbids them): by pid, directly after the
     /// start time was compared.
-    Number,
+    Pid,
 }
 
 /// Checks that the process still is the selected one and handles the signal.
@@ -73,24 +73,24 @@ enum Handle {
 ///
 /// # Errors
 /// If it must not be sent, with the reason.
-pub fn prepare(chosen: &Chosen, action: SignalAction) -> Result<Ready<'_>, SendError> {
+pub fn prepare(chosen: &TargetProcess, action: SignalAction) -> Result<Ready<'_>, SendError> {
     let pid = Pid::from_raw(chosen.identity.pid).ok_or_else(|| gone(chosen))?;
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(fd) => Handle::Pidfd(fd),
         Err(Errno::SRCH) => return Err(gone(chosen)),
-        Err(Errno::NOSYS | Errno::PERM) => Handle::Number,
+        Err(Errno::NOSYS | Errno::PERM) => Handle::Pid,
         Err(error) => {
             let reason = format!("cannot open process {}: {error}", chosen.name);
             return Err(SendError::Failed(Reason::new(reason)));
         }
     };
-    match life(chosen.identity) {
-        Life::Runs => {}
-        Life::Ended(reason) => return Err(SendError::Gone(reason)),
-        Life::Unknown(reason) => return Err(SendError::Failed(reason)),
+    match process_state(chosen.identity) {
+        ProcessState::Running => {}
+        ProcessState::Ended(reason) => return Err(SendError::Gone(reason)),
+        ProcessState::Unknown(reason) => return Err(SendError::Failed(reason)),
     }
     if !action.allow_unhandled {
-        is_handled(chosen, action.name)?;
+        check_handled(chosen, action.name)?;
     }
     Ok(Ready { chosen, signal: action.name, handle })
 }
@@ -100,7 +100,7 @@ impl Ready<'_> {
     ///
     /// # Errors
     /// If not, with the reason.
-    pub fn is_permitted(&self) -> Result<(), SendError> {
+    pub fn check_permission(&self) -> Result<(), SendError> {
         let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
         // Signal 0 only checks the permission (kill(2)).
         let asked = nix::sys::signal::kill(pid, None);
@@ -117,7 +117,7 @@ impl Ready<'_> {
                 let number = rustix::process::Signal::from_named_raw(self.signal as i32);
                 number.ok_or(Errno::INVAL).and_then(|signal| pidfd_send_signal(fd, signal))
             }
-            Handle::Number => {
+            Handle::Pid => {
                 let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
                 nix::sys::signal::kill(pid, self.signal)
                     .map_err(|error| Errno::from_raw_os_error(error as i32))
@@ -127,18 +127,18 @@ impl Ready<'_> {
     }
 
     /// The same process with another signal.
-    pub(super) fn with(self, signal: Signal) -> Self {
+    pub(super) fn with_signal(self, signal: Signal) -> Self {
         Self { signal, ..self }
     }
 
     /// Waits until the process has ended.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn wait_for_exit(&self) {
         if let Handle::Pidfd(fd) = &self.handle
-            && let Ok(ending) = fd.try_clone().and_then(Ending::of)
+            && let Ok(exit) = fd.try_clone().and_then(ExitWatch::new)
         {
-            ending.wait().await;
+            exit.wait().await;
         } else {
-            ending::wait_without_pidfd(self.chosen.identity).await;
+            exit_watch::wait_without_pidfd(self.chosen.identity).await;
         }
     }
 
@@ -160,7 +160,7 @@ impl Ready<'_> {
     }
 }
 
-fn gone(chosen: &Chosen) -> SendError {
+fn gone(chosen: &TargetProcess) -> SendError {
     SendError::Gone(Reason::new(format!("process {} ended", chosen.name)))
 }
 
@@ -187,7 +187,7 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
 /// Checks in `/proc/PID/status` how the process handles the signal: without a handler it would be
 /// terminated, and if it ignores the signal nothing would happen. A blocked signal is checked again
 /// later.
-fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
+fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
     let status = proc::status(chosen.identity.pid).map_err(SendError::Failed)?;
     let status = status.ok_or_else(|| gone(chosen))?;
@@ -203,7 +203,7 @@ fn is_handled(chosen: &Chosen, signal: Signal) -> Result<(), SendError> {
         let hint = format!("it may be restarting; if it receives signals by sigwait(3), {allow}");
         return Err(SendError::Starting(Reason::new(what).hint(hint)));
     }
-    if proc::age(chosen.identity) < STARTING {
+    if proc::age(chosen.identity) < STARTUP_TIME {
         let what = format!("process {name} has just started, and does not handle {signal} yet");
         return Err(SendError::Starting(Reason::new(what)));
     }
@@ -224,7 +224,7 @@ fn mask(status: &str, field: &str) -> Option<u64> {
 }
 
 /// Explains EPERM in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).
-fn not_permitted(chosen: &Chosen, target: u32) -> Reason {
+fn not_permitted(chosen: &TargetProcess, target: u32) -> Reason {
     let own = rustix::process::geteuid().as_raw();
     let reason = Reason::new(format!(
         "cannot signal process {}: podnudge runs as uid {own} and the target as uid {target}",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
-use super::find::{Chosen, names};
+use super::find::{TargetProcess, names};
 use super::signal::{Ready, SendError, prepare};
 use crate::config::SignalAction;
 use crate::reason::Reason;
@@ -20,39 +20,39 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 /// # Errors
 /// If no process was signalled.
 pub(crate) async fn terminate(
-    targets: &[&Chosen],
+    targets: &[&TargetProcess],
     grace: Duration,
 ) -> Result<Option<Reason>, SendError> {
     let term = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
-    let mut asked = Vec::new();
+    let mut prepared = Vec::new();
     for target in targets {
         let ready = prepare(target, term)?;
-        ready.is_permitted()?;
-        asked.push(ready);
+        ready.check_permission()?;
+        prepared.push(ready);
     }
     // After the first SIGTERM the restart has begun, whatever happens next.
-    let (mut is_begun, mut trouble) = (false, None);
-    for ready in &asked {
+    let (mut is_sent, mut last_error) = (false, None);
+    for ready in &prepared {
         match ready.send() {
-            Ok(()) => is_begun = true,
+            Ok(()) => is_sent = true,
             Err(SendError::Gone(_)) => {}
-            Err(error) if !is_begun => return Err(error),
-            Err(error) => trouble = Some(error.reason()),
+            Err(error) if !is_sent => return Err(error),
+            Err(error) => last_error = Some(error.reason()),
         }
     }
     // All processes share one grace period. Whether they ended shows at the SIGKILL.
-    drop(timeout(grace, all_ended(&asked)).await);
+    drop(timeout(grace, all_ended(&prepared)).await);
     let killed: Vec<Ready<'_>> =
-        asked.into_iter().map(|ready| ready.with(Signal::SIGKILL)).collect();
+        prepared.into_iter().map(|ready| ready.with_signal(Signal::SIGKILL)).collect();
     for ready in &killed {
         match ready.send() {
             Ok(()) | Err(SendError::Gone(_)) => {}
-            Err(error) => trouble = Some(error.reason()),
+            Err(error) => last_error = Some(error.reason()),
         }
     }
     let ended = timeout(AFTER_KILL, all_ended(&killed)).await;
     Ok(ended.err().map(|_| {
-        trouble.unwrap_or_else(|| {
+        last_error.unwrap_or_else(|| {
             let names = names(targets.iter().copied());
             let reason = Reason::new(format!("process {names} did not end after SIGKILL"));
             reason.hint("it hangs in the kernel, perhaps in a file system call")
@@ -62,6 +62,6 @@ pub(crate) async fn terminate(
 
 async fn all_ended(all: &[Ready<'_>]) {
     for ready in all {
-        ready.ended().await;
+        ready.wait_for_exit().await;
     }
 }

@@ -18,11 +18,11 @@ use super::write::DIRECTORY;
 use crate::volume::reader::{accessed, changed};
 
 /// The most files and directories to examine.
-const MOST_LOOKED_AT: u32 = 1000;
+const MAX_ENTRIES: u32 = 1000;
 /// The deepest nesting to examine: each level holds descriptors.
-const DEEPEST: u32 = 40;
+const MAX_DEPTH: u32 = 40;
 /// Opens podnudge's own files without changing their access times.
-const WITHOUT_A_TRACE: OFlags = OFlags::RDONLY
+const NO_ATIME: OFlags = OFlags::RDONLY
     .union(OFlags::NOATIME)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -32,17 +32,17 @@ const WITHOUT_A_TRACE: OFlags = OFlags::RDONLY
 pub(super) fn was_read(dir: &Dir) -> bool {
     let Ok(Some((name, published))) = dir.current() else { return false };
     let generation = openat(dir.fd(), name.to_string(), DIRECTORY, Mode::empty());
-    let mut look = Look { published: published.0, left: MOST_LOOKED_AT };
-    generation.is_ok_and(|generation| look.finds_access(generation.as_fd(), DEEPEST))
+    let mut search = AccessSearch { published: published.0, left: MAX_ENTRIES };
+    generation.is_ok_and(|generation| search.finds_access(generation.as_fd(), MAX_DEPTH))
 }
 
 /// A search for access times, and its remaining budget of entries.
-struct Look {
+struct AccessSearch {
     published: Duration,
     left: u32,
 }
 
-impl Look {
+impl AccessSearch {
     fn finds_access(&mut self, folder: BorrowedFd<'_>, depth: u32) -> bool {
         let Ok(entries) = Entries::read_from(folder) else { return false };
         for entry in entries.flatten().filter(|entry| ![c".", c".."].contains(&entry.file_name())) {
@@ -56,7 +56,7 @@ impl Look {
                 FileType::Directory if depth > 0 => openat(folder, name, DIRECTORY, Mode::empty())
                     .is_ok_and(|below| self.finds_access(below.as_fd(), depth - 1)),
                 FileType::RegularFile => {
-                    self.is_accessed(&stat) && is_read_without_a_trace(folder, name)
+                    self.is_accessed(&stat) && can_read_without_atime(folder, name)
                 }
                 _ => false,
             };
@@ -77,6 +77,6 @@ impl Look {
 
 /// Whether podnudge's own read did not change the access time: it must own the file, or have the
 /// capability FOWNER.
-fn is_read_without_a_trace(folder: BorrowedFd<'_>, name: &CStr) -> bool {
-    openat(folder, name, WITHOUT_A_TRACE, Mode::empty()).is_ok()
+fn can_read_without_atime(folder: BorrowedFd<'_>, name: &CStr) -> bool {
+    openat(folder, name, NO_ATIME, Mode::empty()).is_ok()
 }

@@ -46,11 +46,11 @@ impl Dir {
     pub(super) fn open(path: &Path) -> Result<Self, Reason> {
         let above = path.ancestors().find(|path| path.exists());
         if above.is_some_and(|above| above != path && above != Path::new("/")) {
-            fs::create_dir_all(path).map_err(|error| trouble(path, &error))?;
+            fs::create_dir_all(path).map_err(|error| error_reason(path, &error))?;
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = openat(rustix::fs::CWD, path, flags, Mode::empty());
-        let fd = opened.map_err(|error| trouble(path, &error.into()))?;
+        let fd = opened.map_err(|error| error_reason(path, &error.into()))?;
         Ok(Self { fd, path: path.to_owned() })
     }
 
@@ -63,19 +63,19 @@ impl Dir {
     }
 
     /// Checks that it is writable.
-    pub(super) fn try_to_write(&self) -> Result<(), Reason> {
+    pub(super) fn check_writable(&self) -> Result<(), Reason> {
         let write = || {
             self.remove(NEXT_LINK)?;
             symlinkat("nowhere", &self.fd, NEXT_LINK)?;
             self.remove(NEXT_LINK)
         };
-        write().map_err(|error| self.trouble(error))
+        write().map_err(|error| self.error_reason(error))
     }
 
     /// Removes the temporary files of an interrupted write.
-    pub(super) fn clean(&self) -> Result<(), Reason> {
+    pub(super) fn remove_leftovers(&self) -> Result<(), Reason> {
         for left in [NEXT_DATA, STAGING, NEXT_LINK, NEXT_FILE] {
-            self.remove(left).map_err(|error| self.trouble(error))?;
+            self.remove(left).map_err(|error| self.error_reason(error))?;
         }
         Ok(())
     }
@@ -85,18 +85,18 @@ impl Dir {
         let target = match readlinkat(&self.fd, DATA, Vec::new()) {
             Ok(target) => target,
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::INVAL) => return Err(self.stranger(DATA)),
-            Err(error) => return Err(self.trouble(error)),
+            Err(Errno::INVAL) => return Err(self.foreign_entry(DATA)),
+            Err(error) => return Err(self.error_reason(error)),
         };
         let Some(name) = target.to_str().ok().and_then(Name::parse) else { return Ok(None) };
         let link = statat(&self.fd, DATA, AtFlags::SYMLINK_NOFOLLOW);
-        let since = link.map_err(|error| self.trouble(error))?;
+        let since = link.map_err(|error| self.error_reason(error))?;
         Ok(Some((name, UnixTime(changed(&since)))))
     }
 
     /// All complete generations, the oldest first.
     pub(super) fn generations(&self) -> Result<Vec<Name>, Reason> {
-        let names = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
+        let names = names(self.fd.as_fd()).map_err(|error| self.error_reason(error))?;
         let generations = names.iter().filter_map(|name| Name::parse(name.to_str()?));
         let mut generations: Vec<Name> = generations.collect();
         generations.sort_unstable();
@@ -104,14 +104,14 @@ impl Dir {
     }
 
     /// Refuses to publish if an entry that podnudge did not make has the name of a key.
-    pub(super) fn refuse_strangers(&self, parts: &Parts<'_>) -> Result<(), Reason> {
-        let there = names(self.fd.as_fd()).map_err(|error| self.trouble(error))?;
+    pub(super) fn reject_foreign_entries(&self, parts: &Parts<'_>) -> Result<(), Reason> {
+        let there = names(self.fd.as_fd()).map_err(|error| self.error_reason(error))?;
         for (folder, contents) in parts {
             for key in contents.keys() {
                 let path = folder.join(OsStr::from_bytes(&key.0));
                 let Some(top) = path.iter().next() else { continue };
-                if there.contains(top) && !self.is_ours(top) {
-                    return Err(self.stranger(&top.to_string_lossy()));
+                if there.contains(top) && !self.is_key_link(top) {
+                    return Err(self.foreign_entry(&top.to_string_lossy()));
                 }
             }
         }
@@ -119,7 +119,7 @@ impl Dir {
     }
 
     /// Whether an entry is podnudge's link for a key.
-    fn is_ours(&self, name: &OsStr) -> bool {
+    fn is_key_link(&self, name: &OsStr) -> bool {
         let target = readlinkat(&self.fd, name, Vec::new());
         target.is_ok_and(|target| target.to_bytes() == link_target(name).as_bytes())
     }
@@ -144,30 +144,30 @@ impl Dir {
     }
 
     /// Points `..data` to a generation, which the application reads from then on: the commit.
-    pub(super) fn turn(&self, to: &Name) -> Result<(), Reason> {
-        let turn = || {
+    pub(super) fn set_current(&self, to: &Name) -> Result<(), Reason> {
+        let replace = || {
             self.replace_link(DATA, NEXT_DATA, to.to_string())?;
             fsync(&self.fd)
         };
-        turn().map_err(|error| self.trouble(error))
+        replace().map_err(|error| self.error_reason(error))
     }
 
     /// Creates a link for each name of the current generation, and removes those of other names.
-    pub(super) fn link(&self) -> Result<(), Reason> {
+    pub(super) fn update_links(&self) -> Result<(), Reason> {
         let link = || {
             let data = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let data = openat(&self.fd, DATA, data, Mode::empty())?;
             let wanted = names(data.as_fd())?;
             let there = names(self.fd.as_fd())?;
-            for name in wanted.iter().filter(|name| !self.is_ours(name)) {
+            for name in wanted.iter().filter(|name| !self.is_key_link(name)) {
                 self.replace_link(name, NEXT_LINK, link_target(name))?;
             }
-            for name in there.difference(&wanted).filter(|name| self.is_ours(name)) {
+            for name in there.difference(&wanted).filter(|name| self.is_key_link(name)) {
                 unlinkat(&self.fd, name, AtFlags::empty())?;
             }
             fsync(&self.fd)
         };
-        link().map_err(|error| self.trouble(error))
+        link().map_err(|error| self.error_reason(error))
     }
 
     /// Removes all generations except the current one, the last good one, and the `keep` newest of
@@ -196,29 +196,29 @@ impl Dir {
     /// Replaces a small file. If the group may write to the directory, it may read and write the
     /// file: another podnudge of the pod may have another uid and the group that the directory
     /// hands down.
-    pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Reason> {
+    pub(super) fn replace_file(&self, name: &str, content: &[u8]) -> Result<(), Reason> {
         let replace = || {
             self.remove(NEXT_FILE)?;
             let fd = openat(&self.fd, NEXT_FILE, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
             if fstat(&self.fd)?.st_mode & Mode::WGRP.as_raw_mode() != 0 {
                 fchmod(&fd, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP)?;
             }
-            write::all(fd, content)?;
+            write::write_and_sync(fd, content)?;
             renameat(&self.fd, NEXT_FILE, &self.fd, name)?;
             fsync(&self.fd)
         };
-        replace().map_err(|error| self.trouble(error))
+        replace().map_err(|error| self.error_reason(error))
     }
 
     fn replace_link(
         &self,
         name: impl AsRef<OsStr>,
-        by_way_of: &str,
+        temporary: &str,
         target: impl AsRef<OsStr>,
     ) -> Result<(), Errno> {
-        self.remove(by_way_of)?;
-        symlinkat(target.as_ref(), &self.fd, by_way_of)?;
-        renameat(&self.fd, by_way_of, &self.fd, name.as_ref())
+        self.remove(temporary)?;
+        symlinkat(target.as_ref(), &self.fd, temporary)?;
+        renameat(&self.fd, temporary, &self.fd, name.as_ref())
     }
 
     /// Removes an entry and everything below it, if it exists.
@@ -232,7 +232,7 @@ impl Dir {
         }
     }
 
-    fn stranger(&self, name: &str) -> Reason {
+    fn foreign_entry(&self, name: &str) -> Reason {
         let message = format!(
             "`{}` has an entry `{}` that podnudge did not create",
             self.path.display(),
@@ -242,8 +242,8 @@ impl Dir {
             .hint("give podnudge an empty directory of its own, such as an emptyDir")
     }
 
-    pub(super) fn trouble(&self, error: Errno) -> Reason {
-        trouble(&self.path, &error.into())
+    pub(super) fn error_reason(&self, error: Errno) -> Reason {
+        error_reason(&self.path, &error.into())
     }
 }
 
@@ -266,7 +266,7 @@ fn link_target(name: &OsStr) -> OsString {
     Path::new(DATA).join(name).into_os_string()
 }
 
-fn trouble(path: &Path, error: &std::io::Error) -> Reason {
+fn error_reason(path: &Path, error: &std::io::Error) -> Reason {
     use std::io::ErrorKind;
     let reason = Reason::new(format!("cannot publish to `{}`: {error}", path.display()));
     let uid = rustix::process::geteuid().as_raw();

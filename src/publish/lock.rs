@@ -17,7 +17,7 @@ pub struct Lock {
 
 impl Lock {
     /// Locks the directory; `None` if another process holds the lock.
-    pub(super) fn take(dir: Dir) -> Option<Self> {
+    pub(super) fn acquire(dir: Dir) -> Option<Self> {
         match flock(dir.fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return None,
             Err(error) => {

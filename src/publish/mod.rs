@@ -12,7 +12,7 @@ mod access;
 mod directory;
 mod generation;
 mod lock;
-mod place;
+mod publisher;
 mod record;
 mod write;
 
@@ -23,7 +23,7 @@ use crate::core::event::{Publication, Published};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 pub use lock::Lock;
-pub use place::Place;
+pub use publisher::Publisher;
 
 /// Why a publish directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +53,9 @@ impl PublishError {
 }
 
 /// The publisher of a rule, if it has a publish directory.
-pub(crate) fn place(rule: &Rule) -> Option<Place<'_>> {
+pub(crate) fn publisher(rule: &Rule) -> Option<Publisher<'_>> {
     let publish = rule.settings.publish.as_ref()?;
-    Some(Place { publish, volumes: &rule.settings.watch, keys: &rule.keys })
+    Some(Publisher { publish, volumes: &rule.settings.watch, keys: &rule.keys })
 }
 
 /// Opens the publish directory of a rule, if it has one, and returns its state.
@@ -63,18 +63,19 @@ pub(crate) fn place(rule: &Rule) -> Option<Place<'_>> {
 /// # Errors
 /// If it cannot be written to.
 pub(crate) fn open(rule: &Rule, now: Now) -> Result<Published, PublishError> {
-    Ok(place(rule).map(|place| place.open(now)).transpose()?.unwrap_or_default())
+    Ok(publisher(rule).map(|publisher| publisher.open(now)).transpose()?.unwrap_or_default())
 }
 
 /// Publishes the volumes' content, if it has this digest, and if all its keys have the digest
-/// `whole` that the checks have seen.
+/// `full_digest` that the checks have seen.
 pub(crate) fn publish(
     rule: &Rule,
     digest: Digest,
-    whole: Option<Digest>,
+    full_digest: Option<Digest>,
     now: UnixTime,
 ) -> Publication {
-    place(rule).map_or(Publication::Done, |place| place.publish(digest, whole, now))
+    publisher(rule)
+        .map_or(Publication::Done, |publisher| publisher.publish(digest, full_digest, now))
 }
 
 /// The digest that is published now; `None` if there is none.
@@ -82,18 +83,19 @@ pub(crate) fn publish(
 /// # Errors
 /// If it cannot be read.
 pub(crate) fn current(rule: &Rule) -> Result<Option<Digest>, Reason> {
-    place(rule).map_or(Ok(None), Place::current)
+    publisher(rule).map_or(Ok(None), Publisher::current)
 }
 
 /// Whether a process has read the current generation since it was published.
 pub(crate) fn was_read(rule: &Rule) -> bool {
-    place(rule).is_some_and(Place::was_read)
+    publisher(rule).is_some_and(Publisher::was_read)
 }
 
 /// Quarantines a digest, and publishes an older generation again.
 pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
     let RollBack { to, failed, reason } = back;
-    place(rule).map_or(Publication::Done, |place| place.roll_back(to, &(failed, reason)))
+    publisher(rule)
+        .map_or(Publication::Done, |publisher| publisher.roll_back(to, &(failed, reason)))
 }
 
 /// Records that the published digest was verified.
@@ -101,5 +103,5 @@ pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
 /// # Errors
 /// If that cannot be written.
 pub(crate) fn approve(rule: &Rule, digest: Digest) -> Result<(), Reason> {
-    place(rule).map_or(Ok(()), |place| place.approve(digest))
+    publisher(rule).map_or(Ok(()), |publisher| publisher.approve(digest))
 }

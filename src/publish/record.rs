@@ -26,18 +26,18 @@ pub(super) struct Record {
     /// Whether the action for the current generation, or its proof, is outstanding.
     pub(super) is_open: bool,
     /// The quarantined digests, the oldest first.
-    pub(super) bad: Vec<Bad>,
+    pub(super) bad: Vec<QuarantinedDigest>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Bad {
+pub(super) struct QuarantinedDigest {
     pub(super) digest: Digest,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     hint: Option<String>,
 }
 
-impl Bad {
+impl QuarantinedDigest {
     fn new((digest, reason): &(Digest, Reason)) -> Self {
         Self { digest: *digest, message: reason.message.clone(), hint: reason.hint.clone() }
     }
@@ -49,17 +49,17 @@ impl Bad {
 
 /// Why the record cannot be loaded.
 #[derive(Debug)]
-pub(super) enum Unreadable {
+pub(super) enum LoadError {
     /// podnudge did not write the file.
-    Garbage(Reason),
+    Invalid(Reason),
     /// The file cannot be read.
     Failed(Reason),
 }
 
-impl From<Unreadable> for Reason {
-    fn from(unreadable: Unreadable) -> Self {
-        match unreadable {
-            Unreadable::Garbage(reason) | Unreadable::Failed(reason) => reason,
+impl From<LoadError> for Reason {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Invalid(reason) | LoadError::Failed(reason) => reason,
         }
     }
 }
@@ -71,19 +71,19 @@ impl Record {
         self.good.or(self.for_start)
     }
 
-    pub(super) fn is_bad(&self, digest: Digest) -> bool {
+    pub(super) fn is_quarantined(&self, digest: Digest) -> bool {
         self.bad.iter().any(|bad| bad.digest == digest)
     }
 
     /// Releases a digest from quarantine, because it is tried again or was verified.
-    pub(super) fn clear(&mut self, digest: Digest) {
+    pub(super) fn release(&mut self, digest: Digest) {
         self.bad.retain(|bad| bad.digest != digest);
     }
 
     /// Quarantines a digest; forgets the oldest ones beyond the limit.
-    pub(super) fn condemn(&mut self, bad: &(Digest, Reason)) {
-        self.clear(bad.0);
-        self.bad.push(Bad::new(bad));
+    pub(super) fn quarantine(&mut self, bad: &(Digest, Reason)) {
+        self.release(bad.0);
+        self.bad.push(QuarantinedDigest::new(bad));
         let surplus = self.bad.len().saturating_sub(Published::MOST_QUARANTINED);
         self.bad.drain(..surplus);
         self.good = self.good.filter(|good| *good != bad.0);
@@ -101,18 +101,18 @@ impl Record {
     }
 
     /// Loads the record; a missing file is an empty record.
-    pub(super) fn load(dir: &Dir) -> Result<Self, Unreadable> {
+    pub(super) fn load(dir: &Dir) -> Result<Self, LoadError> {
         let path = dir.path().join(FILE);
         let message = |error: String| format!("cannot read `{}`: {error}", path.display());
         match files::read(&path, LARGEST) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 let reason = Reason::new(message(format!("it is not what podnudge wrote: {error}")));
-                Unreadable::Garbage(reason.hint("restart podnudge: it creates a new one"))
+                LoadError::Invalid(reason.hint("restart podnudge: it creates a new one"))
             }),
             Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Self::default())
             }
-            Err(error) => Err(Unreadable::Failed(Reason::new(message(error.to_string())).hint(
+            Err(error) => Err(LoadError::Failed(Reason::new(message(error.to_string())).hint(
                 format!(
                     "it records the good and the quarantined content; uid {} must be able to read it: run podnudge as the same uid in all containers, or set fsGroup in the pod's securityContext; or remove it to start over",
                     rustix::process::geteuid().as_raw()
@@ -122,7 +122,7 @@ impl Record {
     }
 
     pub(super) fn save(&self, dir: &Dir) -> Result<(), Reason> {
-        dir.replace(FILE, &serde_json::to_vec(self).unwrap_or_default())
+        dir.replace_file(FILE, &serde_json::to_vec(self).unwrap_or_default())
     }
 }
 
@@ -135,14 +135,14 @@ mod tests {
         let (one, two) = (Digest([1; 32]), Digest([2; 32]));
         let bad = |digest| (digest, Reason::new("it did not work"));
         let mut record = Record { good: Some(one), for_start: Some(two), ..Record::default() };
-        record.condemn(&bad(two));
+        record.quarantine(&bad(two));
         assert_eq!(
-            (record.last_good(), record.for_start, record.is_bad(two)),
+            (record.last_good(), record.for_start, record.is_quarantined(two)),
             (Some(one), None, true)
         );
-        record.clear(two);
-        assert!(!record.is_bad(two));
-        record.condemn(&bad(one));
+        record.release(two);
+        assert!(!record.is_quarantined(two));
+        record.quarantine(&bad(one));
         assert_eq!(record.last_good(), None);
     }
 }

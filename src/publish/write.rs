@@ -38,12 +38,12 @@ impl Writer<'_> {
         parts: &Parts<'_>,
     ) -> Result<(), Errno> {
         mkdirat(at, name, Mode::RWXU)?;
-        let root = folder(at, OsStr::new(name))?;
+        let root = create_folder(at, OsStr::new(name))?;
         for (part, contents) in parts {
-            below(root.as_fd(), part)?;
+            create_folders(root.as_fd(), part)?;
             for (key, content) in *contents {
                 let path = part.join(OsStr::from_bytes(&key.0));
-                let at = below(root.as_fd(), path.parent().unwrap_or(Path::new("")))?;
+                let at = create_folders(root.as_fd(), path.parent().unwrap_or(Path::new("")))?;
                 self.file(at.as_fd(), path.file_name().unwrap_or_default(), content, content.mode)?;
             }
         }
@@ -62,8 +62,8 @@ impl Writer<'_> {
         let mode = self.publish.mode.unwrap_or(mode | 0o400);
         // Before podnudge gives the file away.
         fchmod(&fd, Mode::from_raw_mode(mode))?;
-        self.own(fd.as_fd())?;
-        all(fd, content)
+        self.set_owner(fd.as_fd())?;
+        write_and_sync(fd, content)
     }
 
     /// Sets the modes and owners of directories, from the innermost outwards, and syncs them.
@@ -84,11 +84,11 @@ impl Writer<'_> {
         let handed_down = fstat(folder)?.st_mode & 0o2000;
         let mode = self.publish.mode.map_or(0o755, searchable) | handed_down;
         fchmod(folder, Mode::from_raw_mode(mode))?;
-        self.own(folder)?;
+        self.set_owner(folder)?;
         fsync(folder)
     }
 
-    fn own(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn set_owner(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
         let (uid, gid) = (self.publish.uid, self.publish.gid);
         if uid.is_none() && gid.is_none() {
             return Ok(());
@@ -98,7 +98,7 @@ impl Writer<'_> {
 }
 
 /// Creates a directory if it is missing; only podnudge may enter it until it is finished.
-fn folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+fn create_folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     match mkdirat(at, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => openat(at, name, DIRECTORY, Mode::empty()),
         Err(error) => Err(error),
@@ -106,10 +106,10 @@ fn folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
 }
 
 /// Creates the directory at this path, and its parents.
-fn below(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+fn create_folders(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let mut fd = root.try_clone_to_owned().map_err(|error| errno(&error))?;
     for name in path {
-        fd = folder(fd.as_fd(), name)?;
+        fd = create_folder(fd.as_fd(), name)?;
     }
     Ok(fd)
 }
@@ -120,7 +120,7 @@ fn searchable(mode: u32) -> u32 {
 }
 
 /// Writes all bytes and syncs them to disk.
-pub(super) fn all(fd: OwnedFd, content: &[u8]) -> Result<(), Errno> {
+pub(super) fn write_and_sync(fd: OwnedFd, content: &[u8]) -> Result<(), Errno> {
     let mut file = File::from(fd);
     let written = file.write_all(content).and_then(|()| file.sync_all());
     written.map_err(|error| errno(&error))

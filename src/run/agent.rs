@@ -11,10 +11,10 @@ use tracing::{info, warn};
 
 use super::clock;
 use super::connections::{Connections, accept};
-use super::endings::Endings;
-use super::lanes::Lane;
+use super::exits::ExitWatches;
+use super::queues::BlockingQueue;
 use crate::admin::server;
-use crate::checks::{self, Begun};
+use crate::checks::{self, LocalResult};
 use crate::clock::Moment;
 use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
@@ -33,36 +33,36 @@ use crate::volume::snapshot::{Digest, Generation};
 use crate::volume::watch::Watching;
 
 /// How many admin requests may be queued for the loop.
-const ASKS: usize = 8;
+const MAX_QUEUED_REQUESTS: usize = 8;
 
 /// The result of a task.
 pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Resynced(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
-    CheckBegun(RuleId, Digest, Begun),
+    CheckedLocally(RuleId, Digest, LocalResult),
     Acted(RuleId, Acted, Baseline),
     Verified(RuleId, Verified, Baseline),
-    Told(Event),
+    Event(Event),
     Written(Result<(), (RuleId, Reason)>),
     Nothing,
 }
 
 /// The loop's state of one rule.
-pub(super) struct PerRule {
+pub(super) struct RuleState {
     pub(super) config: Arc<Rule>,
     /// The target's state before the last action, for its verification.
     pub(super) baseline: Baseline,
     /// The digest of the last check that was started.
-    pub(super) checked: Option<Digest>,
+    pub(super) checked_digest: Option<Digest>,
     /// The digest over all keys of that content, ignored ones included, as the programs saw it.
-    pub(super) whole: Option<Digest>,
+    pub(super) full_digest: Option<Digest>,
     /// The task that runs its programs and requests.
-    pub(super) checking: Option<AbortHandle>,
+    pub(super) check_task: Option<AbortHandle>,
 }
 
 pub(super) struct Agent {
     pub(super) config: Config,
-    pub(super) rules: Vec<PerRule>,
+    pub(super) rules: Vec<RuleState>,
     /// The rule and the path of each volume.
     pub(super) volumes: Vec<(RuleId, PathBuf)>,
     pub(super) core: Core,
@@ -73,28 +73,28 @@ pub(super) struct Agent {
     /// 1 MiB: reading one takes less time than handing it to another thread.
     pub(super) kubelet_volumes: Vec<VolumeId>,
     /// Facts to log when all other commands are done.
-    pub(super) untold: Vec<(RuleId, Fact)>,
+    pub(super) pending_facts: Vec<(RuleId, Fact)>,
     pub(super) tasks: JoinSet<Done>,
-    pub(super) reading: Lane,
-    pub(super) writing: Lane,
-    endings: Endings,
+    pub(super) reading: BlockingQueue,
+    pub(super) writing: BlockingQueue,
+    exits: ExitWatches,
     connections: Connections,
 }
 
-impl PerRule {
+impl RuleState {
     fn new(config: Rule) -> Self {
         Self {
             config: Arc::new(config),
             baseline: Baseline::default(),
-            checked: None,
-            whole: None,
-            checking: None,
+            checked_digest: None,
+            full_digest: None,
+            check_task: None,
         }
     }
 
     /// Stops the programs and requests of a check, because nobody needs its result any more.
-    pub(super) fn give_up_check(&mut self) {
-        if let Some(task) = self.checking.take() {
+    pub(super) fn abort_check(&mut self) {
+        if let Some(task) = self.check_task.take() {
             task.abort();
         }
     }
@@ -128,7 +128,7 @@ impl Agent {
         }
         let rounds = Rounds { resync: config.agent.resync, poll: config.agent.poll };
         Self {
-            rules: config.rules.iter().cloned().map(PerRule::new).collect(),
+            rules: config.rules.iter().cloned().map(RuleState::new).collect(),
             core: Core::new(rules, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             context: Arc::new(Context::new()),
@@ -136,11 +136,11 @@ impl Agent {
             volumes,
             state,
             kubelet_volumes: Vec::new(),
-            untold: Vec::new(),
+            pending_facts: Vec::new(),
             tasks: JoinSet::new(),
-            reading: Lane::default(),
-            writing: Lane::default(),
-            endings: Endings::default(),
+            reading: BlockingQueue::default(),
+            writing: BlockingQueue::default(),
+            exits: ExitWatches::default(),
             connections: Connections::default(),
         }
     }
@@ -149,10 +149,10 @@ impl Agent {
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         report::started(&self.config, address);
         let hints = self.watching.hints();
-        let (asking, mut asks) = mpsc::channel(ASKS);
+        let (sender, mut requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let mut end_at: Option<Moment> = None;
         loop {
-            self.obey_all();
+            self.run_commands();
             if self.core.is_stopped() && self.tasks.is_empty() {
                 return;
             }
@@ -168,36 +168,37 @@ impl Agent {
                     OsSignal::Stop => {
                         info!(event = "ending", "stop signal received: stopping");
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
-                        self.tell(Event::Stop);
+                        self.handle_event(Event::Stop);
                         // Their results would no longer be used.
-                        self.rules.iter_mut().for_each(PerRule::give_up_check);
+                        self.rules.iter_mut().for_each(RuleState::abort_check);
                     }
-                    OsSignal::Trigger => self.tell(Event::Trigger(None)),
+                    OsSignal::Trigger => self.handle_event(Event::Trigger(None)),
                     OsSignal::DumpStatus => self.dump_status(),
                 },
                 Some(done) = self.tasks.join_next() => match done {
-                    Ok(done) => self.done(done),
+                    Ok(done) => self.handle_done(done),
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
-                rule = self.endings.next() => self.tell(Event::Ended(rule)),
+                rule = self.exits.next() => self.handle_event(Event::Ended(rule)),
                 pending = hints.next() => {
                     if pending.all {
-                        self.tell(Event::HintsLost);
+                        self.handle_event(Event::HintsLost);
                     }
                     for (volume, commits) in pending.volumes {
-                        self.tell(Event::Hint(volume, commits));
+                        self.handle_event(Event::Hint(volume, commits));
                     }
                 }
-                Some(ask) = asks.recv() => self.answer(ask),
+                Some(request) = requests.recv() => self.answer(request),
                 (stream, peer) = accept(listener.as_ref()) => {
                     let reload = self.config.agent.reload();
-                    self.connections.serve(server::connection(stream, peer, asking.clone(), reload));
+                    let connection = server::connection(stream, peer, sender.clone(), reload);
+                    self.connections.serve(connection);
                 }
                 () = self.connections.ended() => {}
                 () = clock::sleep_until(wakeup) => {
                     if end_at.is_some_and(|end| clock::now().mono >= end) {
-                        warn!(event = "grace-over", "grace period over: a running action was abandoned");
+                        warn!(event = "grace-over", "grace over: a running action was abandoned");
                         return;
                     }
                     self.core.tick(clock::now());
@@ -206,60 +207,62 @@ impl Agent {
         }
     }
 
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(super) fn handle_event(&mut self, event: Event) {
         self.core.handle(clock::now(), event);
     }
 
     /// Handles the result of a task.
-    pub(super) fn done(&mut self, done: Done) {
+    pub(super) fn handle_done(&mut self, done: Done) {
         match done {
             Done::Scanned(rule, readings) => self.scanned(rule, readings),
             Done::Resynced(begun, seen) => {
                 for (volume, generation) in seen {
                     match generation {
-                        Ok(generation) => self.tell(Event::Resynced(volume, begun, generation)),
-                        Err(_) => self.tell(Event::ResyncFailed(volume)),
+                        Ok(generation) => {
+                            self.handle_event(Event::Resynced(volume, begun, generation));
+                        }
+                        Err(_) => self.handle_event(Event::ResyncFailed(volume)),
                     }
                 }
             }
-            Done::CheckBegun(rule, digest, Begun::Judged(checked)) => {
-                self.tell(Event::Checked(rule, digest, checked));
+            Done::CheckedLocally(rule, digest, LocalResult::Decided(checked)) => {
+                self.handle_event(Event::Checked(rule, digest, checked));
             }
-            Done::CheckBegun(rule, digest, Begun::Open(open)) => {
+            Done::CheckedLocally(rule, digest, LocalResult::NeedsExternal(external)) => {
                 let Some(config) = self.rule(rule) else { return };
                 let is_stopped = self.core.is_stopped();
-                let Some(kept) = self.rules.get_mut(rule.0) else { return };
+                let Some(state) = self.rules.get_mut(rule.0) else { return };
                 // The result would no longer be used; dropping `external` removes the copy.
-                if is_stopped || kept.checked != Some(digest) {
+                if is_stopped || state.checked_digest != Some(digest) {
                     return;
                 }
-                kept.whole = open.whole();
-                let task = self.begin(async move {
-                    let checked = checks::ask(&config, digest, open).await;
-                    Done::Told(Event::Checked(rule, digest, checked))
+                state.full_digest = external.full_digest();
+                let task = self.start_task(async move {
+                    let checked = checks::run_external(&config, digest, external).await;
+                    Done::Event(Event::Checked(rule, digest, checked))
                 });
-                if let Some(kept) = self.rules.get_mut(rule.0) {
-                    kept.checking = task;
+                if let Some(state) = self.rules.get_mut(rule.0) {
+                    state.check_task = task;
                 }
             }
             Done::Acted(rule, acted, baseline) => {
-                self.endings.wait_for(rule, baseline.endings());
+                self.exits.watch(rule, baseline.exit_watches());
                 // It may have ended before the exit watch was set up.
                 let has_ended = baseline.has_ended();
-                self.keep(rule, baseline);
-                self.tell(Event::Acted(rule, acted));
+                self.set_baseline(rule, baseline);
+                self.handle_event(Event::Acted(rule, acted));
                 if has_ended {
-                    self.tell(Event::Ended(rule));
+                    self.handle_event(Event::Ended(rule));
                 }
             }
             Done::Verified(rule, verified, baseline) => {
-                self.keep(rule, baseline);
-                self.tell(Event::Verified(rule, verified));
+                self.set_baseline(rule, baseline);
+                self.handle_event(Event::Verified(rule, verified));
             }
-            Done::Told(event) => self.tell(event),
+            Done::Event(event) => self.handle_event(event),
             Done::Written(Err((rule, reason))) => {
                 if let Some(config) = self.rule(rule) {
-                    report::unwritable(&config.name, &reason);
+                    report::state_unwritable(&config.name, &reason);
                 }
             }
             Done::Written(Ok(())) | Done::Nothing => {}
@@ -267,12 +270,12 @@ impl Agent {
     }
 
     pub(super) fn rule(&self, id: RuleId) -> Option<Arc<Rule>> {
-        self.rules.get(id.0).map(|kept| Arc::clone(&kept.config))
+        self.rules.get(id.0).map(|state| Arc::clone(&state.config))
     }
 
-    fn keep(&mut self, rule: RuleId, baseline: Baseline) {
-        if let Some(kept) = self.rules.get_mut(rule.0) {
-            kept.baseline = baseline;
+    fn set_baseline(&mut self, rule: RuleId, baseline: Baseline) {
+        if let Some(state) = self.rules.get_mut(rule.0) {
+            state.baseline = baseline;
         }
     }
 
@@ -281,7 +284,7 @@ impl Agent {
         volumes.into_iter().filter_map(path).collect()
     }
 
-    pub(super) fn path_for_people(&self, volume: VolumeId) -> String {
+    pub(super) fn display_path(&self, volume: VolumeId) -> String {
         self.volumes.get(volume.0).map(|(_, path)| shown::path(path)).unwrap_or_default()
     }
 }

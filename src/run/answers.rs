@@ -4,22 +4,22 @@ use tracing::{info, warn};
 
 use super::agent::Agent;
 use super::clock;
-use crate::admin::server::Ask;
+use crate::admin::server::AdminRequest;
 use crate::core::event::{Event, RuleId};
 
 impl Agent {
-    pub(super) fn answer(&mut self, ask: Ask) {
+    pub(super) fn answer(&mut self, request: AdminRequest) {
         // A client that has disconnected does not concern the loop.
-        match ask {
-            Ask::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
-            Ask::Reload { rule, reply } => {
+        match request {
+            AdminRequest::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
+            AdminRequest::Reload { rule, reply } => {
                 let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
                 let known = match &rule {
                     None => Some(None),
                     Some(name) => named(name).map(|n| Some(RuleId(n))),
                 };
                 if let Some(rule) = known {
-                    self.tell(Event::Trigger(rule));
+                    self.handle_event(Event::Trigger(rule));
                 }
                 _ = reply.send(known.is_some());
             }

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::clock::{Moment, Now, UnixTime};
 
 /// The longest single sleep; the loop then computes its next wake-up anew.
-const FAR: Duration = Duration::from_hours(24);
+const MAX_SLEEP: Duration = Duration::from_hours(24);
 
 /// Reads both clocks.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
@@ -29,7 +29,7 @@ pub(super) async fn sleep(time: Duration) {
 /// Sleeps until `moment`, or forever if it is `None`.
 pub(super) async fn sleep_until(moment: Option<Moment>) {
     match moment {
-        Some(moment) => sleep(moment.since(now().mono).min(FAR)).await,
+        Some(moment) => sleep(moment.since(now().mono).min(MAX_SLEEP)).await,
         None => std::future::pending().await,
     }
 }

@@ -19,19 +19,19 @@ use crate::{action, pause, process, publish, report, verify};
 impl Agent {
     /// Runs all commands of the core. Log lines come last: writing a line takes longer than sending
     /// a signal.
-    pub(super) fn obey_all(&mut self) {
+    pub(super) fn run_commands(&mut self) {
         while let Some(command) = self.core.next_command() {
-            self.obey(command);
+            self.run_command(command);
         }
-        for (rule, fact) in std::mem::take(&mut self.untold) {
+        for (rule, fact) in std::mem::take(&mut self.pending_facts) {
             if let Some(config) = self.rule(rule) {
-                report::fact(&config.name, &fact, |volume| self.path_for_people(volume));
+                report::fact(&config.name, &fact, |volume| self.display_path(volume));
             }
         }
     }
 
     /// Runs a command, or starts its task.
-    pub(super) fn obey(&mut self, command: Command) {
+    pub(super) fn run_command(&mut self, command: Command) {
         match command {
             Command::Scan(rule, volumes) => {
                 let Some(config) = self.rule(rule) else { return };
@@ -43,22 +43,22 @@ impl Agent {
                     Done::Scanned(rule, volumes.into_iter().map(read).collect())
                 };
                 if is_quick {
-                    self.done(scan());
+                    self.handle_done(scan());
                 } else {
-                    self.reading.take(&mut self.tasks, scan);
+                    self.reading.submit(&mut self.tasks, scan);
                 }
             }
             Command::Resync(volumes) => self.resync(volumes),
-            Command::ReadPublished(rule) => self.begin_writing(rule, move |config| {
+            Command::ReadPublished(rule) => self.queue_write(rule, move |config| {
                 // An error needs no event: the next resync reads it again.
                 match publish::current(config) {
-                    Ok(digest) => Done::Told(Event::FoundPublished(rule, digest)),
+                    Ok(digest) => Done::Event(Event::FoundPublished(rule, digest)),
                     Err(_) => Done::Nothing,
                 }
             }),
             Command::Inspect(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                self.done(Done::Told(Event::Inspected(
+                self.handle_done(Done::Event(Event::Inspected(
                     rule,
                     process::inspect(&self.context, &config),
                 )));
@@ -66,75 +66,77 @@ impl Agent {
             Command::Check(rule, digest) => {
                 let work_dir = self.config.agent.work_dir.clone();
                 let now = clock::now().wall;
-                if let Some(kept) = self.rules.get_mut(rule.0) {
-                    kept.give_up_check();
-                    (kept.checked, kept.whole) = (Some(digest), None);
+                if let Some(state) = self.rules.get_mut(rule.0) {
+                    state.abort_check();
+                    (state.checked_digest, state.full_digest) = (Some(digest), None);
                 }
-                self.begin_reading(rule, move |config| {
-                    let begun = checks::begin(config, digest, &work_dir, now);
-                    Done::CheckBegun(rule, digest, begun)
+                self.queue_read(rule, move |config| {
+                    let begun = checks::run_local(config, digest, &work_dir, now);
+                    Done::CheckedLocally(rule, digest, begun)
                 });
             }
             Command::Probe(rule, Probe::PauseFile) => {
                 let Some(config) = self.rule(rule) else { return };
-                let by = config.settings.hold.pause_file.as_deref().and_then(pause::by_file);
-                self.done(Done::Told(Event::Probed(rule, Probe::PauseFile, by)));
+                let reason =
+                    config.settings.hold.pause_file.as_deref().and_then(pause::reason_from_file);
+                self.handle_done(Done::Event(Event::Probed(rule, Probe::PauseFile, reason)));
             }
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
-                self.begin_reading(rule, move |config| {
-                    Done::Told(Event::Expires(rule, checks::expiry(config, digest, now)))
+                self.queue_read(rule, move |config| {
+                    Done::Event(Event::Expires(rule, checks::expiry(config, digest, now)))
                 });
             }
             Command::Publish(rule, digest) => {
                 let now = clock::now().wall;
-                let kept = self.rules.get(rule.0).filter(|kept| kept.checked == Some(digest));
-                let whole = kept.and_then(|kept| kept.whole);
-                self.begin_writing(rule, move |config| {
-                    let publication = publish::publish(config, digest, whole, now);
-                    Done::Told(Event::Published(rule, publication))
+                let state =
+                    self.rules.get(rule.0).filter(|state| state.checked_digest == Some(digest));
+                let full_digest = state.and_then(|state| state.full_digest);
+                self.queue_write(rule, move |config| {
+                    let publication = publish::publish(config, digest, full_digest, now);
+                    Done::Event(Event::Published(rule, publication))
                 });
             }
-            Command::RollBack(rule, back) => self.begin_writing(rule, move |config| {
-                Done::Told(Event::Published(rule, publish::roll_back(config, back)))
+            Command::RollBack(rule, back) => self.queue_write(rule, move |config| {
+                Done::Event(Event::Published(rule, publish::roll_back(config, back)))
             }),
-            Command::Approve(rule, digest) => self.begin_writing(rule, move |config| {
+            Command::Approve(rule, digest) => self.queue_write(rule, move |config| {
                 Done::Written(publish::approve(config, digest).map_err(|reason| (rule, reason)))
             }),
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };
                 let context = Arc::clone(&self.context);
                 let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
-                let last = last.map(|kept| kept.baseline.clone()).unwrap_or_default();
-                self.begin(async move {
+                let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
+                self.start_task(async move {
                     let (acted, baseline) = action::act(&context, &config, &act, last).await;
                     Done::Acted(act.rule, acted, baseline)
                 });
             }
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                let kept = self.rules.get(rule.0);
-                let baseline = kept.map(|kept| kept.baseline.clone()).unwrap_or_default();
+                let state = self.rules.get(rule.0);
+                let baseline = state.map(|state| state.baseline.clone()).unwrap_or_default();
                 let context = Arc::clone(&self.context);
-                self.begin(async move {
+                self.start_task(async move {
                     let (verified, baseline) = verify::verify(&context, &config, baseline).await;
                     Done::Verified(rule, verified, baseline)
                 });
             }
             Command::Persist(rule, memory) => {
                 let Some(state) = self.state.clone() else { return };
-                self.begin_writing(rule, move |config| {
+                self.queue_write(rule, move |config| {
                     let written = state.save(&config.name, &memory);
                     Done::Written(written.map_err(|reason| (rule, reason)))
                 });
             }
-            Command::Report(rule, fact) => self.untold.push((rule, fact)),
+            Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
         }
     }
 
     /// Polls a task once on the loop, and spawns it only if it has to wait: a signal is sent
     /// without the delay of a new task.
-    pub(super) fn begin(
+    pub(super) fn start_task(
         &mut self,
         task: impl Future<Output = Done> + Send + 'static,
     ) -> Option<AbortHandle> {
@@ -142,7 +144,7 @@ impl Agent {
         let mut task: Pin<Box<dyn Future<Output = Done> + Send>> = Box::pin(task);
         match task.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => {
-                self.done(done);
+                self.handle_done(done);
                 None
             }
             Poll::Pending => Some(self.tasks.spawn(task)),
@@ -150,24 +152,24 @@ impl Agent {
     }
 
     /// Queues work that reads volumes.
-    pub(super) fn begin_reading(
+    pub(super) fn queue_read(
         &mut self,
         rule: RuleId,
         task: impl FnOnce(&Rule) -> Done + Send + 'static,
     ) {
         if let Some(config) = self.rule(rule) {
-            self.reading.take(&mut self.tasks, move || task(&config));
+            self.reading.submit(&mut self.tasks, move || task(&config));
         }
     }
 
     /// Queues work that writes the publish or the state directory.
-    pub(super) fn begin_writing(
+    pub(super) fn queue_write(
         &mut self,
         rule: RuleId,
         task: impl FnOnce(&Rule) -> Done + Send + 'static,
     ) {
         if let Some(config) = self.rule(rule) {
-            self.writing.take(&mut self.tasks, move || task(&config));
+            self.writing.submit(&mut self.tasks, move || task(&config));
         }
     }
 }

@@ -11,9 +11,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::clock;
 
 /// How many connections are served at the same time.
-const MOST: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// How long to wait after a failed `accept`, which mostly means that no descriptors are left.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(super) struct Connections {
@@ -25,7 +25,7 @@ pub(super) struct Connections {
 impl Connections {
     /// Serves a connection; aborts the oldest one if there are too many.
     pub(super) fn serve(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
-        if self.order.len() >= MOST
+        if self.order.len() >= MAX_CONNECTIONS
             && let Some(oldest) = self.order.pop_front()
         {
             oldest.abort();
@@ -48,7 +48,7 @@ pub(super) async fn accept(listener: Option<&TcpListener>) -> (TcpStream, Socket
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            Err(_) => clock::sleep(PAUSE).await,
+            Err(_) => clock::sleep(ACCEPT_PAUSE).await,
         }
     }
 }

@@ -5,39 +5,39 @@ use std::time::Duration;
 use super::clock;
 use crate::clock::Moment;
 use crate::config::Rule;
-use crate::publish::{self, Lock, Place, PublishError};
+use crate::publish::{self, Lock, PublishError, Publisher};
 
 /// How long to wait for the holder of a lock to end: a pod that this one replaces, on a volume that
 /// both mount.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time between two attempts.
-const POLL: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Locks the directories of all rules until the locks are dropped.
 ///
 /// # Errors
 /// If one cannot be opened, or if another podnudge still holds it at `deadline`.
-pub(super) async fn take(
+pub(super) async fn acquire(
     rules: &[Rule],
     deadline: Option<Moment>,
 ) -> Result<Vec<Lock>, PublishError> {
-    let patience = clock::now().mono.after(PATIENCE);
-    let until = deadline.unwrap_or(patience);
+    let timeout = clock::now().mono.after(LOCK_TIMEOUT);
+    let until = deadline.unwrap_or(timeout);
     let mut locks = Vec::new();
-    for place in rules.iter().filter_map(publish::place) {
-        locks.push(take_one(place, until).await?);
+    for publisher in rules.iter().filter_map(publish::publisher) {
+        locks.push(lock_one(publisher, until).await?);
     }
     Ok(locks)
 }
 
-async fn take_one(place: Place<'_>, until: Moment) -> Result<Lock, PublishError> {
+async fn lock_one(publisher: Publisher<'_>, until: Moment) -> Result<Lock, PublishError> {
     loop {
-        if let Some(lock) = place.lock()? {
+        if let Some(lock) = publisher.lock()? {
             return Ok(lock);
         }
         if clock::now().mono >= until {
-            return Err(place.is_taken().into());
+            return Err(publisher.locked_by_another().into());
         }
-        clock::sleep(POLL).await;
+        clock::sleep(RETRY_INTERVAL).await;
     }
 }

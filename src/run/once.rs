@@ -8,13 +8,13 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::{clock, locks};
-use crate::checks::{self, Begun};
+use crate::checks::{self, LocalResult};
 use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
 use crate::core::event::{Checked, Publication, Published};
 use crate::exchange::http;
 use crate::exit::Exit;
-use crate::publish::{self, Place};
+use crate::publish::{self, Publisher};
 use crate::reason::Reason;
 use crate::report;
 use crate::shown;
@@ -22,7 +22,7 @@ use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
 
 /// The time between two attempts.
-const POLL: Duration = Duration::from_millis(250);
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Why a publish directory was not filled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,11 +46,11 @@ impl OnceError {
 }
 
 /// Why a rule's content was not published.
-enum Not {
+enum NotPublished {
     /// It may work later.
-    Yet(Reason),
+    Retry(Reason),
     /// It fails as long as the volumes hold this content.
-    WithThis(Reason),
+    Rejected(Reason),
 }
 
 /// Publishes the content of every rule that has a publish directory. Waits up to `wait` for missing
@@ -67,12 +67,12 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         let hint = "add `[rule.settings.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
-    let locks = locks::take(&config.rules, Some(deadline)).await;
+    let locks = locks::acquire(&config.rules, Some(deadline)).await;
     let locks =
         locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
     for rule in publishing {
-        report::on_disk(rule, &config.agent.work_dir);
-        checks::clean(rule, &config.agent.work_dir);
+        report::warn_secret_on_disk(rule, &config.agent.work_dir);
+        checks::remove_leftover_copy(rule, &config.agent.work_dir);
         fill(rule, config, deadline).await?;
     }
     drop(locks);
@@ -80,15 +80,15 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
 }
 
 async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), OnceError> {
-    let Some(place) = publish::place(rule) else { return Ok(()) };
+    let Some(publisher) = publish::publisher(rule) else { return Ok(()) };
     let open =
-        || place.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
+        || publisher.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
     let found = open()?;
-    let mut said = None;
+    let mut reported = None;
     let error = loop {
-        match publish(rule, place, config, &found).await {
+        match publish(rule, publisher, config, &found).await {
             Ok(digest) => {
-                let path = shown::path(&place.publish.dir);
+                let path = shown::path(&publisher.publish.dir);
                 let digest = format!("{digest:.12}");
                 info!(
                     event = "published",
@@ -99,12 +99,12 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
                 );
                 return Ok(());
             }
-            Err(Not::WithThis(reason)) => break OnceError { reason, exit: Exit::Data },
-            Err(Not::Yet(reason)) if clock::now().mono >= deadline => {
+            Err(NotPublished::Rejected(reason)) => break OnceError { reason, exit: Exit::Data },
+            Err(NotPublished::Retry(reason)) if clock::now().mono >= deadline => {
                 break OnceError { reason, exit: Exit::Unavailable };
             }
-            Err(Not::Yet(reason)) => {
-                if said.as_ref() != Some(&reason) {
+            Err(NotPublished::Retry(reason)) => {
+                if reported.as_ref() != Some(&reason) {
                     info!(
                         event = "waiting",
                         rule = rule.name,
@@ -113,16 +113,16 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
                         "waiting"
                     );
                 }
-                said = Some(reason);
+                reported = Some(reason);
             }
         }
-        clock::sleep(POLL).await;
+        clock::sleep(RETRY_INTERVAL).await;
     };
     let found = open()?;
     let mut kept = found.current.map(|current| current.digest);
     let bad = found.quarantined.iter().find(|(bad, _)| Some(*bad) == kept);
     if let (Some(bad), Some(good)) = (bad, found.good) {
-        if let Publication::Failed(reason, _) = place.roll_back(good, bad) {
+        if let Publication::Failed(reason, _) = publisher.roll_back(good, bad) {
             return Err(OnceError { reason, exit: Exit::Unavailable });
         }
         kept = Some(good);
@@ -145,48 +145,51 @@ async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), Once
 
 async fn publish(
     rule: &Rule,
-    place: Place<'_>,
+    publisher: Publisher<'_>,
     config: &Config,
     found: &Published,
-) -> Result<Digest, Not> {
-    let digest = settled(rule).await?;
+) -> Result<Digest, NotPublished> {
+    let digest = settled_digest(rule).await?;
     if let Some((_, reason)) = found.quarantined.iter().find(|(bad, _)| *bad == digest) {
         let message =
             format!("the content of the volumes was rolled back before: {}", reason.message);
-        return Err(Not::WithThis(Reason { message, ..reason.clone() }));
+        return Err(NotPublished::Rejected(Reason { message, ..reason.clone() }));
     }
     let work_dir = &config.agent.work_dir;
-    let (checked, whole) = match checks::begin(rule, digest, work_dir, clock::now().wall) {
-        Begun::Judged(checked) => (checked, None),
-        Begun::Open(open) => {
-            let whole = open.whole();
-            (checks::ask(rule, digest, open).await, whole)
+    let (checked, full_digest) = match checks::run_local(rule, digest, work_dir, clock::now().wall)
+    {
+        LocalResult::Decided(checked) => (checked, None),
+        LocalResult::NeedsExternal(external) => {
+            let full_digest = external.full_digest();
+            (checks::run_external(rule, digest, external).await, full_digest)
         }
     };
     match checked {
         Checked::Passed => {}
-        Checked::Rejected(reason) => return Err(Not::WithThis(reason)),
-        Checked::Moved => return Err(Not::Yet(moved())),
-        Checked::NotBefore(_, reason) => return Err(Not::Yet(reason)),
-        Checked::Failed(reason) => return Err(Not::Yet(hinted(rule, reason))),
+        Checked::Rejected(reason) => return Err(NotPublished::Rejected(reason)),
+        Checked::Moved => return Err(NotPublished::Retry(changed_during_read())),
+        Checked::NotBefore(_, reason) => return Err(NotPublished::Retry(reason)),
+        Checked::Failed(reason) => return Err(NotPublished::Retry(with_init_hint(rule, reason))),
     }
-    match place.publish(digest, whole, clock::now().wall) {
+    match publisher.publish(digest, full_digest, clock::now().wall) {
         // The application starts after this and reads it, so no action is due.
-        Publication::Done => place.start_with(digest).map(|()| digest).map_err(Not::Yet),
-        Publication::Moved => Err(Not::Yet(moved())),
-        Publication::Failed(reason, _) => Err(Not::Yet(reason)),
+        Publication::Done => {
+            publisher.record_for_start(digest).map(|()| digest).map_err(NotPublished::Retry)
+        }
+        Publication::Moved => Err(NotPublished::Retry(changed_during_read())),
+        Publication::Failed(reason, _) => Err(NotPublished::Retry(reason)),
     }
 }
 
 /// Adds a hint if a URL did not answer: in an init container the application does not run yet.
-fn hinted(rule: &Rule, reason: Reason) -> Reason {
-    let is_asked_by = |check: &Check| match &check.condition {
+fn with_init_hint(rule: &Rule, reason: Reason) -> Reason {
+    let is_from = |check: &Check| match &check.condition {
         Condition::Http(check) => {
-            reason.message.contains(&http::name(&check.method, &check.endpoint))
+            reason.message.contains(&http::describe(&check.method, &check.endpoint))
         }
         _ => false,
     };
-    if !rule.checks.iter().any(is_asked_by) {
+    if !rule.checks.iter().any(is_from) {
         return reason;
     }
     let known = reason.hint.as_ref().map(|hint| format!("{hint}; ")).unwrap_or_default();
@@ -195,37 +198,41 @@ fn hinted(rule: &Rule, reason: Reason) -> Reason {
     ))
 }
 
-fn moved() -> Reason {
+fn changed_during_read() -> Reason {
     Reason::new("the volumes changed while they were being read")
 }
 
 /// The digest of the volumes, after a plain directory has been unchanged for `settle`.
-async fn settled(rule: &Rule) -> Result<Digest, Not> {
-    let (digest, is_atomic) = look(rule)?;
+async fn settled_digest(rule: &Rule) -> Result<Digest, NotPublished> {
+    let (digest, is_atomic) = read_volumes(rule)?;
     if !is_atomic {
         clock::sleep(rule.settings.settle).await;
-        if look(rule)?.0 != digest {
-            return Err(Not::Yet(moved()));
+        if read_volumes(rule)?.0 != digest {
+            return Err(NotPublished::Retry(changed_during_read()));
         }
     }
     Ok(digest)
 }
 
 /// Reads the volumes: their digest, and whether the kubelet swaps all of them atomically.
-fn look(rule: &Rule) -> Result<(Digest, bool), Not> {
+fn read_volumes(rule: &Rule) -> Result<(Digest, bool), NotPublished> {
     let (mut digests, mut is_atomic) = (Vec::new(), true);
     for path in &rule.settings.watch {
-        let reading = scan::read(path, &rule.keys).map_err(|error| Not::Yet(error.reason()))?;
+        let reading =
+            scan::read(path, &rule.keys).map_err(|error| NotPublished::Retry(error.reason()))?;
         let Some(snapshot) = reading.snapshot else {
             let reason = Reason::new(format!("nothing exists at `{}`", shown::path(path)));
-            return Err(Not::Yet(
+            return Err(NotPublished::Retry(
                 reason.hint("check that the volume is mounted in this container, too"),
             ));
         };
         if snapshot.keys.is_empty() && !snapshot.generation.is_link() {
             // Nothing was written yet; an empty optional volume of the kubelet does have a
             // generation.
-            return Err(Not::Yet(Reason::new(format!("`{}` is empty", shown::path(path)))));
+            return Err(NotPublished::Retry(Reason::new(format!(
+                "`{}` is empty",
+                shown::path(path)
+            ))));
         }
         is_atomic &= snapshot.generation.is_link();
         digests.push(snapshot.digest());

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::proofs::Before;
+use super::proofs::StateBefore;
 use crate::clock::Moment;
 use crate::core::event::Acted;
-use crate::process::ending::{self, Ending};
-use crate::process::{Identity, Life, life};
+use crate::process::exit_watch::{self, ExitWatch};
+use crate::process::{Identity, ProcessState, process_state};
 use crate::volume::snapshot::Digest;
 
 /// The state that an action passes to its verification and to the next attempt: the processes it
@@ -18,7 +18,7 @@ pub(crate) struct Baseline {
     /// The processes that were terminated, to be restarted.
     pub(crate) replaced: Vec<Identity>,
     /// The values that the proofs compare with.
-    pub(crate) before: Option<Arc<Before>>,
+    pub(crate) before: Option<Arc<StateBefore>>,
     /// The actions that were done, if a later action of the rule failed.
     pub(crate) partial: Option<Partial>,
 }
@@ -34,13 +34,14 @@ pub(crate) struct Partial {
 impl Baseline {
     /// Whether a process that must keep running has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        let has_ended = |process: &Identity| matches!(life(*process), Life::Ended(_));
+        let has_ended =
+            |process: &Identity| matches!(process_state(*process), ProcessState::Ended(_));
         self.processes.iter().any(has_ended)
     }
 
     /// Exit watches for the processes that must keep running. Without pidfds, the next verification
     /// detects the exit.
-    pub(crate) fn endings(&self) -> Vec<Ending> {
-        self.processes.iter().filter_map(|process| ending::of(*process)).collect()
+    pub(crate) fn exit_watches(&self) -> Vec<ExitWatch> {
+        self.processes.iter().filter_map(|process| exit_watch::open(*process)).collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::reason::Reason;
 use crate::shown;
 
 /// The most bytes of a body that are read: a page of metrics may be long.
-pub(super) const LONGEST: usize = 1024 * 1024;
+pub(super) const MAX_BODY: usize = 1024 * 1024;
 
 /// A response body.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub struct Page {
 
 /// The value before the action, with which a proof compares.
 #[derive(Debug)]
-pub enum Before {
+pub enum ValueBefore {
     /// Not needed, or unknown.
-    Nothing,
+    Unknown,
     /// The process is a new one: any value counts as grown and changed.
-    Another,
+    NewProcess,
     /// The number that must grow.
     Number(f64),
     /// The value that must change.
@@ -36,7 +36,7 @@ pub enum Before {
 
 /// Whether the proof compares with a value from before the action.
 #[must_use]
-pub fn needs_before(proof: &BodyProof) -> bool {
+pub fn needs_value_before(proof: &BodyProof) -> bool {
     match proof {
         BodyProof::JsonGrew(_) | BodyProof::JsonChanged(_) | BodyProof::MetricGrew(_) => true,
         BodyProof::Matches(_)
@@ -50,12 +50,12 @@ pub fn needs_before(proof: &BodyProof) -> bool {
 ///
 /// # Errors
 /// If the page does not contain it.
-pub fn before(proof: &BodyProof, page: &Page) -> Result<Before, Reason> {
+pub fn value_before(proof: &BodyProof, page: &Page) -> Result<ValueBefore, Reason> {
     match proof {
-        BodyProof::JsonGrew(pointer) => page.json_number(pointer).map(Before::Number),
-        BodyProof::MetricGrew(sample) => page.metric(sample).map(Before::Number),
-        BodyProof::JsonChanged(pointer) => page.json(pointer).map(Before::Value),
-        _ => Ok(Before::Nothing),
+        BodyProof::JsonGrew(pointer) => page.json_number(pointer).map(ValueBefore::Number),
+        BodyProof::MetricGrew(sample) => page.metric(sample).map(ValueBefore::Number),
+        BodyProof::JsonChanged(pointer) => page.json(pointer).map(ValueBefore::Value),
+        _ => Ok(ValueBefore::Unknown),
     }
 }
 
@@ -63,7 +63,7 @@ pub fn before(proof: &BodyProof, page: &Page) -> Result<Before, Reason> {
 ///
 /// # Errors
 /// If the page does not contain the proof, with the reason.
-pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reason> {
+pub fn check(proof: &BodyProof, before: &ValueBefore, page: &Page) -> Result<(), Reason> {
     match proof {
         BodyProof::Matches(regex) => {
             let refused = || page.reason(format_args!("the body does not match `{regex}`"));
@@ -80,10 +80,10 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
             let now = page.json(pointer)?;
             let what = format!("the value at `{pointer}`");
             match before {
-                Before::Another => Ok(()),
-                Before::Value(before) if *before != now => Ok(()),
-                Before::Value(_) => {
-                    let same = format_args!("{what} has not changed: it is {}", cut(&now));
+                ValueBefore::NewProcess => Ok(()),
+                ValueBefore::Value(before) if *before != now => Ok(()),
+                ValueBefore::Value(_) => {
+                    let same = format_args!("{what} has not changed: it is {}", summary(&now));
                     Err(page.reason(same).hint(
                         "the value must change on every reload, even if the content is the same; a hash does not",
                     ))
@@ -93,43 +93,43 @@ pub fn judge(proof: &BodyProof, before: &Before, page: &Page) -> Result<(), Reas
         }
         BodyProof::JsonEquals(pointer, wanted) => {
             let now = page.json(pointer)?;
-            if is(&now, wanted) {
+            if equals(&now, wanted) {
                 return Ok(());
             }
-            let (now, wanted) = (cut(&now), as_written(wanted));
+            let (now, wanted) = (summary(&now), as_configured(wanted));
             Err(page.reason(format_args!("the value at `{pointer}` is {now}, not {wanted}")))
         }
         BodyProof::JsonContains(pointer, wanted) => {
             let now = page.json(pointer)?;
-            let (kind, has_it) = match (&now, wanted) {
-                (Value::Array(items), _) => ("list", items.iter().any(|item| is(item, wanted))),
+            let (kind, is_contained) = match (&now, wanted) {
+                (Value::Array(items), _) => ("list", items.iter().any(|item| equals(item, wanted))),
                 (Value::String(text), Scalar::Text(part)) => ("text", text.contains(part)),
                 _ => {
-                    let (now, wanted) = (cut(&now), as_written(wanted));
+                    let (now, wanted) = (summary(&now), as_configured(wanted));
                     return Err(page.reason(format_args!(
                         "the value at `{pointer}` is {now}, which cannot contain {wanted}"
                     )));
                 }
             };
-            let wanted = as_written(wanted);
+            let wanted = as_configured(wanted);
             let missing = || page.reason(format_args!("the {kind} at `{pointer}` has no {wanted}"));
-            has_it.then_some(()).ok_or_else(missing)
+            is_contained.then_some(()).ok_or_else(missing)
         }
         BodyProof::MetricEquals(sample, wanted) => {
             let now = page.metric(sample)?;
             let other =
                 || page.reason(format_args!("the sample `{sample}` is {now}, not {wanted}"));
-            is_number(now, *wanted).then_some(()).ok_or_else(other)
+            equals_number(now, *wanted).then_some(()).ok_or_else(other)
         }
     }
 }
 
 impl Page {
-    fn has_grown(&self, what: &str, now: f64, before: &Before) -> Result<(), Reason> {
+    fn has_grown(&self, what: &str, now: f64, before: &ValueBefore) -> Result<(), Reason> {
         match before {
-            Before::Another => Ok(()),
-            Before::Number(before) if now > *before => Ok(()),
-            Before::Number(before) => {
+            ValueBefore::NewProcess => Ok(()),
+            ValueBefore::Number(before) if now > *before => Ok(()),
+            ValueBefore::Number(before) => {
                 Err(self.reason(format_args!("{what} has not grown: it was {before} and is {now}")))
             }
             _ => Err(self.unknown_before(what)),
@@ -138,8 +138,9 @@ impl Page {
 
     /// The value at a JSON pointer (RFC 6901). Truncated JSON is an error.
     fn json(&self, pointer: &str) -> Result<Value, Reason> {
-        let mut json: Value = serde_json::from_str(&self.text)
-            .map_err(|_| self.reason(format_args!("the body is not JSON{}", self.how_cut())))?;
+        let mut json: Value = serde_json::from_str(&self.text).map_err(|_| {
+            self.reason(format_args!("the body is not JSON{}", self.truncation_note()))
+        })?;
         let value = json.pointer_mut(pointer).map(Value::take);
         value.ok_or_else(|| self.reason(format_args!("the value at `{pointer}` is not there")))
     }
@@ -149,37 +150,40 @@ impl Page {
         let value = self.json(pointer)?;
         let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
         number.ok_or_else(|| {
-            let value = cut(&value);
+            let value = summary(&value);
             self.reason(format_args!("the value at `{pointer}` is {value}, which is no number"))
         })
     }
 
     /// The value of a sample in the Prometheus text format, with its labels as they are printed.
     fn metric(&self, sample: &str) -> Result<f64, Reason> {
-        let value = self.whole_lines().lines().find_map(|line| {
+        let value = self.complete_lines().lines().find_map(|line| {
             line.strip_prefix(sample).filter(|rest| rest.starts_with([' ', '\t']))
         });
         let number = value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok());
         number.ok_or_else(|| {
-            self.reason(format_args!("the sample `{sample}` is not there{}", self.how_cut()))
+            self.reason(format_args!(
+                "the sample `{sample}` is not there{}",
+                self.truncation_note()
+            ))
         })
     }
 
     /// The text without a truncated last line, which may hold half a number.
-    fn whole_lines(&self) -> &str {
+    fn complete_lines(&self) -> &str {
         match self.end {
-            AnswerEnd::Whole => &self.text,
-            AnswerEnd::Cut | AnswerEnd::BrokeOff(_) => {
+            AnswerEnd::Complete => &self.text,
+            AnswerEnd::Truncated | AnswerEnd::Aborted(_) => {
                 self.text.rsplit_once('\n').map_or("", |(whole, _)| whole)
             }
         }
     }
 
-    fn how_cut(&self) -> String {
+    fn truncation_note(&self) -> String {
         match &self.end {
-            AnswerEnd::Whole => String::new(),
-            AnswerEnd::Cut => format!(" in its first {} KiB", LONGEST / 1024),
-            AnswerEnd::BrokeOff(how) => format!(" in the answer, which {how}"),
+            AnswerEnd::Complete => String::new(),
+            AnswerEnd::Truncated => format!(" in its first {} KiB", MAX_BODY / 1024),
+            AnswerEnd::Aborted(how) => format!(" in the answer, which {how}"),
         }
     }
 
@@ -192,14 +196,17 @@ impl Page {
     }
 }
 
-fn is(value: &Value, wanted: &Scalar) -> bool {
+fn equals(value: &Value, wanted: &Scalar) -> bool {
     match (value, wanted) {
         (Value::String(text), Scalar::Text(wanted)) => text == wanted,
         (Value::Bool(truth), Scalar::Bool(wanted)) => truth == wanted,
         (Value::Number(number), Scalar::Number(wanted)) => match number.as_i64() {
             Some(number) => number == *wanted,
             // `2.0` and `2e0` equal 2, too (RFC 8259); beyond 64 bits nothing is equal.
-            None => number.is_f64() && number.as_f64().is_some_and(|it| is_number(it, *wanted)),
+            None => {
+                number.is_f64()
+                    && number.as_f64().is_some_and(|number| equals_number(number, *wanted))
+            }
         },
         _ => false,
     }
@@ -210,12 +217,12 @@ fn is(value: &Value, wanted: &Scalar) -> bool {
     clippy::float_cmp,
     reason = "the configured number is whole, and metrics have this precision"
 )]
-fn is_number(number: f64, wanted: i64) -> bool {
+fn equals_number(number: f64, wanted: i64) -> bool {
     number == wanted as f64
 }
 
 /// A value for messages, truncated if long.
-fn cut(value: &Value) -> String {
+fn summary(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),
@@ -226,7 +233,7 @@ fn cut(value: &Value) -> String {
     }
 }
 
-fn as_written(scalar: &Scalar) -> String {
+fn as_configured(scalar: &Scalar) -> String {
     match scalar {
         Scalar::Text(text) => format!("{text:?}"),
         Scalar::Number(number) => number.to_string(),
@@ -239,7 +246,7 @@ mod tests {
     use super::*;
 
     fn page(text: &str) -> Page {
-        Page { what: "GET /".to_owned(), text: text.to_owned(), end: AnswerEnd::Whole }
+        Page { what: "GET /".to_owned(), text: text.to_owned(), end: AnswerEnd::Complete }
     }
 
     #[test]
@@ -263,7 +270,7 @@ mod tests {
     #[test]
     fn a_value_is_equal_to_one_of_its_own_type_only() {
         let text = |text: &str| Scalar::Text(text.to_owned());
-        let equal = |json: &str, wanted: &Scalar| is(&serde_json::from_str(json).unwrap(), wanted);
+        let equal = |json: &str, wanted: &Scalar| equals(&serde_json::from_str(json).unwrap(), wanted);
         assert!(equal("true", &Scalar::Bool(true)));
         assert!(!equal("\"true\"", &Scalar::Bool(true)));
         assert!(!equal("1", &Scalar::Bool(true)));

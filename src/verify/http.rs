@@ -4,22 +4,22 @@
 
 use reqwest::Method;
 
-use super::body::{self, LONGEST, Page};
+use super::body::{self, MAX_BODY, Page};
 use crate::config::{Body, HttpProof};
 use crate::exchange::ExchangeError;
-use crate::exchange::http::{exchange, is_expected, name, unexpected};
+use crate::exchange::http::{describe, exchange, is_expected, unexpected_response};
 use crate::reason::Reason;
 
 /// Reads the values before the action for each proof. Sends a request only if a proof needs one.
 ///
 /// # Errors
 /// If it cannot be read.
-pub async fn before(proof: &HttpProof) -> Result<Vec<body::Before>, Reason> {
+pub async fn values_before(proof: &HttpProof) -> Result<Vec<body::ValueBefore>, Reason> {
     let mut before = Vec::new();
-    if proof.bodies.iter().any(body::needs_before) {
+    if proof.bodies.iter().any(body::needs_value_before) {
         let page = page(proof).await?;
         for proof in &proof.bodies {
-            before.push(body::before(proof, &page)?);
+            before.push(body::value_before(proof, &page)?);
         }
     }
     Ok(before)
@@ -29,20 +29,20 @@ pub async fn before(proof: &HttpProof) -> Result<Vec<body::Before>, Reason> {
 ///
 /// # Errors
 /// If the response does not contain the proof, with the reason.
-pub async fn look(proof: &HttpProof, before: &[body::Before]) -> Result<(), Reason> {
+pub async fn check(proof: &HttpProof, before: &[body::ValueBefore]) -> Result<(), Reason> {
     let page = page(proof).await?;
     for (n, proof) in proof.bodies.iter().enumerate() {
-        body::judge(proof, before.get(n).unwrap_or(&body::Before::Nothing), &page)?;
+        body::check(proof, before.get(n).unwrap_or(&body::ValueBefore::Unknown), &page)?;
     }
     Ok(())
 }
 
 async fn page(proof: &HttpProof) -> Result<Page, Reason> {
-    let what = name(&Method::GET, &proof.endpoint);
-    let answer = exchange(&proof.endpoint, Method::GET, &Body::Empty, LONGEST).await;
+    let what = describe(&Method::GET, &proof.endpoint);
+    let answer = exchange(&proof.endpoint, Method::GET, &Body::Empty, MAX_BODY).await;
     let answer = answer.map_err(ExchangeError::into_reason)?;
     if !is_expected(answer.status, &proof.expect) {
-        return Err(unexpected(&what, &answer));
+        return Err(unexpected_response(&what, &answer));
     }
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     Ok(Page { what, text, end: answer.end })

@@ -12,7 +12,7 @@ mod socket;
 
 use crate::config::Rule;
 use crate::core::event::{Absence, Alive, Proof, Verified};
-use crate::process::{Context, Identity, Life, Refusal, age, find, life, roots};
+use crate::process::{Context, Identity, ProcessState, Refusal, age, find, process_state, roots};
 use crate::publish;
 use crate::reason::Reason;
 pub(crate) use baseline::{Baseline, Partial};
@@ -23,11 +23,11 @@ pub(crate) async fn verify(
     rule: &Rule,
     mut baseline: Baseline,
 ) -> (Verified, Baseline) {
-    let verified = look(context, rule, &mut baseline).await;
+    let verified = check_once(context, rule, &mut baseline).await;
     (verified, baseline)
 }
 
-async fn look(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verified {
+async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verified {
     if baseline.processes.is_empty() && !baseline.replaced.is_empty() {
         match find(context, rule) {
             Ok(chosen) => baseline.processes = roots(&chosen),
@@ -44,27 +44,27 @@ async fn look(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verifi
             );
         }
     }
-    if let Err(unwell) = are_well(rule, baseline) {
-        return or_replaced(baseline, unwell, context);
+    if let Err(failed) = check_processes(rule, baseline) {
+        return failed_or_replaced(baseline, failed, context);
     }
-    let proof = proofs::look(rule, baseline.before.as_deref(), &baseline.processes).await;
+    let proof = proofs::check_proofs(rule, baseline.before.as_deref(), &baseline.processes).await;
     // The proofs take time, and the new content may have ended the processes meanwhile.
-    if let Err(unwell) = are_well(rule, baseline) {
-        return or_replaced(baseline, unwell, context);
+    if let Err(failed) = check_processes(rule, baseline) {
+        return failed_or_replaced(baseline, failed, context);
     }
     let alive = if baseline.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
     Verified { alive, proof }
 }
 
 /// Checks that all processes still run, and that restarted ones are older than `alive-for`.
-fn are_well(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
+fn check_processes(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
     for process in &baseline.processes {
-        match life(*process) {
-            Life::Runs => {}
-            Life::Ended(reason) => {
+        match process_state(*process) {
+            ProcessState::Running => {}
+            ProcessState::Ended(reason) => {
                 return Err(Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked });
             }
-            Life::Unknown(reason) => return Err(pending(reason)),
+            ProcessState::Unknown(reason) => return Err(pending(reason)),
         }
         if !baseline.replaced.is_empty() && age(*process) < rule.verify.alive_for {
             let wanted = humantime::format_duration(rule.verify.alive_for);
@@ -78,10 +78,10 @@ fn are_well(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
 
 /// Returns `failed`, unless podnudge itself has restarted the processes for another rule: then the
 /// new processes take their place.
-fn or_replaced(baseline: &mut Baseline, unwell: Verified, context: &Context) -> Verified {
-    let is_ours = |process: &Identity| context.restarts.has(*process);
+fn failed_or_replaced(baseline: &mut Baseline, failed: Verified, context: &Context) -> Verified {
+    let is_ours = |process: &Identity| context.restarts.contains(*process);
     if !baseline.has_ended() || !baseline.processes.iter().all(is_ours) {
-        return unwell;
+        return failed;
     }
     baseline.replaced = std::mem::take(&mut baseline.processes);
     let reason = Reason::new("another rule has restarted the target");

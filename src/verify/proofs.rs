@@ -18,33 +18,33 @@ use crate::volume::snapshot::Digest;
 
 /// The state before an action, with which the proofs compare.
 #[derive(Debug)]
-pub struct Before {
+pub struct StateBefore {
     /// The digest of the action.
     digest: Digest,
     /// One value for each proof of the rule.
-    known: Vec<Known>,
+    states: Vec<ProofState>,
 }
 
 /// The state before an action for one proof.
 #[derive(Debug)]
-enum Known {
+enum ProofState {
     Nothing,
-    Bodies(Vec<body::Before>),
+    Bodies(Vec<body::ValueBefore>),
     Children(Children),
 }
 
-impl Before {
+impl StateBefore {
     /// For a process that read the content when it started: every value counts as new.
     #[must_use]
-    pub fn of_a_new_process(rule: &Rule, digest: Digest) -> Self {
-        let known = |proof: &ProofBy| match proof {
-            ProofBy::Http(proof) => {
-                Known::Bodies(proof.bodies.iter().map(|_| body::Before::Another).collect())
-            }
-            ProofBy::ChildrenNewer => Known::Children(Children::none()),
-            ProofBy::Socket(_) | ProofBy::Exec(_) => Known::Nothing,
+    pub fn for_new_process(rule: &Rule, digest: Digest) -> Self {
+        let states = |proof: &ProofBy| match proof {
+            ProofBy::Http(proof) => ProofState::Bodies(
+                proof.bodies.iter().map(|_| body::ValueBefore::NewProcess).collect(),
+            ),
+            ProofBy::ChildrenNewer => ProofState::Children(Children::empty()),
+            ProofBy::Socket(_) | ProofBy::Exec(_) => ProofState::Nothing,
         };
-        Self { digest, known: rule.verify.proofs.iter().map(known).collect() }
+        Self { digest, states: rule.verify.proofs.iter().map(states).collect() }
     }
 }
 
@@ -53,34 +53,42 @@ impl Before {
 ///
 /// # Errors
 /// If it cannot be read. Then a change could not be detected, so the action should wait.
-pub async fn before(rule: &Rule, digest: Digest, targets: &[Identity]) -> Result<Before, Reason> {
-    let mut known = Vec::new();
+pub async fn state_before(
+    rule: &Rule,
+    digest: Digest,
+    targets: &[Identity],
+) -> Result<StateBefore, Reason> {
+    let mut states = Vec::new();
     // The configuration puts the children last, so they are read directly before the action.
     for proof in &rule.verify.proofs {
-        known.push(match proof {
-            ProofBy::Http(proof) => Known::Bodies(http::before(proof).await?),
-            ProofBy::ChildrenNewer => Known::Children(Children::now(targets)?),
-            ProofBy::Socket(_) | ProofBy::Exec(_) => Known::Nothing,
+        states.push(match proof {
+            ProofBy::Http(proof) => ProofState::Bodies(http::values_before(proof).await?),
+            ProofBy::ChildrenNewer => ProofState::Children(Children::list(targets)?),
+            ProofBy::Socket(_) | ProofBy::Exec(_) => ProofState::Nothing,
         });
     }
-    Ok(Before { digest, known })
+    Ok(StateBefore { digest, states })
 }
 
 /// Checks all proofs of the rule once. `signalled` are the processes that received the signal.
-pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) -> Proof {
+pub async fn check_proofs(
+    rule: &Rule,
+    before: Option<&StateBefore>,
+    signalled: &[Identity],
+) -> Proof {
     if rule.verify.proofs.is_empty() {
         return Proof::NotAsked;
     }
     let Some(before) = before else {
         return Proof::Pending(Reason::new("the state before the action is unknown"));
     };
-    for (proof, known) in rule.verify.proofs.iter().zip(&before.known) {
-        let asked = match (proof, known) {
-            (ProofBy::Http(proof), Known::Bodies(before)) => http::look(proof, before).await,
-            (ProofBy::Http(proof), _) => http::look(proof, &[]).await,
-            (_, Known::Children(children)) => children.are_newer_now(signalled),
-            (ProofBy::Socket(proof), _) => socket::prove(proof).await,
-            (ProofBy::Exec(proof), _) => agrees(rule, before.digest, proof).await,
+    for (proof, states) in rule.verify.proofs.iter().zip(&before.states) {
+        let asked = match (proof, states) {
+            (ProofBy::Http(proof), ProofState::Bodies(before)) => http::check(proof, before).await,
+            (ProofBy::Http(proof), _) => http::check(proof, &[]).await,
+            (_, ProofState::Children(children)) => children.check_new_children(signalled),
+            (ProofBy::Socket(proof), _) => socket::check(proof).await,
+            (ProofBy::Exec(proof), _) => run_program(rule, before.digest, proof).await,
             (ProofBy::ChildrenNewer, _) => {
                 Err(Reason::new("the child processes before the signal are unknown"))
             }
@@ -93,7 +101,7 @@ pub async fn look(rule: &Rule, before: Option<&Before>, signalled: &[Identity]) 
 }
 
 /// Runs a proof program; exit code 0 is the proof.
-async fn agrees(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {
+async fn run_program(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {
     let digest = digest.to_string();
     let environment =
         [("PODNUDGE_RULE", OsStr::new(&rule.name)), ("PODNUDGE_DIGEST", OsStr::new(&digest))];

@@ -4,14 +4,14 @@
 
 use crate::config::SocketCommand;
 use crate::exchange::ExchangeError;
-use crate::exchange::socket::{MOST, ask, expected};
+use crate::exchange::socket::{MAX_ANSWER, check_answer, send_command};
 use crate::reason::Reason;
 
 /// Sends the command once, and checks the answer.
 ///
 /// # Errors
 /// If the answer does not match, or there is none.
-pub(super) async fn prove(command: &SocketCommand) -> Result<(), Reason> {
-    let asked = ask(&command.socket, &command.send, MOST, command.timeout).await;
-    expected(command, &asked.map_err(ExchangeError::into_reason)?)
+pub(super) async fn check(command: &SocketCommand) -> Result<(), Reason> {
+    let asked = send_command(&command.socket, &command.send, MAX_ANSWER, command.timeout).await;
+    check_answer(command, &asked.map_err(ExchangeError::into_reason)?)
 }

@@ -22,69 +22,71 @@ pub(crate) struct Volume {
 
 /// Why the contents of volumes cannot be used.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub(crate) enum ContentsError {
     /// They do not have the expected digest.
     Moved,
     /// They are larger than the limit.
-    TooMuch(Reason),
+    TooLarge(Reason),
     /// They cannot be read now.
     Failed(Reason),
 }
 
-impl From<Reason> for Unread {
+impl From<Reason> for ContentsError {
     fn from(reason: Reason) -> Self {
         Self::Failed(reason)
     }
 }
 
 /// Reads the included keys of each volume, if they have the expected digest.
-pub(crate) fn counted<'a>(
+pub(crate) fn read_included<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
-    asked: Digest,
-) -> Result<Vec<Volume>, Unread> {
-    read(volumes, keys, asked, Purpose::Keep)
+    expected: Digest,
+) -> Result<Vec<Volume>, ContentsError> {
+    read(volumes, keys, expected, Purpose::Keep)
 }
 
 /// Reads all keys of each volume, and skips ignored keys that are unreadable.
-pub(crate) fn whole<'a>(
+pub(crate) fn read_all<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
-    asked: Digest,
-) -> Result<Vec<Volume>, Unread> {
-    read(volumes, keys, asked, Purpose::KeepAll).map_err(|unread| match unread {
+    expected: Digest,
+) -> Result<Vec<Volume>, ContentsError> {
+    read(volumes, keys, expected, Purpose::KeepAll).map_err(|error| match error {
         // Ignored keys may be the cause, so this must not reject the included ones.
-        Unread::TooMuch(Reason { message, .. }) => Unread::Failed(Reason::new(message).hint(
+        ContentsError::TooLarge(Reason { message, .. }) => ContentsError::Failed(Reason::new(message).hint(
             "copies contain all keys of a volume, including ignored ones, and hold at most 16 MiB",
         )),
-        unread => unread,
+        error => error,
     })
 }
 
 fn read<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
-    asked: Digest,
+    expected: Digest,
     purpose: Purpose,
-) -> Result<Vec<Volume>, Unread> {
+) -> Result<Vec<Volume>, ContentsError> {
     let (mut digests, mut read) = (Vec::new(), Vec::new());
     for path in volumes {
         let mut reader = Reader::new(path, keys, purpose);
-        let snapshot = match reader.look() {
+        let snapshot = match reader.read() {
             Ok(Reading { snapshot: Some(snapshot), .. }) => snapshot,
-            Ok(_) | Err(ReadError::Moving { .. }) => return Err(Unread::Moved),
-            Err(error @ ReadError::TooMuch { .. }) => return Err(Unread::TooMuch(error.reason())),
-            Err(error) => return Err(Unread::Failed(error.reason())),
+            Ok(_) | Err(ReadError::Moving { .. }) => return Err(ContentsError::Moved),
+            Err(error @ ReadError::TooManyBytes { .. }) => {
+                return Err(ContentsError::TooLarge(error.reason()));
+            }
+            Err(error) => return Err(ContentsError::Failed(error.reason())),
         };
         digests.push(snapshot.digest());
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         read.push(Volume { folder: folder.to_owned(), contents: reader.contents });
     }
-    if snapshot::digest(digests) == asked { Ok(read) } else { Err(Unread::Moved) }
+    if snapshot::digest(digests) == expected { Ok(read) } else { Err(ContentsError::Moved) }
 }
 
 /// The digest over all keys of all volumes, including ignored ones.
-pub(crate) fn digest_of_all(volumes: &[Volume]) -> Digest {
+pub(crate) fn full_digest(volumes: &[Volume]) -> Digest {
     let of_one = |Volume { contents, .. }: &Volume| {
         let mut hash = Sha256::new();
         for (key, content) in contents {

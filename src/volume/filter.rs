@@ -12,7 +12,7 @@ const OPTIONS: MatchOptions = MatchOptions {
 };
 
 /// Whether a key is included in the digest.
-pub(super) fn counts(filter: &KeyFilter, key: &[u8]) -> bool {
+pub(super) fn is_included(filter: &KeyFilter, key: &[u8]) -> bool {
     if pauses(filter, key) {
         return false;
     }
@@ -61,19 +61,19 @@ mod tests {
     #[test]
     fn patterns_without_a_slash_are_for_names_and_others_for_paths() {
         let markdown = filter(&[], &["*.md"]);
-        assert!(!counts(&markdown, b"README.md") && !counts(&markdown, b"docs/a.md"));
-        assert!(counts(&markdown, b"nginx.conf"));
+        assert!(!is_included(&markdown, b"README.md") && !is_included(&markdown, b"docs/a.md"));
+        assert!(is_included(&markdown, b"nginx.conf"));
         let top = filter(&["conf/*.conf"], &[]);
-        assert!(counts(&top, b"conf/a.conf"));
-        assert!(!counts(&top, b"a.conf") && !counts(&top, b"conf/deep/a.conf"));
-        assert!(counts(&filter(&["conf/**/*.conf"], &[]), b"conf/deep/a.conf"));
+        assert!(is_included(&top, b"conf/a.conf"));
+        assert!(!is_included(&top, b"a.conf") && !is_included(&top, b"conf/deep/a.conf"));
+        assert!(is_included(&filter(&["conf/**/*.conf"], &[]), b"conf/deep/a.conf"));
     }
 
     #[test]
     fn ignore_goes_before_only() {
         let both = filter(&["*.conf"], &["secret*"]);
-        assert!(counts(&both, b"a.conf") && !counts(&both, b"secret.conf"));
-        assert!(!counts(&both, b"a.txt"));
+        assert!(is_included(&both, b"a.conf") && !is_included(&both, b"secret.conf"));
+        assert!(!is_included(&both, b"a.txt"));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Links {
 
     /// Adds the links to the snapshot's generation: other links make another generation, and its
     /// commit is not older than the newest link.
-    pub(super) fn mark(&self, snapshot: &mut Snapshot) {
+    pub(super) fn add_to(&self, snapshot: &mut Snapshot) {
         for (_, stat) in &self.0 {
             snapshot.committed = snapshot.committed.max(UnixTime(changed(stat)));
             let (device, inode) = identity(stat);

@@ -64,7 +64,7 @@ pub fn containing<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
 
 /// The warning for a watched path that is a subPath mount: it will never change.
 #[must_use]
-pub fn subpath(path: &Path) -> Option<Reason> {
+pub fn subpath_warning(path: &Path) -> Option<Reason> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
     let mount = containing(path, &mounts)?;
     mount.is_subpath().then(|| {
@@ -77,7 +77,7 @@ pub fn subpath(path: &Path) -> Option<Reason> {
 /// The first volume that is kept in memory, as Secrets are (`medium: Memory`, kubernetes
 /// pkg/volume/secret/secret.go), if files written to `to` are stored on a disk.
 #[must_use]
-pub fn leaving_memory<'a>(volumes: &'a [PathBuf], to: &Path) -> Option<&'a Path> {
+pub fn memory_volume_copied_to_disk<'a>(volumes: &'a [PathBuf], to: &Path) -> Option<&'a Path> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
     let is_in_memory = |path: &Path| {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

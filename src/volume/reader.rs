@@ -18,13 +18,13 @@ use crate::config::KeyFilter;
 use crate::reason::Reason;
 
 /// The most bytes that are kept for checks; a ConfigMap or Secret holds at most 1 MiB.
-pub(super) const MOST_KEPT: usize = 16 * 1024 * 1024;
+pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 /// How often a reading is repeated because the volume was swapped meanwhile.
-pub(super) const ATTEMPTS: usize = 20;
+pub(super) const MAX_ATTEMPTS: usize = 20;
 /// The deepest nesting of directories.
-pub(super) const DEEPEST: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 /// The most keys and directories of a volume, ignored ones included.
-pub(super) const MOST_KEYS: usize = 20_000;
+pub(super) const MAX_ENTRIES: usize = 20_000;
 
 /// The result of one reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,20 +50,20 @@ pub struct Directory {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The kubelet swapped the volume during each reading.
-    #[error("`{}` changed during each of {ATTEMPTS} readings", path.display())]
+    #[error("`{}` changed during each of {MAX_ATTEMPTS} readings", path.display())]
     Moving {
         /// The watched path.
         path: PathBuf,
     },
     /// There are too many files or levels.
-    #[error("`{}` has more than {MOST_KEYS} files and folders or {DEEPEST} levels", path.display())]
+    #[error("`{}` has more than {MAX_ENTRIES} files and folders or {MAX_DEPTH} levels", path.display())]
     TooLarge {
         /// The watched path.
         path: PathBuf,
     },
     /// The contents are too large to keep.
-    #[error("`{}` holds more than {} MiB", path.display(), MOST_KEPT / 1024 / 1024)]
-    TooMuch {
+    #[error("`{}` holds more than {} MiB", path.display(), MAX_KEPT_BYTES / 1024 / 1024)]
+    TooManyBytes {
         /// The watched path.
         path: PathBuf,
     },
@@ -89,7 +89,7 @@ impl ReadError {
                     "podnudge runs as uid {uid}; set the volume's defaultMode to 0444, or fsGroup in the pod's securityContext"
                 ))
             }
-            Self::TooLarge { .. } | Self::TooMuch { .. } => reason.hint(
+            Self::TooLarge { .. } | Self::TooManyBytes { .. } => reason.hint(
                 "watch a directory that contains only the configuration, or select keys by `only`",
             ),
             Self::Moving { .. } | Self::System { .. } => reason,
@@ -147,7 +147,7 @@ pub(super) struct Reader<'a> {
     /// The size of the kept contents in bytes.
     pub(super) kept: usize,
     /// Whether a fingerprint is needed: a kubelet volume names its generation itself.
-    pub(super) is_marked: bool,
+    pub(super) needs_fingerprint: bool,
     /// The hash over names, sizes, inodes and times.
     pub(super) fingerprint: Sha256,
     pub(super) newest: Duration,
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
             pauses: false,
             contents: Contents::new(),
             kept: 0,
-            is_marked: true,
+            needs_fingerprint: true,
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,
             visited: 0,

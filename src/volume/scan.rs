@@ -24,10 +24,10 @@ use sha2::Digest as _;
 
 use super::link::Links;
 use super::mounts;
-use super::reader::{ATTEMPTS, DIRECTORY, Purpose, Reader, identity, modified};
+use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, modified};
 pub use super::reader::{Directory, ReadError, Reading};
 use super::snapshot::{Digest, Generation, Snapshot};
-use super::tree::{Beside, Entry, LISTING, Level};
+use super::tree::{Entry, LISTING_BUFFER, Level, Siblings};
 use crate::clock::UnixTime;
 use crate::config::KeyFilter;
 
@@ -39,7 +39,7 @@ const DATA: &CStr = c"..data";
 /// # Errors
 /// If it cannot be read, or not as one generation. A missing path is not an error.
 pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
-    Reader::new(path, keys, Purpose::Hash).look()
+    Reader::new(path, keys, Purpose::Hash).read()
 }
 
 /// Like [`read`], for podnudge's own files: does not change the access times of files that podnudge
@@ -48,7 +48,7 @@ pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
 /// # Errors
 /// If it cannot be read.
 pub fn read_own(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
-    Reader::new(path, keys, Purpose::HashOwn).look()
+    Reader::new(path, keys, Purpose::HashOwn).read()
 }
 
 /// Identifies the generation at `path`; `None` if nothing is there. Cheaper than [`read`]: one
@@ -57,7 +57,7 @@ pub fn read_own(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
 /// # Errors
 /// If it cannot be read.
 pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, ReadError> {
-    let reading = Reader::new(path, keys, Purpose::Fingerprint).look()?;
+    let reading = Reader::new(path, keys, Purpose::Fingerprint).read()?;
     Ok(reading.snapshot.map(|snapshot| snapshot.generation))
 }
 
@@ -73,7 +73,7 @@ fn open_without_links(path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 impl Reader<'_> {
-    pub(super) fn look(&mut self) -> Result<Reading, ReadError> {
+    pub(super) fn read(&mut self) -> Result<Reading, ReadError> {
         // Before the reading, so that a link that is replaced meanwhile shows in the next one.
         let (links, opened) = if let Ok(root) = open_without_links(self.path) {
             (Links::none(), Ok(root))
@@ -83,7 +83,7 @@ impl Reader<'_> {
         };
         let mut reading = self.at_path(opened)?;
         if let Some(snapshot) = &mut reading.snapshot {
-            links.mark(snapshot);
+            links.add_to(snapshot);
         }
         if self.purpose != Purpose::Fingerprint {
             reading.directories.extend(links.directories(self.path));
@@ -98,32 +98,32 @@ impl Reader<'_> {
                 let watch =
                     Directory { path: self.path.to_owned(), id: identity(&id), entry: None };
                 match readlinkat(&root, DATA, Vec::new()) {
-                    Ok(target) => self.kubelet(root.as_fd(), target, None, watch),
-                    Err(Errno::NOENT) if self.is_half_made(root.as_fd())? => {
+                    Ok(target) => self.kubelet_volume(root.as_fd(), target, None, watch),
+                    Err(Errno::NOENT) if self.is_incomplete(root.as_fd())? => {
                         Ok(Reading { snapshot: None, directories: vec![watch] })
                     }
                     Err(Errno::NOENT | Errno::INVAL) => {
-                        self.directory(self.readable(root.as_fd())?.as_fd())
+                        self.plain_directory(self.reopen(root.as_fd())?.as_fd())
                     }
                     Err(error) => Err(self.error(error)),
                 }
             }
-            Err(Errno::NOTDIR) => self.file(),
+            Err(Errno::NOTDIR) => self.single_file(),
             Err(Errno::NOENT) => self.absent(),
             Err(error) => Err(self.error(error)),
         }
     }
 
     /// Reads a kubelet volume, or one key of it.
-    fn kubelet(
+    fn kubelet_volume(
         &mut self,
         root: BorrowedFd<'_>,
         mut target: CString,
         key: Option<&CStr>,
         watch: Directory,
     ) -> Result<Reading, ReadError> {
-        self.is_marked = false;
-        for _ in 0..ATTEMPTS {
+        self.needs_fingerprint = false;
+        for _ in 0..MAX_ATTEMPTS {
             self.keys.clear();
             self.pauses = false;
             self.visited = 0;
@@ -166,16 +166,16 @@ impl Reader<'_> {
             None => self.walk(&level),
             Some(name) => {
                 let entry = Entry { name: name.to_owned(), kind: FileType::RegularFile };
-                self.file_entry(&level, &entry, Beside::Others)
+                self.file_entry(&level, &entry, Siblings::Others)
             }
         }
     }
 
     /// Whether the kubelet is just creating or removing the volume: there is a generation without a
     /// link to it.
-    fn is_half_made(&self, root: BorrowedFd<'_>) -> Result<bool, ReadError> {
-        let root = self.readable(root)?;
-        let mut buffer = [MaybeUninit::uninit(); LISTING];
+    fn is_incomplete(&self, root: BorrowedFd<'_>) -> Result<bool, ReadError> {
+        let root = self.reopen(root)?;
+        let mut buffer = [MaybeUninit::uninit(); LISTING_BUFFER];
         let mut entries = RawDir::new(root, &mut buffer);
         while let Some(entry) = entries.next() {
             let entry = match entry {
@@ -191,12 +191,12 @@ impl Reader<'_> {
     }
 
     /// Reopens a directory for listing.
-    fn readable(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, ReadError> {
+    fn reopen(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, ReadError> {
         openat(root, c".", DIRECTORY, Mode::empty()).map_err(|error| self.error(error))
     }
 
     /// Reads a directory that the kubelet does not manage.
-    fn directory(&mut self, root: BorrowedFd<'_>) -> Result<Reading, ReadError> {
+    fn plain_directory(&mut self, root: BorrowedFd<'_>) -> Result<Reading, ReadError> {
         let path = Some(self.path.to_owned());
         self.walk(&Level { fd: root, prefix: Vec::new(), depth: 0, path, above: None })?;
         Ok(self.finish_fingerprint())
@@ -204,7 +204,7 @@ impl Reader<'_> {
 
     /// Reads a single file. Its directory is watched, since the file itself is replaced at some
     /// time.
-    fn file(&mut self) -> Result<Reading, ReadError> {
+    fn single_file(&mut self) -> Result<Reading, ReadError> {
         let (Some(parent), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return self.absent();
         };
@@ -217,12 +217,12 @@ impl Reader<'_> {
         let entry = Some(name.to_bytes().to_vec());
         let watch = Directory { path: parent.to_owned(), id, entry };
         if let Ok(target) = readlinkat(&root, DATA, Vec::new()) {
-            return self.kubelet(root.as_fd(), target, Some(&name), watch);
+            return self.kubelet_volume(root.as_fd(), target, Some(&name), watch);
         }
         let level =
             Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
         let entry = Entry { name, kind: FileType::RegularFile };
-        if self.file_entry(&level, &entry, Beside::Others)?.is_none() {
+        if self.file_entry(&level, &entry, Siblings::Others)?.is_none() {
             return self.absent();
         }
         self.directories.push(watch);

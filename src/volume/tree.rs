@@ -13,14 +13,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::filter;
 use super::reader::{
-    Content, DEEPEST, DIRECTORY, Directory, MOST_KEPT, MOST_KEYS, Purpose, ReadError, Reader,
-    changed, identity,
+    Content, DIRECTORY, Directory, MAX_DEPTH, MAX_ENTRIES, MAX_KEPT_BYTES, Purpose, ReadError,
+    Reader, changed, identity,
 };
 use super::snapshot::{Digest, Key};
 
-const BUFFER: usize = 16 * 1024;
+const READ_BUFFER: usize = 16 * 1024;
 /// The buffer for listing a directory, in bytes; an entry takes at most 280 (getdents(2)).
-pub(super) const LISTING: usize = 2048;
+pub(super) const LISTING_BUFFER: usize = 2048;
 
 /// A directory in the tree.
 pub(super) struct Level<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Level<'a> {
 
 /// The other files in a file's directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum Siblings {
     /// Those that the kubelet puts beside a service account token.
     TokenFiles,
     Others,
@@ -52,7 +52,7 @@ impl Reader<'_> {
     /// Reads a directory and everything below it; `None` if something disappeared meanwhile, which
     /// only matters in a generation of the kubelet.
     pub(super) fn walk(&mut self, level: &Level<'_>) -> Result<Option<()>, ReadError> {
-        if level.depth > DEEPEST {
+        if level.depth > MAX_DEPTH {
             return Err(ReadError::TooLarge { path: self.path.to_owned() });
         }
         if let Some(path) = &level.path {
@@ -64,15 +64,15 @@ impl Reader<'_> {
         let entries = self.entries(level)?;
         let has = |name: &CStr| entries.iter().any(|entry| entry.name.as_c_str() == name);
         let is_token_folder = has(c"ca.crt") && has(c"namespace");
-        let beside = if is_token_folder { Beside::TokenFiles } else { Beside::Others };
+        let siblings = if is_token_folder { Siblings::TokenFiles } else { Siblings::Others };
         let mut whole = Some(());
         for entry in &entries {
             let read = match entry.kind {
-                FileType::Directory => self.below(level, entry)?,
+                FileType::Directory => self.enter_directory(level, entry)?,
                 FileType::Symlink | FileType::Unknown if is_directory(level, entry) => {
-                    self.beyond(level, entry)?
+                    self.follow_link(level, entry)?
                 }
-                _ => self.file_entry(level, entry, beside)?,
+                _ => self.file_entry(level, entry, siblings)?,
             };
             // In a plain directory a missing file is just not a key.
             if read.is_none() && level.path.is_none() {
@@ -82,7 +82,11 @@ impl Reader<'_> {
         Ok(whole)
     }
 
-    fn below(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
+    fn enter_directory(
+        &mut self,
+        level: &Level<'_>,
+        entry: &Entry,
+    ) -> Result<Option<()>, ReadError> {
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         let fd = match openat(level.fd, &entry.name, flags, Mode::empty()) {
             Ok(fd) => fd,
@@ -94,7 +98,7 @@ impl Reader<'_> {
 
     /// Reads the directory that a link points to, such as a nested volume's folder of keys. Ignores
     /// a link to one of its own ancestors.
-    fn beyond(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
+    fn follow_link(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
         let fd = match openat(level.fd, &entry.name, DIRECTORY, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
@@ -131,22 +135,22 @@ impl Reader<'_> {
         &mut self,
         level: &Level<'_>,
         entry: &Entry,
-        beside: Beside,
+        siblings: Siblings,
     ) -> Result<Option<()>, ReadError> {
         let key = Key([level.prefix.as_slice(), entry.name.to_bytes()].concat());
         let pauses = filter::pauses(self.filter, &key.0);
         self.pauses |= pauses;
         if pauses && let Ok(stat) = statat(level.fd, &entry.name, AtFlags::empty()) {
-            self.mark(&key, &stat);
+            self.add_to_fingerprint(&key, &stat);
         }
-        let counts = filter::counts(self.filter, &key.0);
-        if !counts && self.purpose != Purpose::KeepAll {
+        let is_included = filter::is_included(self.filter, &key.0);
+        if !is_included && self.purpose != Purpose::KeepAll {
             return Ok(Some(()));
         }
         if self.purpose == Purpose::Fingerprint {
             return match statat(level.fd, &entry.name, AtFlags::empty()) {
                 Ok(stat) => {
-                    self.mark(&key, &stat);
+                    self.add_to_fingerprint(&key, &stat);
                     Ok(Some(()))
                 }
                 Err(Errno::NOENT | Errno::LOOP) => Ok(None),
@@ -164,7 +168,7 @@ impl Reader<'_> {
             Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
             // A socket, or a device without a driver.
             Err(Errno::NXIO | Errno::NODEV) => return Ok(Some(())),
-            Err(_) if !counts => return Ok(Some(())),
+            Err(_) if !is_included => return Ok(Some(())),
             Err(error) => return Err(self.error_at(level, entry, error)),
         };
         let stat = self.stat_fd(fd.as_fd())?;
@@ -172,20 +176,20 @@ impl Reader<'_> {
             return Ok(Some(()));
         }
         let mut kept = Vec::new();
-        let hash = self.hash(&fd, stat.st_size, beside, &mut kept);
-        self.mark(&key, &stat);
+        let hash = self.hash(&fd, stat.st_size, siblings, &mut kept);
+        self.add_to_fingerprint(&key, &stat);
         if let Some(digest) = hash.map_err(|error| self.error_at(level, entry, error))? {
             if self.purpose.keeps() {
                 self.kept += kept.len();
                 let mode = stat.st_mode & 0o777;
                 self.contents.insert(key.clone(), Content { bytes: kept, mode });
             }
-            if counts {
+            if is_included {
                 self.keys.insert(key, digest);
             }
         }
-        if self.kept > MOST_KEPT {
-            return Err(ReadError::TooMuch { path: self.path.to_owned() });
+        if self.kept > MAX_KEPT_BYTES {
+            return Err(ReadError::TooManyBytes { path: self.path.to_owned() });
         }
         Ok(Some(()))
     }
@@ -196,10 +200,10 @@ impl Reader<'_> {
         &mut self,
         fd: &OwnedFd,
         size: i64,
-        beside: Beside,
+        siblings: Siblings,
         kept: &mut Vec<u8>,
     ) -> Result<Option<Digest>, Errno> {
-        self.buffer.resize(BUFFER, 0);
+        self.buffer.resize(READ_BUFFER, 0);
         let mut hash = Sha256::new();
         let mut read = 0;
         loop {
@@ -207,12 +211,12 @@ impl Reader<'_> {
             let piece = self.buffer.get(..length).unwrap_or_default();
             let first = read == 0;
             read += length;
-            if first && beside == Beside::TokenFiles && filter::is_token(piece) {
+            if first && siblings == Siblings::TokenFiles && filter::is_token(piece) {
                 return Ok(None);
             }
             hash.update(piece);
-            // The one piece over the limit makes the caller return `TooMuch`.
-            if self.purpose.keeps() && kept.len() <= MOST_KEPT {
+            // The one piece over the limit makes the caller return `TooManyBytes`.
+            if self.purpose.keeps() && kept.len() <= MAX_KEPT_BYTES {
                 kept.extend_from_slice(piece);
             }
             // Stop at the size from `fstat`: that saves a system call for each key. A file that
@@ -226,8 +230,9 @@ impl Reader<'_> {
 
     /// Adds a file to the fingerprint. A change of mode changes it, too; that only costs a reading,
     /// because the digest decides.
-    fn mark(&mut self, key: &Key, stat: &Stat) {
-        if !self.is_marked || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    fn add_to_fingerprint(&mut self, key: &Key, stat: &Stat) {
+        if !self.needs_fingerprint || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        {
             return;
         }
         self.newest = self.newest.max(changed(stat));
@@ -248,7 +253,7 @@ impl Reader<'_> {
     /// The entries of a directory, sorted, without the kubelet's own (`..data`, `..2006_…`).
     fn entries(&mut self, level: &Level<'_>) -> Result<Vec<Entry>, ReadError> {
         let mut entries = Vec::new();
-        let mut buffer = [MaybeUninit::uninit(); LISTING];
+        let mut buffer = [MaybeUninit::uninit(); LISTING_BUFFER];
         // It starts at the descriptor's offset: each descriptor is listed once.
         let mut listing = RawDir::new(level.fd, &mut buffer);
         while let Some(entry) = listing.next() {
@@ -263,7 +268,7 @@ impl Reader<'_> {
                 continue;
             }
             self.visited += 1;
-            if self.visited > MOST_KEYS {
+            if self.visited > MAX_ENTRIES {
                 return Err(ReadError::TooLarge { path: self.path.to_owned() });
             }
             entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });

@@ -60,23 +60,23 @@ struct Open<'a> {
 ///
 /// # Errors
 /// If the content is not PEM, or a block is invalid.
-pub(super) fn blocks(key: &Key, content: &[u8]) -> Result<Vec<Block>, Reason> {
+pub(super) fn parse_blocks(key: &Key, content: &[u8]) -> Result<Vec<Block>, Reason> {
     let mut blocks = Vec::new();
     let mut open: Option<Open<'_>> = None;
-    let endless = |line| {
+    let unterminated = |line| {
         let message = format!("the PEM block that begins in line {line} of `{key}` has no end");
         Err(Reason::new(message))
     };
     for (line, text) in (1..).zip(content.split(|byte| *byte == b'\n')) {
         let text = text.trim_ascii_end();
         match (marker(text), &mut open) {
-            (Some(Marker::Begin(_)), Some(open)) => return endless(open.line),
+            (Some(Marker::Begin(_)), Some(open)) => return unterminated(open.line),
             (Some(Marker::Begin(label)), None) => {
                 open = Some(Open { line, label, body: Vec::new() });
             }
             (Some(Marker::End(label)), _) => match open.take() {
                 Some(open) if open.label == label => blocks.push(read(key, &open)?),
-                Some(open) => return endless(open.line),
+                Some(open) => return unterminated(open.line),
                 None => {
                     let message =
                         format!("line {line} of `{key}` ends a PEM block that has no beginning");
@@ -98,8 +98,8 @@ pub(super) fn blocks(key: &Key, content: &[u8]) -> Result<Vec<Block>, Reason> {
         }
     }
     match open {
-        Some(open) => endless(open.line),
-        None if blocks.is_empty() => Err(nothing(key, content)),
+        Some(open) => unterminated(open.line),
+        None if blocks.is_empty() => Err(no_block(key, content)),
         None => Ok(blocks),
     }
 }
@@ -154,7 +154,7 @@ fn decode(body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Why a file has no block.
-fn nothing(key: &Key, content: &[u8]) -> Reason {
+fn no_block(key: &Key, content: &[u8]) -> Reason {
     if content.trim_ascii().is_empty() {
         let reason = Reason::new(format!("`{key}` is empty, and not PEM"));
         return reason.hint("if it is always empty, exclude it by `keys`");

@@ -44,7 +44,7 @@ impl Certificate {
         })
     }
 
-    pub(super) fn is_in_force(&self, now: UnixTime) -> bool {
+    pub(super) fn is_valid_at(&self, now: UnixTime) -> bool {
         self.not_before <= now && now <= self.not_after
     }
 

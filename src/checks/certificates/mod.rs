@@ -29,18 +29,18 @@ pub(super) struct File<'a> {
 }
 
 /// A value, and the line of its block.
-struct At<T> {
+struct Located<T> {
     line: usize,
-    it: T,
+    value: T,
 }
 
 /// The parsed blocks of a file.
 struct Parsed<'a> {
     path: PathBuf,
     key: &'a Key,
-    certificates: Vec<At<Certificate>>,
+    certificates: Vec<Located<Certificate>>,
     /// The public halves of the private keys.
-    public_keys: Vec<At<Vec<u8>>>,
+    public_keys: Vec<Located<Vec<u8>>>,
 }
 
 /// Checks all of these files at this time.
@@ -52,32 +52,33 @@ pub(super) fn check<'a>(
     now: UnixTime,
 ) -> Result<(), Checked> {
     let files = files.map(parse).collect::<Result<Vec<_>, _>>().map_err(Checked::Rejected)?;
-    files.iter().try_for_each(in_order).map_err(Checked::Rejected)?;
+    files.iter().try_for_each(check_chain_order).map_err(Checked::Rejected)?;
     let mut keys =
         files.iter().flat_map(|file| file.public_keys.iter().map(move |key| (file, key)));
-    keys.try_for_each(|(file, key)| belongs(file, key, &files)).map_err(Checked::Rejected)?;
+    keys.try_for_each(|(file, key)| check_key_matches(file, key, &files))
+        .map_err(Checked::Rejected)?;
     // Last, so that content that is merely too early has passed everything else.
-    files.iter().try_for_each(|file| in_force(file, now))
+    files.iter().try_for_each(|file| check_validity(file, now))
 }
 
 /// When the first of these files expires; skips unreadable ones. `None` without certificates.
 pub(super) fn expiry<'a>(files: impl Iterator<Item = File<'a>>, now: UnixTime) -> Option<UnixTime> {
     let files = files.filter_map(|file| parse(file).ok());
-    files.filter_map(|file| Some(file.longest(now)?.it.not_after)).min()
+    files.filter_map(|file| Some(file.deciding_certificate(now)?.value.not_after)).min()
 }
 
 fn parse(File { path, key, content }: File<'_>) -> Result<Parsed<'_>, Reason> {
     let (mut certificates, mut public_keys) = (Vec::new(), Vec::new());
-    for Block { line, kind, der } in block::blocks(key, content)? {
+    for Block { line, kind, der } in block::parse_blocks(key, content)? {
         let private_key = match kind {
             Kind::Other => continue,
             Kind::Certificate => {
-                let it = Certificate::read(&der).map_err(|_| {
+                let value = Certificate::read(&der).map_err(|_| {
                     let what = format!("the certificate in line {line} of `{key}`");
                     Reason::new(format!("{what} cannot be read"))
                         .hint("the text between its markers is not a certificate")
                 })?;
-                certificates.push(At { line, it });
+                certificates.push(Located { line, value });
                 continue;
             }
             Kind::Pkcs8 => PrivateKeyDer::Pkcs8(der.into()),
@@ -93,7 +94,7 @@ fn parse(File { path, key, content }: File<'_>) -> Result<Parsed<'_>, Reason> {
                  by `keys`",
             )
         })?;
-        public_keys.push(At { line, it: public_key });
+        public_keys.push(Located { line, value: public_key });
     }
     Ok(Parsed { path, key, certificates, public_keys })
 }
@@ -103,33 +104,36 @@ impl Parsed<'_> {
     /// CAs or self-signed.
     fn is_bundle(&self) -> bool {
         let several = self.certificates.len() > 1;
-        let is_anchor =
-            |At { it, .. }: &At<Certificate>| it.is_ca || (several && it.issuer == it.subject);
+        let is_anchor = |Located { value, .. }: &Located<Certificate>| {
+            value.is_ca || (several && value.issuer == value.subject)
+        };
         self.certificates.iter().all(is_anchor)
     }
 
     /// The certificates that a private key may belong to and whose dates matter: the first of a
     /// chain, or each of a bundle. The others of a chain may exist for old clients only.
-    fn leaves(&self) -> &[At<Certificate>] {
+    fn leaves(&self) -> &[Located<Certificate>] {
         let count = if self.is_bundle() { self.certificates.len() } else { 1 };
         self.certificates.get(..count).unwrap_or_default()
     }
 
     /// The certificate whose dates decide for the file. A bundle is valid as long as one of its
     /// certificates is: CAs that are replaced stay in it for a while.
-    fn longest(&self, now: UnixTime) -> Option<&At<Certificate>> {
-        self.leaves().iter().max_by_key(|At { it, .. }| (it.is_in_force(now), it.not_after))
+    fn deciding_certificate(&self, now: UnixTime) -> Option<&Located<Certificate>> {
+        self.leaves()
+            .iter()
+            .max_by_key(|Located { value, .. }| (value.is_valid_at(now), value.not_after))
     }
 }
 
 /// Checks the order of a chain, from the leaf upwards.
-fn in_order(file: &Parsed<'_>) -> Result<(), Reason> {
+fn check_chain_order(file: &Parsed<'_>) -> Result<(), Reason> {
     if file.is_bundle() {
         return Ok(());
     }
     let pairs = file.certificates.iter().zip(file.certificates.iter().skip(1));
     for (below, above) in pairs {
-        if below.it.issuer != above.it.subject {
+        if below.value.issuer != above.value.subject {
             let (key, below, above) = (file.key, below.line, above.line);
             let message = format!(
                 "the certificate in line {below} of `{key}` is not issued by the next one, in line \
@@ -143,20 +147,22 @@ fn in_order(file: &Parsed<'_>) -> Result<(), Reason> {
     Ok(())
 }
 
-fn in_force(file: &Parsed<'_>, now: UnixTime) -> Result<(), Checked> {
-    let Some(At { line, it }) = file.longest(now) else { return Ok(()) };
-    if it.is_in_force(now) {
+fn check_validity(file: &Parsed<'_>, now: UnixTime) -> Result<(), Checked> {
+    let Some(Located { line, value }) = file.deciding_certificate(now) else { return Ok(()) };
+    if value.is_valid_at(now) {
         return Ok(());
     }
     let what = format!("the certificate in line {line} of `{}`", file.key);
     let now_is = date(now);
-    if now < it.not_before {
-        let message =
-            format!("{what} is not valid before {}, and now it is {now_is}", date(it.not_before));
+    if now < value.not_before {
+        let message = format!(
+            "{what} is not valid before {}, and now it is {now_is}",
+            date(value.not_before)
+        );
         let hint = "it is checked again then; compare the clocks of the node and of the issuer";
-        return Err(Checked::NotBefore(it.not_before, Reason::new(message).hint(hint)));
+        return Err(Checked::NotBefore(value.not_before, Reason::new(message).hint(hint)));
     }
-    let message = format!("{what} expired at {}, and now it is {now_is}", date(it.not_after));
+    let message = format!("{what} expired at {}, and now it is {now_is}", date(value.not_after));
     Err(Checked::Rejected(Reason::new(message).hint("check why it was not renewed")))
 }
 
@@ -167,14 +173,14 @@ fn date(UnixTime(since_epoch): UnixTime) -> String {
 }
 
 /// Checks that a private key belongs to its certificate.
-fn belongs(
+fn check_key_matches(
     file: &Parsed<'_>,
-    public_key: &At<Vec<u8>>,
+    public_key: &Located<Vec<u8>>,
     files: &[Parsed<'_>],
 ) -> Result<(), Reason> {
     let candidates = candidates(file, files);
     let mut leaves = candidates.iter().flat_map(|file| file.leaves());
-    if leaves.any(|leaf| leaf.it.public_key == public_key.it) {
+    if leaves.any(|leaf| leaf.value.public_key == public_key.value) {
         return Ok(());
     }
     let key = file.key;

@@ -44,7 +44,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     /// The subscribed volumes of each directory, each with the entry that it needs.
-    interests: BTreeMap<PathBuf, Vec<(VolumeId, Entry)>>,
+    subscriptions: BTreeMap<PathBuf, Vec<(VolumeId, Entry)>>,
     pending: Pending,
     /// Watched directories that were removed or renamed: their watches are dead.
     gone: Vec<PathBuf>,
@@ -112,11 +112,11 @@ impl Hints {
     }
 
     /// Handles an event, on notify's thread.
-    fn take(&self, event: notify::Result<Event>) {
+    fn on_event(&self, event: notify::Result<Event>) {
         let mut state = self.state();
         match event {
             Ok(event) if event.need_rescan() => state.pending.all = true,
-            Ok(event) if matters(event.kind) => {
+            Ok(event) if is_relevant(event.kind) => {
                 let touch = match event.kind {
                     EventKind::Remove(_) | EventKind::Modify(_) => State::removed,
                     _ => State::written,
@@ -139,7 +139,7 @@ impl Hints {
 }
 
 /// Ignores reads, also podnudge's own, and changes of mode; a write counts when the file is closed.
-fn matters(kind: EventKind) -> bool {
+fn is_relevant(kind: EventKind) -> bool {
     matches!(
         kind,
         EventKind::Create(_)
@@ -153,9 +153,9 @@ impl State {
     /// This path was removed or renamed.
     fn removed(&mut self, path: &Path) {
         // A removed directory also ends the watches below it.
-        let below = self.interests.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
-        for (place, interested) in below.take_while(|(place, _)| place.starts_with(path)) {
-            self.pending.touch(interested.iter().map(|(volume, _)| *volume));
+        let below = self.subscriptions.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
+        for (place, subscribed) in below.take_while(|(place, _)| place.starts_with(path)) {
+            self.pending.touch(subscribed.iter().map(|(volume, _)| *volume));
             if !self.gone.contains(place) {
                 self.gone.push(place.clone());
             }
@@ -165,8 +165,8 @@ impl State {
 
     /// This path was created or written.
     fn written(&mut self, path: &Path) {
-        if let Some(interested) = self.interests.get(path) {
-            self.pending.touch(interested.iter().map(|(volume, _)| *volume));
+        if let Some(subscribed) = self.subscriptions.get(path) {
+            self.pending.touch(subscribed.iter().map(|(volume, _)| *volume));
         }
         self.entry_changed(path);
     }
@@ -177,7 +177,7 @@ impl State {
     fn replaced(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         if name == "..data" {
-            for volume in self.listening(parent) {
+            for volume in self.subscribers(parent) {
                 self.pending.add(volume, 1);
             }
         }
@@ -186,10 +186,10 @@ impl State {
     /// Gives a hint for the volumes that are subscribed to the directory of this path.
     fn entry_changed(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
-        if is_preparation(name) {
+        if is_internal_name(name) {
             return;
         }
-        for (volume, entry) in self.interests.get(parent).into_iter().flatten() {
+        for (volume, entry) in self.subscriptions.get(parent).into_iter().flatten() {
             let is_wanted = entry.as_ref().is_none_or(|entry| entry == name.as_bytes());
             if name == "..data" || is_wanted {
                 self.pending.touch([*volume]);
@@ -198,35 +198,35 @@ impl State {
     }
 
     /// Replaces the subscriptions of `volume`. Returns the paths without subscribers.
-    fn listen(&mut self, volume: VolumeId, places: &[(PathBuf, &Directory)]) -> Vec<PathBuf> {
-        for interested in self.interests.values_mut() {
-            interested.retain(|(other, _)| *other != volume);
+    fn subscribe(&mut self, volume: VolumeId, places: &[(PathBuf, &Directory)]) -> Vec<PathBuf> {
+        for subscribed in self.subscriptions.values_mut() {
+            subscribed.retain(|(other, _)| *other != volume);
         }
         for (path, directory) in places {
-            let interested = self.interests.entry(path.clone()).or_default();
-            interested.push((volume, directory.entry.clone()));
+            let subscribed = self.subscriptions.entry(path.clone()).or_default();
+            subscribed.push((volume, directory.entry.clone()));
         }
-        let mut deserted = Vec::new();
-        self.interests.retain(|path, interested| {
-            if interested.is_empty() {
-                deserted.push(path.clone());
+        let mut unused = Vec::new();
+        self.subscriptions.retain(|path, subscribed| {
+            if subscribed.is_empty() {
+                unused.push(path.clone());
             }
-            !interested.is_empty()
+            !subscribed.is_empty()
         });
-        deserted
+        unused
     }
 
     /// Whether the watch at this path is dead. Clears that mark.
-    fn is_gone(&mut self, path: &Path) -> bool {
+    fn take_gone(&mut self, path: &Path) -> bool {
         let before = self.gone.len();
         self.gone.retain(|gone| gone != path);
         self.gone.len() < before
     }
 
     /// The volumes that are subscribed to a path, without duplicates.
-    fn listening(&self, path: &Path) -> Vec<VolumeId> {
-        let interested = self.interests.get(path).into_iter().flatten();
-        let mut volumes: Vec<VolumeId> = interested.map(|(volume, _)| *volume).collect();
+    fn subscribers(&self, path: &Path) -> Vec<VolumeId> {
+        let subscribed = self.subscriptions.get(path).into_iter().flatten();
+        let mut volumes: Vec<VolumeId> = subscribed.map(|(volume, _)| *volume).collect();
         volumes.sort_unstable();
         volumes.dedup();
         volumes
@@ -235,7 +235,7 @@ impl State {
 
 /// Whether the kubelet uses this name before or after a commit: the timestamped directories, and
 /// the link that it renames. The commit itself is the rename to `..data`.
-fn is_preparation(name: &OsStr) -> bool {
+fn is_internal_name(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"..") && name != "..data"
 }
 
@@ -246,9 +246,9 @@ impl Watcher {
     /// If no inotify instance can be created; the reason names the limit.
     pub fn start(hints: Hints) -> Result<Self, Reason> {
         *hints.state() = State::default();
-        let taker = hints.clone();
-        let inotify = INotifyWatcher::new(move |event| taker.take(event), Config::default())
-            .map_err(|error| reason(&error))?;
+        let receiver = hints.clone();
+        let inotify = INotifyWatcher::new(move |event| receiver.on_event(event), Config::default())
+            .map_err(|error| inotify_reason(&error))?;
         Ok(Self { inotify, hints, watched: BTreeMap::new() })
     }
 
@@ -258,18 +258,18 @@ impl Watcher {
     /// If one of them cannot be watched; the reason names the limit. The others are watched.
     pub fn sync(&mut self, volume: VolumeId, directories: &[Directory]) -> Result<Synced, Reason> {
         let places: Vec<(PathBuf, &Directory)> =
-            directories.iter().map(|directory| (self.place(directory), directory)).collect();
-        let deserted = self.hints.state().listen(volume, &places);
-        for path in deserted {
+            directories.iter().map(|directory| (self.watch_path(directory), directory)).collect();
+        let unused = self.hints.state().subscribe(volume, &places);
+        for path in unused {
             self.unwatch(&path);
         }
         let mut synced = Ok(Synced::Unchanged);
         for (path, directory) in &places {
-            let gone = self.hints.state().is_gone(path);
+            let gone = self.hints.state().take_gone(path);
             if self.watched.get(path) == Some(&directory.id) && !gone {
                 continue;
             }
-            self.make_room(path, directory.id, volume);
+            self.remove_conflicting(path, directory.id, volume);
             match self.inotify.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(path.clone(), directory.id);
@@ -280,7 +280,7 @@ impl Watcher {
                     self.hints.hint([volume]);
                     synced = synced.map(|_| Synced::Changed);
                 }
-                Err(error) => synced = Err(reason(&error)),
+                Err(error) => synced = Err(inotify_reason(&error)),
             }
         }
         synced
@@ -288,7 +288,7 @@ impl Watcher {
 
     /// The path by which a directory is watched: the existing watch's path if there is one, since
     /// the kernel keeps one watch per directory, however many paths lead there.
-    fn place(&self, directory: &Directory) -> PathBuf {
+    fn watch_path(&self, directory: &Directory) -> PathBuf {
         let state = self.hints.state();
         let watches = |(path, id): &(&PathBuf, &(u64, u64))| {
             **id == directory.id && !state.gone.iter().any(|gone| gone == *path)
@@ -302,14 +302,14 @@ impl Watcher {
 
     /// Removes the watches that a new one at `path` would share or replace. Their other volumes are
     /// scanned and watched again.
-    fn make_room(&mut self, path: &Path, id: (u64, u64), volume: VolumeId) {
-        let in_the_way = |(place, watched): (&PathBuf, &(u64, u64))| {
+    fn remove_conflicting(&mut self, path: &Path, id: (u64, u64), volume: VolumeId) {
+        let conflicts = |(place, watched): (&PathBuf, &(u64, u64))| {
             (place == path || *watched == id).then(|| place.clone())
         };
-        let places: Vec<PathBuf> = self.watched.iter().filter_map(in_the_way).collect();
+        let places: Vec<PathBuf> = self.watched.iter().filter_map(conflicts).collect();
         for place in places {
-            let listening = self.hints.state().listening(&place);
-            self.hints.hint(listening.into_iter().filter(|other| *other != volume));
+            let subscribers = self.hints.state().subscribers(&place);
+            self.hints.hint(subscribers.into_iter().filter(|other| *other != volume));
             self.unwatch(&place);
         }
     }
@@ -332,16 +332,16 @@ fn is_not_found(error: &notify::Error) -> bool {
 }
 
 /// Why inotify cannot be used, and which limit to raise (inotify(7)).
-fn reason(error: &notify::Error) -> Reason {
+fn inotify_reason(error: &notify::Error) -> Reason {
     let emfile = rustix::io::Errno::MFILE.raw_os_error();
     let enospc = rustix::io::Errno::NOSPC.raw_os_error();
     match &error.kind {
-        ErrorKind::MaxFilesWatch => limit("max_user_watches", "watches"),
+        ErrorKind::MaxFilesWatch => limit_reason("max_user_watches", "watches"),
         ErrorKind::Io(error) if error.raw_os_error() == Some(enospc) => {
-            limit("max_user_watches", "watches")
+            limit_reason("max_user_watches", "watches")
         }
         ErrorKind::Io(error) if error.raw_os_error() == Some(emfile) => {
-            limit("max_user_instances", "instances")
+            limit_reason("max_user_instances", "instances")
         }
         ErrorKind::Io(error) => Reason::new(format!("inotify does not work here: {error}"))
             .hint("set watch = \"poll\" if this file system or sandbox has no inotify"),
@@ -350,7 +350,7 @@ fn reason(error: &notify::Error) -> Reason {
 }
 
 /// The limits are per user id on the node, shared by all containers of that id.
-fn limit(name: &str, what: &str) -> Reason {
+fn limit_reason(name: &str, what: &str) -> Reason {
     let value = fs::read_to_string(format!("/proc/sys/fs/inotify/{name}"));
     let value = value.as_deref().map_or("unknown", str::trim);
     let uid = rustix::process::geteuid().as_raw();

@@ -72,7 +72,7 @@ impl Watching {
 
     /// Retries inotify for a volume that is polled. Returns how it is watched from now on, if that
     /// has improved.
-    pub(crate) fn try_again(&mut self, volume: VolumeId) -> Option<Watch> {
+    pub(crate) fn retry_inotify(&mut self, volume: VolumeId) -> Option<Watch> {
         let state = self.volumes.get(volume.0)?;
         if self.mode == WatchMode::Poll || !matches!(state.watch, Some(Watch::Polling(_))) {
             return None;

@@ -4,27 +4,27 @@
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::core::event::RuleId;
-use crate::process::ending::Ending;
+use crate::process::exit_watch::ExitWatch;
 
 #[derive(Debug, Default)]
-pub(super) struct Endings {
+pub(super) struct ExitWatches {
     waits: JoinSet<RuleId>,
     /// The tasks of each rule's last action.
-    of: Vec<(RuleId, AbortHandle)>,
+    tasks: Vec<(RuleId, AbortHandle)>,
 }
 
-impl Endings {
+impl ExitWatches {
     /// Watches these processes instead of those of the rule's previous action.
-    pub(super) fn wait_for(&mut self, rule: RuleId, processes: Vec<Ending>) {
-        for (_, old) in self.of.extract_if(.., |(of, _)| *of == rule) {
+    pub(super) fn watch(&mut self, rule: RuleId, processes: Vec<ExitWatch>) {
+        for (_, old) in self.tasks.extract_if(.., |(watched, _)| *watched == rule) {
             old.abort();
         }
-        for ending in processes {
+        for exit in processes {
             let wait = self.waits.spawn(async move {
-                ending.wait().await;
+                exit.wait().await;
                 rule
             });
-            self.of.push((rule, wait));
+            self.tasks.push((rule, wait));
         }
     }
 

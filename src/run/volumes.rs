@@ -16,12 +16,12 @@ impl Agent {
         program::reap_orphans();
         self.context.forget_targets();
         for volume in &volumes {
-            if let Some(watch) = self.watching.try_again(*volume) {
-                self.tell(Event::Watched(*volume, watch));
-                self.tell(Event::HintLost(*volume));
+            if let Some(watch) = self.watching.retry_inotify(*volume) {
+                self.handle_event(Event::Watched(*volume, watch));
+                self.handle_event(Event::HintLost(*volume));
             }
         }
-        let looks: Vec<_> = volumes
+        let compared: Vec<_> = volumes
             .into_iter()
             .filter_map(|volume| {
                 let (rule, path) = self.volumes.get(volume.0)?;
@@ -29,11 +29,11 @@ impl Agent {
             })
             .collect();
         let begun = clock::now().mono;
-        self.reading.take(&mut self.tasks, move || {
-            let look = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
+        self.reading.submit(&mut self.tasks, move || {
+            let compare = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
                 (volume, scan::generation(&path, &rule.keys))
             };
-            Done::Resynced(begun, looks.into_iter().map(look).collect())
+            Done::Resynced(begun, compared.into_iter().map(compare).collect())
         });
     }
 
@@ -59,7 +59,7 @@ impl Agent {
                         compare.push((volume, read));
                     }
                     if let Some(watch) = synced.watch {
-                        self.tell(Event::Watched(volume, watch));
+                        self.handle_event(Event::Watched(volume, watch));
                     }
                     snapshot.map_or(Scan::Absent, Scan::Present)
                 }
@@ -67,15 +67,15 @@ impl Agent {
             };
             scans.push((volume, scan));
         }
-        self.tell(Event::Scanned(rule, scans));
+        self.handle_event(Event::Scanned(rule, scans));
         let Some(config) = self.rule(rule) else { return };
         for (volume, read) in compare {
             let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
             let config = Arc::clone(&config);
-            self.reading.take(&mut self.tasks, move || {
+            self.reading.submit(&mut self.tasks, move || {
                 match scan::generation(&path, &config.keys) {
                     Ok(now) if now == read => Done::Nothing,
-                    _ => Done::Told(Event::HintLost(volume)),
+                    _ => Done::Event(Event::HintLost(volume)),
                 }
             });
         }

@@ -7,9 +7,9 @@ use crate::reason::Reason;
 
 /// Whether a process still runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life {
+pub enum ProcessState {
     /// It runs, and its pid was not reused.
-    Runs,
+    Running,
     /// It has ended, and its pid may have been reused.
     Ended(Reason),
     /// `/proc` cannot be read now.
@@ -18,16 +18,16 @@ pub enum Life {
 
 /// Whether this process still runs.
 #[must_use]
-pub fn life(identity: Identity) -> Life {
+pub fn process_state(identity: Identity) -> ProcessState {
     let pid = identity.pid;
-    let ended = || Life::Ended(Reason::new(format!("process {pid} ended")));
+    let ended = || ProcessState::Ended(Reason::new(format!("process {pid} ended")));
     match proc::stat(pid) {
-        Err(reason) => Life::Unknown(reason),
+        Err(reason) => ProcessState::Unknown(reason),
         Ok(None) => ended(),
-        Ok(Some(stat)) if stat.start_ticks != identity.start_ticks => {
-            Life::Ended(Reason::new(format!("process {pid} ended, and another one has its pid")))
-        }
+        Ok(Some(stat)) if stat.start_ticks != identity.start_ticks => ProcessState::Ended(
+            Reason::new(format!("process {pid} ended, and another one has its pid")),
+        ),
         Ok(Some(stat)) if stat.is_dead => ended(),
-        Ok(Some(_)) => Life::Runs,
+        Ok(Some(_)) => ProcessState::Running,
     }
 }

@@ -14,22 +14,22 @@ pub(super) const THREADS: usize = 3;
 
 /// Runs jobs one after the other, in order of arrival, on a blocking thread.
 #[derive(Debug, Default)]
-pub(super) struct Lane(Arc<Mutex<()>>);
+pub(super) struct BlockingQueue(Arc<Mutex<()>>);
 
-impl Lane {
+impl BlockingQueue {
     /// Queues a job; its result becomes the result of a task in `tasks`.
-    pub(super) fn take(
+    pub(super) fn submit(
         &self,
         tasks: &mut JoinSet<Done>,
         work: impl FnOnce() -> Done + Send + 'static,
     ) {
         // One kind of task for all of them: each kind costs some KiB of the binary.
-        tasks.spawn(in_turn(Arc::clone(&self.0), Box::new(work)));
+        tasks.spawn(run_in_order(Arc::clone(&self.0), Box::new(work)));
     }
 }
 
-async fn in_turn(lane: Arc<Mutex<()>>, work: Box<dyn FnOnce() -> Done + Send>) -> Done {
-    let turn = lane.lock_owned().await;
+async fn run_in_order(queue: Arc<Mutex<()>>, work: Box<dyn FnOnce() -> Done + Send>) -> Done {
+    let turn = queue.lock_owned().await;
     let done = spawn_blocking(work).await;
     drop(turn);
     done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))

@@ -17,40 +17,40 @@ use crate::core::LONGEST_START;
 use crate::reason::Reason;
 
 /// The largest number of forks to follow.
-const MOST_FORKS: u32 = 16;
+const MAX_FORKS: u32 = 16;
 
 /// Which process may have read the configuration of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
+enum ConfigReader {
     /// The process itself, after its start.
     Itself,
     /// The process that forked it, which still runs.
     Parent(Identity),
     /// An ancestor that has ended. The first process of the container started at this moment, if
     /// that is known.
-    Earlier(Option<Moment>),
+    ExitedAncestor(Option<Moment>),
 }
 
 /// The earliest moment at which the process, or an ancestor without an exec in between, may have
 /// read its configuration; up to one clock tick (10 ms) early.
-pub(super) fn may_have_read_since(process: Identity) -> Moment {
+pub(super) fn earliest_config_read(process: Identity) -> Moment {
     let mut process = process;
-    for _ in 0..MOST_FORKS {
-        match reader(process) {
-            Ok(Reader::Parent(parent)) => process = parent,
+    for _ in 0..MAX_FORKS {
+        match config_reader(process) {
+            Ok(ConfigReader::Parent(parent)) => process = parent,
             // If `/proc` cannot be read it may be an orphan: if in doubt, podnudge acts.
             Err(_) => break,
             Ok(reader) => return reader.since(process.started()),
         }
     }
-    Reader::Earlier(None).since(process.started())
+    ConfigReader::ExitedAncestor(None).since(process.started())
 }
 
-impl Reader {
+impl ConfigReader {
     fn since(self, started: Moment) -> Moment {
         match self {
             Self::Itself | Self::Parent(_) => started,
-            Self::Earlier(container_started) => {
+            Self::ExitedAncestor(container_started) => {
                 let earliest = Moment(started.0.saturating_sub(LONGEST_START));
                 // No process of a container is older than its first one. One that is younger than
                 // the orphan was executed in the container later.
@@ -61,22 +61,24 @@ impl Reader {
     }
 }
 
-fn reader(process: Identity) -> Result<Reader, Reason> {
-    let Some(stat) = proc::stat(process.pid)? else { return Ok(Reader::Itself) };
+fn config_reader(process: Identity) -> Result<ConfigReader, Reason> {
+    let Some(stat) = proc::stat(process.pid)? else { return Ok(ConfigReader::Itself) };
     if stat.parent == 0 {
-        return Ok(Reader::Itself);
+        return Ok(ConfigReader::Itself);
     }
     let container = proc::container(process.pid)?;
     // If the parent has ended since then, the process is an orphan.
     if proc::container(stat.parent)? == container {
-        let parent = proc::stat(stat.parent)?.filter(|_| stat.is_copy);
-        return Ok(parent.map_or(Reader::Itself, |parent| {
-            Reader::Parent(Identity { pid: stat.parent, start_ticks: parent.start_ticks })
+        let parent = proc::stat(stat.parent)?.filter(|_| stat.is_forked_without_exec);
+        return Ok(parent.map_or(ConfigReader::Itself, |parent| {
+            ConfigReader::Parent(Identity { pid: stat.parent, start_ticks: parent.start_ticks })
         }));
     }
     match container {
-        Some(container) if !container.is_empty() => Ok(Reader::Earlier(first_start(&container)?)),
-        _ => Ok(Reader::Earlier(None)),
+        Some(container) if !container.is_empty() => {
+            Ok(ConfigReader::ExitedAncestor(first_start(&container)?))
+        }
+        _ => Ok(ConfigReader::ExitedAncestor(None)),
     }
 }
 
@@ -106,18 +108,22 @@ mod tests {
 
     #[test]
     fn a_process_reads_after_its_start() {
-        assert_eq!(Reader::Itself.since(second(100)), second(100));
+        assert_eq!(ConfigReader::Itself.since(second(100)), second(100));
     }
 
     #[test]
     fn an_orphan_may_have_read_as_long_before_its_start_as_a_start_may_take() {
-        assert_eq!(Reader::Earlier(None).since(second(100)), second(90));
-        assert_eq!(Reader::Earlier(None).since(second(4)), second(0), "right after the boot");
+        assert_eq!(ConfigReader::ExitedAncestor(None).since(second(100)), second(90));
+        assert_eq!(
+            ConfigReader::ExitedAncestor(None).since(second(4)),
+            second(0),
+            "right after the boot"
+        );
     }
 
     #[test]
     fn an_orphan_has_read_nothing_before_its_container_started() {
-        let since = |first| Reader::Earlier(Some(second(first))).since(second(100));
+        let since = |first| ConfigReader::ExitedAncestor(Some(second(first))).since(second(100));
         assert_eq!(since(95), second(95));
         assert_eq!(since(20), second(90));
         assert_eq!(since(101), second(90), "executed in the container later");
@@ -128,6 +134,6 @@ mod tests {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let stat = proc::stat(pid).expect("it can be read").expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };
-        assert_eq!(may_have_read_since(identity), identity.started());
+        assert_eq!(earliest_config_read(identity), identity.started());
     }
 }

@@ -12,18 +12,18 @@ use super::access;
 use super::directory::Dir;
 use super::generation::Name;
 use super::lock::Lock;
-use super::record::{Bad, Record, Unreadable};
+use super::record::{LoadError, QuarantinedDigest, Record};
 use crate::clock::{Now, UnixTime};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Current, Publication, Published};
 use crate::reason::Reason;
-use crate::volume::contents::{self, Unread, Volume};
+use crate::volume::contents::{self, ContentsError, Volume};
 use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
 
 /// Publishes a rule's volumes to its publish directory.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct Publisher<'a> {
     /// The directory, and the settings for writing to it.
     pub publish: &'a Publish,
     /// The rule's volumes.
@@ -32,19 +32,19 @@ pub struct Place<'a> {
     pub keys: &'a KeyFilter,
 }
 
-impl Place<'_> {
+impl Publisher<'_> {
     /// Locks the directory; `None` if another podnudge holds the lock. All other methods rely on
     /// the lock.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub fn lock(self) -> Result<Option<Lock>, Reason> {
-        Ok(Lock::take(Dir::open(&self.publish.dir)?))
+        Ok(Lock::acquire(Dir::open(&self.publish.dir)?))
     }
 
     /// The message for a directory that another podnudge has locked.
     #[must_use]
-    pub fn is_taken(self) -> Reason {
+    pub fn locked_by_another(self) -> Reason {
         let dir = self.publish.dir.display();
         Reason::new(format!("another podnudge publishes to `{dir}`")).hint(
             "give each rule of each podnudge a directory of its own, and each pod its own emptyDir",
@@ -58,9 +58,9 @@ impl Place<'_> {
     /// If it is not writable, or its record cannot be read.
     pub fn open(self, now: Now) -> Result<Published, Reason> {
         let dir = Dir::open(&self.publish.dir)?;
-        dir.try_to_write()?;
-        dir.clean()?;
-        let record = known(&dir)?;
+        dir.check_writable()?;
+        dir.remove_leftovers()?;
+        let record = load_record(&dir)?;
         let current = dir.current()?;
         let current = current.filter(|(name, _)| self.digest_of(name) == Some(name.digest)).map(
             |(Name { digest, .. }, since)| Current {
@@ -70,13 +70,13 @@ impl Place<'_> {
             },
         );
         if current.is_some() {
-            dir.link()?;
+            dir.update_links()?;
         }
         let good = record.last_good();
         Ok(Published {
             current,
             good,
-            quarantined: record.bad.into_iter().map(Bad::into_pair).collect(),
+            quarantined: record.bad.into_iter().map(QuarantinedDigest::into_pair).collect(),
         })
     }
 
@@ -100,10 +100,15 @@ impl Place<'_> {
     /// checked it, the digest over all keys that they saw. Writes nothing if it is already
     /// published.
     #[must_use]
-    pub fn publish(self, asked: Digest, whole: Option<Digest>, now: UnixTime) -> Publication {
-        self.try_to_publish(asked, whole, now).unwrap_or_else(|unread| match unread {
-            Unread::Moved => Publication::Moved,
-            Unread::TooMuch(reason) | Unread::Failed(reason) => self.failed(reason),
+    pub fn publish(
+        self,
+        expected: Digest,
+        full_digest: Option<Digest>,
+        now: UnixTime,
+    ) -> Publication {
+        self.try_to_publish(expected, full_digest, now).unwrap_or_else(|error| match error {
+            ContentsError::Moved => Publication::Moved,
+            ContentsError::TooLarge(reason) | ContentsError::Failed(reason) => self.failed(reason),
         })
     }
 
@@ -114,13 +119,13 @@ impl Place<'_> {
 
     fn try_to_publish(
         self,
-        asked: Digest,
-        whole: Option<Digest>,
+        expected: Digest,
+        full_digest: Option<Digest>,
         now: UnixTime,
-    ) -> Result<Publication, Unread> {
+    ) -> Result<Publication, ContentsError> {
         let dir = Dir::open(&self.publish.dir)?;
         let mut record = Record::load(&dir).map_err(Reason::from)?;
-        let published = self.publish_to(&dir, &mut record, asked, whole, now);
+        let published = self.publish_to(&dir, &mut record, expected, full_digest, now);
         // Also after a failure, whose retries would fill the disk.
         dir.prune(self.publish.keep, record.last_good());
         published
@@ -130,32 +135,32 @@ impl Place<'_> {
         self,
         dir: &Dir,
         record: &mut Record,
-        asked: Digest,
-        whole: Option<Digest>,
+        expected: Digest,
+        full_digest: Option<Digest>,
         now: UnixTime,
-    ) -> Result<Publication, Unread> {
+    ) -> Result<Publication, ContentsError> {
         let current = dir.current()?.map(|(name, _)| name);
         let is_there = current
-            .is_some_and(|name| name.digest == asked && self.digest_of(&name) == Some(asked));
+            .is_some_and(|name| name.digest == expected && self.digest_of(&name) == Some(expected));
         if !is_there {
             let volumes =
-                contents::whole(self.volumes.iter().map(PathBuf::as_path), self.keys, asked)?;
-            if whole.is_some_and(|whole| whole != contents::digest_of_all(&volumes)) {
-                return Err(Unread::Moved);
+                contents::read_all(self.volumes.iter().map(PathBuf::as_path), self.keys, expected)?;
+            if full_digest.is_some_and(|checked| checked != contents::full_digest(&volumes)) {
+                return Err(ContentsError::Moved);
             }
-            let name = self.write(dir, &volumes, asked, now, record.last_good())?;
+            let name = self.write(dir, &volumes, expected, now, record.last_good())?;
             let before = record.clone();
-            record.clear(asked);
+            record.release(expected);
             record.is_open = true;
             let saved = if *record == before { Ok(()) } else { record.save(dir) };
-            let turned = saved.and_then(|()| dir.turn(&name));
-            turned.inspect_err(|_| dir.discard(&name))?;
-        } else if record.is_bad(asked) {
+            let replaced = saved.and_then(|()| dir.set_current(&name));
+            replaced.inspect_err(|_| dir.discard(&name))?;
+        } else if record.is_quarantined(expected) {
             // The rollback did not complete, and a person has triggered this digest again.
-            record.clear(asked);
+            record.release(expected);
             record.save(dir)?;
         }
-        dir.link()?;
+        dir.update_links()?;
         Ok(Publication::Done)
     }
 
@@ -164,7 +169,7 @@ impl Place<'_> {
         self,
         dir: &Dir,
         volumes: &[Volume],
-        asked: Digest,
+        expected: Digest,
         now: UnixTime,
         good: Option<Digest>,
     ) -> Result<Name, Reason> {
@@ -174,8 +179,8 @@ impl Place<'_> {
             .iter()
             .zip(volumes.iter().map(|volume| &volume.contents))
             .collect();
-        dir.refuse_strangers(&parts)?;
-        let name = Name { at: now, digest: asked };
+        dir.reject_foreign_entries(&parts)?;
+        let name = Name { at: now, digest: expected };
         let write = || dir.write(&name, &parts, self.publish);
         let written = write().or_else(|error| match error {
             Errno::NOSPC | Errno::DQUOT => {
@@ -184,16 +189,16 @@ impl Place<'_> {
             }
             error => Err(error),
         });
-        written.map(|()| name.clone()).map_err(|error| dir.trouble(error))
+        written.map(|()| name.clone()).map_err(|error| dir.error_reason(error))
     }
 
     /// Quarantines a digest, and makes an older generation the current one.
     #[must_use]
     pub fn roll_back(self, to: Digest, bad: &(Digest, Reason)) -> Publication {
-        let turn = || {
+        let roll_back = || {
             let dir = Dir::open(&self.publish.dir)?;
             let mut record = Record::load(&dir)?;
-            record.condemn(bad);
+            record.quarantine(bad);
             record.is_open = true;
             // Save first: after a kill between the two steps podnudge continues the rollback at
             // start. If the disk is full, remove the generations that are only kept for people.
@@ -209,10 +214,10 @@ impl Place<'_> {
                     self.publish.dir.display()
                 )));
             };
-            dir.turn(name)?;
-            dir.link()
+            dir.set_current(name)?;
+            dir.update_links()
         };
-        turn().map_or_else(|reason| self.failed(reason), |()| Publication::Done)
+        roll_back().map_or_else(|reason| self.failed(reason), |()| Publication::Done)
     }
 
     /// Records that a published digest was verified.
@@ -222,7 +227,7 @@ impl Place<'_> {
     pub fn approve(self, digest: Digest) -> Result<(), Reason> {
         self.record(|record| {
             record.good = Some(digest);
-            record.clear(digest);
+            record.release(digest);
             record.is_open = false;
         })
     }
@@ -231,10 +236,10 @@ impl Place<'_> {
     ///
     /// # Errors
     /// If the record cannot be written.
-    pub fn start_with(self, digest: Digest) -> Result<(), Reason> {
+    pub fn record_for_start(self, digest: Digest) -> Result<(), Reason> {
         self.record(|record| {
             record.for_start = Some(digest);
-            record.clear(digest);
+            record.release(digest);
             record.is_open = false;
         })
     }
@@ -265,9 +270,9 @@ impl Place<'_> {
 
 /// Loads the record at start. Replaces an invalid record by an empty one, which makes all published
 /// content unproven. Later loads fail instead, because the record then holds what is in use.
-fn known(dir: &Dir) -> Result<Record, Reason> {
+fn load_record(dir: &Dir) -> Result<Record, Reason> {
     match Record::load(dir) {
-        Err(Unreadable::Garbage(reason)) => {
+        Err(LoadError::Invalid(reason)) => {
             warn!(
                 event = "record-lost",
                 reason = reason.message,

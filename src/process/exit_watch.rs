@@ -8,33 +8,33 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
 use super::Identity;
-use super::life::{Life, life};
+use super::state::{ProcessState, process_state};
 
 /// The poll interval for a process without a pidfd.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Opens an exit watch for a process; `None` if it has ended or there is no pidfd.
-pub(crate) fn of(identity: Identity) -> Option<Ending> {
+pub(crate) fn open(identity: Identity) -> Option<ExitWatch> {
     let pid = Pid::from_raw(identity.pid)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     // The pid may have been reused before it was opened.
-    (life(identity) == Life::Runs).then(|| Ending::of(pidfd).ok()).flatten()
+    (process_state(identity) == ProcessState::Running).then(|| ExitWatch::new(pidfd).ok()).flatten()
 }
 
 /// A pidfd that is registered with the event loop.
 #[derive(Debug)]
-pub(crate) struct Ending(AsyncFd<OwnedFd>);
+pub(crate) struct ExitWatch(AsyncFd<OwnedFd>);
 
-impl Ending {
+impl ExitWatch {
     /// Registers the pidfd.
     ///
     /// # Errors
     /// If the event loop cannot register it.
     #[expect(
         deprecated,
-        reason = "the replacement is unsafe, for types that change their descriptor; this one does not"
+        reason = "the replacement is unsafe, for types that change their descriptor, unlike this one"
     )]
-    pub(crate) fn of(pidfd: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(pidfd: OwnedFd) -> io::Result<Self> {
         AsyncFd::new(pidfd).map(Self)
     }
 
@@ -52,7 +52,7 @@ impl Ending {
     reason = "without a pidfd there is no event for the exit of a process that is not a child"
 )]
 pub(crate) async fn wait_without_pidfd(identity: Identity) {
-    while matches!(life(identity), Life::Runs) {
+    while matches!(process_state(identity), ProcessState::Running) {
         tokio::time::sleep(POLL).await;
     }
 }

@@ -13,11 +13,11 @@ use crate::reason::Reason;
 
 /// Each rule's name and its target.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<Vec<(String, Process)>>);
+pub(super) struct TargetCache(Mutex<Vec<(String, Process)>>);
 
-impl Kept {
+impl TargetCache {
     /// Stores the result of a search. Anything but exactly one process empties the rule's entry.
-    pub(super) fn keep(&self, rule: &Rule, found: Option<&[&Process]>) {
+    pub(super) fn store(&self, rule: &Rule, found: Option<&[&Process]>) {
         let kept = match found {
             Some([process]) if !rule.settings.target.all => {
                 with_arguments(process, &rule.settings.target)
@@ -53,7 +53,7 @@ impl Kept {
 
 /// Whether the name of the process, which the kernel sets on exec, identifies its program.
 /// Otherwise its arguments are compared, too.
-fn is_told_by_name(by: &TargetBy) -> bool {
+fn name_identifies_program(by: &TargetBy) -> bool {
     match by {
         TargetBy::Process(name) => name.len() <= COMM_LENGTH,
         // The pidfile identifies it.
@@ -65,7 +65,7 @@ fn is_told_by_name(by: &TargetBy) -> bool {
 /// `None` if it has ended or cannot be read.
 fn with_arguments(process: &Process, target: &Target) -> Option<Process> {
     let mut process = process.clone();
-    if !is_told_by_name(&target.by) {
+    if !name_identifies_program(&target.by) {
         process.arguments = proc::arguments(process.identity.pid).ok()?;
     }
     Some(process)
@@ -82,7 +82,7 @@ fn is_unchanged(process: &Process, target: &Target) -> Result<bool, Reason> {
         return Ok(false);
     }
     let has_same_arguments =
-        is_told_by_name(&target.by) || proc::arguments(pid)? == process.arguments;
+        name_identifies_program(&target.by) || proc::arguments(pid)? == process.arguments;
     let has_same_uid = target.uid.is_none() || proc::uid(pid)? == process.uid;
     Ok(has_same_arguments && has_same_uid)
 }
@@ -135,24 +135,24 @@ mod tests {
     fn a_target_is_kept_until_it_is_taken_forgotten_or_ends() {
         let (mut child, process) = running();
         for target in ["process = \"sleep\"", "cmdline = \"1000\"", "pidfile = \"/run/app.pid\""] {
-            let (kept, rule) = (Kept::default(), rule(target));
-            assert_eq!(kept.take_unchanged(&rule), None);
-            kept.keep(&rule, Some(&[&process]));
-            let taken = kept.take_unchanged(&rule).expect("it is unchanged");
+            let (cache, rule) = (TargetCache::default(), rule(target));
+            assert_eq!(cache.take_unchanged(&rule), None);
+            cache.store(&rule, Some(&[&process]));
+            let taken = cache.take_unchanged(&rule).expect("it is unchanged");
             assert_eq!(taken.identity, process.identity);
-            assert_eq!(kept.take_unchanged(&rule), None, "whoever takes it looks again");
-            kept.keep(&rule, Some(&[&process]));
-            kept.forget_all();
-            assert_eq!(kept.take_unchanged(&rule), None);
-            kept.keep(&rule, Some(&[&process]));
-            kept.keep(&rule, None);
-            assert_eq!(kept.take_unchanged(&rule), None);
+            assert_eq!(cache.take_unchanged(&rule), None, "whoever takes it looks again");
+            cache.store(&rule, Some(&[&process]));
+            cache.forget_all();
+            assert_eq!(cache.take_unchanged(&rule), None);
+            cache.store(&rule, Some(&[&process]));
+            cache.store(&rule, None);
+            assert_eq!(cache.take_unchanged(&rule), None);
         }
-        let (kept, rule) = (Kept::default(), rule("process = \"sleep\""));
-        kept.keep(&rule, Some(&[&process]));
+        let (cache, rule) = (TargetCache::default(), rule("process = \"sleep\""));
+        cache.store(&rule, Some(&[&process]));
         child.kill().expect("it can be killed");
         child.wait().expect("it can be reaped");
-        assert_eq!(kept.take_unchanged(&rule), None);
+        assert_eq!(cache.take_unchanged(&rule), None);
     }
 
     #[test]
@@ -186,13 +186,13 @@ mod tests {
     #[test]
     fn several_targets_are_not_kept() {
         let (mut child, process) = running();
-        let kept = Kept::default();
+        let cache = TargetCache::default();
         for (rule, found) in [
             (rule("process = \"sleep\", all = true"), vec![&process]),
             (rule("process = \"sleep\""), vec![&process, &process]),
         ] {
-            kept.keep(&rule, Some(&found));
-            assert_eq!(kept.take_unchanged(&rule), None);
+            cache.store(&rule, Some(&found));
+            assert_eq!(cache.take_unchanged(&rule), None);
         }
         child.kill().expect("it can be killed");
         child.wait().expect("it can be reaped");
