@@ -1,10 +1,10 @@
-//! Why something is as it is, and what to do about it: the one form of every message to people.
+//! A message with an optional hint: the form of all errors, reasons and warnings.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Why something is as it is, and what to do about it.
+/// A message, and a hint how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// What happened, and where.

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_outside_commands_a_terminal() {
+    fn text_from_outside_cannot_control_a_terminal() {
         assert_eq!(text("a \"b\" 'c' \\d ü"), "a \"b\" 'c' \\d ü");
         assert_eq!(text("\u{1b}[31m\n\u{202e}"), "\\u{1b}[31m\\n\\u{202e}");
         assert_eq!(path(Path::new("/etc/a\tb")), "/etc/a\\tb");

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_saved_is_loaded_and_garbage_is_said() {
+    fn saved_state_is_loaded_and_an_invalid_file_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let state = StateDir::open(&folder.path().join("state")).expect("it can be made");
         let digest = crate::volume::snapshot::Digest([7; 32]);

@@ -446,7 +446,9 @@ fn a_pidfile_names_the_target_and_a_stale_one_is_reported() {
         let agent = nudge(folder.path(), &["--pidfile", pidfile.to_str().unwrap()]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("waiting-for-target", 1);
-        assert!(agent.last("waiting-for-target", "reason").contains("no process 999999"));
+        assert!(
+            agent.last("waiting-for-target", "reason").contains("no process has the pid 999999")
+        );
         fs::write(&pidfile, format!("{}\n", target.pid())).unwrap();
         agent.wait_for("applied", 1);
         assert_eq!(target.signals(), 1);

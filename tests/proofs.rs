@@ -92,7 +92,7 @@ fn a_number_must_have_grown_and_a_body_must_match() {
     );
     assert_eq!(
         pending(of_bodies(&[old, "{\"hot_reload_count\": [1]}"], json)),
-        "the value at `/hot_reload_count` is a list, which is no number"
+        "the value at `/hot_reload_count` is a list, which is not a number"
     );
 
     let regex = "body-matches = \"^version 2\"";
@@ -117,7 +117,7 @@ fn json_equals_requires_the_exact_value() {
         ("/status/name", "\"v\"", "the value at `/status/name` is \"v2\", not \"v\""),
         ("/status/parts", "1", "the value at `/status/parts` is a list, not 1"),
         ("/status/parts/0", "1", ""),
-        ("/status/none", "1", "the value at `/status/none` is not there"),
+        ("/status/none", "1", "there is no value at `/status/none`"),
     ] {
         let proof = format!("json-equals = {{ pointer = \"{pointer}\", value = {value} }}");
         let seen = of_bodies(&[status], &proof);
@@ -172,12 +172,9 @@ fn json_changed_requires_a_change_since_before_the_action() {
         pending(of_bodies(&[&list], proof)),
         "the value at `/config/hash` has not changed: it is a list"
     );
-    assert_eq!(
-        pending(of_bodies(&[&old, "{}"], proof)),
-        "the value at `/config/hash` is not there"
-    );
+    assert_eq!(pending(of_bodies(&[&old, "{}"], proof)), "there is no value at `/config/hash`");
     let reason = unknown_before(&format!("http = \"{}\"\n{proof}", saying(&["{}", &new])));
-    assert!(reason.message.ends_with("the value at `/config/hash` is not there"), "{reason}");
+    assert!(reason.message.ends_with("there is no value at `/config/hash`"), "{reason}");
 }
 
 #[test]
@@ -224,7 +221,7 @@ fn a_truncated_number_is_not_used() {
     let url = saying(&[&page(1), &page(2)]);
     let verify = format!("http = \"{url}\"\nmetric-grew = \"reloads\"");
     let reason = unknown_before(&verify);
-    assert!(reason.message.ends_with("is not there in its first 1024 KiB"), "{reason}");
+    assert!(reason.message.ends_with("no sample `reloads` in its first 1024 KiB"), "{reason}");
     assert!(pending(verdict(&verify)).ends_with("it was 17 and is 17"));
 
     let url = server(|mut stream| {
@@ -239,7 +236,7 @@ fn a_truncated_number_is_not_used() {
 fn without_a_value_before_the_action_there_is_no_action() {
     let url = saying(&["another 1\n"]);
     let reason = unknown_before(&format!("http = \"{url}\"\nmetric-grew = \"wanted\""));
-    assert!(reason.message.contains("the sample `wanted` is not there"), "{reason}");
+    assert!(reason.message.contains("there is no sample `wanted`"), "{reason}");
 }
 
 /// How a server on a socket handles a command.
@@ -319,7 +316,7 @@ fn a_socket_proof_requires_a_matching_answer() {
             "10s",
             Some("the answer does not match `(?m)^worker [0-9]+$`: reload failed"),
         ),
-        (Server::Closes, "10s", Some("answered nothing")),
+        (Server::Closes, "10s", Some("sent an empty answer")),
         (Server::Keeps("worker 2\n"), "2s", None),
         (Server::Keeps("none\n"), "2s", Some("the answer, which did not end within 2s, does not")),
         (Server::Hangs, "100ms", Some("did not answer within 100ms")),

@@ -146,7 +146,7 @@ async fn try_to_act(
             Action::Http(action) => progress.record(http::send(action).await),
             Action::Exec(program) => progress.record(program::run(rule, program, act).await),
             Action::Command(command) => progress.record(socket::send(command).await),
-            // The configuration allows a restart only as the last action.
+            // Always the last action: after it no process would receive another one.
             Action::Restart => match restart(context, rule, act, &targets).await {
                 Err(acted) => Err(acted),
                 restarted => return restarted,

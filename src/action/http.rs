@@ -1,6 +1,6 @@
 //! Sends an HTTP request as an action, and maps the response to a result.
 //!
-//! Reads the files that the request names; changes what the request changes.
+//! Reads the files that the request names; has the effects of the request.
 
 use crate::config::HttpAction;
 use crate::core::event::{Absence, Acted};

@@ -3,8 +3,7 @@
 //! and URLs, which check each key.
 //!
 //! Reads the rule's volumes; creates and removes a copy below `agent.work-dir`; runs the rule's
-//! programs and sends its requests. Programs and URLs get the content that the digest was computed
-//! of.
+//! programs and sends its requests. Programs and URLs get exactly the content of the digest.
 
 #[cfg(feature = "tls")]
 mod certificates;

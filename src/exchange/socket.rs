@@ -69,7 +69,7 @@ pub(crate) fn check_answer(command: &SocketCommand, answer: &Answer) -> Result<(
     }
     let what = match &answer.end {
         AnswerEnd::Complete if answer.bytes.is_empty() => {
-            return Err(Reason::new(format!("`{address}` answered nothing")));
+            return Err(Reason::new(format!("`{address}` sent an empty answer")));
         }
         AnswerEnd::Complete => "the answer does".to_owned(),
         AnswerEnd::Truncated => format!("the first {} KiB of the answer do", MAX_ANSWER / 1024),

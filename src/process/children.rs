@@ -3,7 +3,7 @@
 //! Reads `/proc`. A start time alone is not enough: it has a resolution of one clock tick (10 ms),
 //! and a master may start a worker within the tick of its signal. So a child is new if it was not
 //! in the earlier list and did not start in an earlier tick. A process that only became a child
-//! since then, because its own parent ended, is not new. (its own parent ended) is none.
+//! since then, because its own parent ended, is not new.
 
 use super::{Identity, proc};
 use crate::clock::Moment;

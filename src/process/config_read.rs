@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_may_have_read_as_long_before_its_start_as_a_start_may_take() {
+    fn an_orphan_may_have_read_up_to_the_longest_start_before_its_own() {
         assert_eq!(ConfigReader::ExitedAncestor(None).since(second(100)), second(90));
         assert_eq!(
             ConfigReader::ExitedAncestor(None).since(second(4)),

@@ -1,6 +1,6 @@
 //! The target process: finding it (`find`), finding out when it may have read its configuration
-//! (`config_read`, and `inspect`, which performs `Inspect`), and signalling that process and no other
-//! (`signal`, `terminate`).
+//! (`config_read`, and `inspect`, which performs `Inspect`), and signalling that process and no
+//! other (`signal`, `terminate`).
 //!
 //! Reads `/proc`; changes nothing except by the signals of a rule.
 

@@ -91,13 +91,13 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The bit of `flags` for a process without an exec since its fork (`PF_FORKNOEXEC`).
 const FORK_WITHOUT_EXEC: u64 = 0x40;
 
-/// `41 (a name) S 1 …`: the name may hold anything, so the fields count from the last `)`.
+/// Parses `41 (a name) S 1 …`. The name may contain anything, so the fields are after the last `)`.
 fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // Fields are numbered from 1 in proc(5); the third is the first behind the name.
+    // proc(5) numbers the fields from 1; the third is the first after the name.
     let field = |number: usize| fields.get(number - 3).copied();
     let flags: u64 = field(9)?.parse().ok()?;
     Some(ProcessStat {
@@ -307,7 +307,9 @@ pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
         _ if text.trim().is_empty() => {
             Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty"))))
         }
-        _ => Err(Refusal::Unsupported(Reason::new(format!("the pidfile `{shown}` holds no pid")))),
+        _ => {
+            Err(Refusal::Unsupported(Reason::new(format!("the pidfile `{shown}` contains no pid"))))
+        }
     }
 }
 
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_thread_that_has_ended_alone_is_no_end() {
+    fn an_exited_main_thread_is_not_the_end_of_its_process() {
         let line = |state: &str, threads: u32| {
             format!(
                 "41 (a) {state} 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 1 1"
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_seen_as_it_is() {
+    fn the_stat_of_this_process_is_read() {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let stat = stat(pid).expect("it can be read").expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };

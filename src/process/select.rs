@@ -11,7 +11,7 @@ use crate::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;
-/// How many processes a message lists at most.
+/// The most processes that a message lists.
 const MAX_LISTED: usize = 8;
 
 /// A process, as far as podnudge can read its `/proc` entry.
@@ -232,7 +232,7 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
             let pid = pidfile.unwrap_or_default();
             let path = path.display();
             return Refusal::NotFound(
-                Reason::new(format!("no process {pid}, which `{path}` contains{uid}")).hint(
+                Reason::new(format!("no process{uid} has the pid {pid} from `{path}`")).hint(
                     "the file may be left over, or its pid is from the application's own process namespace; prefer process or cmdline",
                 ),
             );
@@ -241,7 +241,7 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
     let there = if candidates.is_empty() {
         "no other container has a process".to_owned()
     } else {
-        format!("there are {}", list(candidates))
+        format!("processes found: {}", list(candidates))
     };
     let hint = match &target.by {
         // /proc/PID/exe is only readable as the same uid, or with SYS_PTRACE (proc(5)).

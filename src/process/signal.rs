@@ -99,7 +99,7 @@ impl Ready<'_> {
     /// Checks the permission to send the signal.
     ///
     /// # Errors
-    /// If not, with the reason.
+    /// If it is missing, with the reason.
     pub fn check_permission(&self) -> Result<(), SendError> {
         let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
         // Signal 0 only checks the permission (kill(2)).

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_kept_until_it_is_taken_forgotten_or_ends() {
+    fn a_target_is_cached_until_it_is_taken_forgotten_or_ends() {
         let (mut child, process) = running();
         for target in ["process = \"sleep\"", "cmdline = \"1000\"", "pidfile = \"/run/app.pid\""] {
             let (cache, rule) = (TargetCache::default(), rule(target));
@@ -140,7 +140,7 @@ mod tests {
             cache.store(&rule, Some(&[&process]));
             let taken = cache.take_unchanged(&rule).expect("it is unchanged");
             assert_eq!(taken.identity, process.identity);
-            assert_eq!(cache.take_unchanged(&rule), None, "whoever takes it looks again");
+            assert_eq!(cache.take_unchanged(&rule), None, "a taken target is no longer cached");
             cache.store(&rule, Some(&[&process]));
             cache.forget_all();
             assert_eq!(cache.take_unchanged(&rule), None);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_what_was_found_is_not_the_target() {
+    fn a_process_that_differs_from_the_cached_one_is_not_the_target() {
         let (mut child, process) = running();
         let by_arguments = rule("cmdline = \"1000\", uid = 0");
         let found = Process {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn several_targets_are_not_kept() {
+    fn several_targets_are_not_cached() {
         let (mut child, process) = running();
         let cache = TargetCache::default();
         for (rule, found) in [

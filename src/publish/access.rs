@@ -2,10 +2,10 @@
 //!
 //! Reads the publish directory; changes nothing. The first read after a change sets the access time
 //! (`relatime`, mount(8)), and podnudge's own reads leave it alone (`O_NOATIME`, open(2)).
-//! What this cannot tell, and then says no: where the application's mount keeps no times of access
-//! (`noatime`, and `readOnly` in its volumeMount); a reading within the clock tick of the writing
-//! (4 or 10 ms) that is the only one; the reading of a generation that was read before and gone
-//! back to, until a day has passed.
+//!
+//! Some reads are not detected: all on a mount without access times (`noatime`, or `readOnly` in
+//! the volumeMount); one within the clock tick of the write (4 or 10 ms), if it is the only one;
+//! and for a day one of a generation that was read before and then rolled back to.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -1,5 +1,4 @@
 //! Publishes a rule's content in steps, each of which leaves the old generation or the new one.
-//! one.
 //!
 //! Reads the volumes; writes only below `publish.dir`.
 

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_good_is_not_bad() {
+    fn a_quarantined_digest_is_not_good() {
         let (one, two) = (Digest([1; 32]), Digest([2; 32]));
         let bad = |digest| (digest, Reason::new("it did not work"));
         let mut record = Record { good: Some(one), for_start: Some(two), ..Record::default() };

@@ -92,7 +92,7 @@ impl RuleState {
         }
     }
 
-    /// Stops the programs and requests of a check, because nobody needs its result any more.
+    /// Stops the programs and requests of a check, because its result is no longer needed.
     pub(super) fn abort_check(&mut self) {
         if let Some(task) = self.check_task.take() {
             task.abort();

@@ -64,7 +64,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         config.rules.iter().filter(|rule| rule.settings.publish.is_some()).peekable();
     if publishing.peek().is_none() {
         let reason = Reason::new("no rule publishes, so `once` has nothing to do");
-        let hint = "add `[rule.settings.publish]` with `dir = \"/config\"`, or `--publish /config`";
+        let hint = "add `[rule.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
     let locks = locks::acquire(&config.rules, Some(deadline)).await;

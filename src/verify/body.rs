@@ -142,7 +142,7 @@ impl Page {
             self.reason(format_args!("the body is not JSON{}", self.truncation_note()))
         })?;
         let value = json.pointer_mut(pointer).map(Value::take);
-        value.ok_or_else(|| self.reason(format_args!("the value at `{pointer}` is not there")))
+        value.ok_or_else(|| self.reason(format_args!("there is no value at `{pointer}`")))
     }
 
     /// The number at a JSON pointer; it may be written as a string.
@@ -151,7 +151,7 @@ impl Page {
         let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
         number.ok_or_else(|| {
             let value = summary(&value);
-            self.reason(format_args!("the value at `{pointer}` is {value}, which is no number"))
+            self.reason(format_args!("the value at `{pointer}` is {value}, which is not a number"))
         })
     }
 
@@ -162,10 +162,7 @@ impl Page {
         });
         let number = value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok());
         number.ok_or_else(|| {
-            self.reason(format_args!(
-                "the sample `{sample}` is not there{}",
-                self.truncation_note()
-            ))
+            self.reason(format_args!("there is no sample `{sample}`{}", self.truncation_note()))
         })
     }
 
@@ -188,7 +185,7 @@ impl Page {
     }
 
     fn unknown_before(&self, what: &str) -> Reason {
-        self.reason(format_args!("{what} was not known before the action"))
+        self.reason(format_args!("{what} before the action is unknown"))
     }
 
     fn reason(&self, what: std::fmt::Arguments<'_>) -> Reason {
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_equal_to_one_of_its_own_type_only() {
+    fn a_value_only_equals_one_of_the_same_type() {
         let text = |text: &str| Scalar::Text(text.to_owned());
         let equal = |json: &str, wanted: &Scalar| equals(&serde_json::from_str(json).unwrap(), wanted);
         assert!(equal("true", &Scalar::Bool(true)));
@@ -282,7 +279,7 @@ mod tests {
         }
         assert!(!equal("2.5", &Scalar::Number(2)));
         assert!(!equal("\"2\"", &Scalar::Number(2)));
-        // What 64 bits of a fraction cannot tell apart.
+        // An `f64` cannot distinguish these.
         assert!(!equal("9007199254740992", &Scalar::Number(9_007_199_254_740_993)));
         assert!(!equal("9223372036854775808", &Scalar::Number(i64::MAX)));
     }

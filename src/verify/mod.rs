@@ -40,7 +40,7 @@ async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> 
             baseline.processes.clear();
             return absent(
                 rule,
-                Reason::new(format!("{back} of {ended} processes are there again")),
+                Reason::new(format!("{back} of {ended} processes have restarted")),
             );
         }
     }

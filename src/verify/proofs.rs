@@ -59,7 +59,7 @@ pub async fn state_before(
     targets: &[Identity],
 ) -> Result<StateBefore, Reason> {
     let mut states = Vec::new();
-    // The configuration puts the children last, so they are read directly before the action.
+    // The children come after the HTTP requests, so they are listed directly before the action.
     for proof in &rule.verify.proofs {
         states.push(match proof {
             ProofBy::Http(proof) => ProofState::Bodies(http::values_before(proof).await?),

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_without_a_slash_are_for_names_and_others_for_paths() {
+    fn patterns_without_a_slash_match_file_names_and_others_match_paths() {
         let markdown = filter(&[], &["*.md"]);
         assert!(!is_included(&markdown, b"README.md") && !is_included(&markdown, b"docs/a.md"));
         assert!(is_included(&markdown, b"nginx.conf"));
@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn ignore_goes_before_only() {
+    fn ignore_takes_precedence_over_only() {
         let both = filter(&["*.conf"], &["secret*"]);
         assert!(is_included(&both, b"a.conf") && !is_included(&both, b"secret.conf"));
         assert!(!is_included(&both, b"a.txt"));
     }
 
     #[test]
-    fn a_token_is_told_from_other_files_by_its_form() {
+    fn a_token_is_recognized_by_its_form() {
         assert!(is_token(b"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.c2lnbmF0dXJl"));
         assert!(!is_token(b"eyJ is how some sentences begin. Not this. One"));
         assert!(!is_token(b"-----BEGIN CERTIFICATE-----"));

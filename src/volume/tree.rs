@@ -221,7 +221,7 @@ impl Reader<'_> {
             }
             // Stop at the size from `fstat`: that saves a system call for each key. A file that
             // grows meanwhile is read again. On file systems that report no size, read until the
-            // end. tells.
+            // end.
             if piece.is_empty() || i64::try_from(read) == Ok(size) {
                 return Ok(Some(Digest(hash.finalize().into())));
             }

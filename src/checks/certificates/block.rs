@@ -145,8 +145,7 @@ fn read(key: &Key, open: &Open<'_>) -> Result<Block, Reason> {
     Ok(Block { line: *line, kind: *kind, der })
 }
 
-/// Reads base64, in a time that tells nothing of what it holds, as the reader does for private
-/// keys.
+/// Decodes base64 in constant time, by the parser's decoder for private keys.
 fn decode(body: &[u8]) -> Option<Vec<u8>> {
     let block = [b"-----BEGIN PRIVATE KEY-----\n", body, b"\n-----END PRIVATE KEY-----\n"].concat();
     let (_, der) = <(SectionKind, Vec<u8>)>::from_pem_slice(&block).ok()?;
