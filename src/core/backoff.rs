@@ -1,18 +1,18 @@
-//! How long to wait before the next attempt.
+//! The wait before the next attempt.
 
 use std::time::Duration;
 
 use crate::config::Retry;
 
-/// The wait after the `attempt`th failure in a row (1 for the first): `first`, doubled with each
-/// further one, never longer than `max`. There is no randomness: the jitter has already spread
-/// the replicas, and each keeps its distance.
+/// The wait after the `attempt`th consecutive failure (1 for the first): `first`, doubled with each
+/// further failure, at most `max`. There is no randomness: the jitter has already spread the
+/// replicas.
 #[must_use]
 pub fn wait_after(attempt: u32, retry: Retry) -> Duration {
     doubled(retry.first, attempt.saturating_sub(1), retry.max)
 }
 
-/// `first` doubled `times` times, never longer than `max`.
+/// `first` doubled `times` times, at most `max`.
 #[must_use]
 pub fn doubled(first: Duration, times: u32, max: Duration) -> Duration {
     2u32.checked_pow(times).and_then(|factor| first.checked_mul(factor)).map_or(max, |w| w.min(max))

@@ -1,18 +1,18 @@
-//! How often the target may be restarted.
+//! The restart budget of a target.
 
 use std::collections::VecDeque;
 
 use crate::clock::Moment;
 use crate::config;
 
-/// The restarts of a rule's target, as far as the budget still counts them.
+/// The restarts of a rule's target that the budget still counts.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     restarts: VecDeque<Moment>,
 }
 
 impl Budget {
-    /// The target was restarted.
+    /// Counts a restart of the target.
     pub(super) fn restarted(&mut self, now: Moment, limit: config::Budget) {
         while self.restarts.front().is_some_and(|at| at.after(limit.within) <= now) {
             self.restarts.pop_front();
@@ -20,7 +20,7 @@ impl Budget {
         self.restarts.push_back(now);
     }
 
-    /// The first moment from now on at which the budget allows a restart.
+    /// The earliest time, from `now` on, at which the budget allows a restart.
     pub(super) fn next(&self, now: Moment, limit: config::Budget) -> Moment {
         let counted = self.restarts.iter().filter(|at| at.after(limit.within) > now);
         let most = usize::try_from(limit.most).unwrap_or(usize::MAX);

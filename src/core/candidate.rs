@@ -1,7 +1,7 @@
-//! Content on disk that differs from what runs, and waits for the gate to open.
+//! Content on disk that differs from what the application runs, and waits for the gate to open.
 //!
-//! A candidate keeps its time when newer content takes its place: replicas that wait do not wait
-//! again, and take what is on disk when their time has come.
+//! A candidate keeps its scheduled time when newer content supersedes it: replicas do not wait
+//! again, and roll out what is on disk at that time.
 
 use super::event::Probe;
 use super::source::OnDisk;
@@ -9,19 +9,18 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// What a person asked for: an action for what the next scan finds, and for no later content.
+/// A person's request to act on the content that the next scan finds, and on no later content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trigger {
     None,
-    /// The scan that says what it is for is still to begin, or under way: one that began at this moment
-    /// or later.
+    /// No scan has determined the content yet. The scan must begin at this time or later.
     Unbound(Moment),
     For(Digest),
 }
 
 impl Trigger {
-    /// A scan that began at `begun` found this; `running` is what the application runs, for which it
-    /// is in any case.
+    /// Binds the trigger to the content `found` by a scan that began at `begun`. The trigger also
+    /// applies to `running`, the content that the application runs.
     #[must_use]
     pub(super) fn bound(self, begun: Moment, found: Digest, running: Option<Digest>) -> Self {
         match self {
@@ -36,40 +35,40 @@ impl Trigger {
         matches!(self, Self::Unbound(_))
     }
 
-    /// What it was for was rejected or rolled back. What the next scan finds is another matter.
+    /// Ends the trigger because its content was rejected or rolled back. An unbound trigger stays.
     #[must_use]
     pub(super) fn ended(self) -> Self {
         if self.is_unbound() { self } else { Self::None }
     }
 
-    /// Whether an action is asked for although the application may run this.
-    pub(super) fn is_for(self, found: Digest, running: Option<Digest>) -> bool {
+    /// Whether the trigger requests an action for `found`, even if the application runs it.
+    pub(super) fn applies_to(self, found: Digest, running: Option<Digest>) -> bool {
         matches!(self, Self::For(digest) if digest == found || running == Some(found))
     }
 }
 
-/// An answer to a question of the gate.
+/// The state of a probe of the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Probed {
-    NotAsked,
-    Asked,
-    /// The answer, and when it came.
+pub(super) enum ProbeState {
+    NotStarted,
+    Pending,
+    /// The answer, and its time.
     Answered(Moment, Option<Reason>),
 }
 
 #[derive(Debug)]
 pub(super) struct Candidate {
     content: OnDisk,
-    /// Its own time, from the moment on in which it has passed the checks.
-    turn: Option<Moment>,
-    /// The number of its draw, for a jitter that is drawn by chance.
+    /// When its rollout is scheduled; set when it has passed the checks.
+    scheduled_at: Option<Moment>,
+    /// The number of its random draw, for the jitter.
     draw: u64,
-    /// It could not be published, and is tried again then.
+    /// Publishing it failed, and is retried at this time.
     retry: Option<(Moment, Reason)>,
-    pause_file: Probed,
-    /// The hold that was told last.
-    told: Option<Reason>,
-    /// Whether that hold is still on it.
+    pause_file: ProbeState,
+    /// The last reported hold.
+    reported: Option<Reason>,
+    /// Whether that hold still applies.
     held: bool,
 }
 
@@ -77,19 +76,24 @@ impl Candidate {
     pub(super) fn new(content: OnDisk) -> Self {
         Self {
             content,
-            turn: None,
+            scheduled_at: None,
             draw: 0,
             retry: None,
-            pause_file: Probed::NotAsked,
-            told: None,
+            pause_file: ProbeState::NotStarted,
+            reported: None,
             held: false,
         }
     }
 
-    /// One that could not be published, and is tried again later. Its own time has come before.
-    pub(super) fn again(content: OnDisk, now: Moment, until: Moment, reason: Reason) -> Self {
-        let told = Some(reason.clone());
-        Self { turn: Some(now), retry: Some((until, reason)), told, ..Self::new(content) }
+    /// Content whose publication failed, to be retried at `until`. Its scheduled time has passed.
+    pub(super) fn retry_later(content: OnDisk, now: Moment, until: Moment, reason: Reason) -> Self {
+        let reported = Some(reason.clone());
+        Self {
+            scheduled_at: Some(now),
+            retry: Some((until, reason)),
+            reported,
+            ..Self::new(content)
+        }
     }
 
     pub(super) fn content(&self) -> OnDisk {
@@ -100,7 +104,7 @@ impl Candidate {
         self.content.digest
     }
 
-    /// Newer content is on disk, or the same committed anew.
+    /// Takes newer content, or the same content committed again.
     pub(super) fn update(&mut self, content: OnDisk) {
         if content.digest != self.content.digest {
             self.retry = None;
@@ -108,32 +112,32 @@ impl Candidate {
         self.content = content;
     }
 
-    /// Whether it has a time of its own: it has passed the checks once.
+    /// Whether it has passed the checks and is scheduled.
     pub(super) fn is_scheduled(&self) -> bool {
-        self.turn.is_some()
+        self.scheduled_at.is_some()
     }
 
     pub(super) fn schedule(&mut self, until: Moment, draw: u64) {
-        self.turn = Some(until);
+        self.scheduled_at = Some(until);
         self.draw = draw;
     }
 
-    /// A person asks for another try now.
+    /// Retries the publication at once because of a trigger.
     pub(super) fn retry_now(&mut self) {
         self.retry = None;
     }
 
-    /// The checks rejected it: what comes next gets a time of its own.
+    /// Drops the schedule because the checks rejected the content: the next content gets its own.
     pub(super) fn unschedule(&mut self) {
-        (self.turn, self.held) = (None, false);
+        (self.scheduled_at, self.held) = (None, false);
     }
 
-    /// Its own time, once it has one.
-    pub(super) fn turn(&self) -> Option<Moment> {
-        self.turn
+    /// When its rollout is scheduled.
+    pub(super) fn scheduled_at(&self) -> Option<Moment> {
+        self.scheduled_at
     }
 
-    /// When it may be published again, after that has failed.
+    /// When to retry a failed publication.
     pub(super) fn retry_at(&self) -> Option<Moment> {
         self.retry.as_ref().map(|(at, _)| *at)
     }
@@ -142,49 +146,49 @@ impl Candidate {
         self.draw
     }
 
-    /// Something holds it, in any case until this moment, if one is given. Says whether that is to
-    /// be told: each hold is told once.
+    /// Holds it, at least until this time if one is given. Returns whether to report the hold: each
+    /// is reported once.
     pub(super) fn hold(&mut self, until: Option<Moment>, reason: &Reason) -> bool {
         if let Some(until) = until {
-            self.turn = Some(until);
+            self.scheduled_at = Some(until);
         }
         self.held = true;
-        self.tell(reason)
+        self.record_reason(reason)
     }
 
-    /// Whether it is held by something that people put there.
+    /// Whether a hold applies.
     pub(super) fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Why it waits, where it is not the jitter.
-    pub(super) fn holding(&self) -> Option<&Reason> {
+    /// The reason for the wait, unless that is the jitter.
+    pub(super) fn hold_reason(&self) -> Option<&Reason> {
         let retry = self.retry.as_ref().map(|(_, reason)| reason);
-        self.told.as_ref().filter(|_| self.held).or(retry)
+        self.reported.as_ref().filter(|_| self.held).or(retry)
     }
 
-    pub(super) fn probed(&self, probe: Probe) -> &Probed {
+    pub(super) fn probe_state(&self, probe: Probe) -> &ProbeState {
         match probe {
             Probe::PauseFile => &self.pause_file,
         }
     }
 
-    /// Says whether the question is to be asked: not while the answer is on its way.
-    pub(super) fn ask(&mut self, probe: Probe) -> bool {
-        let is_new = *self.probed(probe) != Probed::Asked;
-        self.set_probed(probe, Probed::Asked);
+    /// Marks the probe as pending. Returns whether it has to be started.
+    pub(super) fn start_probe(&mut self, probe: Probe) -> bool {
+        let is_new = *self.probe_state(probe) != ProbeState::Pending;
+        self.set_probe_state(probe, ProbeState::Pending);
         is_new
     }
 
-    pub(super) fn set_probed(&mut self, probe: Probe, probed: Probed) {
+    pub(super) fn set_probe_state(&mut self, probe: Probe, state: ProbeState) {
         match probe {
-            Probe::PauseFile => self.pause_file = probed,
+            Probe::PauseFile => self.pause_file = state,
         }
     }
 
-    /// Whether this is to be told: each reason is told once.
-    pub(super) fn tell(&mut self, reason: &Reason) -> bool {
-        let told = self.told.replace(reason.clone());
-        told.is_none_or(|told| told.message != reason.message)
+    /// Records the reason. Returns whether to report it: each reason is reported once.
+    pub(super) fn record_reason(&mut self, reason: &Reason) -> bool {
+        let reported = self.reported.replace(reason.clone());
+        reported.is_none_or(|reported| reported.message != reason.message)
     }
 }

@@ -1,7 +1,7 @@
-//! Whether content may be used: what the rule's checks say of a digest.
+//! The verdict of the rule's checks on a digest.
 //!
-//! A digest is checked once. One that was rejected is not checked again until the content changes, a
-//! person triggers the rule, or the time has come for which it was made.
+//! A digest is checked once. Rejected content is checked again only if it changes, a person
+//! triggers the rule, or the time comes at which it becomes valid.
 
 use std::time::Duration;
 
@@ -13,33 +13,33 @@ use crate::config::Retry;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// How long content waits at most that must not be used before a certain time: the clock that it
-/// is too early by may be wrong, and be set.
-const MOST_UNTIL_AGAIN: Duration = Duration::from_hours(1);
+/// The longest wait for content that is not valid yet. The node's clock may be wrong, and may be
+/// corrected.
+const MAX_RECHECK_WAIT: Duration = Duration::from_hours(1);
 
-/// What the checks say of a digest, for whoever asks.
+/// The verdict of the checks on a digest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict<'a> {
     Passed,
-    /// It may not be used.
+    /// The content must not be used.
     Rejected(&'a Reason),
-    /// It is being checked, or is to be; the reason is that of a check that could not be done.
+    /// The checks are running or have to run; the reason says why they could not run before.
     Pending(Option<&'a Reason>),
 }
 
-/// The checks of a rule, and what they said last.
+/// The checks of a rule, and the state of their last run.
 #[derive(Debug)]
 pub(super) struct Checks {
-    /// Whether the rule has any; what needs no check has passed.
-    exist: bool,
-    last: Last,
+    /// Whether the rule has checks. Without any, all content passes.
+    configured: bool,
+    last: Run,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Last {
-    Nothing,
-    /// They are at work, after so many times in a row in which they could not be done.
-    Asked {
+enum Run {
+    None,
+    /// The checks are running, after this number of consecutive runs that failed to complete.
+    Running {
         digest: Digest,
         failures: u32,
     },
@@ -47,11 +47,11 @@ enum Last {
     Rejected {
         digest: Digest,
         reason: Reason,
-        /// When the verdict may be another one, should it be a matter of time.
-        again: Option<Moment>,
+        /// When to check again, if the verdict depends on the time.
+        recheck: Option<Moment>,
     },
-    /// They could not be done, and are asked again at `at`.
-    Later {
+    /// The checks failed to run, and are repeated at `at`.
+    Failed {
         digest: Digest,
         at: Moment,
         failures: u32,
@@ -59,90 +59,96 @@ enum Last {
     },
 }
 
-/// What an answer of the checks means.
+/// The consequences of a verdict.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) fact: Option<Fact>,
-    /// The content is to be scanned again: it changed while it was being checked.
-    pub(super) moved: bool,
+    /// The content changed during the check, and has to be scanned again.
+    pub(super) content_changed: bool,
     pub(super) rejected: bool,
 }
 
 impl Checks {
-    pub(super) fn new(exist: bool) -> Self {
-        Self { exist, last: Last::Nothing }
+    pub(super) fn new(configured: bool) -> Self {
+        Self { configured, last: Run::None }
     }
 
-    pub(super) fn verdict(&self, of: Digest) -> Verdict<'_> {
+    pub(super) fn verdict(&self, content: Digest) -> Verdict<'_> {
         match &self.last {
-            _ if !self.exist => Verdict::Passed,
-            Last::Passed(digest) if *digest == of => Verdict::Passed,
-            Last::Rejected { digest, reason, .. } if *digest == of => Verdict::Rejected(reason),
-            Last::Later { digest, reason, .. } if *digest == of => Verdict::Pending(Some(reason)),
+            _ if !self.configured => Verdict::Passed,
+            Run::Passed(digest) if *digest == content => Verdict::Passed,
+            Run::Rejected { digest, reason, .. } if *digest == content => Verdict::Rejected(reason),
+            Run::Failed { digest, reason, .. } if *digest == content => {
+                Verdict::Pending(Some(reason))
+            }
             _ => Verdict::Pending(None),
         }
     }
 
-    /// Whether there is work to do, or to be done later.
-    pub(super) fn are_at_work(&self) -> bool {
-        matches!(self.last, Last::Asked { .. } | Last::Later { .. })
+    /// Whether the checks are running, or have to be repeated.
+    pub(super) fn in_progress(&self) -> bool {
+        matches!(self.last, Run::Running { .. } | Run::Failed { .. })
     }
 
-    /// Content waits for the verdict: says whether the checks are to be asked now. What they are at
-    /// work on is given up for it.
-    pub(super) fn ask(&mut self, now: Moment, of: Digest) -> bool {
+    /// Starts the checks for `content` unless its verdict is known or pending; returns whether to
+    /// run them. This abandons a run for other content.
+    pub(super) fn start(&mut self, now: Moment, content: Digest) -> bool {
         let failures = match &self.last {
-            Last::Later { digest, at, failures, .. } if *digest == of && *at <= now => *failures,
-            Last::Rejected { digest, again: Some(at), .. } if *digest == of && *at <= now => 0,
-            Last::Asked { digest, .. }
-            | Last::Passed(digest)
-            | Last::Rejected { digest, .. }
-            | Last::Later { digest, .. }
-                if *digest == of =>
+            Run::Failed { digest, at, failures, .. } if *digest == content && *at <= now => {
+                *failures
+            }
+            Run::Rejected { digest, recheck: Some(at), .. } if *digest == content && *at <= now => {
+                0
+            }
+            Run::Running { digest, .. }
+            | Run::Passed(digest)
+            | Run::Rejected { digest, .. }
+            | Run::Failed { digest, .. }
+                if *digest == content =>
             {
                 return false;
             }
             _ => 0,
         };
-        if self.exist {
-            self.last = Last::Asked { digest: of, failures };
+        if self.configured {
+            self.last = Run::Running { digest: content, failures };
         }
-        self.exist
+        self.configured
     }
 
-    /// What was said counts no more; what is being checked is still answered.
+    /// Discards the last verdict. A run in progress still counts.
     pub(super) fn forget(&mut self) {
-        if !matches!(self.last, Last::Asked { .. }) {
-            self.last = Last::Nothing;
+        if !matches!(self.last, Run::Running { .. }) {
+            self.last = Run::None;
         }
     }
 
-    /// Takes the verdict on a digest. `None` if it was given up meanwhile.
-    pub(super) fn answered(
+    /// Processes a verdict. Returns `None` if that run was abandoned.
+    pub(super) fn finished(
         &mut self,
         now: Now,
-        of: Digest,
+        content: Digest,
         checked: Checked,
         retry: Retry,
     ) -> Option<Answer> {
-        let Last::Asked { digest, failures } = self.last else { return None };
-        if digest != of {
+        let Run::Running { digest, failures } = self.last else { return None };
+        if digest != content {
             return None;
         }
         let failures = failures.saturating_add(1);
         let wait = backoff::wait_after(failures, retry);
-        let later = |reason| Last::Later { digest, at: now.mono.after(wait), failures, reason };
-        let (last, fact, moved) = match checked {
-            Checked::Passed => (Last::Passed(digest), Some(Fact::Passed(digest)), false),
+        let later = |reason| Run::Failed { digest, at: now.mono.after(wait), failures, reason };
+        let (last, fact, content_changed) = match checked {
+            Checked::Passed => (Run::Passed(digest), Some(Fact::Passed(digest)), false),
             Checked::Rejected(reason) => {
                 let fact = Fact::Rejected(digest, reason.clone());
-                (Last::Rejected { digest, reason, again: None }, Some(fact), false)
+                (Run::Rejected { digest, reason, recheck: None }, Some(fact), false)
             }
             Checked::NotBefore(time, reason) => {
-                let wait = time.since(now.wall).max(retry.first).min(MOST_UNTIL_AGAIN);
+                let wait = time.since(now.wall).max(retry.first).min(MAX_RECHECK_WAIT);
                 let fact = Fact::Rejected(digest, reason.clone());
-                let again = Some(now.mono.after(wait));
-                (Last::Rejected { digest, reason, again }, Some(fact), false)
+                let recheck = Some(now.mono.after(wait));
+                (Run::Rejected { digest, reason, recheck }, Some(fact), false)
             }
             Checked::Moved => {
                 let reason = "the volume changed while it was being checked";
@@ -153,15 +159,15 @@ impl Checks {
             }
         };
         self.last = last;
-        let rejected = matches!(self.last, Last::Rejected { .. });
-        Some(Answer { fact, moved, rejected })
+        let rejected = matches!(self.last, Run::Rejected { .. });
+        Some(Answer { fact, content_changed, rejected })
     }
 
-    /// When the checks are to be asked again about this digest.
-    pub(super) fn due(&self, of: Digest) -> Option<Moment> {
+    /// When to run the checks for this digest again.
+    pub(super) fn next_run(&self, content: Digest) -> Option<Moment> {
         match &self.last {
-            Last::Later { digest, at, .. } if *digest == of => Some(*at),
-            Last::Rejected { digest, again, .. } if *digest == of => *again,
+            Run::Failed { digest, at, .. } if *digest == content => Some(*at),
+            Run::Rejected { digest, recheck, .. } if *digest == content => *recheck,
             _ => None,
         }
     }

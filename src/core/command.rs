@@ -1,4 +1,4 @@
-//! What the core asks for. Who performs a command is told by its name: one module each.
+//! The commands of the core. The name of a command tells which module executes it.
 
 use super::event::{Memory, Probe, RuleId, VolumeId};
 use super::fact::Fact;
@@ -6,51 +6,51 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
-/// What the core asks for. Each is answered by exactly one event, except `Approve`, `Persist` and
-/// `Report`, and `ReadPublished` where that cannot be read.
+/// An output of the core. Exactly one event answers each command, except `Approve`, `Persist` and
+/// `Report`, and `ReadPublished` if the publication cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Read these volumes of the rule. Answer: [`Event::Scanned`](super::event::Event::Scanned).
+    /// Read these volumes of the rule. Answer: `Event::Scanned`.
     Scan(RuleId, Vec<VolumeId>),
-    /// Compare the generation of these volumes with the one that is known. Answer: an
-    /// [`Event::Resynced`](super::event::Event::Resynced) each.
+    /// Compare the generation of these volumes with the known one. Answer: an `Event::Resynced` for
+    /// each.
     Resync(Vec<VolumeId>),
-    /// Read which digest is published. Answer: [`Event::FoundPublished`](super::event::Event::FoundPublished).
+    /// Read the published digest. Answer: `Event::FoundPublished`.
     ReadPublished(RuleId),
-    /// Find out since when the rule's target runs. Answer: [`Event::Inspected`](super::event::Event::Inspected).
+    /// Find out when the rule's target started. Answer: `Event::Inspected`.
     Inspect(RuleId),
-    /// Check whether this digest, which was on disk, may be used. Answer: [`Event::Checked`](super::event::Event::Checked). A
-    /// newer one for the same rule takes the place of an older one, which may then end unanswered.
+    /// Check whether this digest, which was on disk, may be used. Answer: `Event::Checked`. A newer
+    /// command for the same rule replaces an older one, which may then remain unanswered.
     Check(RuleId, Digest),
     /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
-    /// [`Event::Expires`](super::event::Event::Expires).
+    /// `Event::Expires`.
     Expiry(RuleId, Digest),
-    /// Answer a question of the gate. Answer: [`Event::Probed`](super::event::Event::Probed).
+    /// Evaluate a condition of the gate. Answer: `Event::Probed`.
     Probe(RuleId, Probe),
-    /// Publish what is on disk, if it has this digest. Answer: [`Event::Published`](super::event::Event::Published).
+    /// Publish the content on disk if it has this digest. Answer: `Event::Published`.
     Publish(RuleId, Digest),
-    /// Go back to an older publication. Answer: [`Event::Published`](super::event::Event::Published).
+    /// Roll back to an older publication. Answer: `Event::Published`.
     RollBack(RuleId, RollBack),
-    /// Remember that what is published was verified.
+    /// Record that the published digest was verified.
     Approve(RuleId, Digest),
-    /// Do the rule's action. Answer: [`Event::Acted`](super::event::Event::Acted).
+    /// Run the rule's actions. Answer: `Event::Acted`.
     Act(Act),
-    /// Look once for proof that the application runs it. Answer: [`Event::Verified`](super::event::Event::Verified).
+    /// Poll once for proof that the application runs the content. Answer: `Event::Verified`.
     Verify(RuleId),
-    /// Remember this over a restart of podnudge.
+    /// Save this across a restart of podnudge.
     Persist(RuleId, Memory),
-    /// Tell people.
+    /// Report this fact to operators.
     Report(RuleId, Fact),
 }
 
-/// Going back to an older publication.
+/// A rollback to an older publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollBack {
-    /// The older publication.
+    /// The digest to publish again.
     pub to: Digest,
-    /// What is quarantined.
+    /// The digest to quarantine.
     pub failed: Digest,
-    /// Why.
+    /// Why it is quarantined.
     pub reason: Reason,
 }
 
@@ -59,23 +59,23 @@ pub struct RollBack {
 pub struct Act {
     /// The rule.
     pub rule: RuleId,
-    /// What is to be delivered: what is on disk, or what was rolled back to.
+    /// The digest to deliver: the one on disk, or the one that was rolled back to.
     pub digest: Digest,
-    /// A target that started after this has read the content by itself. `None` if a person asked
-    /// for the action, or `on-start` did: then it is done all the same.
+    /// A target that started after this has read the content. `None` if a trigger or `on-start`
+    /// requests the action: then act in any case.
     pub fresh_after: Option<Moment>,
-    /// Nothing is sent, whatever the target is: one that has read the content by itself is looked for.
+    /// Send nothing to any target: only look for one that has read the content at its start.
     pub only_if_fresh: bool,
-    /// Whether it is done even if what proofs compare with cannot be read: in a roll-back, or where
-    /// that was not possible for long enough.
+    /// Whether to act even if the baseline for the proofs cannot be read: in a rollback, or after
+    /// `target.wait`.
     pub lenient: bool,
-    /// When it begins.
+    /// When the action begins.
     pub at: Moment,
-    /// 1 for the first.
+    /// 1 for the first attempt.
     pub attempt: u32,
-    /// Instead of the rule's actions, the target is to be ended and started anew.
+    /// End the target, to be started again, instead of running the rule's actions.
     pub restart: bool,
-    /// The keys that differ from what the application was last known to run, as far as somebody
-    /// wants to know: [`Policy::tells_changes`](super::policy::Policy::tells_changes).
+    /// The keys that differ from what the application was last known to run, if an action needs
+    /// them: [`Policy::needs_changed_keys`](super::policy::Policy::needs_changed_keys).
     pub changed: Vec<Key>,
 }

@@ -1,10 +1,10 @@
-//! What the core is told.
+//! The events that the core processes.
 
 use crate::clock::{Moment, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
 
-/// A rule, by its place in the configuration.
+/// A rule, by its position in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleId(pub usize);
 
@@ -12,139 +12,140 @@ pub struct RuleId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeId(pub usize);
 
-/// What the core is told.
+/// An input of the core.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Something happened at this volume. The watch counted this many commits, and removals of what a
-    /// commit puts in place; 0 where it counts none, or where something else happened.
+    /// Something happened in this volume. The number is that of the commits, and removals of what a
+    /// commit puts in place, that the watch counted; 0 if it counts none, or for other changes.
     Hint(VolumeId, u32),
-    /// Something may have happened to this volume that no event told of.
+    /// This volume may have changed without an event.
     HintLost(VolumeId),
-    /// The same for all volumes: the queue of events overflowed.
+    /// All volumes may have changed without an event: the event queue overflowed.
     HintsLost,
-    /// The answer to [`Command::Resync`](super::command::Command::Resync) for one volume: the generation that is there. The reading
-    /// began at this moment.
+    /// The answer to `Command::Resync` for one volume: when the reading began, and the generation
+    /// on disk.
     Resynced(VolumeId, Moment, Option<Generation>),
-    /// A volume could not be read by [`Command::Resync`](super::command::Command::Resync).
+    /// `Command::Resync` could not read a volume.
     ResyncFailed(VolumeId),
     /// How the volume is watched from now on.
     Watched(VolumeId, Watch),
-    /// The answer to [`Command::Scan`](super::command::Command::Scan).
+    /// The answer to `Command::Scan`.
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
-    /// The answer to [`Command::Inspect`](super::command::Command::Inspect).
+    /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
-    /// The answer to [`Command::Check`](super::command::Command::Check) for this digest.
+    /// The answer to `Command::Check` for this digest.
     Checked(RuleId, Digest, Checked),
-    /// The answer to [`Command::Expiry`](super::command::Command::Expiry).
+    /// The answer to `Command::Expiry`.
     Expires(RuleId, Option<UnixTime>),
-    /// The answer to [`Command::Probe`](super::command::Command::Probe): why the rule has to wait, if it has.
+    /// The answer to `Command::Probe`: the reason to wait, if any.
     Probed(RuleId, Probe, Option<Reason>),
-    /// The answer to [`Command::Publish`](super::command::Command::Publish) and [`Command::RollBack`](super::command::Command::RollBack).
+    /// The answer to `Command::Publish` and `Command::RollBack`.
     Published(RuleId, Publication),
-    /// The answer to [`Command::ReadPublished`](super::command::Command::ReadPublished): the digest that the application reads now.
+    /// The answer to `Command::ReadPublished`: the digest that the application reads now.
     FoundPublished(RuleId, Option<Digest>),
-    /// The answer to [`Command::Act`](super::command::Command::Act).
+    /// The answer to `Command::Act`.
     Acted(RuleId, Acted),
-    /// A process that was acted on has ended.
+    /// A process that the rule acted on has ended.
     Ended(RuleId),
-    /// The answer to [`Command::Verify`](super::command::Command::Verify).
+    /// The answer to `Command::Verify`.
     Verified(RuleId, Verified),
-    /// A person asks for an action now, for one rule or for all.
+    /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
-    /// podnudge is ending: no new action.
+    /// podnudge is stopping: start no new action.
     Stop,
 }
 
-/// A question of the gate that takes I/O to answer.
+/// A condition of the gate that needs I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
-    /// Is the file there that pauses the rule?
+    /// Does the pause file exist?
     PauseFile,
 }
 
-/// Since when the rule's target runs.
+/// When the rule's target started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inspection {
-    /// It can never be told: no process is named or visible, or several that are not wanted.
+    /// It cannot be determined: no process is named or visible, or several are but only one is
+    /// expected.
     Unknown,
-    /// It cannot be told now: the system has no means left to look.
+    /// It cannot be determined now, for lack of system resources.
     Blind,
-    /// It does not run.
+    /// The target is not running.
     Absent,
-    /// It runs. Of several processes, when the first and when the last one started.
+    /// It is running. If it has several processes, the earliest and the latest start.
     Running {
-        /// Since when the first may have read its configuration, up to one clock tick (10 ms) early:
-        /// its start, or before that where it was forked by a process that has ended.
+        /// When the first process may have read its configuration: at its start, or earlier if it
+        /// was forked by a process that has ended. Up to one clock tick (10 ms) early.
         first: Moment,
-        /// The youngest one's start, up to one clock tick (10 ms) early.
+        /// The start of the youngest process, up to one clock tick (10 ms) early.
         last: Moment,
     },
 }
 
-/// What a look at one volume brought.
+/// The result of scanning one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scan {
     /// One consistent generation.
     Present(Snapshot),
-    /// There is nothing at the path.
+    /// Nothing exists at the path.
     Absent,
-    /// It could not be read; it may be readable later.
+    /// The volume could not be read; a later scan may succeed.
     Unreadable(Reason),
 }
 
 /// How a volume is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watch {
-    /// The kernel tells.
+    /// inotify reports changes.
     Inotify,
-    /// podnudge looks every `agent.poll`, for this reason.
+    /// podnudge polls every `agent.poll`, for this reason.
     Polling(Reason),
 }
 
-/// What the rule's checks say of what is on disk.
+/// The verdict of the rule's checks on the content on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
-    /// It may be used.
+    /// The content may be used.
     Passed,
-    /// It must not be used.
+    /// The content must not be used.
     Rejected(Reason),
-    /// It must not be used before this time.
+    /// The content must not be used before this time.
     NotBefore(UnixTime, Reason),
-    /// Something else was on disk than was asked about.
+    /// The content on disk was not the content to check.
     Moved,
-    /// They could not be done, and may be later.
+    /// The checks failed to run; a later run may succeed.
     Failed(Reason),
 }
 
-/// What became of a publication, or of taking one back.
+/// The result of a publication or rollback.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Publication {
-    /// The application reads it from now on.
+    /// The application reads the content from now on.
     Done,
-    /// Something else was on disk than was asked for; nothing was changed.
+    /// The content on disk was not the content to publish; nothing was changed.
     Moved,
-    /// It could not be done, or not to the end. The application reads one whole generation: the one
-    /// with this digest, as far as that can be told.
+    /// It failed, perhaps after the swap. The application reads one complete generation: the one
+    /// with this digest, if that is known.
     Failed(Reason, Option<Digest>),
 }
 
-/// What lies in a publish directory, as far as podnudge knows.
+/// The state of a publish directory, as far as podnudge knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Published {
-    /// What the application reads. `None`: nothing, or that is not certain.
+    /// The generation that the application reads. `None` if there is none, or if it is uncertain.
     pub current: Option<Current>,
-    /// What was verified last, and can be gone back to.
+    /// The last verified digest, to which a rollback is possible.
     pub good: Option<Digest>,
-    /// What failed and is not used again, and why; the oldest first.
+    /// The digests that failed and are not used again, with the reasons; oldest first.
     pub quarantined: Vec<(Digest, Reason)>,
 }
 
 impl Published {
-    /// How many quarantined digests are remembered.
+    /// The maximum number of quarantined digests.
     pub const MOST_QUARANTINED: usize = 100;
 }
 
-/// What a podnudge before this one has left of a rule.
+/// The state of a rule that an earlier podnudge left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// What the state directory holds.
@@ -153,116 +154,116 @@ pub struct Found {
     pub published: Published,
 }
 
-/// What the application reads.
+/// The generation that the application reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {
     /// Its digest.
     pub digest: Digest,
-    /// When it was put there; rather too late than too early.
+    /// When it was published; may be too late, but never too early.
     pub at: Moment,
-    /// How far it is proven.
+    /// Whether it is proven.
     pub standing: Standing,
 }
 
-/// How far what is published is proven.
+/// Whether published content is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It was put there for the application's start.
+    /// It was published for the application to start with.
     ForStart,
-    /// Its action, or the proof of it, is open.
+    /// The action or its proof is pending.
     Unproven,
     /// It was verified.
     Good,
 }
 
-/// What became of an action.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Acted {
     /// The signal was delivered to these processes.
     Sent(Targets),
-    /// The application answered that it accepts.
+    /// The application accepted the request.
     Accepted(String),
-    /// These processes were ended, so that they are started anew.
+    /// These processes were ended, to be started again.
     Restarted(Targets),
-    /// Nothing was done: the target started after the commit, so it has read the content.
+    /// Nothing was sent: the target started after the commit, so it has read the content.
     Fresh(Targets),
-    /// Nothing was done: the target is not there (yet).
+    /// Nothing was sent: the target does not exist (yet).
     Absent(Absence),
-    /// It failed and may work later.
+    /// The action failed; a later attempt may succeed.
     Failed(Reason),
-    /// The application answered that it does not accept.
+    /// The application rejected the request.
     Declined(Reason),
-    /// Nothing was done, because it would be wrong or cannot work as things are.
+    /// Nothing was sent, because that would be wrong or cannot work now.
     Refused(Reason),
 }
 
-/// The processes that an action was about.
+/// The target processes of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
-    /// How the kernel calls each of them.
+    /// The kernel's name of each process.
     pub names: Vec<String>,
-    /// For people: `41 (nginx), 52 (nginx)`, and what there is to say besides.
+    /// For reports: `41 (nginx), 52 (nginx)`, with remarks.
     pub text: String,
 }
 
-/// No process of the target is there.
+/// No target process exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absence {
-    /// What was looked for.
+    /// What podnudge searched for.
     pub reason: Reason,
-    /// Whether a process has read what is published since it was published: then one was there, and
-    /// has ended.
+    /// Whether a process has read the current publication: then a process existed, and has ended.
     pub was_read: bool,
 }
 
 impl Absence {
-    /// No process has read what is published, as far as one can tell.
+    /// An absence without evidence that a process has read the current publication.
     #[must_use]
     pub fn unread(reason: Reason) -> Self {
         Self { reason, was_read: false }
     }
 }
 
-/// What one look at the application after an action brought.
+/// The result of one poll of the application after an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Whether the process is still the one that was acted on.
+    /// Whether the process that was acted on is still running.
     pub alive: Alive,
-    /// Whether the configured proof was seen.
+    /// Whether the configured proof was found.
     pub proof: Proof,
 }
 
-/// Whether the process that was acted on is still there.
+/// Whether the process that was acted on is still running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alive {
-    /// Same pid, same start time.
+    /// The same pid and start time.
     Yes,
     /// No process was acted on (HTTP without a target).
     Unknown,
-    /// podnudge has ended it itself, for another rule. From now on it is about what is started anew.
+    /// podnudge itself ended the process, for another rule. From now on, verify the process that
+    /// replaces it.
     Replaced,
-    /// podnudge has ended it itself, and no new one is there yet.
+    /// podnudge itself ended the process, and no new one exists yet.
     Absent(Absence),
-    /// It ended.
+    /// The process ended.
     Gone(Reason),
 }
 
-/// Whether the configured proof was seen.
+/// Whether the configured proof was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// None is configured.
-    NotAsked,
-    /// It was seen.
+    /// No proof is configured.
+    NotConfigured,
+    /// The proof was found.
     Given,
-    /// Not yet, for this reason.
+    /// The proof was not found yet, for this reason.
     Pending(Reason),
 }
 
-/// What is remembered of a rule over a restart of podnudge.
+/// What podnudge remembers about a rule across a restart of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// What the application ran; `None` if that was open, because something was under way.
+    /// The digest that the application ran; `None` if an action was pending.
     pub running: Option<Digest>,
-    /// When that was so.
+    /// When that was the case.
     pub at: UnixTime,
 }

@@ -1,4 +1,4 @@
-//! What the core tells people. Each fact becomes one log line (`report.rs`) and one line of a
+//! The facts that the core reports. Each becomes one log line (`report.rs`) and one line of a
 //! scenario's trace.
 
 use std::time::Duration;
@@ -7,83 +7,83 @@ use super::event::VolumeId;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Digest};
 
-/// Something that happened to a rule and that a person may want to know.
+/// Something that happened to a rule and that an operator may want to know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
-    /// The first complete look: what is on disk is taken as what the application runs.
+    /// The first complete scan: podnudge assumes that the application runs the content on disk.
     Baseline(Digest, Basis),
-    /// There is nothing at a watched path.
+    /// Nothing exists at a watched path.
     VolumeMissing(VolumeId),
-    /// There is something again at a path that was missing.
+    /// A missing volume exists again.
     VolumeBack(VolumeId),
-    /// inotify does not serve this volume.
+    /// inotify does not work for this volume; podnudge polls it.
     Polling(VolumeId, Reason),
-    /// inotify serves this volume again.
+    /// inotify works for this volume again.
     WatchedAgain(VolumeId),
-    /// A volume changed and the watch did not tell; the resync did.
+    /// The resync found a change of a volume that the watch missed.
     MissedByWatch(VolumeId),
-    /// A volume could not be read; the look is repeated.
+    /// A volume could not be read; the scan is repeated.
     Unreadable(VolumeId, Reason),
-    /// What differs from the last look at a volume.
+    /// The differences from the last scan of a volume.
     KeysChanged(VolumeId, Changes),
-    /// A look found what the application runs already.
+    /// A scan found the content that the application already runs.
     Unchanged(Digest),
-    /// The checks let new content pass.
+    /// The checks passed new content.
     Passed(Digest),
-    /// The checks refuse it: it is not used, and not checked again until it changes.
+    /// The checks rejected the content: it is not used, and not checked again until it changes.
     Rejected(Digest, Reason),
-    /// The checks could not be done; they are asked again after this wait.
+    /// The checks failed to run, and are repeated after this wait.
     CheckFailed(Reason, Duration),
-    /// New content: the action is due after this wait.
+    /// New content: its rollout is due after this wait.
     Scheduled(Digest, Duration),
-    /// The content went back to what the application runs before the action was due.
+    /// The content went back to what the application runs before its rollout was due.
     Cancelled(Digest),
-    /// A person asked for the action.
+    /// A person triggered the rule.
     Triggered,
-    /// The application reads it from now on, when it starts or reloads.
+    /// The content was published: the application reads it when it starts or reloads.
     Published(Digest),
-    /// The publish directory holds this, or nothing, and not what podnudge has put there.
+    /// The publish directory contains this digest, or nothing, instead of what podnudge published.
     PublicationLost(Option<Digest>),
-    /// This does not work, and is rolled back: the application gets the other one again.
+    /// The first digest failed and is rolled back to the second.
     RollingBack(Digest, Digest, Reason),
-    /// The application runs again what it ran before.
+    /// The application runs the last good digest again.
     RolledBack(Digest),
     /// The signal was delivered to this process.
     Sent(Digest, String),
-    /// The application answered that it accepts.
+    /// The application accepted the request.
     Accepted(Digest, String),
-    /// These processes were ended, so that they are started anew.
+    /// These processes were ended, to be started again.
     Restarted(Digest, String),
-    /// The actions did not help, and the target is to be restarted.
+    /// The actions did not help, and podnudge will restart the target.
     Escalating(Digest, Reason),
-    /// Something keeps the rule from beginning, for so long if that is known.
+    /// A hold or the restart budget delays the rule, for this long if that is known.
     Held(Reason, Option<Duration>),
-    /// The target started after the commit, so it has read the content by itself.
+    /// The target started after the commit, so it has read the content.
     Fresh(Digest, String),
-    /// The target is not there yet.
+    /// The target does not exist yet.
     TargetAbsent(Reason),
     /// An attempt failed; the next one follows after this wait.
     Retrying(Reason, u32, Duration),
-    /// The action was refused: nothing was sent. It is looked at again later.
+    /// The action was refused: nothing was sent. It is attempted again later.
     Refused(Reason),
-    /// No further attempt for this digest.
+    /// No further attempt is made for this digest.
     GaveUp(Digest, Reason, u32),
     /// The target ended just after the action.
     Tripped(Digest, Reason),
-    /// The application runs it; this long after the commit.
+    /// The application runs the digest; the duration is the time since its commit.
     Applied(Digest, Duration),
-    /// A newer content is on disk; the proof of this one is not waited for any longer.
+    /// Newer content supersedes this one; its proof is no longer waited for.
     Superseded(Digest),
 }
 
-/// Why the first look became the baseline.
+/// Why the content of the first scan became the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// The state directory, or the publish directory, says that it was applied.
+    /// The state directory, or the publish directory, records that it was applied.
     Remembered,
     /// The target started after the newest commit.
     TargetIsYounger,
-    /// Nothing tells when the target started.
+    /// The start time of the target is unknown.
     Unknown,
     /// The rule says `on-start = "never"`.
     Never,

@@ -1,14 +1,14 @@
-//! What the application is known to have read, where it reads what podnudge publishes: the current
-//! generation, the last good one, and those that are quarantined.
+//! Tracks what the application has read where it reads what podnudge publishes: the current
+//! generation, the last good one, and the quarantined ones.
 //!
-//! The application reads what is published when it starts and when it reloads, and never the
-//! volumes. So nothing needs to be asked about what it can have read.
+//! The application reads the published files when it starts and when it reloads, and never the
+//! volumes. So podnudge knows what it can have read.
 
-use super::belief::CLOCK_MARGIN;
 use super::event::{Current, Inspection, Published, Standing};
 use super::fact::Basis;
-use super::known::{Conclusion, Keep, Known, Unfinished};
 use super::source::{OnDisk, Source};
+use super::tracker::{Conclusion, Save, Tracker, Unfinished};
+use super::volume_tracker::CLOCK_MARGIN;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -18,15 +18,15 @@ use crate::volume::snapshot::Digest;
 pub(super) struct Generations {
     current: Option<Current>,
     good: Option<Digest>,
-    /// The oldest first.
+    /// Oldest first.
     quarantined: Vec<(Digest, Reason)>,
-    /// What is published, and still has to be published to the end.
-    half: Option<Digest>,
+    /// The current digest, if its publication failed after the swap and has to be completed.
+    incomplete: Option<Digest>,
     /// Whether the application has something to read.
     is_filled: bool,
     rolls_back: bool,
     started: bool,
-    is_asking: bool,
+    is_inspecting: bool,
     running: Option<Digest>,
 }
 
@@ -37,10 +37,10 @@ impl Generations {
             current: found.current,
             good: found.good,
             quarantined: found.quarantined,
-            half: None,
+            incomplete: None,
             rolls_back,
             started: false,
-            is_asking: false,
+            is_inspecting: false,
             running: None,
         }
     }
@@ -49,25 +49,25 @@ impl Generations {
         self.current.is_some_and(|current| current.digest == digest)
     }
 
-    fn turned(&mut self, now: Moment, digest: Digest) {
+    fn swapped(&mut self, now: Moment, digest: Digest) {
         self.running = None;
         if !self.is_current(digest) {
             self.current = Some(Current { digest, at: now, standing: Standing::Unproven });
         }
     }
 
-    fn approve(&mut self, digest: Digest) -> Keep {
+    fn approve(&mut self, digest: Digest) -> Save {
         let Some(current) = self.current.as_mut().filter(|current| current.digest == digest) else {
-            return Keep::Nothing;
+            return Save::Nothing;
         };
         current.standing = Standing::Good;
         self.good = Some(digest);
-        Keep::Good(digest)
+        Save::Good(digest)
     }
 }
 
-impl Known for Generations {
-    fn follows_disk(&self) -> bool {
+impl Tracker for Generations {
+    fn reads_volumes(&self) -> bool {
         false
     }
 
@@ -83,51 +83,45 @@ impl Known for Generations {
         self.started
     }
 
-    fn is_asking(&self) -> bool {
-        self.is_asking
+    fn is_inspecting(&self) -> bool {
+        self.is_inspecting
     }
 
     fn readable_since(&self, content: OnDisk) -> Moment {
         self.current.map_or(content.committed_at, |current| current.at)
     }
 
-    /// Whether the application has nothing to read before podnudge publishes.
     fn is_empty(&self) -> bool {
         !self.is_filled
     }
 
-    /// What was verified last, and can always be gone back to.
-    fn good(&self) -> Option<Digest> {
+    fn last_good(&self) -> Option<Digest> {
         self.good
     }
 
-    /// Why this digest is not used again, if it is quarantined.
-    fn why_quarantined(&self, digest: Digest) -> Option<&Reason> {
+    fn quarantine_reason(&self, digest: Digest) -> Option<&Reason> {
         self.quarantined.iter().find(|(failed, _)| *failed == digest).map(|(_, reason)| reason)
     }
 
-    /// Whether this has to be published before the application can read it.
-    fn lacks(&self, digest: Digest) -> bool {
-        !self.is_current(digest) || self.half == Some(digest)
+    fn needs_publish(&self, digest: Digest) -> bool {
+        !self.is_current(digest) || self.incomplete == Some(digest)
     }
 
-    /// Where a rollout of this digest can be rolled back to.
-    fn to_roll_back_to(&self, from: Digest) -> Option<Digest> {
+    fn roll_back_to(&self, from: Digest) -> Option<Digest> {
         self.good.filter(|good| self.rolls_back && *good != from)
     }
 
-    /// What a podnudge before this one was killed at, whatever is on disk now.
     fn unfinished(&self, now: Now) -> Option<Unfinished> {
         let current = self.current?;
         let committed = UnixTime(now.wall.0.saturating_sub(now.mono.since(current.at)));
         let content = OnDisk { digest: current.digest, committed, committed_at: current.at };
-        match self.why_quarantined(current.digest) {
-            Some(_) => self.to_roll_back_to(current.digest).map(|_| Unfinished::RollBack(content)),
+        match self.quarantine_reason(current.digest) {
+            Some(_) => self.roll_back_to(current.digest).map(|_| Unfinished::RollBack(content)),
             None => (current.standing == Standing::Unproven).then_some(Unfinished::Proof(content)),
         }
     }
 
-    /// The first complete scan: what the application can have read is what it finds published.
+    /// The application can only have read what is published.
     fn first_scan(&mut self, _now: Now, disk: OnDisk) -> Conclusion {
         self.started = true;
         let Some(current) = self.current else { return Conclusion::RollOut };
@@ -136,8 +130,8 @@ impl Known for Generations {
                 Conclusion::Baseline(Basis::Remembered)
             }
             Standing::ForStart if current.digest == disk.digest => {
-                self.is_asking = true;
-                Conclusion::Ask
+                self.is_inspecting = true;
+                Conclusion::Inspect
             }
             Standing::Good => {
                 self.running = Some(current.digest);
@@ -147,7 +141,7 @@ impl Known for Generations {
         }
     }
 
-    /// The answer to the question since when the target runs, for what was published for its start.
+    /// Handles the inspection for content that was published before the application's start.
     fn inspected(
         &mut self,
         _now: Now,
@@ -155,7 +149,7 @@ impl Known for Generations {
         _disk: OnDisk,
         _source: &Source,
     ) -> Conclusion {
-        if !std::mem::take(&mut self.is_asking) {
+        if !std::mem::take(&mut self.is_inspecting) {
             return Conclusion::Nothing;
         }
         let Some(current) = self.current else { return Conclusion::RollOut };
@@ -163,40 +157,37 @@ impl Known for Generations {
             Inspection::Running { first, .. } if current.at.after(CLOCK_MARGIN) >= first => {
                 Conclusion::RollOut
             }
-            // It has read it, or will; whether it works with it is still to be seen.
-            Inspection::Running { .. } | Inspection::Absent => Conclusion::Prove(current.digest),
+            // It has read the content, or will; verify that the application works with it.
+            Inspection::Running { .. } | Inspection::Absent => Conclusion::Verify(current.digest),
             Inspection::Blind => Conclusion::RollOut,
             Inspection::Unknown => Conclusion::Baseline(Basis::Unknown),
         }
     }
 
-    /// What was verified is not given up for what was not.
-    fn take_baseline(&mut self, _now: Now, digest: Digest, basis: Basis) -> Keep {
+    /// Verified content stays the last good generation until other content is verified.
+    fn set_baseline(&mut self, _now: Now, digest: Digest, basis: Basis) -> Save {
         self.running = Some(digest);
         let is_proof = basis == Basis::Remembered || self.good.is_none_or(|good| good == digest);
-        if is_proof { self.approve(digest) } else { Keep::Nothing }
+        if is_proof { self.approve(digest) } else { Save::Nothing }
     }
 
-    /// From here on the application may read this, at any start.
     fn published(&mut self, now: Moment, digest: Digest) {
-        self.turned(now, digest);
-        self.half = None;
+        self.swapped(now, digest);
+        self.incomplete = None;
         self.is_filled = true;
         self.release(digest);
     }
 
-    /// It could not be published, or not to the end: `current` is what the application reads now, as
-    /// far as that can be told. Says whether it reads the new one.
     fn publication_failed(&mut self, now: Moment, digest: Digest, current: Option<Digest>) -> bool {
-        let is_turned = current == Some(digest);
-        if is_turned {
-            self.half = current;
-            self.turned(now, digest);
+        let is_swapped = current == Some(digest);
+        if is_swapped {
+            self.incomplete = current;
+            self.swapped(now, digest);
         } else if current.is_none_or(|current| !self.is_current(current)) {
             self.running = None;
             self.current = None;
         }
-        is_turned
+        is_swapped
     }
 
     fn found_published(&mut self, digest: Option<Digest>) -> bool {
@@ -209,7 +200,7 @@ impl Known for Generations {
         is_lost
     }
 
-    /// This failed, and is not used again. Of many, the oldest is forgotten.
+    /// Beyond the limit, the oldest entries are dropped.
     fn quarantine(&mut self, digest: Digest, reason: Reason) {
         self.release(digest);
         self.quarantined.push((digest, reason));
@@ -217,25 +208,23 @@ impl Known for Generations {
         self.quarantined.drain(..surplus);
     }
 
-    /// This may be used again.
     fn release(&mut self, digest: Digest) {
         self.quarantined.retain(|(failed, _)| *failed != digest);
     }
 
     fn unchanged(&mut self, _now: Now, _source: &Source, after_other: bool) -> Conclusion {
-        if after_other { Conclusion::WentBack } else { Conclusion::Unchanged }
+        if after_other { Conclusion::Reverted } else { Conclusion::Unchanged }
     }
 
     fn delivered(&mut self, _until: Moment) {
         self.running = None;
     }
 
-    fn uncertain(&mut self) {
+    fn invalidate(&mut self) {
         self.running = None;
     }
 
-    /// The application is known to run this. Says whether that is to be remembered.
-    fn applied(&mut self, _now: Now, digest: Digest, _source: &Source) -> Keep {
+    fn applied(&mut self, _now: Now, digest: Digest, _source: &Source) -> Save {
         self.running = self.current.map(|current| current.digest).filter(|one| *one == digest);
         self.approve(digest)
     }

@@ -1,4 +1,4 @@
-//! The deliberate, per-replica wait before acting, as a function of who waits and for what.
+//! The per-replica wait before a rollout, as a function of the replica and the digest.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use sha2::{Digest as _, Sha256};
 use crate::config::{Jitter, JitterBy};
 use crate::volume::snapshot::Digest;
 
-/// Who waits.
+/// The replica that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replica {
-    /// The pod's UID or name, or the host name: anything that differs between replicas.
+    /// The pod's UID or name, or the host name: any value that differs between replicas.
     pub identity: String,
-    /// The StatefulSet ordinal, where the pod's name ends in one.
+    /// The StatefulSet ordinal, if the pod's name ends in one.
     pub ordinal: Option<u32>,
     /// A number from a random source, drawn once at start; only `by = "random"` uses it.
     pub seed: u64,
 }
 
-/// The wait of this replica before it acts on this digest: at least zero, less than the window
-/// (or zero, if the window is). `draw` counts the waits of this process, so that `random` does
-/// not give the same place twice.
+/// The wait of this replica for this digest: at least zero, and less than the window unless that is
+/// zero. `draw` counts the draws of this process, so that `random` returns a different value each
+/// time.
 ///
-/// What this does not know: how many replicas there are. `ordinal` therefore fills the window
-/// like a ruler, ½, ¼, ¾, ⅛, …, which keeps any number of replicas apart by at least
-/// `window / (2 × replicas)`. A replica without an ordinal falls back to `pod`.
+/// The number of replicas is unknown. `ordinal` therefore fills the window like a ruler, ½, ¼, ¾,
+/// ⅛, …, which keeps any number of replicas apart by at least `window / (2 × replicas)`. A replica
+/// without an ordinal falls back to `pod`.
 #[must_use]
 pub fn wait(jitter: Jitter, replica: &Replica, digest: &Digest, draw: u64) -> Duration {
     let by_pod = || first_bits(&[replica.identity.as_bytes(), &[0], &digest.0]);
@@ -37,13 +37,13 @@ pub fn wait(jitter: Jitter, replica: &Replica, digest: &Digest, draw: u64) -> Du
             first_bits(&[&replica.seed.to_le_bytes(), &draw.to_le_bytes(), &digest.0])
         }
     };
-    // place / 2^64 of the window, in integers: exact, and never the window itself.
+    // place / 2^64 of the window, in integers: exact, and always less than the window.
     let nanos = (jitter.window.as_nanos() * u128::from(place)) >> 64;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The ordinal at the end of a StatefulSet pod's name: `web-3` gives 3. A Deployment's pods end
-/// in a hash, which is rarely all digits; where it is, the number is as good a place as any.
+/// The ordinal at the end of a StatefulSet pod's name: 3 for `web-3`. A Deployment's pod name ends
+/// in a hash, which is rarely all digits; if it is, the number serves as well.
 #[must_use]
 pub fn ordinal_of(pod_name: &str) -> Option<u32> {
     pod_name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok())

@@ -1,12 +1,11 @@
-//! The decisions, as a pure machine: events and times in, commands out.
+//! The decision logic as a pure state machine: events and times in, commands out.
 //!
-//! [`Core::handle`] takes an event, [`Core::next_command`] gives what is to be done,
-//! [`Core::next_wakeup`] says when to call [`Core::tick`] if nothing happens before, and
-//! [`Core::status`] shows everything. Nothing in here reads a clock, a file, a socket, the
-//! environment or a random source, so that every behaviour can be tested at any speed.
+//! [`Core::handle`] processes an event, [`Core::next_command`] returns the next command to execute,
+//! [`Core::next_wakeup`] returns when to call [`Core::tick`] if no event arrives before, and
+//! [`Core::status`] reports the complete state. The core reads no clock, file, socket, environment
+//! variable or random source, so tests can exercise every behavior at any speed.
 
 pub mod backoff;
-mod belief;
 mod budget;
 mod candidate;
 mod changed;
@@ -17,19 +16,19 @@ pub mod fact;
 mod gate;
 mod generations;
 pub mod jitter;
-mod known;
 mod policy;
 mod rollout;
 mod rule;
 mod source;
 pub mod status;
+mod tracker;
+mod volume_tracker;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
-pub(crate) use belief::LONGEST_START;
 use command::Command;
 use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
@@ -38,40 +37,46 @@ use rollout::Input;
 use rule::{Neighbours, Rule};
 use source::Source;
 use status::Status;
+pub(crate) use volume_tracker::MAX_STARTUP;
 
-/// How often volumes are read without a hint.
+/// How often podnudge reads volumes without a hint.
 #[derive(Debug, Clone, Copy)]
-pub struct Rounds {
-    /// Every volume, to find what the watch missed.
+pub struct Intervals {
+    /// For every volume, to find changes that the watch missed.
     pub resync: Duration,
-    /// Volumes that inotify does not serve.
+    /// For volumes on which inotify does not work.
     pub poll: Duration,
 }
 
-/// All rules, and the rounds of resync and poll.
+/// All rules, and the schedule of resyncs and polls.
 #[derive(Debug)]
 pub struct Core {
     rules: Vec<Rule>,
-    /// By the volume's number.
+    /// Indexed by [`VolumeId`].
     rule_of_volume: Vec<RuleId>,
     commands: VecDeque<Command>,
-    rounds: Rounds,
+    intervals: Intervals,
     next_resync: Moment,
     next_poll: Moment,
-    /// When the last resync that was asked for is overdue.
+    /// The deadline of the pending resync.
     resync_overdue: Option<Moment>,
     started: UnixTime,
-    /// The instant of the last event or tick.
+    /// The time of the last event or tick.
     now: Now,
-    /// The rule that was first in the last tick.
-    first: usize,
+    /// The rule that the last tick processed first.
+    first_rule: usize,
 }
 
 impl Core {
-    /// Starts at `now`: every rule scans its volumes at once. The volumes are numbered from 0, in the
+    /// Starts at `now`: every rule scans its volumes at once. Volumes are numbered from 0, in the
     /// order of the rules.
     #[must_use]
-    pub fn new(rules: Vec<(Policy, Found)>, replica: &Replica, rounds: Rounds, now: Now) -> Self {
+    pub fn new(
+        rules: Vec<(Policy, Found)>,
+        replica: &Replica,
+        intervals: Intervals,
+        now: Now,
+    ) -> Self {
         let of_volumes = |(n, (policy, _)): (usize, &(Policy, Found))| {
             std::iter::repeat_n(RuleId(n), policy.volumes.len())
         };
@@ -84,27 +89,27 @@ impl Core {
             rules: rules.collect(),
             rule_of_volume,
             commands: VecDeque::new(),
-            rounds,
-            next_resync: now.mono.after(rounds.resync),
-            next_poll: now.mono.after(rounds.poll),
+            intervals,
+            next_resync: now.mono.after(intervals.resync),
+            next_poll: now.mono.after(intervals.poll),
             resync_overdue: None,
             started: now.wall,
             now,
-            // At start they are read in the order of the configuration.
-            first: usize::MAX,
+            // The first tick processes the rules in the order of the configuration.
+            first_rule: usize::MAX,
         };
         core.tick(now);
         core
     }
 
-    /// Takes an event.
+    /// Processes an event.
     pub fn handle(&mut self, now: Now, event: Event) {
         match event {
             Event::Hint(volume, commits) => {
-                self.on_source(volume, |source| source.hint(now.mono, volume, commits));
+                self.with_source(volume, |source| source.hint(now.mono, volume, commits));
             }
             Event::HintLost(volume) => {
-                self.on_source(volume, |source| source.hint_lost(now.mono, volume));
+                self.with_source(volume, |source| source.hint_lost(now.mono, volume));
             }
             Event::HintsLost => {
                 for rule in &mut self.rules {
@@ -114,46 +119,46 @@ impl Core {
             Event::Resynced(volume, begun, generation) => {
                 self.resync_overdue = None;
                 let found = generation.as_ref();
-                self.on_source(volume, |source| source.resynced(now.mono, volume, begun, found));
+                self.with_source(volume, |source| source.resynced(now.mono, volume, begun, found));
             }
             Event::ResyncFailed(volume) => {
                 self.resync_overdue = None;
-                // The scan that follows says what is wrong.
-                self.on_source(volume, |source| source.hint_lost(now.mono, volume));
+                // The scan that follows reports the cause.
+                self.with_source(volume, |source| source.hint_lost(now.mono, volume));
             }
             Event::Watched(volume, watch) => {
                 if let Some(rule) = self.rule_of_volume.get(volume.0).copied() {
-                    self.on_rule(rule, |rule, out| rule.watched(volume, &watch, out));
+                    self.with_rule(rule, |rule, out| rule.watched(volume, &watch, out));
                 }
             }
             Event::Scanned(rule, scans) => {
-                self.on_rule(rule, |rule, out| rule.scanned(now, scans, out));
+                self.with_rule(rule, |rule, out| rule.scanned(now, scans, out));
             }
             Event::Inspected(rule, target) => {
-                self.on_rule(rule, |rule, out| rule.inspected(now, target, out));
+                self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
             }
             Event::Checked(rule, digest, checked) => {
-                self.on_rule(rule, |rule, out| rule.checked(now, digest, checked, out));
+                self.with_rule(rule, |rule, out| rule.checked(now, digest, checked, out));
             }
-            Event::Expires(rule, at) => self.on_rule(rule, |rule, _| rule.expires(at)),
+            Event::Expires(rule, at) => self.with_rule(rule, |rule, _| rule.expires(at)),
             Event::Probed(rule, probe, reason) => {
-                self.on_rule(rule, |rule, _| rule.probed(now, probe, reason));
+                self.with_rule(rule, |rule, _| rule.probed(now, probe, reason));
             }
             Event::Published(rule, publication) => {
-                self.on_rule(rule, |rule, out| rule.published(now, publication, out));
+                self.with_rule(rule, |rule, out| rule.published(now, publication, out));
             }
             Event::FoundPublished(rule, digest) => {
-                self.on_rule(rule, |rule, out| rule.found_published(digest, out));
+                self.with_rule(rule, |rule, out| rule.found_published(digest, out));
             }
             Event::Acted(rule, acted) => {
-                self.on_rule(rule, |rule, out| rule.told(now, Input::Acted(acted), out));
+                self.with_rule(rule, |rule, out| rule.handle(now, Input::Acted(acted), out));
             }
             Event::Ended(rule) => {
-                self.on_rule(rule, |rule, out| rule.told(now, Input::Ended, out));
+                self.with_rule(rule, |rule, out| rule.handle(now, Input::Ended, out));
             }
             Event::Verified(rule, verified) => self.verified(now, rule, verified),
             Event::Trigger(Some(rule)) => {
-                self.on_rule(rule, |rule, out| rule.trigger(now, out));
+                self.with_rule(rule, |rule, out| rule.trigger(now, out));
             }
             Event::Trigger(None) => {
                 for rule in &mut self.rules {
@@ -169,42 +174,42 @@ impl Core {
         self.tick(now);
     }
 
-    /// The end of a target is held against the rule that has given it content last.
+    /// Attributes the end of a target to the rule that delivered content to it last.
     fn verified(&mut self, now: Now, id: RuleId, verified: Verified) {
         let suspect = match &verified.alive {
-            Alive::Gone(reason) => self.given_newer(id.0).map(|suspect| (suspect, reason.clone())),
+            Alive::Gone(reason) => self.newer_rule(id.0).map(|suspect| (suspect, reason.clone())),
             _ => None,
         };
-        self.on_rule(id, |rule, out| rule.told(now, Input::Verified(verified), out));
+        self.with_rule(id, |rule, out| rule.handle(now, Input::Verified(verified), out));
         if let Some((suspect, reason)) = suspect {
             let ended = Input::EndedElsewhere(reason);
-            self.on_rule(RuleId(suspect), |rule, out| rule.told(now, ended, out));
+            self.with_rule(RuleId(suspect), |rule, out| rule.handle(now, ended, out));
         }
     }
 
-    /// Does what is due.
+    /// Starts everything that is due.
     pub fn tick(&mut self, now: Now) {
         self.now = now;
-        // Of rules that share a target, none is always the first.
-        self.first = self.first.wrapping_add(1) % self.rules.len().max(1);
-        for place in (self.first..self.rules.len()).chain(0..self.first) {
-            let neighbours = self.neighbours(place);
-            self.on_rule(RuleId(place), |rule, out| rule.advance(now, neighbours, out));
+        // Rotate, so that no rule always precedes another rule with the same target.
+        self.first_rule = self.first_rule.wrapping_add(1) % self.rules.len().max(1);
+        for index in (self.first_rule..self.rules.len()).chain(0..self.first_rule) {
+            let neighbours = self.neighbours(index);
+            self.with_rule(RuleId(index), |rule, out| rule.advance(now, neighbours, out));
         }
         if self.is_stopped() {
             return;
         }
         if now.mono >= self.next_resync {
-            self.next_resync = now.mono.after(self.rounds.resync);
-            self.resync_overdue.get_or_insert(now.mono.after(self.rounds.resync * 2));
+            self.next_resync = now.mono.after(self.intervals.resync);
+            self.resync_overdue.get_or_insert(now.mono.after(self.intervals.resync * 2));
             let all = (0..self.rule_of_volume.len()).map(VolumeId).collect();
             self.commands.push_back(Command::Resync(all));
             let publishing = self.rules.iter().enumerate().filter(|(_, rule)| rule.publishes());
-            let read = publishing.map(|(place, _)| Command::ReadPublished(RuleId(place)));
+            let read = publishing.map(|(index, _)| Command::ReadPublished(RuleId(index)));
             self.commands.extend(read);
         }
         if now.mono >= self.next_poll {
-            self.next_poll = now.mono.after(self.rounds.poll);
+            self.next_poll = now.mono.after(self.intervals.poll);
             let polled: Vec<_> =
                 self.rules.iter().flat_map(|rule| rule.source().polled_volumes()).collect();
             if !polled.is_empty() {
@@ -213,40 +218,40 @@ impl Core {
         }
     }
 
-    /// What a rule has to know of those that may act on the same target.
-    fn neighbours(&self, place: usize) -> Neighbours {
+    /// The state of the other rules that may act on the same target.
+    fn neighbours(&self, index: usize) -> Neighbours {
         let rollout = |is: fn(&Rule) -> bool, what: &str| {
-            let (_, other) = self.sharing(place).find(|(_, other)| is(other))?;
+            let (_, other) = self.sharing(index).find(|(_, other)| is(other))?;
             Some(Reason::new(format!("waits for rule `{}`, which {what}", other.name())))
         };
         Neighbours {
             busy: rollout(Rule::is_busy, "acts on the same target"),
             unproven: rollout(Rule::is_unproven, "is not done with the same target"),
-            newer: self.given_newer(place).is_some(),
+            newer: self.newer_rule(index).is_some(),
         }
     }
 
-    /// The rule that has given content to the same target last, if that was after this one.
-    fn given_newer(&self, place: usize) -> Option<usize> {
-        let given_at = self.rules.get(place)?.given_at();
-        let others = self.sharing(place);
-        let given = others.filter_map(|(other, rule)| Some((rule.given_at()?, other)));
-        given.max().filter(|(at, _)| Some(*at) > given_at).map(|(_, other)| other)
+    /// The last other rule to expose content to the same target, if it did so after this rule.
+    fn newer_rule(&self, index: usize) -> Option<usize> {
+        let exposed_at = self.rules.get(index)?.exposed_at();
+        let others = self.sharing(index);
+        let exposed = others.filter_map(|(other, rule)| Some((rule.exposed_at()?, other)));
+        exposed.max().filter(|(at, _)| Some(*at) > exposed_at).map(|(_, other)| other)
     }
 
-    fn sharing(&self, place: usize) -> impl Iterator<Item = (usize, &Rule)> {
-        let this = self.rules.get(place);
+    fn sharing(&self, index: usize) -> impl Iterator<Item = (usize, &Rule)> {
+        let this = self.rules.get(index);
         self.rules.iter().enumerate().filter(move |(other, rule)| {
-            *other != place && this.is_some_and(|this| this.may_share_target(rule))
+            *other != index && this.is_some_and(|this| this.may_share_target(rule))
         })
     }
 
-    /// What is to be done next. Call until it gives nothing, after every event and tick.
+    /// The next command to execute. Call it until it returns `None`, after every event and tick.
     pub fn next_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// When to call [`Core::tick`] at the latest. Nothing but the resync wakes an idle core.
+    /// The latest time to call [`Core::tick`]. Only the resync wakes an idle core.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Moment> {
         if self.is_stopped() {
@@ -261,13 +266,13 @@ impl Core {
             .min()
     }
 
-    /// Whether podnudge was told to end and nothing runs any more.
+    /// Whether podnudge was told to stop and every rule has finished.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.rules.iter().all(Rule::is_stopped)
     }
 
-    /// Everything that can be shown.
+    /// The complete state, for all outputs.
     #[must_use]
     pub fn status(&self, now: Now) -> Status {
         Status {
@@ -287,15 +292,15 @@ impl Core {
         })
     }
 
-    fn on_rule(&mut self, id: RuleId, apply: impl FnOnce(&mut Rule, &mut VecDeque<Command>)) {
+    fn with_rule(&mut self, id: RuleId, apply: impl FnOnce(&mut Rule, &mut VecDeque<Command>)) {
         if let Some(rule) = self.rules.get_mut(id.0) {
             apply(rule, &mut self.commands);
         }
     }
 
-    fn on_source(&mut self, id: VolumeId, apply: impl FnOnce(&mut Source)) {
+    fn with_source(&mut self, id: VolumeId, apply: impl FnOnce(&mut Source)) {
         if let Some(rule) = self.rule_of_volume.get(id.0).copied() {
-            self.on_rule(rule, |rule, _| apply(rule.source_mut()));
+            self.with_rule(rule, |rule, _| apply(rule.source_mut()));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the core needs to know of a rule's configuration: times and choices, no paths to open,
-//! no addresses.
+//! The part of a rule's configuration that decisions need: times and choices, but no paths to open
+//! and no addresses.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::event::VolumeId;
 use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step, TargetBy};
 use crate::shown;
 
-/// A rule, as far as decisions go.
+/// The settings of a rule that decisions depend on.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of the configuration")]
 pub struct Policy {
@@ -15,61 +15,61 @@ pub struct Policy {
     pub name: String,
     /// The kinds of its actions, such as `signal`, or `exec+http`.
     pub action: String,
-    /// How its target is found.
+    /// How its target is identified.
     pub target: TargetName,
     /// The watched paths, in the order of the configuration.
     pub volumes: Vec<PolicyVolume>,
-    /// How long a volume must be quiet before it is read.
+    /// How long a volume must be quiet before it is scanned.
     pub settle: Duration,
     /// The longest wait for quiet.
     pub settle_max: Duration,
-    /// Whether there are checks to pass before content is used.
+    /// Whether content must pass checks before it is used.
     pub has_checks: bool,
-    /// Whether it can be told when certificates expire.
+    /// Whether a check knows when certificates expire.
     pub has_certificates: bool,
-    /// Whether the application reads what podnudge publishes, and not the volumes.
+    /// Whether the application reads what podnudge publishes, instead of the volumes.
     pub publishes: bool,
-    /// Whether a publication that does not work is rolled back.
+    /// Whether failed publications are rolled back.
     pub rolls_back: bool,
-    /// Whether its actions want to know which keys changed.
-    pub tells_changes: bool,
-    /// What keeps the rule from beginning; its file is looked at elsewhere.
+    /// Whether an action needs the list of changed keys.
+    pub needs_changed_keys: bool,
+    /// The configured holds. The pause file is read outside the core.
     pub hold: Hold,
     /// How replicas are spread.
     pub jitter: Jitter,
-    /// The shortest time between two actions.
+    /// The minimum time between two actions.
     pub min_interval: Duration,
-    /// What happens after a failure that may pass.
+    /// How to retry after a temporary failure.
     pub retry: Retry,
-    /// Whether content that did not take, or was declined, is acted on again, where it could be
-    /// rolled back instead.
+    /// Whether to retry content that was not proven or was rejected by the application, even if it
+    /// could be rolled back at once.
     pub retries_first: bool,
-    /// Whether the target is restarted where the actions do not help.
+    /// Whether to restart the target if the actions do not help.
     pub restarts_last: bool,
     /// Whether the actions themselves restart the target.
     pub is_restart: bool,
-    /// How many restarts there may be in how much time.
+    /// The restart budget.
     pub restarts: Budget,
-    /// What the first look may cause.
+    /// Whether the first scan may cause an action.
     pub on_start: OnStart,
-    /// How long a target that is not there yet is not called a failure.
+    /// How long an absent target is not a failure.
     pub target_wait: Duration,
-    /// How long the target must survive the action; zero where no process is known.
+    /// How long the target must survive the action; zero if no process is known.
     pub alive_for: Duration,
-    /// Whether a proof beyond survival is configured.
+    /// Whether a proof besides survival is configured.
     pub proof: bool,
     /// How long the proof may take.
     pub verify_timeout: Duration,
 }
 
-/// How the process is named that a rule acts on.
+/// How a rule's target process is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetName {
-    /// None is known: the rule only sends requests.
+    /// No process is known: the rule only sends requests.
     None,
-    /// By what two rules cannot be told apart: whoever mounts the volumes, or a pattern.
+    /// By a pattern, or because it mounts the volumes: two such rules may have the same target.
     Any,
-    /// By a name, with its kind.
+    /// By a kind of name and a name.
     Exact(&'static str, String),
 }
 
@@ -85,9 +85,9 @@ impl TargetName {
         }
     }
 
-    /// Whether the process of two rules may be the same.
+    /// Whether two rules may have the same target process.
     #[must_use]
-    pub fn may_be(&self, other: &Self) -> bool {
+    pub fn may_match(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::None, _) | (_, Self::None) => false,
             (Self::Exact(kind, name), Self::Exact(other_kind, other_name)) => {
@@ -98,17 +98,17 @@ impl TargetName {
     }
 }
 
-/// A watched path, as far as decisions go.
+/// A watched path.
 #[derive(Debug, Clone)]
 pub struct PolicyVolume {
     /// Unique among all rules.
     pub id: VolumeId,
-    /// For status and metrics, control characters escaped.
+    /// The path with control characters escaped, for status and metrics.
     pub path: String,
 }
 
 impl Policy {
-    /// Takes from the configuration what decisions need. The volumes are numbered from `first`.
+    /// Selects the settings that decisions depend on. The volumes are numbered from `first`.
     #[must_use]
     pub fn new(rule: &config::Rule, first: VolumeId) -> Self {
         let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
@@ -126,7 +126,7 @@ impl Policy {
             has_certificates: rule.checks.iter().any(config::Check::is_of_certificates),
             publishes: rule.settings.publish.is_some(),
             rolls_back: rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback),
-            tells_changes: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
+            needs_changed_keys: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
             hold: rule.settings.hold.clone(),
             jitter: rule.settings.jitter,
             min_interval: rule.settings.min_interval,

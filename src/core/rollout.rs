@@ -1,15 +1,16 @@
-//! One digest on its way to the application, from its publication to an outcome.
+//! Brings one digest to the application, from its publication to an outcome.
 //!
-//! A rollout is a machine of its own: [`Rollout::handle`] takes an input in a step and gives what is
-//! to be done, and the outcome when there is one. What it needs to know of the rule comes with each
-//! call. To add a state, add a [`Step`] and its line in [`Rollout::handle`].
+//! A rollout is a state machine of its own: [`Rollout::handle`] processes an input in the current
+//! step and returns the effects to perform, and the outcome if the rollout has ended. What it needs
+//! to know about the rule is passed to each call. To add a state, add a [`Step`] and its line in
+//! [`Rollout::handle`].
 
 mod answers;
+mod failures;
 mod progress;
-mod setbacks;
 mod verification;
 
-use super::gate::GivesWay;
+use super::gate::Supersedable;
 use super::source::OnDisk;
 use super::status::State;
 use crate::clock::Moment;
@@ -18,15 +19,15 @@ use crate::volume::snapshot::Digest;
 pub(super) use progress::{Context, Effect, Input, Outcome, Progress};
 use verification::Verification;
 
-/// In which direction a rollout goes.
+/// The direction of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Direction {
     Forward,
-    /// Back to the last good generation.
+    /// Roll back to the last good generation.
     Back {
-        /// What is rolled back.
+        /// The digest that is rolled back.
         failed: Digest,
-        /// Whether the target was restarted with it.
+        /// Whether the target was restarted with the failed content.
         after_restart: bool,
     },
 }
@@ -34,106 +35,106 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Rollout {
     content: OnDisk,
-    kind: Kind,
+    direction: Direction,
     step: Step,
-    /// 1 for the first; looks for a target that is not there do not count.
+    /// 1 for the first attempt; polling for an absent target does not count.
     attempt: u32,
-    /// A person asked for it: the target gets it even if it started after the content was in place.
+    /// A person triggered it: act even if the target started after the content was in place.
     is_triggered: bool,
-    /// This attempt restarts the target instead of doing the rule's actions.
+    /// This attempt restarts the target instead of running the rule's actions.
     is_restart: bool,
-    /// Since when the target is not there, and how often it was looked for.
+    /// Since when the target has been absent, and the number of polls since then.
     absent: Option<(Moment, u32)>,
-    /// Refusals in a row.
+    /// Consecutive refusals.
     refusals: u32,
-    /// The target ended just after an action: from then on nothing more is sent. How often a process
-    /// was looked for that has read the content by itself.
+    /// Set once the target ended just after an action: nothing more is sent. Counts the polls for a
+    /// process that has read the content at its start.
     tripped: Option<u32>,
-    /// The last absence or refusal that was told, as which: each is told once.
-    told: Option<(State, String)>,
+    /// The last reported absence or refusal, to report each only once.
+    reported: Option<(State, String)>,
 }
 
 #[derive(Debug)]
 enum Step {
-    /// It is being put where the application reads. Should that fail, what it was to take the place
-    /// of goes on where it was.
+    /// The content is being published. If that fails, the superseded rollout continues where it
+    /// was.
     Publishing {
-        instead_of: Option<Box<Rollout>>,
+        superseded: Option<Box<Rollout>>,
     },
     Acting,
     Verifying(Verification),
-    /// It goes on at `at`.
+    /// The rollout continues at `at`.
     Waiting {
         what: WaitFor,
         at: Moment,
         reason: Reason,
     },
-    /// The target ended just after the action. One that is started anew reads the content by itself:
-    /// it is looked for at `next_look`; `None` while a look is under way.
+    /// The target ended just after the action. The next process reads the content at its start;
+    /// podnudge polls for it at `next_poll`, which is `None` during a poll.
     Tripped {
-        next_look: Option<Moment>,
+        next_poll: Option<Moment>,
         reason: Reason,
     },
 }
 
-/// What a rollout waits for between two attempts.
+/// The reason for waiting between two attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitFor {
-    /// Its turn to begin: it was under way when podnudge started.
-    Turn,
-    /// The target, which is not there.
+    /// To begin: the rollout was in progress when podnudge started.
+    Start,
+    /// For an absent target.
     Target,
-    /// The back-off after a failure.
+    /// For the backoff after a failure.
     Retry,
-    /// A refusal may pass without new content.
+    /// For a refusal to end; it may end without new content.
     Refusal,
-    /// Its turn to restart the target instead.
+    /// To restart the target instead of repeating the actions.
     Restart,
-    /// The budget of restarts.
+    /// For the restart budget.
     Budget,
 }
 
 impl Rollout {
-    /// One that is still to be begun: the first [`Input::Tick`] does.
-    pub(super) fn new(content: OnDisk, kind: Kind, is_triggered: bool) -> Self {
+    /// A rollout that begins with the first [`Input::Tick`].
+    pub(super) fn new(content: OnDisk, direction: Direction, is_triggered: bool) -> Self {
         let reason = Reason::new("another rule acts on the same target");
         Self {
             content,
-            kind,
-            step: Step::Waiting { what: WaitFor::Turn, at: Moment::default(), reason },
+            direction,
+            step: Step::Waiting { what: WaitFor::Start, at: Moment::default(), reason },
             attempt: 1,
             is_triggered,
             is_restart: false,
             absent: None,
             refusals: 0,
             tripped: None,
-            told: None,
+            reported: None,
         }
     }
 
-    /// Begins, in the place of another one if there is one.
-    pub(super) fn begin(&mut self, instead_of: Option<Self>, it: &Context<'_>) -> Progress {
+    /// Begins the rollout, superseding another one if there is one.
+    pub(super) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
         let mut progress = Progress::default();
-        // A person who triggers it may have seen that something is wrong with what is published.
-        if it.lacks || (self.is_triggered && !it.follows_disk) {
-            self.publish(instead_of.map(Box::new), &mut progress);
+        // Publish again on a trigger: the published files may have been damaged.
+        if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
+            self.publish(superseded.map(Box::new), &mut progress);
         } else {
-            let told = instead_of.filter(|old| matches!(old.step, Step::Verifying(_)));
-            self.supersedes(told.as_ref(), &mut progress);
+            let verifying = superseded.filter(|old| matches!(old.step, Step::Verifying(_)));
+            self.report_superseded(verifying.as_ref(), &mut progress);
             self.act(&mut progress);
         }
         progress
     }
 
-    /// What it was to take the place of, before it is published.
-    pub(super) fn replaced(&mut self) -> Option<Self> {
+    /// The rollout that this one was to supersede, if its publication has not ended.
+    pub(super) fn take_superseded(&mut self) -> Option<Self> {
         match &mut self.step {
-            Step::Publishing { instead_of } => instead_of.take().map(|replaced| *replaced),
+            Step::Publishing { superseded } => superseded.take().map(|superseded| *superseded),
             _ => None,
         }
     }
 
-    /// What the application is to run.
+    /// The digest to apply.
     pub(super) fn digest(&self) -> Digest {
         self.content.digest
     }
@@ -154,28 +155,28 @@ impl Rollout {
         self.is_restart
     }
 
-    /// Whether the target ended just after an action of it.
+    /// Whether the target ended just after an action of this rollout.
     pub(super) fn has_tripped(&self) -> bool {
         self.tripped.is_some()
     }
 
-    /// What is rolled back, in a roll-back.
-    pub(super) fn failed(&self) -> Option<Digest> {
-        match self.kind {
-            Kind::Forward => None,
-            Kind::Back { failed, .. } => Some(failed),
+    /// The digest that is rolled back, if this is a rollback.
+    pub(super) fn failed_digest(&self) -> Option<Digest> {
+        match self.direction {
+            Direction::Forward => None,
+            Direction::Back { failed, .. } => Some(failed),
         }
     }
 
-    /// The same content was committed anew.
+    /// Takes the newer commit time if the same content was committed again.
     pub(super) fn update(&mut self, content: OnDisk) {
-        let is_same = self.kind == Kind::Forward && self.content.digest == content.digest;
+        let is_same = self.direction == Direction::Forward && self.content.digest == content.digest;
         if is_same && self.is_waiting() {
             self.content = content;
         }
     }
 
-    /// Whether something is under way that is not broken off.
+    /// Whether a command is in progress that must not be interrupted.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.step, Step::Publishing { .. } | Step::Acting | Step::Verifying(_))
     }
@@ -185,113 +186,116 @@ impl Rollout {
         matches!(self.step, Step::Waiting { .. } | Step::Tripped { .. })
     }
 
-    /// Whether it goes on soon, with a target that is not there yet or another attempt.
-    pub(super) fn goes_on_soon(&self) -> bool {
+    /// Whether it waits for an absent target, a retry or a restart.
+    pub(super) fn is_retrying(&self) -> bool {
         matches!(
             self.step,
             Step::Waiting { what: WaitFor::Target | WaitFor::Retry | WaitFor::Restart, .. }
         )
     }
 
-    /// Whether its next attempt, or its next look, is due.
+    /// Whether the next attempt or poll is due.
     pub(super) fn is_due(&self, now: Moment) -> bool {
-        self.next().is_some_and(|at| at <= now)
+        self.next_wakeup().is_some_and(|at| at <= now)
     }
 
-    /// When it goes on by itself.
-    pub(super) fn next(&self) -> Option<Moment> {
+    /// When it continues without an event.
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
         match &self.step {
             Step::Waiting { at, .. } => Some(*at),
-            Step::Verifying(verification) => verification.next_look(),
-            Step::Tripped { next_look, .. } => *next_look,
+            Step::Verifying(verification) => verification.next_poll(),
+            Step::Tripped { next_poll, .. } => *next_poll,
             Step::Publishing { .. } | Step::Acting => None,
         }
     }
 
-    /// When it will act next.
-    pub(super) fn next_attempt(&self, it: &Context<'_>) -> Option<Moment> {
+    /// The time of the next action.
+    pub(super) fn next_attempt(&self, ctx: &Context<'_>) -> Option<Moment> {
         let Step::Waiting { what, at, .. } = &self.step else { return None };
-        let is_held = self.needs_budget(*what, it) && it.roll_back_to.is_none();
-        Some(if is_held { *at.max(&it.restart_at) } else { *at })
+        let is_held = self.needs_budget(*what, ctx) && ctx.roll_back_to.is_none();
+        Some(if is_held { *at.max(&ctx.restart_at) } else { *at })
     }
 
-    /// Whether its next attempt is a restart that the budget has to allow.
-    /// To look for a target that is not there restarts nothing.
-    fn needs_budget(&self, waited_for: WaitFor, it: &Context<'_>) -> bool {
+    /// Whether the next attempt is a restart that counts against the budget. Polling for an absent
+    /// target restarts nothing.
+    fn needs_budget(&self, waited_for: WaitFor, ctx: &Context<'_>) -> bool {
         let is_triggered = self.is_triggered && waited_for != WaitFor::Retry;
         let restarts = matches!(waited_for, WaitFor::Retry | WaitFor::Budget);
-        restarts && it.policy.is_restart && !is_triggered && self.kind == Kind::Forward
+        restarts && ctx.policy.is_restart && !is_triggered && self.direction == Direction::Forward
     }
 
-    /// Whether the target has been missing for as long as is waited for it: then proofs that cannot
-    /// be prepared do not keep it from being acted on.
-    pub(super) fn has_waited(&self, it: &Context<'_>) -> bool {
-        let wait = it.policy.target_wait;
-        self.absent.is_some_and(|(since, _)| it.now.mono >= since.after(wait))
+    /// Whether the target has been absent for `target.wait`. From then on the rule acts even if its
+    /// proofs cannot be prepared.
+    pub(super) fn has_waited_for_target(&self, ctx: &Context<'_>) -> bool {
+        let wait = ctx.policy.target_wait;
+        self.absent.is_some_and(|(since, _)| ctx.now.mono >= since.after(wait))
     }
 
-    /// When it makes room for another digest.
-    pub(super) fn gives_way(&self, to: Digest, it: &Context<'_>) -> GivesWay {
+    /// When content with the digest `to` can supersede this rollout.
+    pub(super) fn supersedable_by(&self, to: Digest, ctx: &Context<'_>) -> Supersedable {
         match &self.step {
-            Step::Publishing { .. } | Step::Acting => GivesWay::Later(None),
-            Step::Verifying(verification) => match verification.gives_way_at(it.policy) {
-                Some(at) if at <= it.now.mono && verification.is_in_vain() => GivesWay::Now,
-                at => GivesWay::Later(at.filter(|at| *at > it.now.mono)),
+            Step::Publishing { .. } | Step::Acting => Supersedable::Later(None),
+            Step::Verifying(verification) => match verification.supersedable_at(ctx.policy) {
+                Some(at) if at <= ctx.now.mono && verification.has_failed_poll() => {
+                    Supersedable::Now
+                }
+                at => Supersedable::Later(at.filter(|at| *at > ctx.now.mono)),
             },
-            // What is rolled back is not tried again before that is done, unless it cannot be done.
+            // Retry the digest that is being rolled back only after the rollback, unless that is
+            // refused.
             Step::Waiting { what, .. } => {
-                if self.failed() == Some(to) && *what != WaitFor::Refusal {
-                    GivesWay::Later(None)
+                if self.failed_digest() == Some(to) && *what != WaitFor::Refusal {
+                    Supersedable::Later(None)
                 } else {
-                    GivesWay::Now
+                    Supersedable::Now
                 }
             }
-            Step::Tripped { .. } => GivesWay::Now,
+            Step::Tripped { .. } => Supersedable::Now,
         }
     }
 
-    /// Takes an input.
-    pub(super) fn handle(&mut self, input: Input, it: &Context<'_>) -> Progress {
+    /// Processes an input.
+    pub(super) fn handle(&mut self, input: Input, ctx: &Context<'_>) -> Progress {
         let mut progress = Progress::default();
-        let now = it.now.mono;
+        let now = ctx.now.mono;
         match (&mut self.step, input) {
-            (Step::Publishing { .. }, Input::Published { publication, is_turned }) => {
-                self.published(publication, is_turned, it, &mut progress);
+            (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
+                self.published(publication, is_swapped, ctx, &mut progress);
             }
-            (Step::Acting, Input::Acted(acted)) => self.acted(acted, it, &mut progress),
+            (Step::Acting, Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
             (Step::Verifying(verification), Input::Verified(verified)) => {
-                let seen = verification.seen(now, verified, it.policy);
+                let observation = verification.observe(now, verified, ctx.policy);
                 let is_fresh = verification.is_fresh();
-                self.seen(seen, is_fresh, it, &mut progress);
+                self.observed(observation, is_fresh, ctx, &mut progress);
             }
             (Step::Verifying(verification), Input::Ended) => verification.ended(now),
             (Step::Verifying(verification), Input::Tick) if verification.is_due(now) => {
-                verification.begin_look();
+                verification.begin_poll();
                 progress.effect(Effect::Verify);
             }
             (Step::Waiting { what, at, .. }, Input::Tick) if *at <= now => {
                 let what = *what;
-                self.go_on(what, it, &mut progress);
+                self.wait_over(what, ctx, &mut progress);
             }
             (Step::Waiting { .. }, Input::EndedElsewhere(reason)) => {
-                self.target_ended(false, reason, it, &mut progress);
+                self.target_ended(false, reason, ctx, &mut progress);
             }
-            (Step::Tripped { next_look, .. }, Input::Tick)
-                if next_look.is_some_and(|at| at <= now) =>
+            (Step::Tripped { next_poll, .. }, Input::Tick)
+                if next_poll.is_some_and(|at| at <= now) =>
             {
-                *next_look = None;
+                *next_poll = None;
                 progress.effect(Effect::Inspect);
             }
             (Step::Tripped { .. }, Input::Inspected(target)) => {
-                self.looked_for_new_process(target, it, &mut progress);
+                self.process_inspected(target, ctx, &mut progress);
             }
             _ => {}
         }
         progress
     }
 
-    fn publish(&mut self, instead_of: Option<Box<Self>>, progress: &mut Progress) {
-        self.step = Step::Publishing { instead_of };
+    fn publish(&mut self, superseded: Option<Box<Self>>, progress: &mut Progress) {
+        self.step = Step::Publishing { superseded };
         progress.effect(Effect::Publish);
     }
 
@@ -304,20 +308,20 @@ impl Rollout {
         progress.effect(Effect::Act);
     }
 
-    /// Whether its restarts are part of one that the budget counts already.
+    /// Whether the budget already counts the restart that this rollback belongs to.
     pub(super) fn is_after_restart(&self) -> bool {
-        matches!(self.kind, Kind::Back { after_restart: true, .. })
+        matches!(self.direction, Direction::Back { after_restart: true, .. })
     }
 
-    /// The wait is over.
-    fn go_on(&mut self, waited_for: WaitFor, it: &Context<'_>, progress: &mut Progress) {
+    /// Continues when the wait is over.
+    fn wait_over(&mut self, waited_for: WaitFor, ctx: &Context<'_>, progress: &mut Progress) {
         if waited_for == WaitFor::Retry {
             self.attempt = self.attempt.saturating_add(1);
             self.is_triggered = false;
         }
-        if self.needs_budget(waited_for, it) && it.restart_at > it.now.mono {
-            self.out_of_budget(it, progress);
-        } else if it.lacks {
+        if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
+            self.out_of_budget(ctx, progress);
+        } else if ctx.needs_publish {
             self.publish(None, progress);
         } else {
             self.act(progress);
@@ -325,12 +329,12 @@ impl Rollout {
     }
 
     pub(super) fn state(&self) -> State {
-        match (&self.step, self.kind) {
+        match (&self.step, self.direction) {
             (Step::Tripped { .. }, _) => State::Tripped,
             (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
             (Step::Waiting { what: WaitFor::Budget, .. }, _) => State::Held,
-            (_, Kind::Back { .. }) => State::RollingBack,
-            (Step::Waiting { what: WaitFor::Turn, .. }, _) => State::Waiting,
+            (_, Direction::Back { .. }) => State::RollingBack,
+            (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
             (Step::Publishing { .. }, _) => State::Publishing,
             (Step::Acting, _) => State::Acting,
             (Step::Verifying(_), _) => State::Verifying,

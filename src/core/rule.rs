@@ -1,18 +1,17 @@
-//! One rule: its volumes, the candidate that waits for the gate, the rollout that is under way, and
-//! what the application is known to run.
+//! One rule: its volumes, the candidate that waits for the gate, the rollout in progress, and the
+//! content that the application is known to run.
 //!
-//! Each part keeps its own data and answers questions; only this file composes them. A rollout
-//! begins in [`Rule::begin`], and ends in [`Rule::finish`] or where another one begins in its place.
-//! What is due, in which order, is [`Rule::step`].
+//! Each part owns its data and its queries have no side effects; only this file combines the parts.
+//! A rollout begins in [`Rule::begin`], and ends in [`Rule::finish`] or when another rollout
+//! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
+mod inputs;
 mod progress;
 mod status;
-mod told;
 mod waiting;
 
 use std::collections::VecDeque;
 
-use super::belief::Belief;
 use super::budget::Budget;
 use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
@@ -22,31 +21,32 @@ use super::event::{Found, Publication, RuleId};
 use super::fact::Fact;
 use super::generations::Generations;
 use super::jitter::Replica;
-use super::known::{Known, Unfinished};
 use super::policy::Policy;
-use super::rollout::{Input, Kind, Outcome, Rollout};
-use super::source::{Doubts, OnDisk, Source};
+use super::rollout::{Direction, Input, Outcome, Rollout};
+use super::source::{Gaps, OnDisk, Source};
 use super::status::{Counters, Delivery};
+use super::tracker::{Tracker, Unfinished};
+use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// What a rule has to know of the other rules.
+/// The state of other rules that affects this one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Neighbours {
-    /// A rule that is acting on, or verifying, a target that may be the same.
+    /// Set while another rule acts on, or verifies, a target that may be the same.
     pub(super) busy: Option<Reason>,
-    /// A rule that has published content for a target that may be the same, and that is not proven. Of
-    /// a process that reads it beside other new content and ends, nobody could tell of which.
+    /// Set while another rule's published content for a target that may be the same is unproven. If
+    /// a process read that and other new content and ended, the cause would be ambiguous.
     pub(super) unproven: Option<Reason>,
-    /// Another rule has given newer content to a target that may be the same.
+    /// Whether another rule has delivered newer content to a target that may be the same.
     pub(super) newer: bool,
 }
 
-/// Content that is at rest short of the application: all attempts failed.
+/// Content that did not reach the application: all attempts failed.
 #[derive(Debug)]
 struct GivenUp {
-    /// What is on disk as long as it is at rest.
+    /// The digest on disk; when it changes, this record no longer applies.
     digest: Digest,
     reason: Reason,
 }
@@ -62,23 +62,23 @@ pub(super) struct Rule {
     trigger: Trigger,
     rollout: Option<Rollout>,
     given_up: Option<GivenUp>,
-    known: Box<dyn Known>,
+    tracker: Box<dyn Tracker>,
     budget: Budget,
     neighbours: Neighbours,
-    /// The names of the processes that were acted on last.
+    /// The process names of the last action's targets.
     target_names: Vec<String>,
     changed: ChangedKeys,
-    /// What was open about the volumes when the last action began.
-    doubts: Doubts,
+    /// The gaps in the observation of the volumes when the last action began.
+    gaps: Gaps,
     last_action: Option<Moment>,
-    /// When the application could first read what the rollout brings.
-    given_at: Option<Moment>,
-    /// The digest that was verified last, and when.
+    /// When the application could first read the rollout's content.
+    exposed_at: Option<Moment>,
+    /// The digest that was verified last, and the time of its verification.
     applied: Option<(Digest, UnixTime)>,
     delivery: Delivery,
-    /// The content whose certificates were asked about last, and when the first expires.
+    /// The digest whose certificates were inspected last, and the first expiry.
     certificates: (Option<Digest>, Option<UnixTime>),
-    /// How many waits were drawn.
+    /// The number of random draws for the jitter.
     draws: u64,
     stopping: bool,
     stopped: bool,
@@ -93,10 +93,10 @@ impl Rule {
         replica: Replica,
         now: Now,
     ) -> Self {
-        let known: Box<dyn Known> = if policy.publishes {
+        let tracker: Box<dyn Tracker> = if policy.publishes {
             Box::new(Generations::new(found.published, policy.rolls_back))
         } else {
-            Box::new(Belief::new(policy.on_start, found.memory))
+            Box::new(VolumeTracker::new(policy.on_start, found.memory))
         };
         let mut rule = Self {
             id,
@@ -108,14 +108,14 @@ impl Rule {
             trigger: Trigger::None,
             rollout: None,
             given_up: None,
-            known,
+            tracker,
             budget: Budget::default(),
             neighbours: Neighbours::default(),
             target_names: Vec::new(),
             changed: ChangedKeys::default(),
-            doubts: Doubts::default(),
+            gaps: Gaps::default(),
             last_action: None,
-            given_at: None,
+            exposed_at: None,
             applied: None,
             delivery: Delivery::None,
             certificates: (None, None),
@@ -124,12 +124,12 @@ impl Rule {
             stopped: false,
             counters: Counters::default(),
         };
-        // What a podnudge before this one left open is brought to its end, whatever is on disk now.
-        match rule.known.unfinished(now) {
-            Some(Unfinished::Proof(content)) => rule.resume(content, Kind::Forward),
+        // Finish what an earlier podnudge left unfinished, whatever is on disk now.
+        match rule.tracker.unfinished(now) {
+            Some(Unfinished::Proof(content)) => rule.resume(content, Direction::Forward),
             Some(Unfinished::RollBack(content)) => {
-                if let Some((content, kind)) = rule.back(content, false) {
-                    rule.resume(content, kind);
+                if let Some((content, direction)) = rule.plan_rollback(content, false) {
+                    rule.resume(content, direction);
                 }
             }
             None => {}
@@ -137,30 +137,30 @@ impl Rule {
         rule
     }
 
-    /// The one way in: a rollout begins, in the place of the one that is under way.
+    /// Begins a rollout, superseding the one in progress. The only way to begin one.
     fn begin(
         &mut self,
         now: Now,
         content: OnDisk,
-        kind: Kind,
+        direction: Direction,
         is_triggered: bool,
         out: &mut VecDeque<Command>,
     ) {
-        let mut rollout = Rollout::new(content, kind, is_triggered);
+        let mut rollout = Rollout::new(content, direction, is_triggered);
         let before = self.rollout.take();
         let progress = rollout.begin(before, &self.context(now, &rollout));
         self.rollout = Some(rollout);
         self.given_up = None;
-        self.follow(now, progress, out);
+        self.apply(now, progress, out);
     }
 
-    /// What was under way when podnudge started goes on, as soon as no other rule acts on the same
-    /// target.
-    fn resume(&mut self, content: OnDisk, kind: Kind) {
-        self.rollout = Some(Rollout::new(content, kind, false));
+    /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
+    /// acts on the same target.
+    fn resume(&mut self, content: OnDisk, direction: Direction) {
+        self.rollout = Some(Rollout::new(content, direction, false));
     }
 
-    /// The one way out: the rollout has come to this.
+    /// Ends the rollout with this outcome.
     fn finish(&mut self, now: Now, outcome: Outcome, out: &mut VecDeque<Command>) {
         let Some(mut rollout) = self.rollout.take() else { return };
         match outcome {
@@ -168,27 +168,27 @@ impl Rule {
             Outcome::Applied { is_fresh } => self.applied(now, &rollout, is_fresh, out),
             Outcome::GaveUp(reason) => {
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
-                self.say(fact, out);
-                let digest = rollout.failed().unwrap_or(rollout.digest());
+                self.report(fact, out);
+                let digest = rollout.failed_digest().unwrap_or(rollout.digest());
                 self.given_up = Some(GivenUp { digest, reason });
             }
             Outcome::RollBack(reason) => {
                 let failed = rollout.digest();
                 let after_restart = rollout.is_restart() || self.policy.is_restart;
                 self.counters.rollbacks += 1;
-                if let Some(good) = self.known.to_roll_back_to(failed) {
-                    self.say(Fact::RollingBack(failed, good, reason.clone()), out);
+                if let Some(good) = self.tracker.roll_back_to(failed) {
+                    self.report(Fact::RollingBack(failed, good, reason.clone()), out);
                 }
-                self.known.quarantine(failed, reason);
-                // Whoever triggered it has got what there was to get.
+                self.tracker.quarantine(failed, reason);
+                // The trigger was for this content, and has been served.
                 if self.source.digest() == Some(failed) {
                     self.trigger = self.trigger.ended();
                 }
                 self.roll_back(now, rollout.content(), after_restart, out);
             }
             Outcome::Unpublished(publication) => {
-                self.rollout = rollout.replaced();
-                self.unpublished(now, &rollout, publication, out);
+                self.rollout = rollout.take_superseded();
+                self.requeue(now, &rollout, publication, out);
             }
         }
     }
@@ -200,16 +200,16 @@ impl Rule {
         after_restart: bool,
         out: &mut VecDeque<Command>,
     ) {
-        if let Some((content, kind)) = self.back(failed, after_restart) {
-            self.begin(now, content, kind, false, out);
+        if let Some((content, direction)) = self.plan_rollback(failed, after_restart) {
+            self.begin(now, content, direction, false, out);
         }
     }
 
-    /// The roll-back of what failed, if there is anything to go back to.
-    fn back(&self, failed: OnDisk, after_restart: bool) -> Option<(OnDisk, Kind)> {
-        let good = self.known.to_roll_back_to(failed.digest)?;
-        let kind = Kind::Back { failed: failed.digest, after_restart };
-        Some((OnDisk { digest: good, ..failed }, kind))
+    /// The content and direction of the rollback of `failed`, if a good generation exists.
+    fn plan_rollback(&self, failed: OnDisk, after_restart: bool) -> Option<(OnDisk, Direction)> {
+        let good = self.tracker.roll_back_to(failed.digest)?;
+        let direction = Direction::Back { failed: failed.digest, after_restart };
+        Some((OnDisk { digest: good, ..failed }, direction))
     }
 
     fn applied(
@@ -221,28 +221,27 @@ impl Rule {
     ) {
         let digest = rollout.digest();
         let disk = self.source.digest();
-        let is_quarantined = disk.is_some_and(|disk| self.known.why_quarantined(disk).is_some());
-        if rollout.failed().is_some() || is_quarantined {
-            self.say(Fact::RolledBack(digest), out);
-        } else if !(is_fresh && self.known.follows_disk() && !rollout.has_tripped()) {
+        if rollout.failed_digest().is_some() || self.is_quarantined() {
+            self.report(Fact::RolledBack(digest), out);
+        } else if !(is_fresh && self.tracker.reads_volumes() && !rollout.has_tripped()) {
             let took = now.wall.since(rollout.content().committed);
             if !is_fresh {
                 self.counters.actions_applied += 1;
                 self.counters.commit_to_applied.observe(took.as_secs_f64());
             }
-            self.say(Fact::Applied(digest, took), out);
+            self.report(Fact::Applied(digest, took), out);
         }
         self.applied = Some((digest, now.wall));
         self.delivery = Delivery::Applied;
-        let keep = self.known.applied(now, digest, &self.source);
-        self.keep(keep, out);
+        let save = self.tracker.applied(now, digest, &self.source);
+        self.save(save, out);
         if disk == Some(digest) {
-            self.source.settle_doubts();
+            self.source.clear_gaps();
         }
     }
 
-    /// Content could not be published: it becomes a candidate again.
-    fn unpublished(
+    /// Makes content that could not be published a candidate again.
+    fn requeue(
         &mut self,
         now: Now,
         rollout: &Rollout,
@@ -252,15 +251,15 @@ impl Rule {
         let (wait, reason) = match publication {
             Publication::Failed(reason, _) => {
                 self.counters.actions_refused += 1;
-                let told = self.candidate.as_mut().is_some_and(|before| !before.tell(&reason));
-                if !told {
-                    self.say(Fact::Refused(reason.clone()), out);
+                let is_new = self.candidate.as_mut().is_none_or(|one| one.record_reason(&reason));
+                if is_new {
+                    self.report(Fact::Refused(reason.clone()), out);
                 }
                 (self.policy.retry.max, reason)
             }
             Publication::Done | Publication::Moved => {
-                // A scan tells what is there now. Should what counts be the same, it has its turn
-                // again, after the checks: keys that do not count may be others.
+                // Scan again. If the digest is unchanged, publish again after the checks: keys that
+                // are not part of the digest may have changed.
                 self.source.hints_lost(now.mono);
                 self.checks.forget();
                 let reason = Reason::new("the volume changed while it was being published");
@@ -270,15 +269,16 @@ impl Rule {
         if rollout.is_triggered() && self.trigger == Trigger::None {
             self.trigger = Trigger::For(rollout.digest());
         }
-        // Newer content that is a candidate meanwhile is another matter.
+        // Keep a newer candidate.
         let is_newest = |one: &Candidate| one.digest() == rollout.digest();
         if self.candidate.as_ref().is_none_or(is_newest) {
             let until = now.mono.after(wait);
-            self.candidate = Some(Candidate::again(rollout.content(), now.mono, until, reason));
+            self.candidate =
+                Some(Candidate::retry_later(rollout.content(), now.mono, until, reason));
         }
     }
 
-    /// Does what is due at `now`.
+    /// Processes everything that is due at `now`.
     pub(super) fn advance(
         &mut self,
         now: Now,
@@ -289,7 +289,7 @@ impl Rule {
         while !self.stopped && self.step(now, out) {}
     }
 
-    /// Does one thing that is due. Says whether there may be more.
+    /// Does one thing that is due. Returns whether more may be due.
     fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         if self.stopping && !self.is_busy() {
             self.stopped = true;
@@ -299,43 +299,43 @@ impl Rule {
             out.push_back(Command::Scan(self.id, volumes));
         }
         self.choose_candidate(now, out);
-        self.ask_checks(now, out);
+        self.start_checks(now, out);
         self.schedule(now, out);
-        self.pass_gate(now, out) || self.go_on(now, out)
+        self.pass_gate(now, out) || self.continue_rollout(now, out)
     }
 
-    /// Goes on with the rollout, if it is due. Says whether.
-    fn go_on(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+    /// Continues the rollout if it is due. Returns whether it did.
+    fn continue_rollout(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let is_due = self.rollout.as_ref().is_some_and(|rollout| rollout.is_due(now.mono));
-        if is_due && self.may_go_on(now.mono) {
+        if is_due && self.may_continue(now.mono) {
             self.progress(now, Input::Tick, out);
             return true;
         }
         false
     }
 
-    /// Whether the rollout may make an attempt: not while another rule acts on the same target, and
-    /// where the application reads the volumes, only with what it is about.
-    fn may_go_on(&self, now: Moment) -> bool {
+    /// Whether the rollout may make an attempt: only if no other rule acts on the same target, and
+    /// where the application reads the volumes, only if the rollout's content is on disk.
+    fn may_continue(&self, now: Moment) -> bool {
         let Some(rollout) = self.rollout.as_ref().filter(|rollout| rollout.is_waiting()) else {
             return true;
         };
         let is_on_disk = self.source.digest() == Some(rollout.digest())
-            && !self.source.is_looking(now)
+            && !self.source.is_update_pending(now)
             && !self.source.is_missing_a_volume()
-            && self.known.is_settled()
+            && self.tracker.is_resolved()
             && self.checks.verdict(rollout.digest()) == Verdict::Passed;
-        self.neighbours.busy.is_none() && (is_on_disk || !self.known.follows_disk())
+        self.neighbours.busy.is_none() && (is_on_disk || !self.tracker.reads_volumes())
     }
 
-    /// When to call [`Rule::advance`] at the latest.
+    /// The latest time to call [`Rule::advance`].
     pub(super) fn next_wakeup(&self, now: Now) -> Option<Moment> {
         if self.stopped {
             return None;
         }
-        let rollout = self.rollout.as_ref().filter(|_| self.may_go_on(now.mono));
-        let gate = self.gate(now).and_then(|gate| gate.next_look());
-        [rollout.and_then(Rollout::next), gate, self.check_due(), self.source.next_wakeup()]
+        let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now.mono));
+        let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
+        [rollout.and_then(Rollout::next_wakeup), gate, self.next_check(), self.source.next_wakeup()]
             .into_iter()
             .flatten()
             .min()
@@ -345,40 +345,41 @@ impl Rule {
         &self.policy.name
     }
 
-    /// Whether the process of both may be the same: by how they are named, and as soon as both were
-    /// found, by the names of the processes.
+    /// Whether both rules may have the same target process: judged by the configured names, and
+    /// once both were found, also by the process names.
     pub(super) fn may_share_target(&self, other: &Self) -> bool {
         let (names, others) = (&self.target_names, &other.target_names);
         let is_unknown = names.is_empty() || others.is_empty();
-        self.policy.target.may_be(&other.policy.target)
+        self.policy.target.may_match(&other.policy.target)
             && (is_unknown || names.iter().any(|name| others.contains(name)))
     }
 
-    /// Whether it acts on its target, or waits for the proof.
+    /// Whether the rule is publishing, acting on its target, or waiting for the proof.
     pub(super) fn is_busy(&self) -> bool {
         self.rollout.as_ref().is_some_and(Rollout::is_busy)
     }
 
-    /// Since when the application could read what is being rolled out, where that is still to be
-    /// proven: an application that ends does not end of content that was verified before.
-    pub(super) fn given_at(&self) -> Option<Moment> {
-        let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed().is_none())?;
+    /// Since when the application could read the rollout's content, while it is unproven. If the
+    /// content was verified before, it is not the cause when the application ends.
+    pub(super) fn exposed_at(&self) -> Option<Moment> {
+        let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none())?;
         let digest = rollout.digest();
-        let is_given = !self.known.lacks(digest) && self.known.good() != Some(digest);
-        self.given_at.filter(|_| is_given && (rollout.is_busy() || !self.known.follows_disk()))
+        let can_read =
+            !self.tracker.needs_publish(digest) && self.tracker.last_good() != Some(digest);
+        self.exposed_at.filter(|_| can_read && (rollout.is_busy() || !self.tracker.reads_volumes()))
     }
 
-    /// Whether the application can read content that is still to be proven, between two attempts.
+    /// Whether the application can read unproven content between two attempts.
     pub(super) fn is_unproven(&self) -> bool {
-        let goes_on = self.rollout.as_ref().is_some_and(Rollout::goes_on_soon);
-        goes_on && !self.known.follows_disk() && self.given_at().is_some()
+        let is_retrying = self.rollout.as_ref().is_some_and(Rollout::is_retrying);
+        is_retrying && !self.tracker.reads_volumes() && self.exposed_at().is_some()
     }
 
     pub(super) fn source(&self) -> &Source {
         &self.source
     }
 
-    /// For what is told of the volumes before a scan.
+    /// For events about volumes that precede a scan.
     pub(super) fn source_mut(&mut self) -> &mut Source {
         &mut self.source
     }
@@ -391,7 +392,7 @@ impl Rule {
         self.stopped
     }
 
-    fn say(&mut self, fact: Fact, out: &mut VecDeque<Command>) {
+    fn report(&mut self, fact: Fact, out: &mut VecDeque<Command>) {
         self.counters.count(&fact);
         out.push_back(Command::Report(self.id, fact));
     }

@@ -1,7 +1,7 @@
-//! The volumes of a rule: from hints, by way of settling and scans, to what is on disk.
+//! The volumes of a rule: turns hints, by settling and scanning, into the content on disk.
 //!
-//! Level-triggered: a hint only marks a volume as worth a scan. Lost, doubled or reordered hints do
-//! not change what is found in the end.
+//! Level-triggered: a hint only marks a volume for a scan. Lost, duplicated or reordered hints do
+//! not change the final result.
 
 mod settle;
 mod volume;
@@ -18,33 +18,33 @@ use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::{self, Digest, Generation};
 use settle::Settle;
-use volume::{Doubt, Volume};
+use volume::{Gap, Volume};
 
-/// After the first failed scan.
+/// The wait after the first failed scan.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
-/// Between failed scans, at most.
+/// The longest wait between failed scans.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
-/// What the volumes of a rule hold.
+/// The content of a rule's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OnDisk {
     pub(super) digest: Digest,
-    /// The commit of the newest volume, by the wall clock, for people.
+    /// The newest commit of all volumes by the wall clock, for reports.
     pub(super) committed: UnixTime,
-    /// The same by the monotonic clock, for decisions; rather too late than too early.
+    /// The same by the monotonic clock, for decisions; may be too late, but never too early.
     pub(super) committed_at: Moment,
 }
 
-/// What was open about volumes when their content counted as known.
+/// The gaps of the volumes at the time at which their content was taken as known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Doubts(Vec<(VolumeId, Doubt)>);
+pub(super) struct Gaps(Vec<(VolumeId, Gap)>);
 
-/// What a scan brought.
+/// The result of a scan.
 #[derive(Debug)]
 pub(super) struct Scanned {
     pub(super) begun: Moment,
     pub(super) facts: Vec<Fact>,
-    /// What is on disk, if any volume was read and every one was found once.
+    /// The content on disk, if this scan read a volume and every volume was found at least once.
     pub(super) on_disk: Option<OnDisk>,
 }
 
@@ -54,12 +54,12 @@ pub(super) struct Source {
     settle_max: Duration,
     volumes: Vec<Volume>,
     activity: Activity,
-    /// When the last scan ended.
+    /// The end of the last scan.
     scanned_at: Option<Moment>,
     on_disk: Option<OnDisk>,
 }
 
-/// What is being done about the volumes.
+/// The current step of observing the volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     Quiet,
@@ -81,13 +81,13 @@ impl Source {
     }
 
     pub(super) fn hint(&mut self, now: Moment, id: VolumeId, commits: u32) {
-        self.each(id, |volume| volume.hint(now, commits));
+        self.update(id, |volume| volume.hint(now, commits));
         self.begin_settling(now);
     }
 
-    /// Something may have happened that no event told of.
+    /// Handles a possible change without an event.
     pub(super) fn hint_lost(&mut self, now: Moment, id: VolumeId) {
-        self.each(id, Volume::hint_lost);
+        self.update(id, Volume::hint_lost);
         self.begin_settling(now);
     }
 
@@ -96,7 +96,7 @@ impl Source {
         self.begin_settling(now);
     }
 
-    /// Scans everything without waiting for quiet.
+    /// Scans all volumes without settling.
     pub(super) fn scan_now(&mut self, now: Moment) {
         self.hints_lost(now);
         if !matches!(self.activity, Activity::Scanning { .. }) {
@@ -104,7 +104,7 @@ impl Source {
         }
     }
 
-    /// Takes what a resync found that began at `begun`.
+    /// Handles the result of a resync that began at `begun`.
     pub(super) fn resynced(
         &mut self,
         now: Moment,
@@ -112,24 +112,24 @@ impl Source {
         begun: Moment,
         found: Option<&Generation>,
     ) {
-        let mut is_news = false;
-        self.each(id, |volume| is_news |= volume.resynced(begun, found));
-        if is_news {
+        let mut is_new = false;
+        self.update(id, |volume| is_new |= volume.resynced(begun, found));
+        if is_new {
             self.begin_settling(now);
         }
     }
 
     pub(super) fn watched(&mut self, id: VolumeId, watch: &Watch) -> Option<Fact> {
         let mut fact = None;
-        self.each(id, |volume| fact = volume.watched(watch.clone()));
+        self.update(id, |volume| fact = volume.watched(watch.clone()));
         fact
     }
 
-    fn each(&mut self, id: VolumeId, apply: impl FnMut(&mut Volume)) {
+    fn update(&mut self, id: VolumeId, apply: impl FnMut(&mut Volume)) {
         self.volumes.iter_mut().filter(|volume| volume.id() == id).for_each(apply);
     }
 
-    /// Begins a scan that is due: gives the volumes to read.
+    /// Begins a scan if one is due, and returns the volumes to read.
     pub(super) fn begin_due_scan(&mut self, now: Moment) -> Option<Vec<VolumeId>> {
         let failures = match self.activity {
             Activity::Settling(settle) if now >= settle.until() => 0,
@@ -137,11 +137,11 @@ impl Source {
             _ => return None,
         };
         self.activity = Activity::Scanning { begun: now, failures };
-        let worth = |volume: &mut Volume| volume.begin_scan().then(|| volume.id());
-        Some(self.volumes.iter_mut().filter_map(worth).collect())
+        let to_scan = |volume: &mut Volume| volume.begin_scan().then(|| volume.id());
+        Some(self.volumes.iter_mut().filter_map(to_scan).collect())
     }
 
-    /// Takes what a scan found. `None` if none was under way.
+    /// Handles the result of a scan. Returns `None` if no scan was in progress.
     pub(super) fn scanned(&mut self, now: Now, scans: Vec<(VolumeId, Scan)>) -> Option<Scanned> {
         let Activity::Scanning { begun, failures } = self.activity else { return None };
         let (mut facts, mut found, mut unreadable) = (Vec::new(), false, false);
@@ -162,25 +162,25 @@ impl Source {
             self.begin_settling(now.mono);
         }
         self.scanned_at = Some(now.mono);
-        self.on_disk = self.combined();
+        self.on_disk = self.combined_content();
         Some(Scanned { begun, facts, on_disk: self.on_disk.filter(|_| found) })
     }
 
-    /// Whether a reader until `moment` may have read something that no scan found.
-    pub(super) fn leaves_open(&self, moment: Moment) -> bool {
-        self.volumes.iter().any(|volume| volume.leaves_open(moment))
+    /// Whether a process that read until `moment` may have read content that no scan found.
+    pub(super) fn has_gap_before(&self, moment: Moment) -> bool {
+        self.volumes.iter().any(|volume| volume.has_gap_before(moment))
     }
 
-    /// What the last scan has found counts as known from now on.
-    pub(super) fn settle_doubts(&mut self) -> Doubts {
-        let settle = |volume: &mut Volume| Some((volume.id(), volume.settle_doubt()?));
-        Doubts(self.volumes.iter_mut().filter_map(settle).collect())
+    /// Takes the content of the last scan as known from now on. Returns the gaps that this closes.
+    pub(super) fn clear_gaps(&mut self) -> Gaps {
+        let clear = |volume: &mut Volume| Some((volume.id(), volume.clear_gap()?));
+        Gaps(self.volumes.iter_mut().filter_map(clear).collect())
     }
 
-    /// Nothing was read after all: what was open before is open again.
-    pub(super) fn restore_doubts(&mut self, Doubts(doubts): Doubts) {
-        for (id, before) in doubts {
-            self.each(id, |volume| volume.restore_doubt(before));
+    /// Restores these gaps, because nothing was read after all.
+    pub(super) fn restore_gaps(&mut self, Gaps(gaps): Gaps) {
+        for (id, before) in gaps {
+            self.update(id, |volume| volume.restore_gap(before));
         }
     }
 
@@ -196,30 +196,31 @@ impl Source {
         self.activity
     }
 
-    /// Whether a scan is under way or due, so that what is on disk may be known better soon. In the
-    /// instant in which one ends it is known as well as can be, even where volumes never rest.
-    pub(super) fn is_looking(&self, now: Moment) -> bool {
+    /// Whether a scan is in progress or due, so that the content on disk may be updated soon.
+    /// `false` at the end of a scan, even if a new one is due: otherwise volumes that never settle
+    /// would block the rule.
+    pub(super) fn is_update_pending(&self, now: Moment) -> bool {
         matches!(self.activity, Activity::Settling(_) | Activity::Scanning { .. })
             && self.scanned_at != Some(now)
     }
 
-    /// The keys of all volumes, as they are known.
+    /// The known keys of all volumes.
     pub(super) fn keys(&self) -> Vec<Keys> {
         let keys = |volume: &Volume| volume.snapshot().map(|snapshot| snapshot.keys.clone());
         self.volumes.iter().map(|volume| keys(volume).unwrap_or_default()).collect()
     }
 
-    /// Whether a volume has the key that pauses the rule.
+    /// Whether a volume contains the key that pauses the rule.
     pub(super) fn is_paused_by_key(&self) -> bool {
         self.volumes.iter().any(|volume| volume.snapshot().is_some_and(|found| found.pauses))
     }
 
-    /// Whether a volume was not there at the last scan.
+    /// Whether a volume was missing at the last scan.
     pub(super) fn is_missing_a_volume(&self) -> bool {
         self.volumes.iter().any(Volume::is_missing)
     }
 
-    /// Why a volume could not be read at the last scan.
+    /// Why a volume was unreadable at the last scan.
     pub(super) fn unreadable(&self) -> Option<&Reason> {
         self.volumes.iter().find_map(Volume::unreadable)
     }
@@ -236,7 +237,7 @@ impl Source {
         }
     }
 
-    /// Commits that were read, commits that the watch did not tell of, and failed scans.
+    /// The numbers of commits read, of commits that the watch missed, and of failed scans.
     pub(super) fn counts(&self) -> [u64; 3] {
         self.volumes.iter().fold([0; 3], |[a, b, c], volume| {
             let [x, y, z] = volume.counts();
@@ -258,8 +259,8 @@ impl Source {
         };
     }
 
-    /// The digest over all volumes; `None` until each was found once.
-    fn combined(&self) -> Option<OnDisk> {
+    /// The digest over all volumes; `None` until each was found at least once.
+    fn combined_content(&self) -> Option<OnDisk> {
         let digests: Option<Vec<Digest>> = self.volumes.iter().map(Volume::digest).collect();
         let committed = self.volumes.iter().filter_map(Volume::snapshot);
         let committed = committed.map(|found| found.committed).max()?;

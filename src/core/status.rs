@@ -1,5 +1,5 @@
-//! Everything that podnudge shows of itself: `/status`, `/metrics`, `/livez`, `/readyz`,
-//! `podnudge status` and the log of USR1 are all rendered from one [`Status`].
+//! The complete state of podnudge. `/status`, `/metrics`, `/livez`, `/readyz`, `podnudge status`
+//! and the log line for SIGUSR1 are all rendered from one [`Status`].
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::clock::UnixTime;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// podnudge at one instant.
+/// The state of podnudge at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
     /// The version of podnudge.
@@ -20,31 +20,31 @@ pub struct Status {
     /// Whether every rule has read its volumes at least once, and where podnudge publishes, the
     /// application has something to read.
     pub ready: bool,
-    /// Why podnudge should be restarted, if it should.
+    /// Why podnudge should be restarted, if so.
     pub unhealthy: Option<Reason>,
     /// In the order of the configuration.
     pub rules: Vec<RuleStatus>,
 }
 
-/// One rule at one instant.
+/// The state of one rule at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleStatus {
     /// The rule's name.
     pub name: String,
     /// What the rule is doing.
     pub state: State,
-    /// Why it is doing that, where it needs a reason.
+    /// The reason for this state, if it needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Why the application has nothing to start with yet, if it has not: the volumes were not read,
-    /// or nothing was published.
+    /// Why the application has nothing to start with yet, if so: the volumes were not read, or
+    /// nothing was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<Reason>,
     /// Whether the application is known to run what is on disk.
     pub in_sync: bool,
-    /// How well the last delivery is known to have worked.
+    /// The evidence for the last delivery.
     pub delivery: Delivery,
-    /// The digest on disk, as far as it was read.
+    /// The digest on disk, if it was read.
     pub digest_on_disk: Option<Digest>,
     /// The digest that was verified last.
     pub digest_applied: Option<Digest>,
@@ -64,7 +64,7 @@ pub struct RuleStatus {
     pub action: String,
     /// The rule's volumes.
     pub volumes: Vec<VolumeStatus>,
-    /// What was counted since podnudge started.
+    /// Counters since podnudge started.
     pub counters: Counters,
 }
 
@@ -72,47 +72,47 @@ pub struct RuleStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Waiting for the first complete look at the volumes.
+    /// Waiting for the first complete scan.
     Starting,
-    /// A volume is not there.
+    /// A volume is missing.
     WaitingForVolume,
     /// Nothing to do.
     Idle,
     /// Waiting for quiet.
     Settling,
-    /// Reading.
+    /// Scanning the volumes.
     Scanning,
-    /// Checking whether what is on disk may be used.
+    /// Waiting for the checks of the content on disk.
     Checking,
-    /// The checks refuse what is on disk.
+    /// The checks rejected the content on disk.
     Rejected,
-    /// Rolling back what does not work.
+    /// Rolling back content that failed.
     RollingBack,
-    /// What is on disk did not work, and the application runs what it ran before.
+    /// The content on disk failed, and the application runs the last good content.
     RolledBack,
     /// Waiting for the jitter or the minimum interval to pass.
     Waiting,
-    /// A pause, a closed window, a missing approval or an exhausted budget keeps the rule.
+    /// A pause, a closed window, a missing approval or an exhausted budget delays the rule.
     Held,
-    /// The target is not there yet.
+    /// The target does not exist yet.
     WaitingForTarget,
-    /// Putting new content where the application reads.
+    /// Publishing new content.
     Publishing,
-    /// Acting.
+    /// Running the actions.
     Acting,
     /// Waiting for the proof.
     Verifying,
     /// Waiting before the next attempt.
     Backoff,
-    /// Given up or refused.
+    /// Given up, or refused.
     Failed,
-    /// The target ended just after the action: no second shot.
+    /// The target ended just after the action: podnudge does not act again.
     Tripped,
-    /// podnudge is ending.
+    /// podnudge is stopping.
     Stopped,
 }
 
-/// How well the last delivery is known to have worked, from least to most.
+/// The evidence for the last delivery, from weakest to strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
@@ -120,18 +120,18 @@ pub enum Delivery {
     None,
     /// The signal was delivered.
     Sent,
-    /// The application answered that it accepts.
+    /// The application accepted the request.
     Accepted,
-    /// The application is known to run it.
+    /// The application is known to run the content.
     Applied,
 }
 
-/// One watched path at one instant.
+/// The state of one watched path at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeStatus {
     /// The path, with control characters escaped.
     pub path: String,
-    /// Whether there is something at the path.
+    /// Whether the path exists.
     pub present: bool,
     /// How it is watched: `inotify`, `polling`, or `starting` before it is.
     pub backend: &'static str,
@@ -140,34 +140,34 @@ pub struct VolumeStatus {
     pub reason: Option<Reason>,
 }
 
-/// What was counted since podnudge started.
+/// Counters since podnudge started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Counters {
-    /// Generations of a volume that were read after the first.
+    /// Generations of a volume that were read after the first one.
     pub commits: u64,
-    /// Looks that found the applied content.
+    /// Scans that found the applied content.
     pub unchanged: u64,
-    /// Changes that the target had read by itself, because it started after the commit.
+    /// Changes that the target had already read because it started after the commit.
     pub fresh: u64,
-    /// Commits that the watch did not tell of and the resync found.
+    /// Commits that the watch missed and the resync found.
     pub missed_by_watch: u64,
-    /// Looks that failed.
+    /// Failed scans.
     pub read_errors: u64,
     /// Changes whose wait was cancelled because the content went back to what is applied.
     pub cancelled: u64,
-    /// Checks that let new content pass.
+    /// Checks that passed new content.
     pub checks_passed: u64,
-    /// Checks that refused it.
+    /// Checks that rejected new content.
     pub checks_rejected: u64,
-    /// Checks that could not be done.
+    /// Checks that failed to run.
     pub checks_failed: u64,
     /// Actions that were sent or accepted.
     pub actions_delivered: u64,
     /// Actions that failed.
     pub actions_failed: u64,
-    /// Actions that were refused; each reason counts once, however often it is looked at again.
+    /// Actions that were refused; repeated refusals for the same reason count once.
     pub actions_refused: u64,
-    /// Actions whose target ended just after.
+    /// Actions whose target ended just afterwards.
     pub actions_tripped: u64,
     /// Actions that were verified.
     pub actions_applied: u64,
@@ -175,12 +175,12 @@ pub struct Counters {
     pub restarts: u64,
     /// Publications that were rolled back.
     pub rollbacks: u64,
-    /// The time from the commit to the verified application.
+    /// The time from the commit to the verification.
     pub commit_to_applied: Histogram,
 }
 
 impl Counters {
-    /// Counts what a fact says. The rest is counted where it happens.
+    /// Counts a fact. The other counters are incremented where the event happens.
     pub(super) fn count(&mut self, fact: &Fact) {
         let counter = match fact {
             Fact::Unchanged(_) => &mut self.unchanged,
@@ -198,15 +198,15 @@ impl Counters {
 /// A histogram with fixed bounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Histogram {
-    /// How many values there were at most as large as the bound of the same place, and above all
-    /// bounds in the last place. Not cumulative.
+    /// The number of values up to and including each bound, without the lower buckets; the last
+    /// bucket counts the values above all bounds.
     pub buckets: [u64; Histogram::BOUNDS_SECONDS.len() + 1],
     /// The sum of all values, in seconds.
     pub sum_seconds: f64,
 }
 
 impl Histogram {
-    /// Upper bounds in seconds, from a bare reload to a slow resync with a long jitter.
+    /// Upper bounds in seconds, from a plain reload to a slow resync with a long jitter.
     pub const BOUNDS_SECONDS: [f64; 12] =
         [0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0];
 

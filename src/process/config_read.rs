@@ -13,7 +13,7 @@
 
 use super::{Identity, proc};
 use crate::clock::Moment;
-use crate::core::LONGEST_START;
+use crate::core::MAX_STARTUP;
 use crate::reason::Reason;
 
 /// The largest number of forks to follow.
@@ -51,7 +51,7 @@ impl ConfigReader {
         match self {
             Self::Itself | Self::Parent(_) => started,
             Self::ExitedAncestor(container_started) => {
-                let earliest = Moment(started.0.saturating_sub(LONGEST_START));
+                let earliest = Moment(started.0.saturating_sub(MAX_STARTUP));
                 // No process of a container is older than its first one. One that is younger than
                 // the orphan was executed in the container later.
                 let first = container_started.filter(|first| *first <= started);

@@ -20,7 +20,7 @@ use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
-use crate::core::{Core, Policy, Rounds};
+use crate::core::{Core, Intervals, Policy};
 use crate::os_signals::{OsSignal, OsSignals};
 use crate::process::Context;
 use crate::reason::Reason;
@@ -126,7 +126,7 @@ impl Agent {
             rules.push((policy, Found { memory, published }));
             volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
-        let rounds = Rounds { resync: config.agent.resync, poll: config.agent.poll };
+        let rounds = Intervals { resync: config.agent.resync, poll: config.agent.poll };
         Self {
             rules: config.rules.iter().cloned().map(RuleState::new).collect(),
             core: Core::new(rules, replica, rounds, clock::now()),

@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn a_value_only_equals_one_of_the_same_type() {
         let text = |text: &str| Scalar::Text(text.to_owned());
-        let equal = |json: &str, wanted: &Scalar| equals(&serde_json::from_str(json).unwrap(), wanted);
+        let equal =
+            |json: &str, wanted: &Scalar| equals(&serde_json::from_str(json).unwrap(), wanted);
         assert!(equal("true", &Scalar::Bool(true)));
         assert!(!equal("\"true\"", &Scalar::Bool(true)));
         assert!(!equal("1", &Scalar::Bool(true)));

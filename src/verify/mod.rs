@@ -62,7 +62,7 @@ fn check_processes(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
         match process_state(*process) {
             ProcessState::Running => {}
             ProcessState::Ended(reason) => {
-                return Err(Verified { alive: Alive::Gone(reason), proof: Proof::NotAsked });
+                return Err(Verified { alive: Alive::Gone(reason), proof: Proof::NotConfigured });
             }
             ProcessState::Unknown(reason) => return Err(pending(reason)),
         }
@@ -91,7 +91,7 @@ fn failed_or_replaced(baseline: &mut Baseline, failed: Verified, context: &Conte
 /// The result if a process that podnudge has terminated was not restarted yet.
 fn absent(rule: &Rule, reason: Reason) -> Verified {
     let was_read = publish::was_read(rule);
-    Verified { alive: Alive::Absent(Absence { reason, was_read }), proof: Proof::NotAsked }
+    Verified { alive: Alive::Absent(Absence { reason, was_read }), proof: Proof::NotConfigured }
 }
 
 fn pending(reason: Reason) -> Verified {

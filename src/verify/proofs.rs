@@ -77,7 +77,7 @@ pub async fn check_proofs(
     signalled: &[Identity],
 ) -> Proof {
     if rule.verify.proofs.is_empty() {
-        return Proof::NotAsked;
+        return Proof::NotConfigured;
     }
     let Some(before) = before else {
         return Proof::Pending(Reason::new("the state before the action is unknown"));

@@ -16,7 +16,7 @@ use podnudge::core::event::{
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::{RuleStatus, State};
-use podnudge::core::{Core, Policy, PolicyVolume, Rounds};
+use podnudge::core::{Core, Intervals, Policy, PolicyVolume};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::{self, Digest};
 
@@ -433,19 +433,19 @@ impl Pair {
         if baseline.process.is_none() && baseline.replaced.is_some() {
             let Some(there) = there else {
                 let alive = Alive::Absent(self.absence(rule));
-                return Verified { alive, proof: Proof::NotAsked };
+                return Verified { alive, proof: Proof::NotConfigured };
             };
             baseline.process = Some(there.pid);
         }
         let pending = |reason: &str| Proof::Pending(Reason::new(reason));
         let seen = match (baseline.process, there) {
-            (None, _) => Verified { alive: Alive::Unknown, proof: Proof::NotAsked },
+            (None, _) => Verified { alive: Alive::Unknown, proof: Proof::NotConfigured },
             (Some(pid), Some(there)) if there.pid == pid => {
                 let age = self.now.mono.since(there.started);
                 if baseline.replaced.is_some() && age < self.policies[rule].alive_for {
                     Verified { alive: Alive::Unknown, proof: pending("it is too young") }
                 } else {
-                    Verified { alive: Alive::Yes, proof: Proof::NotAsked }
+                    Verified { alive: Alive::Yes, proof: Proof::NotConfigured }
                 }
             }
             (Some(pid), _) if self.replaced.contains(&pid) => {
@@ -454,7 +454,7 @@ impl Pair {
             }
             (Some(pid), _) => {
                 let alive = Alive::Gone(Reason::new(format!("process {pid} ended")));
-                Verified { alive, proof: Proof::NotAsked }
+                Verified { alive, proof: Proof::NotConfigured }
             }
         };
         self.baselines[rule] = baseline;
@@ -483,7 +483,7 @@ fn core(policies: &[Policy; 2], shelves: &[Shelf; 2], now: Now) -> Core {
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
     let found = shelves.iter().map(|shelf| Found { memory: None, published: shelf.found() });
     let rules = policies.iter().cloned().zip(found).collect();
-    let rounds = Rounds { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
+    let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(rules, &replica, rounds, now)
 }
 

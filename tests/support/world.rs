@@ -13,7 +13,7 @@ use podnudge::core::event::{
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::Status;
-use podnudge::core::{Core, Policy, PolicyVolume, Rounds, TargetName};
+use podnudge::core::{Core, Intervals, Policy, PolicyVolume, TargetName};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
@@ -123,7 +123,7 @@ pub(crate) fn policy() -> Policy {
         has_checks: false,
         has_certificates: false,
         hold: Hold::default(),
-        tells_changes: false,
+        needs_changed_keys: false,
         publishes: false,
         rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
@@ -183,7 +183,7 @@ impl World {
             disks,
             application: Application {
                 acts: Acted::Sent(app(41)),
-                verifies: Verified { alive: Alive::Yes, proof: Proof::NotAsked },
+                verifies: Verified { alive: Alive::Yes, proof: Proof::NotConfigured },
                 checks: Checked::Passed,
                 started: Some(Moment(UPTIME - Duration::from_mins(1))),
                 runs: None,
@@ -519,7 +519,7 @@ fn core(
 ) -> Core {
     let published = if policy.publishes { shelf.found() } else { Published::default() };
     let found = Found { memory: remembered, published };
-    let rounds = Rounds { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
+    let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(vec![(policy.clone(), found)], replica, rounds, now)
 }
 

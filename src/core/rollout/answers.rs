@@ -1,42 +1,45 @@
-//! What the answers to the commands of a rollout mean for it.
+//! How a rollout handles the answers to its commands.
 
 use std::time::Duration;
 
+use super::failures::Failure;
 use super::progress::{Context, Effect, Outcome, Progress};
-use super::setbacks::Failure;
-use super::verification::{Seen, Verification};
-use super::{Kind, Rollout, Step};
+use super::verification::{Finding, Verification};
+use super::{Direction, Rollout, Step};
 use crate::core::backoff;
-use crate::core::belief::CLOCK_MARGIN;
 use crate::core::event::{Acted, Inspection, Publication};
 use crate::core::fact::Fact;
 use crate::core::status::{Delivery, State};
+use crate::core::volume_tracker::CLOCK_MARGIN;
 use crate::reason::Reason;
 
-/// After a first refusal: to look again is not to act twice, and it may pass soon.
-const FIRST_LOOK: Duration = Duration::from_millis(250);
+/// The wait after the first refusal. It is short because nothing was sent and the refusal may end
+/// soon.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
 
 impl Rollout {
     pub(super) fn published(
         &mut self,
         publication: Publication,
-        is_turned: bool,
-        it: &Context<'_>,
+        is_swapped: bool,
+        ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
         match publication {
             Publication::Done => {
-                let replaced = self.replaced();
-                self.supersedes(replaced.as_ref(), progress);
-                if self.kind == Kind::Forward {
+                let superseded = self.take_superseded();
+                self.report_superseded(superseded.as_ref(), progress);
+                if self.direction == Direction::Forward {
                     progress.report(Fact::Published(self.digest()));
                 }
                 self.act(progress);
             }
-            // The application reads it, or it has to be gone back from: that is brought to its end.
-            Publication::Failed(reason, _) if is_turned || self.kind != Kind::Forward => {
+            // Retry: the application already reads this content, or needs it for the rollback.
+            Publication::Failed(reason, _)
+                if is_swapped || self.direction != Direction::Forward =>
+            {
                 progress.effect(Effect::Refused);
-                self.refused(reason, it.policy.retry.max, it, progress);
+                self.refused(reason, ctx.policy.retry.max, ctx, progress);
             }
             publication => {
                 progress.end(Outcome::Unpublished(publication));
@@ -44,116 +47,115 @@ impl Rollout {
         }
     }
 
-    /// Says what it takes the place of.
-    pub(super) fn supersedes(&self, old: Option<&Self>, progress: &mut Progress) {
+    /// Reports that this rollout supersedes `old`.
+    pub(super) fn report_superseded(&self, old: Option<&Self>, progress: &mut Progress) {
         let other = old.map(Self::digest).filter(|digest| *digest != self.digest());
         if let Some(digest) = other {
             progress.report(Fact::Superseded(digest));
         }
     }
 
-    pub(super) fn acted(&mut self, acted: Acted, it: &Context<'_>, progress: &mut Progress) {
+    pub(super) fn acted(&mut self, acted: Acted, ctx: &Context<'_>, progress: &mut Progress) {
         let digest = self.digest();
         match acted {
-            Acted::Fresh(_) if self.tripped.is_some() => self.verify_fresh(it, progress),
-            // The process that was found has ended meanwhile.
-            _ if self.tripped.is_some() => self.trip(Reason::new("the target ended"), it),
+            Acted::Fresh(_) if self.tripped.is_some() => self.verify_fresh(ctx, progress),
+            // The process that the poll found has ended since.
+            _ if self.tripped.is_some() => self.trip(Reason::new("the target ended"), ctx),
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
-                self.delivered(Delivery::Sent, it, progress);
+                self.delivered(Delivery::Sent, ctx, progress);
             }
             Acted::Accepted(answer) => {
                 progress.report(Fact::Accepted(digest, answer));
-                self.delivered(Delivery::Accepted, it, progress);
+                self.delivered(Delivery::Accepted, ctx, progress);
             }
             Acted::Restarted(targets) => {
                 progress.report(Fact::Restarted(digest, targets.text));
                 progress.effect(Effect::Restarted);
-                self.delivered(Delivery::Sent, it, progress);
+                self.delivered(Delivery::Sent, ctx, progress);
                 if let Step::Verifying(verification) = &mut self.step {
-                    verification.allow_for_a_start(it.now.mono, it.policy);
+                    verification.extend_deadline(ctx.now.mono, ctx.policy);
                 }
             }
             Acted::Fresh(targets) => {
                 progress.report(Fact::Fresh(digest, targets.text));
-                if it.follows_disk {
+                if ctx.reads_volumes {
                     progress.end(Outcome::Applied { is_fresh: true });
                 } else {
-                    // Only what is verified can be gone back to.
-                    self.verify_fresh(it, progress);
+                    // Only verified content can become the last good generation.
+                    self.verify_fresh(ctx, progress);
                 }
             }
             Acted::Absent(absence) => {
                 progress.effect(Effect::NotSent);
-                self.target_absent(absence, it, progress);
+                self.target_absent(absence, ctx, progress);
             }
-            Acted::Failed(reason) => self.failed_by(Failure::Undelivered, reason, it, progress),
-            Acted::Declined(reason) => self.failed_by(Failure::Declined, reason, it, progress),
+            Acted::Failed(reason) => self.fail(Failure::Undelivered, reason, ctx, progress),
+            Acted::Declined(reason) => self.fail(Failure::Declined, reason, ctx, progress),
             Acted::Refused(reason) => {
                 progress.effect(Effect::NotSent);
-                if !self.has_told(State::Failed, &reason) {
+                if !self.has_reported(State::Failed, &reason) {
                     progress.effect(Effect::Refused);
                 }
                 self.refusals = self.refusals.saturating_add(1);
                 let times = self.refusals.saturating_sub(1);
-                let wait = backoff::doubled(FIRST_LOOK, times, it.policy.retry.max);
-                self.refused(reason, wait, it, progress);
+                let wait = backoff::doubled(FIRST_RETRY, times, ctx.policy.retry.max);
+                self.refused(reason, wait, ctx, progress);
             }
         }
     }
 
-    /// From now on only a proof tells what the application runs.
+    /// Waits for the proof: from now on only that shows what the application runs.
     pub(super) fn delivered(
         &mut self,
         delivery: Delivery,
-        it: &Context<'_>,
+        ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
         progress.effect(Effect::Delivered(delivery));
         self.refusals = 0;
-        self.step = Step::Verifying(Verification::new(it.now.mono, false, it.policy));
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, ctx.policy));
     }
 
-    pub(super) fn verify_fresh(&mut self, it: &Context<'_>, progress: &mut Progress) {
+    pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         progress.effect(Effect::Fresh);
-        self.step = Step::Verifying(Verification::new(it.now.mono, true, it.policy));
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, ctx.policy));
     }
 
-    pub(super) fn seen(
+    pub(super) fn observed(
         &mut self,
-        seen: Seen,
+        observation: Finding,
         is_fresh: bool,
-        it: &Context<'_>,
+        ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        match seen {
-            Seen::Open => {}
-            Seen::Proven => progress.end(Outcome::Applied { is_fresh }),
-            Seen::Gone(reason) => self.target_ended(is_fresh, reason, it, progress),
-            Seen::Unproven(reason) => self.failed_by(Failure::Unproven, reason, it, progress),
-            Seen::NoProcess(absence) => {
+        match observation {
+            Finding::Inconclusive => {}
+            Finding::Proven => progress.end(Outcome::Applied { is_fresh }),
+            Finding::Gone(reason) => self.target_ended(is_fresh, reason, ctx, progress),
+            Finding::Unproven(reason) => self.fail(Failure::Unproven, reason, ctx, progress),
+            Finding::NoProcess(absence) => {
                 self.is_triggered = false;
-                self.target_absent(absence, it, progress);
+                self.target_absent(absence, ctx, progress);
             }
         }
     }
 
-    /// A process that started after the content was in place has read it: it is verified, and
-    /// nothing is sent.
-    pub(super) fn looked_for_new_process(
+    /// Verifies, without sending anything, a process that has read the content at its start.
+    pub(super) fn process_inspected(
         &mut self,
         target: Inspection,
-        it: &Context<'_>,
+        ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        let since = it.readable_since.after(CLOCK_MARGIN);
+        let since = ctx.readable_since.after(CLOCK_MARGIN);
         if matches!(target, Inspection::Running { first, .. } if first > since) {
-            // The action finds it fresh, and sends nothing.
+            // Let the action find that the target is fresh; it then sends nothing.
             self.is_triggered = false;
             return self.act(progress);
         }
         if let Step::Tripped { reason, .. } = &self.step {
-            self.trip(reason.clone(), it);
+            self.trip(reason.clone(), ctx);
         }
     }
 }

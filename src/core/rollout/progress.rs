@@ -1,4 +1,4 @@
-//! What a rollout is told, what it needs to know for that, and what comes of it.
+//! The inputs, the context and the results of a rollout.
 
 use crate::clock::{Moment, Now};
 use crate::core::event::{Acted, Inspection, Publication, Verified};
@@ -8,51 +8,52 @@ use crate::core::status::Delivery;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// What a rollout is told.
+/// An input of a rollout.
 #[derive(Debug)]
 pub(in crate::core) enum Input {
-    /// Its wait may be over.
+    /// Time has passed.
     Tick,
-    /// `is_turned`: the application reads the new generation, although publishing it failed.
+    /// `is_swapped`: publishing failed, but the application already reads the new generation.
     Published {
         publication: Publication,
-        is_turned: bool,
+        is_swapped: bool,
     },
     Acted(Acted),
     Verified(Verified),
     Inspected(Inspection),
-    /// A process that was acted on has ended.
+    /// A target process has ended.
     Ended,
-    /// A process that read this content has ended in another rule's rollout.
+    /// A process that has read this content ended during another rule's rollout.
     EndedElsewhere(Reason),
 }
 
-/// What a rollout has to know of its rule.
+/// What a rollout needs to know about its rule.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a circumstance of its own")]
 pub(in crate::core) struct Context<'a> {
     pub(in crate::core) now: Now,
     pub(in crate::core) policy: &'a Policy,
-    /// Whether the content has to be published before the application can read it.
-    pub(in crate::core) lacks: bool,
-    /// Whether the application reads what is on disk: a target that started after the content was
+    /// Whether the content must be published before the application can read it.
+    pub(in crate::core) needs_publish: bool,
+    /// Whether the application reads the volumes: then a target that started after the content was
     /// in place runs it.
-    pub(in crate::core) follows_disk: bool,
-    /// Since when a target that starts reads it.
+    pub(in crate::core) reads_volumes: bool,
+    /// A target that starts after this time reads the content.
     pub(in crate::core) readable_since: Moment,
-    /// Where it can be rolled back to, if it may be.
+    /// The digest to roll back to, if a rollback is possible and allowed.
     pub(in crate::core) roll_back_to: Option<Digest>,
-    /// When the last action was.
+    /// When the last action took place.
     pub(in crate::core) last_action: Option<Moment>,
     /// When the budget allows the next restart.
     pub(in crate::core) restart_at: Moment,
-    /// Whether podnudge is ending.
+    /// Whether podnudge is stopping.
     pub(in crate::core) is_stopping: bool,
-    /// Whether no other rule has given newer content to the same target, which may be to blame.
-    pub(in crate::core) is_suspect: bool,
+    /// Whether this content may have ended the target: no other rule has delivered newer content to
+    /// it.
+    pub(in crate::core) may_be_at_fault: bool,
 }
 
-/// What is to be done for a rollout.
+/// A side effect that the rule performs for its rollout.
 #[derive(Debug, PartialEq)]
 pub(in crate::core) enum Effect {
     Report(Fact),
@@ -62,9 +63,9 @@ pub(in crate::core) enum Effect {
     Inspect,
     /// Nothing was sent.
     NotSent,
-    /// Something was sent or answered: only a proof tells what runs.
+    /// Something was sent or accepted; only a proof shows what the application runs.
     Delivered(Delivery),
-    /// The target read it by itself, and is verified.
+    /// The target has read the content at its start, and is being verified.
     Fresh,
     Restarted,
     /// An attempt failed.
@@ -76,20 +77,20 @@ pub(in crate::core) enum Effect {
 /// How a rollout ends.
 #[derive(Debug)]
 pub(in crate::core) enum Outcome {
-    /// The application runs it. `is_fresh`: it had read it by itself.
+    /// The application runs the content. `is_fresh`: it had read the content at its start.
     Applied { is_fresh: bool },
-    /// It failed, by what a process that could have read it did, and is rolled back.
+    /// The content is rolled back: a process that could have read it failed.
     RollBack(Reason),
     /// All attempts failed.
     GaveUp(Reason),
-    /// It could not be published. What it was to take the place of goes on:
-    /// [`Rollout::replaced`](super::Rollout::replaced).
+    /// The content could not be published. The rollout that it was to supersede continues:
+    /// [`Rollout::take_superseded`](super::Rollout::take_superseded).
     Unpublished(Publication),
-    /// Newer content takes its place.
+    /// Newer content superseded the rollout.
     Superseded,
 }
 
-/// What came of an input.
+/// The result of an input.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Progress {
     pub(in crate::core) effects: Vec<Effect>,

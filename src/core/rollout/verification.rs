@@ -1,4 +1,4 @@
-//! Waiting for proof that the application runs what was given to it.
+//! Waiting for proof that the application runs the delivered content.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use crate::core::event::{Absence, Alive, Proof, Verified};
 use crate::core::policy::Policy;
 use crate::reason::Reason;
 
-/// Between two looks: at first, and at most.
+/// The interval between polls: initial and maximum.
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 #[derive(Debug)]
 pub(super) struct Verification {
     acted_at: Moment,
-    /// The target read it when it started: nothing was sent to it.
+    /// The target read the content at its start; nothing was sent.
     is_fresh: bool,
-    /// When the proof is no longer waited for.
+    /// When to stop waiting for the proof.
     deadline: Moment,
-    /// How often the proof was looked for in vain.
-    looks: u32,
-    /// The target has ended during the look that is under way.
+    /// The number of polls without proof.
+    polls: u32,
+    /// The target ended during the current poll.
     has_ended: bool,
-    /// When to look next; `None` while a look is under way.
-    next_look: Option<Moment>,
-    /// Why the last look was in vain.
+    /// When to poll next; `None` during a poll.
+    next_poll: Option<Moment>,
+    /// Why the last poll found no proof.
     pending: Option<Reason>,
 }
 
-/// What a look has shown.
+/// The result of a poll.
 #[derive(Debug)]
-pub(super) enum Seen {
-    /// Nothing for certain.
-    Open,
+pub(super) enum Finding {
+    /// Neither proven nor failed yet.
+    Inconclusive,
     Proven,
-    /// The process that was acted on, or had read the content, has ended.
+    /// The process that was acted on, or that had read the content, has ended.
     Gone(Reason),
-    /// The time is over, and no process came that could have read the content.
+    /// The deadline has passed, and no process that could have read the content appeared.
     NoProcess(Absence),
-    /// The time is over.
+    /// The deadline has passed.
     Unproven(Reason),
 }
 
@@ -49,15 +49,15 @@ impl Verification {
             acted_at,
             is_fresh,
             deadline: acted_at.after(policy.verify_timeout.max(policy.alive_for)),
-            looks: 0,
+            polls: 0,
             has_ended: false,
-            next_look: Some(if policy.proof { acted_at } else { survived }),
+            next_poll: Some(if policy.proof { acted_at } else { survived }),
             pending: None,
         }
     }
 
-    /// It takes its time until a process that was ended is started anew.
-    pub(super) fn allow_for_a_start(&mut self, now: Moment, policy: &Policy) {
+    /// Allows time for a process that was ended to be started again.
+    pub(super) fn extend_deadline(&mut self, now: Moment, policy: &Policy) {
         self.deadline = self.deadline.max(now.after(policy.target_wait));
     }
 
@@ -65,8 +65,8 @@ impl Verification {
         self.is_fresh
     }
 
-    pub(super) fn next_look(&self) -> Option<Moment> {
-        self.next_look
+    pub(super) fn next_poll(&self) -> Option<Moment> {
+        self.next_poll
     }
 
     pub(super) fn reason(&self) -> Option<&Reason> {
@@ -74,64 +74,65 @@ impl Verification {
     }
 
     pub(super) fn is_due(&self, now: Moment) -> bool {
-        self.next_look.is_some_and(|at| at <= now)
+        self.next_poll.is_some_and(|at| at <= now)
     }
 
-    pub(super) fn begin_look(&mut self) {
-        self.next_look = None;
+    pub(super) fn begin_poll(&mut self) {
+        self.next_poll = None;
     }
 
-    /// A process that was acted on has ended: no time is to be lost.
+    /// Polls at once because a target process has ended.
     pub(super) fn ended(&mut self, now: Moment) {
-        // A look that is under way may have been too early to see it.
-        self.has_ended = self.next_look.is_none();
-        self.next_look = self.next_look.map(|at| at.min(now));
+        // The poll in progress may have begun before the process ended.
+        self.has_ended = self.next_poll.is_none();
+        self.next_poll = self.next_poll.map(|at| at.min(now));
     }
 
-    /// When the target has survived for long enough to make room for newer content. `None` while a
-    /// look is under way.
-    pub(super) fn gives_way_at(&self, policy: &Policy) -> Option<Moment> {
-        self.next_look.map(|_| self.acted_at.after(policy.alive_for))
+    /// When the target has survived for long enough to be superseded. `None` during a poll.
+    pub(super) fn supersedable_at(&self, policy: &Policy) -> Option<Moment> {
+        self.next_poll.map(|_| self.acted_at.after(policy.alive_for))
     }
 
-    /// Whether the proof was looked for in vain: one that was given is worth the next look.
-    pub(super) fn is_in_vain(&self) -> bool {
+    /// Whether a poll found no proof. After a given proof, wait for the next poll.
+    pub(super) fn has_failed_poll(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// Takes what a look has shown.
-    pub(super) fn seen(&mut self, now: Moment, verified: Verified, policy: &Policy) -> Seen {
+    /// Processes the result of a poll.
+    pub(super) fn observe(&mut self, now: Moment, verified: Verified, policy: &Policy) -> Finding {
         let is_gone = matches!(verified.alive, Alive::Gone(_));
         if std::mem::take(&mut self.has_ended) && !is_gone {
-            // It was still there when this look began.
-            self.next_look = Some(now);
-            return Seen::Open;
+            // The process was still running when this poll began.
+            self.next_poll = Some(now);
+            return Finding::Inconclusive;
         }
         let survived = self.acted_at.after(policy.alive_for);
         let is_late = now >= self.deadline;
         match (verified.alive, verified.proof) {
-            (Alive::Gone(reason), _) => Seen::Gone(reason),
+            (Alive::Gone(reason), _) => Finding::Gone(reason),
             (Alive::Replaced, _) => {
-                self.next_look = Some(now.after(POLL.0));
-                self.allow_for_a_start(now, policy);
-                Seen::Open
+                self.next_poll = Some(now.after(POLL.0));
+                self.extend_deadline(now, policy);
+                Finding::Inconclusive
             }
-            (Alive::Absent(absence), _) if is_late && !absence.was_read => Seen::NoProcess(absence),
+            (Alive::Absent(absence), _) if is_late && !absence.was_read => {
+                Finding::NoProcess(absence)
+            }
             (Alive::Absent(Absence { reason, .. }), _) | (_, Proof::Pending(reason)) if is_late => {
-                Seen::Unproven(reason)
+                Finding::Unproven(reason)
             }
             (Alive::Absent(Absence { reason, .. }), _) | (_, Proof::Pending(reason)) => {
-                let wait = backoff::doubled(POLL.0, self.looks, POLL.1);
-                self.looks = self.looks.saturating_add(1);
-                self.next_look = Some(now.after(wait).min(self.deadline));
+                let wait = backoff::doubled(POLL.0, self.polls, POLL.1);
+                self.polls = self.polls.saturating_add(1);
+                self.next_poll = Some(now.after(wait).min(self.deadline));
                 self.pending = Some(reason);
-                Seen::Open
+                Finding::Inconclusive
             }
-            (_, Proof::Given | Proof::NotAsked) if now >= survived => Seen::Proven,
-            (_, Proof::Given | Proof::NotAsked) => {
-                self.next_look = Some(survived);
+            (_, Proof::Given | Proof::NotConfigured) if now >= survived => Finding::Proven,
+            (_, Proof::Given | Proof::NotConfigured) => {
+                self.next_poll = Some(survived);
                 self.pending = None;
-                Seen::Open
+                Finding::Inconclusive
             }
         }
     }

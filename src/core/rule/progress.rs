@@ -1,20 +1,20 @@
-//! What the rollout of a rule is told, and what is done for it.
+//! Passes inputs to the rule's rollout, and performs its effects.
 
 use std::collections::VecDeque;
 
 use super::Rule;
 use crate::clock::Now;
-use crate::core::belief::CLOCK_MARGIN;
 use crate::core::command::{Act, Command, RollBack};
 use crate::core::event::{Acted, Publication};
 use crate::core::fact::Fact;
-use crate::core::known::Keep;
 use crate::core::rollout::{Context, Effect, Input, Progress, Rollout};
+use crate::core::tracker::Save;
+use crate::core::volume_tracker::CLOCK_MARGIN;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 impl Rule {
-    /// What was published.
+    /// Handles the result of a publication or rollback.
     pub(in crate::core) fn published(
         &mut self,
         now: Now,
@@ -22,43 +22,46 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         let Some(digest) = self.rollout.as_ref().map(Rollout::digest) else { return };
-        let is_turned = match &publication {
+        let is_swapped = match &publication {
             Publication::Failed(_, current) => {
-                self.known.publication_failed(now.mono, digest, *current)
+                self.tracker.publication_failed(now.mono, digest, *current)
             }
             Publication::Done | Publication::Moved => false,
         };
         if publication == Publication::Done {
-            self.known.published(now.mono, digest);
+            self.tracker.published(now.mono, digest);
         }
-        if publication == Publication::Done || is_turned {
-            self.given_at = Some(now.mono);
+        if publication == Publication::Done || is_swapped {
+            self.exposed_at = Some(now.mono);
         }
-        self.progress(now, Input::Published { publication, is_turned }, out);
+        self.progress(now, Input::Published { publication, is_swapped }, out);
     }
 
-    /// A resync found this published.
+    /// Handles the digest that a resync found in the publish directory.
     pub(in crate::core) fn found_published(
         &mut self,
         digest: Option<Digest>,
         out: &mut VecDeque<Command>,
     ) {
-        // What is being published now is another matter.
-        if !self.is_busy() && self.known.found_published(digest) {
+        // Ignore it while a publication is in progress.
+        if !self.is_busy() && self.tracker.found_published(digest) {
             self.given_up = None;
-            self.say(Fact::PublicationLost(digest), out);
+            self.report(Fact::PublicationLost(digest), out);
         }
     }
 
-    /// What was done to the application, and what was seen of it.
-    pub(in crate::core) fn told(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
-        // A look for a process that has read the content by itself is no action.
+    /// Handles the result of an action, or an observation of the target.
+    pub(in crate::core) fn handle(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
+        // A poll of a tripped rule is not an action.
         let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
         if is_action && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
             self.last_action = Some(now.mono);
         }
-        if let Input::Acted(Acted::Sent(it) | Acted::Fresh(it) | Acted::Restarted(it)) = &input {
-            self.target_names.clone_from(&it.names);
+        if let Input::Acted(
+            Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
+        ) = &input
+        {
+            self.target_names.clone_from(&targets.names);
         }
         self.progress(now, input, out);
     }
@@ -67,51 +70,52 @@ impl Rule {
         let Some(mut rollout) = self.rollout.take() else { return };
         let progress = rollout.handle(input, &self.context(now, &rollout));
         self.rollout = Some(rollout);
-        self.follow(now, progress, out);
+        self.apply(now, progress, out);
     }
 
     pub(super) fn context(&self, now: Now, rollout: &Rollout) -> Context<'_> {
-        let roll_back_to = self.known.to_roll_back_to(rollout.digest());
+        let roll_back_to = self.tracker.roll_back_to(rollout.digest());
         Context {
             now,
             policy: &self.policy,
-            lacks: self.known.lacks(rollout.digest()),
-            follows_disk: self.known.follows_disk(),
-            readable_since: self.known.readable_since(rollout.content()),
-            // A podnudge that is ending begins nothing; the next one finds what is not proven.
+            needs_publish: self.tracker.needs_publish(rollout.digest()),
+            reads_volumes: self.tracker.reads_volumes(),
+            readable_since: self.tracker.readable_since(rollout.content()),
+            // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
+            // start.
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
             last_action: self.last_action,
             restart_at: self.budget.next(now.mono, self.policy.restarts),
             is_stopping: self.stopping,
-            is_suspect: !self.neighbours.newer,
+            may_be_at_fault: !self.neighbours.newer,
         }
     }
 
-    /// Does what the rollout needs, and ends it if it is at its end.
-    pub(super) fn follow(&mut self, now: Now, progress: Progress, out: &mut VecDeque<Command>) {
+    /// Performs the effects, and ends the rollout if it has an outcome.
+    pub(super) fn apply(&mut self, now: Now, progress: Progress, out: &mut VecDeque<Command>) {
         for effect in progress.effects {
-            self.effect(now, effect, out);
+            self.perform(now, effect, out);
         }
         if let Some(outcome) = progress.outcome {
             self.finish(now, outcome, out);
         }
     }
 
-    pub(super) fn effect(&mut self, now: Now, effect: Effect, out: &mut VecDeque<Command>) {
+    pub(super) fn perform(&mut self, now: Now, effect: Effect, out: &mut VecDeque<Command>) {
         match effect {
-            Effect::Report(fact) => self.say(fact, out),
+            Effect::Report(fact) => self.report(fact, out),
             Effect::Publish => self.publish(out),
             Effect::Act => self.act(now, out),
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
-            Effect::NotSent => self.source.restore_doubts(std::mem::take(&mut self.doubts)),
+            Effect::NotSent => self.source.restore_gaps(std::mem::take(&mut self.gaps)),
             Effect::Delivered(delivery) => {
                 self.delivery = delivery;
                 self.last_action = Some(now.mono);
                 self.counters.actions_delivered += 1;
-                self.known.delivered(now.mono.after(self.policy.alive_for));
+                self.tracker.delivered(now.mono.after(self.policy.alive_for));
             }
-            Effect::Fresh => self.known.delivered(now.mono.after(self.policy.alive_for)),
+            Effect::Fresh => self.tracker.delivered(now.mono.after(self.policy.alive_for)),
             Effect::Restarted => {
                 self.counters.restarts += 1;
                 if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
@@ -119,7 +123,7 @@ impl Rule {
                 }
             }
             Effect::Failed => {
-                self.known.uncertain();
+                self.tracker.invalidate();
                 self.counters.actions_failed += 1;
             }
             Effect::Refused => self.counters.actions_refused += 1,
@@ -130,10 +134,10 @@ impl Rule {
     pub(super) fn publish(&self, out: &mut VecDeque<Command>) {
         let Some(rollout) = &self.rollout else { return };
         let to = rollout.digest();
-        out.push_back(match rollout.failed() {
+        out.push_back(match rollout.failed_digest() {
             None => Command::Publish(self.id, to),
             Some(failed) => {
-                let reason = self.known.why_quarantined(failed).cloned();
+                let reason = self.tracker.quarantine_reason(failed).cloned();
                 let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
                 Command::RollBack(self.id, RollBack { to, failed, reason })
             }
@@ -142,38 +146,38 @@ impl Rule {
 
     pub(super) fn act(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(rollout) = &self.rollout else { return };
-        let it = self.context(now, rollout);
-        let in_any_case = rollout.is_triggered() || self.known.insists();
-        let since = it.readable_since.after(CLOCK_MARGIN);
-        let content = rollout.failed().unwrap_or(rollout.digest());
+        let ctx = self.context(now, rollout);
+        let is_required = rollout.is_triggered() || self.tracker.must_act();
+        let since = ctx.readable_since.after(CLOCK_MARGIN);
+        let content = rollout.failed_digest().unwrap_or(rollout.digest());
         let mut act = Act {
             rule: self.id,
             at: now.mono,
             digest: rollout.digest(),
-            fresh_after: (!in_any_case).then_some(since),
+            fresh_after: (!is_required).then_some(since),
             only_if_fresh: rollout.has_tripped(),
-            lenient: rollout.failed().is_some() || rollout.has_waited(&it),
+            lenient: rollout.failed_digest().is_some() || rollout.has_waited_for_target(&ctx),
             attempt: rollout.attempt(),
             restart: rollout.is_restart(),
             changed: Vec::new(),
         };
-        if self.policy.tells_changes {
-            act.changed = self.changed.begin(content, self.known.running());
+        if self.policy.needs_changed_keys {
+            act.changed = self.changed.changed_keys(content, self.tracker.running());
         }
         out.push_back(Command::Act(act));
-        if self.known.follows_disk() {
-            self.given_at = Some(now.mono);
+        if self.tracker.reads_volumes() {
+            self.exposed_at = Some(now.mono);
         }
-        self.doubts = self.source.settle_doubts();
-        let keep = self.known.acting(now.wall);
-        self.keep(keep, out);
+        self.gaps = self.source.clear_gaps();
+        let save = self.tracker.action_started(now.wall);
+        self.save(save, out);
     }
 
-    pub(super) fn keep(&self, keep: Keep, out: &mut VecDeque<Command>) {
-        match keep {
-            Keep::Nothing => {}
-            Keep::Memory(memory) => out.push_back(Command::Persist(self.id, memory)),
-            Keep::Good(digest) => out.push_back(Command::Approve(self.id, digest)),
+    pub(super) fn save(&self, save: Save, out: &mut VecDeque<Command>) {
+        match save {
+            Save::Nothing => {}
+            Save::Memory(memory) => out.push_back(Command::Persist(self.id, memory)),
+            Save::Good(digest) => out.push_back(Command::Approve(self.id, digest)),
         }
     }
 }

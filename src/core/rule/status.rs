@@ -1,4 +1,4 @@
-//! What a rule shows of itself.
+//! The status of a rule.
 
 use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
@@ -12,19 +12,19 @@ impl Rule {
     pub(in crate::core) fn status(&self, now: Now) -> RuleStatus {
         let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
         let disk = self.source.on_disk();
-        let runs = disk.is_some_and(|disk| self.known.running() == Some(disk.digest));
-        let is_whole = !self.source.is_missing_a_volume() && self.source.unreadable().is_none();
+        let is_running = disk.is_some_and(|disk| self.tracker.running() == Some(disk.digest));
+        let is_complete = !self.source.is_missing_a_volume() && self.source.unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.source.counts();
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
             reason: self.reason().or_else(|| self.source.unreadable()).cloned(),
             not_ready: self.not_ready(),
-            in_sync: runs && is_whole,
+            in_sync: is_running && is_complete,
             delivery: self.delivery,
             digest_on_disk: disk.map(|disk| disk.digest),
             digest_applied: self.applied.map(|(digest, _)| digest),
-            digest_published: self.known.current().map(|current| current.digest),
+            digest_published: self.tracker.current().map(|current| current.digest),
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
             certificates_expire_at: self.certificates.1,
@@ -35,13 +35,13 @@ impl Rule {
         }
     }
 
-    /// When something is due that may act: the rollout's next attempt, the candidate's own time, or
-    /// the next check of it.
+    /// When podnudge may act next: at the rollout's next attempt, at the candidate's scheduled
+    /// time, or after its next check.
     fn next_action(&self, now: Now) -> Option<Moment> {
-        let rollout = self.rollout.as_ref().filter(|_| self.may_go_on(now.mono));
+        let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now.mono));
         let attempt = rollout.and_then(|rollout| rollout.next_attempt(&self.context(now, rollout)));
         let begin = self.gate(now).and_then(|gate| gate.next_action(now.mono));
-        [attempt, begin, self.check_due()].into_iter().flatten().min()
+        [attempt, begin, self.next_check()].into_iter().flatten().min()
     }
 
     fn state(&self, now: Now) -> State {
@@ -49,26 +49,31 @@ impl Rule {
             return State::Stopped;
         }
         let is_missing = self.source.is_missing_a_volume();
-        let at_rest = self.rollout.as_ref().is_none_or(|rollout| {
-            !rollout.is_busy() && (rollout.failed().is_none() || rollout.state() == State::Failed)
+        let is_inactive = self.rollout.as_ref().is_none_or(|rollout| {
+            !rollout.is_busy()
+                && (rollout.failed_digest().is_none() || rollout.state() == State::Failed)
         });
-        if at_rest && self.known.is_started() && self.is_quarantined() && !self.is_stuck() {
+        if is_inactive
+            && self.tracker.is_started()
+            && self.is_quarantined()
+            && !self.rollback_failed()
+        {
             return State::RolledBack;
         }
-        if at_rest && self.is_rejected() {
+        if is_inactive && self.is_rejected() {
             return State::Rejected;
         }
         let state = match &self.rollout {
             Some(rollout) => rollout.state(),
-            None if !self.known.is_started() => State::Starting,
+            None if !self.tracker.is_started() => State::Starting,
             None if self.is_held(now) => State::Held,
-            None if self.could_not_publish(now) || self.given_up.is_some() => State::Failed,
+            None if self.awaits_publish_retry(now) || self.given_up.is_some() => State::Failed,
             None if self.candidate.as_ref().is_some_and(Candidate::is_scheduled) => State::Waiting,
             None => State::Idle,
         };
         match (state, self.source.activity()) {
             (State::Idle | State::Waiting, Activity::Quiet)
-                if self.candidate.is_some() && self.checks.are_at_work() =>
+                if self.candidate.is_some() && self.checks.in_progress() =>
             {
                 State::Checking
             }
@@ -86,43 +91,46 @@ impl Rule {
         }
     }
 
-    /// Why the rule is where it is. A roll-back goes before everything that led to it.
+    /// The reason for the current state. The reason of a rollback precedes the reasons for what led
+    /// to it.
     fn reason(&self) -> Option<&Reason> {
         let rollout = self.rollout.as_ref();
-        let back = rollout.filter(|rollout| rollout.failed().is_some()).and_then(Rollout::reason);
+        let rollback =
+            rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
         let disk = self.source.digest();
         let given_up = self.given_up.as_ref();
         let given_up = given_up.filter(|given_up| Some(given_up.digest) == disk);
-        back.or_else(|| given_up.map(|given_up| &given_up.reason))
-            .or_else(|| self.objection())
+        rollback
+            .or_else(|| given_up.map(|given_up| &given_up.reason))
+            .or_else(|| self.rejection_reason())
             .or_else(|| rollout.and_then(Rollout::reason))
             .or_else(|| self.wait_reason())
     }
 
-    /// Why what is on disk may not be used, if that was found.
-    fn objection(&self) -> Option<&Reason> {
+    /// Why the content on disk must not be used, if that is known.
+    fn rejection_reason(&self) -> Option<&Reason> {
         let disk = self.source.digest()?;
-        self.known.why_quarantined(disk).or_else(|| match self.checks.verdict(disk) {
+        self.tracker.quarantine_reason(disk).or_else(|| match self.checks.verdict(disk) {
             Verdict::Rejected(reason) => Some(reason),
             Verdict::Pending(reason) => reason,
             Verdict::Passed => None,
         })
     }
 
-    /// Why the candidate waits, where that is not for its own time alone.
+    /// Why the candidate waits, unless it only waits for its scheduled time.
     fn wait_reason(&self) -> Option<&Reason> {
         let candidate = self.candidate.as_ref()?;
-        let goes_first = self.goes_first(self.cause()).filter(|_| candidate.is_scheduled());
-        candidate.holding().or(goes_first)
+        let rule_ahead = self.rule_ahead(self.cause()).filter(|_| candidate.is_scheduled());
+        candidate.hold_reason().or(rule_ahead)
     }
 
-    fn could_not_publish(&self, now: Now) -> bool {
+    fn awaits_publish_retry(&self, now: Now) -> bool {
         let retry = self.candidate.as_ref().and_then(Candidate::retry_at);
         retry.is_some_and(|at| at > now.mono)
     }
 
-    fn is_quarantined(&self) -> bool {
-        self.source.digest().is_some_and(|disk| self.known.why_quarantined(disk).is_some())
+    pub(super) fn is_quarantined(&self) -> bool {
+        self.source.digest().is_some_and(|disk| self.tracker.quarantine_reason(disk).is_some())
     }
 
     fn is_rejected(&self) -> bool {
@@ -130,30 +138,30 @@ impl Rule {
         disk.is_some_and(|disk| matches!(self.checks.verdict(disk), Verdict::Rejected(_)))
     }
 
-    /// Whether rolling back what is on disk has failed, or is refused: that is what people must
-    /// know.
-    fn is_stuck(&self) -> bool {
+    /// Whether the rollback of the content on disk has failed or was refused, so that an operator
+    /// must intervene.
+    fn rollback_failed(&self) -> bool {
         let disk = self.source.digest();
         let given_up = self.given_up.as_ref().map(|given_up| given_up.digest);
         let rollout = self.rollout.as_ref();
-        let rolled_out = rollout.map(|rollout| rollout.failed().unwrap_or(rollout.digest()));
+        let rolled_out = rollout.map(|rollout| rollout.failed_digest().unwrap_or(rollout.digest()));
         disk.is_some() && (given_up == disk || rolled_out == disk)
     }
 
-    /// Why the application has nothing to start with yet, if it has not.
+    /// Why the application has nothing to start with yet, if so.
     pub(in crate::core) fn not_ready(&self) -> Option<Reason> {
-        let open = |what: &str, why: Option<&Reason>| match why {
+        let with_cause = |what: &str, why: Option<&Reason>| match why {
             Some(Reason { message, hint }) => {
                 Reason { message: format!("{what}: {message}"), hint: hint.clone() }
             }
             None => Reason::new(what),
         };
         match self.source.on_disk() {
-            None => Some(open("its volumes were not read yet", self.source.unreadable())),
-            Some(_) if self.known.is_empty() => {
+            None => Some(with_cause("its volumes were not read yet", self.source.unreadable())),
+            Some(_) if self.tracker.is_empty() => {
                 let rollout = self.rollout.as_ref().and_then(Rollout::reason);
-                let why = self.objection().or(rollout).or_else(|| self.wait_reason());
-                Some(open("nothing was published yet", why))
+                let why = self.rejection_reason().or(rollout).or_else(|| self.wait_reason());
+                Some(with_cause("nothing was published yet", why))
             }
             Some(_) => None,
         }

@@ -1,11 +1,11 @@
-//! Waiting for quiet after a hint, with an upper bound.
+//! Settling: waiting for quiet after a hint, with an upper bound.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// A wait that each further hint prolongs, up to a cap: several files or volumes that change
-/// together become one reload, and a volume that never rests is read all the same.
+/// A wait that each further hint prolongs, up to a cap. Files or volumes that change together cause
+/// one reload, and a volume that never settles is still read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::core) struct Settle {
     quiet_until: Moment,
@@ -13,18 +13,18 @@ pub(in crate::core) struct Settle {
 }
 
 impl Settle {
-    /// Starts with a first hint at `now`.
+    /// Begins with the first hint at `now`.
     pub(super) fn begin(now: Moment, quiet: Duration, longest: Duration) -> Self {
         let cap = now.after(longest.max(quiet));
         Self { quiet_until: now.after(quiet), cap }
     }
 
-    /// Takes a further hint.
+    /// Handles a further hint.
     pub(super) fn prolong(self, now: Moment, quiet: Duration) -> Self {
         Self { quiet_until: now.after(quiet).min(self.cap), ..self }
     }
 
-    /// When the wait is over, if no further hint comes.
+    /// When the wait ends if no further hint arrives.
     pub(super) fn until(self) -> Moment {
         self.quiet_until
     }

@@ -1,4 +1,4 @@
-//! One watched volume, as far as hints and scans tell.
+//! One watched volume, as known from hints and scans.
 
 use crate::clock::{Moment, Now};
 use crate::core::event::{Scan, VolumeId, Watch};
@@ -8,55 +8,55 @@ use crate::core::status::VolumeStatus;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
 
-/// Commits in a row that only the resync found, until the volume is polled.
+/// The number of consecutive commits found only by the resync after which the volume is polled.
 const MISSES_BEFORE_POLLING: u32 = 3;
 
-/// What is known of a volume.
+/// The state of a volume.
 #[derive(Debug)]
 pub(super) struct Volume {
     id: VolumeId,
     path: String,
     watch: Option<Watch>,
-    /// Worth a scan.
+    /// It has to be scanned.
     dirty: bool,
-    /// A scan of it is under way.
+    /// A scan of it is in progress.
     is_being_scanned: bool,
     /// The last content that a scan found; kept while the volume is missing.
     snapshot: Option<Snapshot>,
     digest: Option<Digest>,
-    /// When that content was committed; rather too late than too early.
+    /// The time of that content's commit; may be too late, but never too early.
     committed_at: Moment,
-    /// When a scan or a resync last found the volume as it is known.
+    /// When a scan or a resync last confirmed this state.
     confirmed_at: Moment,
-    doubt: Option<Doubt>,
-    /// Commits that the watch counted, less generations that scans found. Anything but zero means
-    /// that a generation was there which no scan found, or that a hint is still to come.
-    uncounted: i64,
-    /// Since when the last swap may have been under way, if it was taken for one to equal content with
-    /// nothing in between. A commit that is counted afterwards tells otherwise.
-    taken_for_equal: Option<Moment>,
-    /// Whether the last scan found something; `None` before the first.
+    gap: Option<Gap>,
+    /// Commits counted by the watch minus generations found by scans. If it is not zero, a
+    /// generation existed that no scan found, or a hint is still to arrive.
+    unmatched_commits: i64,
+    /// If the last swap was assumed to be between equal contents with nothing in between: its
+    /// earliest time. A commit that is counted later refutes the assumption.
+    assumed_equal_since: Option<Moment>,
+    /// Whether the last scan found the volume; `None` before the first scan.
     present: Option<bool>,
     /// Why the last scan failed, if it did.
     unreadable: Option<Reason>,
-    /// The resync found another generation, and no hint has come since.
-    suspect: bool,
-    /// Commits in a row that only the resync found.
+    /// The resync found another generation, and no hint has arrived since.
+    found_by_resync: bool,
+    /// The number of consecutive commits that only the resync found.
     misses: u32,
     commits: u64,
     commits_missed: u64,
     read_errors: u64,
 }
 
-/// A time in which the volume may have held something that no scan found: an application that read
-/// meanwhile may run that.
+/// A period in which the volume may have held content that no scan found. An application that read
+/// the volume in this period may run that content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Doubt {
+pub(super) struct Gap {
     since: Moment,
-    /// Nothing counted the commits in this time.
-    lost: bool,
-    /// Whether something was there, as far as a scan can tell afterwards. Before that, nothing was.
-    moved: bool,
+    /// The watch did not count the commits in this period.
+    events_lost: bool,
+    /// Whether a scan confirmed a change in this period. Until then it is only possible.
+    changed: bool,
 }
 
 impl Volume {
@@ -71,12 +71,12 @@ impl Volume {
             digest: None,
             committed_at: Moment::default(),
             confirmed_at: now,
-            doubt: None,
-            uncounted: 0,
-            taken_for_equal: None,
+            gap: None,
+            unmatched_commits: 0,
+            assumed_equal_since: None,
             present: None,
             unreadable: None,
-            suspect: false,
+            found_by_resync: false,
             misses: 0,
             commits: 0,
             commits_missed: 0,
@@ -88,35 +88,37 @@ impl Volume {
         self.id
     }
 
-    /// Whether it is compared from time to time, because inotify does not serve it.
+    /// Whether it is polled because inotify does not work for it.
     pub(super) fn is_polled(&self) -> bool {
-        self.misses_commits() || matches!(self.watch, Some(Watch::Polling(_)))
+        self.is_watch_silent() || matches!(self.watch, Some(Watch::Polling(_)))
     }
 
-    /// Whether inotify watches it and tells nothing, as on some file systems. A hint ends it.
-    fn misses_commits(&self) -> bool {
+    /// Whether inotify reports nothing although it watches the volume, as on some file systems.
+    /// Ends with the next hint.
+    fn is_watch_silent(&self) -> bool {
         self.misses >= MISSES_BEFORE_POLLING
     }
 
-    /// Takes a hint, with the commits that the watch counted.
+    /// Handles a hint, with the number of commits that the watch counted.
     pub(super) fn hint(&mut self, now: Moment, commits: u32) {
         self.misses = 0;
-        self.uncounted = self.uncounted.saturating_add(i64::from(commits));
+        self.unmatched_commits = self.unmatched_commits.saturating_add(i64::from(commits));
         self.mark(now, false);
     }
 
-    /// No event told of it: something may have happened at any time since it was last confirmed.
+    /// Handles a possible change at any time since the last confirmation, without an event.
     pub(super) fn hint_lost(&mut self) {
         self.mark(self.confirmed_at, true);
     }
 
-    fn mark(&mut self, since: Moment, lost: bool) {
+    fn mark(&mut self, since: Moment, events_lost: bool) {
         self.dirty = true;
-        self.suspect = false;
-        self.doubt.get_or_insert(Doubt { since, lost, moved: false }).lost |= lost;
+        self.found_by_resync = false;
+        let gap = self.gap.get_or_insert(Gap { since, events_lost, changed: false });
+        gap.events_lost |= events_lost;
     }
 
-    /// Takes the generation that a resync found, which began at `begun`. Says whether it is news.
+    /// Handles the generation that a resync found. Returns whether the volume has changed.
     pub(super) fn resynced(&mut self, begun: Moment, found: Option<&Generation>) -> bool {
         if self.dirty || self.is_being_scanned {
             return false; // a scan knows better
@@ -127,11 +129,11 @@ impl Volume {
             return false;
         }
         self.hint_lost();
-        self.suspect = self.watch == Some(Watch::Inotify);
+        self.found_by_resync = self.watch == Some(Watch::Inotify);
         true
     }
 
-    /// Takes how the volume is watched from now on.
+    /// Records how the volume is watched from now on.
     pub(super) fn watched(&mut self, watch: Watch) -> Option<Fact> {
         let fact = match (&self.watch, &watch) {
             (Some(Watch::Polling(known)), Watch::Polling(reason)) if known == reason => None,
@@ -143,13 +145,13 @@ impl Volume {
         fact
     }
 
-    /// Marks it as being scanned, if it is worth one.
+    /// Begins a scan if one is needed. Returns whether it is.
     pub(super) fn begin_scan(&mut self) -> bool {
         self.is_being_scanned = std::mem::take(&mut self.dirty);
         self.is_being_scanned
     }
 
-    /// Takes what a scan found that began at `begun`.
+    /// Handles the result of a scan that began at `begun`.
     pub(super) fn scanned(&mut self, begun: Moment, now: Now, scan: Scan) -> Vec<Fact> {
         self.is_being_scanned = false;
         match scan {
@@ -158,21 +160,21 @@ impl Volume {
             Scan::Unreadable(reason) => {
                 self.read_errors += 1;
                 self.dirty = true;
-                let is_news = self.unreadable.as_ref() != Some(&reason);
+                let is_new = self.unreadable.as_ref() != Some(&reason);
                 self.unreadable = Some(reason.clone());
-                is_news.then_some(Fact::Unreadable(self.id, reason)).into_iter().collect()
+                is_new.then_some(Fact::Unreadable(self.id, reason)).into_iter().collect()
             }
         }
     }
 
     fn found_nothing(&mut self) -> Vec<Fact> {
-        let is_news = self.present != Some(false);
+        let is_new = self.present != Some(false);
         self.present = Some(false);
         self.unreadable = None;
-        self.suspect = false;
+        self.found_by_resync = false;
         let since = self.confirmed_at;
-        self.doubt.get_or_insert(Doubt { since, lost: true, moved: true }).moved = true;
-        is_news.then_some(Fact::VolumeMissing(self.id)).into_iter().collect()
+        self.gap.get_or_insert(Gap { since, events_lost: true, changed: true }).changed = true;
+        is_new.then_some(Fact::VolumeMissing(self.id)).into_iter().collect()
     }
 
     fn found(&mut self, begun: Moment, now: Now, snapshot: Snapshot) -> Vec<Fact> {
@@ -184,23 +186,21 @@ impl Volume {
         let known = self.snapshot.as_ref();
         let moved = known.is_some_and(|known| known.generation != snapshot.generation);
         if self.present == Some(false) || (moved && !is_link) {
-            // Files may be older than the moment they came here: `mv`, `cp -p`. That they were not
-            // here at the last scan is certain.
+            // `mv` and `cp -p` keep older file times, but the files were not here at the last scan.
             self.committed_at = now.mono;
         } else if moved || known.is_none() {
             self.committed_at = now.moment_of(snapshot.committed);
         }
-        // What the watch told nothing of, and what left the content alone, was no swap but a
-        // change of modes or owners.
+        // If the watch reported nothing and the content is equal, only modes or owners changed.
         let mut swapped = moved;
         let mut is_equal = false;
         if let Some(known) = known {
             let changes = known.changes(&snapshot);
-            swapped &= is_link || !self.suspect || !changes.is_empty();
-            // The generation of a plain directory also moves with modes and owners: no commit.
+            swapped &= is_link || !self.found_by_resync || !changes.is_empty();
+            // A plain directory's generation also changes with modes and owners: that is no commit.
             if moved && (is_link || !changes.is_empty()) {
                 self.commits += 1;
-                if self.suspect {
+                if self.found_by_resync {
                     self.commits_missed += 1;
                     self.misses += 1;
                     facts.push(Fact::MissedByWatch(self.id));
@@ -212,23 +212,23 @@ impl Volume {
             }
         }
         if moved {
-            self.uncounted = self.uncounted.saturating_sub(1);
-            // Equal content, and no commit more than was found: nothing else was there.
-            let is_counted = is_link && is_equal && self.uncounted == 0;
-            let since = self.doubt.filter(|doubt| is_counted && !doubt.lost);
-            self.taken_for_equal = since.map(|doubt| doubt.since);
+            self.unmatched_commits = self.unmatched_commits.saturating_sub(1);
+            // Equal content, and the watch counted only this commit: nothing else was there.
+            let is_counted = is_link && is_equal && self.unmatched_commits == 0;
+            let since = self.gap.filter(|gap| is_counted && !gap.events_lost);
+            self.assumed_equal_since = since.map(|gap| gap.since);
         } else {
-            // A generation never comes back: what was counted belongs to the last swap.
-            let late = self.taken_for_equal.take_if(|_| self.uncounted > 0);
+            // A generation never returns: further counted commits belong to the last swap.
+            let late = self.assumed_equal_since.take_if(|_| self.unmatched_commits > 0);
             if let Some(since) = late {
-                self.doubt = Some(Doubt { since, lost: false, moved: true });
+                self.gap = Some(Gap { since, events_lost: false, changed: true });
             }
-            self.uncounted = 0;
+            self.unmatched_commits = 0;
         }
-        if let Some(doubt) = &mut self.doubt {
-            doubt.moved |= swapped && self.taken_for_equal.is_none();
+        if let Some(gap) = &mut self.gap {
+            gap.changed |= swapped && self.assumed_equal_since.is_none();
         }
-        self.suspect = false;
+        self.found_by_resync = false;
         self.present = Some(true);
         self.unreadable = None;
         self.digest = Some(snapshot.digest());
@@ -237,32 +237,31 @@ impl Volume {
         facts
     }
 
-    /// Whether a reader until `moment` may have read something that no scan found.
-    pub(super) fn leaves_open(&self, moment: Moment) -> bool {
-        self.doubt.is_some_and(|doubt| doubt.moved && moment >= doubt.since)
+    /// Whether a process that read until `moment` may have read content that no scan found.
+    pub(super) fn has_gap_before(&self, moment: Moment) -> bool {
+        self.gap.is_some_and(|gap| gap.changed && moment >= gap.since)
     }
 
-    /// What is there counts as known from now on. Where it is still to be scanned, as far as the last
-    /// scan has found it: what may have come since then is open. Gives the doubt there was.
-    pub(super) fn settle_doubt(&mut self) -> Option<Doubt> {
+    /// Takes the content of the last scan as known, and returns the gap that this closes. If
+    /// another scan is needed, a gap since the last scan remains.
+    pub(super) fn clear_gap(&mut self) -> Option<Gap> {
         if self.unreadable.is_some() || self.present != Some(true) {
             return None;
         }
         if self.dirty || self.is_being_scanned {
-            let since_scan =
-                |doubt: Doubt| Doubt { since: self.confirmed_at, moved: false, ..doubt };
-            let before = self.doubt;
-            self.doubt = before.map(since_scan);
+            let since_scan = |gap: Gap| Gap { since: self.confirmed_at, changed: false, ..gap };
+            let before = self.gap;
+            self.gap = before.map(since_scan);
             return before;
         }
-        self.uncounted = 0;
-        self.doubt.take()
+        self.unmatched_commits = 0;
+        self.gap.take()
     }
 
-    /// Nothing was read after all: what was open before is open again.
-    pub(super) fn restore_doubt(&mut self, before: Doubt) {
-        let moved = before.moved || self.doubt.is_some_and(|doubt| doubt.moved);
-        self.doubt = Some(Doubt { moved, ..before });
+    /// Restores the gap, because nothing was read after all.
+    pub(super) fn restore_gap(&mut self, before: Gap) {
+        let changed = before.changed || self.gap.is_some_and(|gap| gap.changed);
+        self.gap = Some(Gap { changed, ..before });
     }
 
     pub(super) fn is_dirty(&self) -> bool {
@@ -289,7 +288,7 @@ impl Volume {
         self.unreadable.as_ref()
     }
 
-    /// Commits that were read, commits that the watch did not tell of, and failed scans.
+    /// The numbers of commits read, of commits that the watch missed, and of failed scans.
     pub(super) fn counts(&self) -> [u64; 3] {
         [self.commits, self.commits_missed, self.read_errors]
     }
@@ -305,7 +304,7 @@ impl Volume {
             },
             reason: self.unreadable.clone().or_else(|| match &self.watch {
                 Some(Watch::Polling(reason)) => Some(reason.clone()),
-                _ => self.misses_commits().then(|| {
+                _ => self.is_watch_silent().then(|| {
                     let missed = self.misses;
                     Reason::new(format!("inotify missed {missed} commits in a row"))
                         .hint("this file system may send no events: set `watch = \"poll\"`")

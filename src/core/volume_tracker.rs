@@ -1,59 +1,59 @@
-//! What the application is known to have read, where it reads the volumes themselves: it reads them
-//! when it starts and when it is made to reload, and both can fall between two scans.
+//! Tracks what the application has read where it reads the volumes: at its start and at each
+//! reload, both of which can fall between two scans.
 //!
-//! So this is a belief about a process, and wherever it could be wrong it is asked since when that
-//! process runs. In doubt, podnudge acts, once for each content.
+//! Where the recorded state may be wrong, podnudge inspects when the target started. If that leaves
+//! a doubt, podnudge acts, once for each content.
 
 use std::time::Duration;
 
 use super::event::{Inspection, Memory};
 use super::fact::Basis;
-use super::known::{Conclusion, Keep, Known};
 use super::source::{OnDisk, Source};
+use super::tracker::{Conclusion, Save, Tracker};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::config::OnStart;
 use crate::volume::snapshot::Digest;
 
-/// File times come from a coarse clock and start times are counted in ticks: each may be up to
-/// 10 ms early. Only what is further apart than both together is certain.
+/// File times come from a coarse clock and process start times are counted in ticks: each may be up
+/// to 10 ms early. Only times that differ by more than both together have a certain order.
 pub(super) const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 
 /// How long an application may take from its start until it has read its volumes.
-pub(crate) const LONGEST_START: Duration = Duration::from_secs(10);
+pub(crate) const MAX_STARTUP: Duration = Duration::from_secs(10);
 
-/// Why it is asked since when the target runs.
+/// Why the start time of the target is inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
-    /// The first scan is complete: has the target read what is on disk?
+    /// First scan: has the target read the content on disk?
     FirstScan,
-    /// The first scan found what is remembered, committed anew: did the target start meanwhile,
-    /// and read something else?
+    /// The first scan found the remembered digest in a newer commit: did the target start in
+    /// between, and read other content?
     Remembered,
-    /// The content is what the application runs, but it was committed anew: did the target start
-    /// meanwhile, and read something else?
+    /// A scan found the running digest in a newer commit: did the target start in between, and read
+    /// other content?
     Unchanged,
-    /// The same, after content that was not rolled out.
-    WentBack,
+    /// The same, after other content that was not rolled out.
+    Reverted,
 }
 
 #[derive(Debug)]
-pub(super) struct Belief {
+pub(super) struct VolumeTracker {
     on_start: OnStart,
-    /// What the state directory held at start.
+    /// The contents of the state directory at start.
     remembered: Option<Memory>,
     started: bool,
     question: Option<Question>,
     running: Option<Digest>,
-    /// The first content is acted on even if the target has read it by itself.
-    insists: bool,
+    /// Act on the first content even if the target has read it at its start.
+    must_act: bool,
     /// Until when the application may have been reading after the last action.
     read_until: Moment,
-    /// The content that was acted on once more because it may have changed during an action. An
-    /// application that touches its own volume as it reloads must not make that a circle.
+    /// The content for which the action was repeated because it may have changed during the action.
+    /// Prevents a loop if the application touches its own volume when it reloads.
     repeated: Option<Digest>,
 }
 
-impl Belief {
+impl VolumeTracker {
     pub(super) fn new(on_start: OnStart, remembered: Option<Memory>) -> Self {
         Self {
             on_start,
@@ -61,35 +61,35 @@ impl Belief {
             started: false,
             question: None,
             running: None,
-            insists: false,
+            must_act: false,
             read_until: Moment::default(),
             repeated: None,
         }
     }
 
-    fn ask(&mut self, question: Question) -> Conclusion {
+    fn inspect(&mut self, question: Question) -> Conclusion {
         self.question = Some(question);
-        Conclusion::Ask
+        Conclusion::Inspect
     }
 
-    /// Whether the application may have read something unseen when it was last made to reload. Says
-    /// so once for each content.
-    fn may_have_reread_unseen(&mut self, source: &Source) -> bool {
+    /// Whether the application may have read unseen content at its last reload. Returns `true` only
+    /// once for each content.
+    fn may_have_read_unseen(&mut self, source: &Source) -> bool {
         let disk = source.digest();
-        let is_open = disk != self.repeated && source.leaves_open(self.read_until);
+        let is_open = disk != self.repeated && source.has_gap_before(self.read_until);
         if is_open {
             self.repeated = disk;
         }
         is_open
     }
 
-    fn keep(running: Option<Digest>, at: UnixTime) -> Keep {
-        Keep::Memory(Memory { running, at })
+    fn save(running: Option<Digest>, at: UnixTime) -> Save {
+        Save::Memory(Memory { running, at })
     }
 }
 
-impl Known for Belief {
-    fn follows_disk(&self) -> bool {
+impl Tracker for VolumeTracker {
+    fn reads_volumes(&self) -> bool {
         true
     }
 
@@ -101,12 +101,12 @@ impl Known for Belief {
         self.started
     }
 
-    fn is_asking(&self) -> bool {
+    fn is_inspecting(&self) -> bool {
         self.question.is_some()
     }
 
-    fn insists(&self) -> bool {
-        self.insists
+    fn must_act(&self) -> bool {
+        self.must_act
     }
 
     fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
@@ -116,25 +116,25 @@ impl Known for Belief {
                 if disk.committed_at <= now.moment_of(memory.at) {
                     Conclusion::Baseline(Basis::Remembered)
                 } else {
-                    self.ask(Question::Remembered)
+                    self.inspect(Question::Remembered)
                 }
             }
             (_, OnStart::Never) => Conclusion::Baseline(Basis::Never),
             (None, OnStart::Always) => {
-                self.insists = true;
+                self.must_act = true;
                 Conclusion::RollOut
             }
             (Some(_), _) => Conclusion::RollOut,
-            (None, OnStart::IfNewer) => self.ask(Question::FirstScan),
+            (None, OnStart::IfNewer) => self.inspect(Question::FirstScan),
         }
     }
 
     fn unchanged(&mut self, now: Now, source: &Source, after_other: bool) -> Conclusion {
         if after_other {
-            self.ask(Question::WentBack)
-        } else if source.leaves_open(now.mono) {
-            // Only where something was swapped there is anything to ask.
-            self.ask(Question::Unchanged)
+            self.inspect(Question::Reverted)
+        } else if source.has_gap_before(now.mono) {
+            // Without a swap, the target cannot have read other content.
+            self.inspect(Question::Unchanged)
         } else {
             Conclusion::Unchanged
         }
@@ -167,8 +167,8 @@ impl Known for Belief {
             (Question::Remembered, _) => Conclusion::Baseline(Basis::Remembered),
             _ if self.running != Some(disk.digest) => Conclusion::Nothing,
             (_, Inspection::Running { last, .. })
-                if source.leaves_open(last.after(LONGEST_START))
-                    || self.may_have_reread_unseen(source) =>
+                if source.has_gap_before(last.after(MAX_STARTUP))
+                    || self.may_have_read_unseen(source) =>
             {
                 self.running = None;
                 Conclusion::RollOut
@@ -178,7 +178,7 @@ impl Known for Belief {
                 Conclusion::RollOut
             }
             (Question::Unchanged, _) => Conclusion::Unchanged,
-            (Question::WentBack, _) => Conclusion::WentBack,
+            (Question::Reverted, _) => Conclusion::Reverted,
         }
     }
 
@@ -186,39 +186,39 @@ impl Known for Belief {
         self.repeated = self.repeated.filter(|digest| *digest == on_disk);
     }
 
-    fn take_baseline(&mut self, now: Now, digest: Digest, _basis: Basis) -> Keep {
+    fn set_baseline(&mut self, now: Now, digest: Digest, _basis: Basis) -> Save {
         self.running = Some(digest);
-        Self::keep(self.running, now.wall)
+        Self::save(self.running, now.wall)
     }
 
-    fn acting(&self, now: UnixTime) -> Keep {
-        Self::keep(None, now)
+    fn action_started(&self, now: UnixTime) -> Save {
+        Self::save(None, now)
     }
 
-    fn went_back(&self, now: UnixTime) -> Keep {
-        Self::keep(self.running, now)
+    fn reverted(&self, now: UnixTime) -> Save {
+        Self::save(self.running, now)
     }
 
     fn delivered(&mut self, until: Moment) {
         self.running = None;
-        self.insists = false;
+        self.must_act = false;
         self.read_until = until;
     }
 
-    fn uncertain(&mut self) {
+    fn invalidate(&mut self) {
         self.running = None;
     }
 
-    /// Not known is what it runs where it was made to reload while a volume was missing or changing.
-    fn applied(&mut self, now: Now, digest: Digest, source: &Source) -> Keep {
+    /// What runs stays unknown if a volume was missing or changing during the reload.
+    fn applied(&mut self, now: Now, digest: Digest, source: &Source) -> Save {
         self.read_until = now.mono;
-        // While a volume cannot be read, acting again would not tell more.
+        // While a volume is unreadable, another action would give no more certainty.
         let is_readable = source.unreadable().is_none();
         let is_newest = source.digest() == Some(digest);
-        let is_open = is_readable && is_newest && self.may_have_reread_unseen(source);
+        let is_open = is_readable && is_newest && self.may_have_read_unseen(source);
         let is_known = !source.is_missing_a_volume() && !is_open;
         self.running = Some(digest).filter(|_| is_known);
-        // What could not be read is no memory to rely on.
-        Self::keep(self.running.filter(|_| is_readable), now.wall)
+        // Do not remember a digest that cannot be confirmed by reading.
+        Self::save(self.running.filter(|_| is_readable), now.wall)
     }
 }
