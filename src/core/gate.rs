@@ -172,7 +172,7 @@ fn held(
         return Some((Some(ctx.restart_at), budget_exhausted(ctx.policy)));
     }
     if hold.approve {
-        let reason = Reason::new("the rule waits for somebody to approve");
+        let reason = Reason::new("the rule waits for an approval");
         return Some((None, reason.hint("with `agent.reload` set, run `podnudge trigger` or send POST /reload; or send podnudge HUP")));
     }
     if let Some(key) = hold.pause_key.as_ref().filter(|_| ctx.is_paused_by_key) {

@@ -226,7 +226,7 @@ impl Core {
         };
         Neighbours {
             busy: rollout(Rule::is_busy, "acts on the same target"),
-            unproven: rollout(Rule::is_unproven, "is not done with the same target"),
+            unproven: rollout(Rule::is_unproven, "has not finished with the same target"),
             newer: self.newer_rule(index).is_some(),
         }
     }
@@ -287,7 +287,7 @@ impl Core {
 
     fn unhealthy(&self, now: Moment) -> Option<Reason> {
         self.resync_overdue.is_some_and(|overdue| now >= overdue).then(|| {
-            Reason::new("the resync of the volumes does not come back")
+            Reason::new("the resync of the volumes is overdue")
                 .hint("a watched path hangs, perhaps on a network file system; restart podnudge")
         })
     }
