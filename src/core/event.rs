@@ -148,9 +148,9 @@ impl Published {
 /// The state of a rule that an earlier podnudge left.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What the state directory holds.
+    /// The contents of the state directory.
     pub memory: Option<Memory>,
-    /// What lies in the publish directory.
+    /// The contents of the publish directory.
     pub published: Published,
 }
 
@@ -209,7 +209,7 @@ pub struct Targets {
 /// No target process exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absence {
-    /// What podnudge searched for.
+    /// A description of the missing target.
     pub reason: Reason,
     /// Whether a process has read the current publication: then a process existed, and has ended.
     pub was_read: bool,
@@ -259,7 +259,7 @@ pub enum Proof {
     Pending(Reason),
 }
 
-/// What podnudge remembers about a rule across a restart of itself.
+/// The state of a rule that podnudge saves across a restart of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// The digest that the application ran; `None` if an action was pending.

@@ -220,13 +220,13 @@ impl Core {
 
     /// The state of the other rules that may act on the same target.
     fn neighbours(&self, index: usize) -> Neighbours {
-        let rollout = |is: fn(&Rule) -> bool, what: &str| {
-            let (_, other) = self.sharing(index).find(|(_, other)| is(other))?;
-            Some(Reason::new(format!("waits for rule `{}`, which {what}", other.name())))
+        let waits_for = |is_blocking: fn(&Rule) -> bool, activity: &str| {
+            let (_, other) = self.sharing(index).find(|(_, other)| is_blocking(other))?;
+            Some(Reason::new(format!("waits for rule `{}`, which {activity}", other.name())))
         };
         Neighbours {
-            busy: rollout(Rule::is_busy, "acts on the same target"),
-            unproven: rollout(Rule::is_unproven, "has not finished with the same target"),
+            busy: waits_for(Rule::is_busy, "acts on the same target"),
+            unproven: waits_for(Rule::is_unproven, "has not finished with the same target"),
             newer: self.newer_rule(index).is_some(),
         }
     }

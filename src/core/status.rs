@@ -31,7 +31,7 @@ pub struct Status {
 pub struct RuleStatus {
     /// The rule's name.
     pub name: String,
-    /// What the rule is doing.
+    /// The current state of the rule.
     pub state: State,
     /// The reason for this state, if it needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub struct RuleStatus {
     pub counters: Counters,
 }
 
-/// What a rule is doing.
+/// The state of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {

@@ -33,7 +33,7 @@ pub(super) enum Conclusion {
     Reverted,
 }
 
-/// What to remember across a restart of podnudge.
+/// The state to save across a restart of podnudge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Save {
     Nothing,
@@ -92,7 +92,7 @@ pub(super) trait Tracker: Debug + Send {
     /// An action was sent: what runs is unknown, and the application may be reading until `until`.
     fn delivered(&mut self, until: Moment);
 
-    /// What the application runs is unknown.
+    /// Forgets the running digest.
     fn invalidate(&mut self);
 
     /// The application is verified to run this digest.
@@ -106,12 +106,12 @@ pub(super) trait Tracker: Debug + Send {
         false
     }
 
-    /// What to save as an action begins, in case podnudge is killed before its outcome.
+    /// The state to save as an action begins, in case podnudge is killed before its outcome.
     fn action_started(&self, _now: UnixTime) -> Save {
         Save::Nothing
     }
 
-    /// What to save when the content went back to what the application runs.
+    /// The state to save when the content went back to what the application runs.
     fn reverted(&self, _now: UnixTime) -> Save {
         Save::Nothing
     }

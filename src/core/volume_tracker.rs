@@ -209,7 +209,7 @@ impl Tracker for VolumeTracker {
         self.running = None;
     }
 
-    /// What runs stays unknown if a volume was missing or changing during the reload.
+    /// The running digest stays unknown if a volume was missing or changing during the reload.
     fn applied(&mut self, now: Now, digest: Digest, source: &Source) -> Save {
         self.read_until = now.mono;
         // While a volume is unreadable, another action would give no more certainty.

@@ -68,7 +68,8 @@ impl Rollout {
         self.wait(WaitFor::Target, now.after(wait), reason);
     }
 
-    /// Whether an attempt has failed. If so, the target existed then.
+    /// Whether an attempt has failed since the rollout began or was escalated to a restart. If so,
+    /// the target existed then.
     fn has_failed_attempt(&self) -> bool {
         self.attempt > 1
     }

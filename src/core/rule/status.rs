@@ -150,11 +150,11 @@ impl Rule {
 
     /// Why the application has nothing to start with yet, if so.
     pub(in crate::core) fn not_ready(&self) -> Option<Reason> {
-        let with_cause = |what: &str, why: Option<&Reason>| match why {
+        let with_cause = |problem: &str, cause: Option<&Reason>| match cause {
             Some(Reason { message, hint }) => {
-                Reason { message: format!("{what}: {message}"), hint: hint.clone() }
+                Reason { message: format!("{problem}: {message}"), hint: hint.clone() }
             }
-            None => Reason::new(what),
+            None => Reason::new(problem),
         };
         match self.source.on_disk() {
             None => Some(with_cause("its volumes were not read yet", self.source.unreadable())),

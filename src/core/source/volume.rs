@@ -121,7 +121,7 @@ impl Volume {
     /// Handles the generation that a resync found. Returns whether the volume has changed.
     pub(super) fn resynced(&mut self, begun: Moment, found: Option<&Generation>) -> bool {
         if self.dirty || self.is_being_scanned {
-            return false; // a scan knows better
+            return false; // the pending scan supersedes this result
         }
         let known = self.snapshot.as_ref().map(|snapshot| &snapshot.generation);
         if known.filter(|_| self.present == Some(true)) == found {
