@@ -113,8 +113,9 @@ mod tests {
         let pid = i32::try_from(child.id()).expect("it is a pid");
         let stat = loop {
             let stat = proc::stat(pid).expect("it can be read").expect("it runs");
-            // Until the exec it has this test's name.
-            if stat.comm == "sleep" {
+            // The kernel changes the name in an exec before the arguments.
+            let arguments = proc::arguments(pid).expect("they can be read");
+            if stat.comm == "sleep" && arguments == ["sleep", "1000"] {
                 break stat;
             }
         };
