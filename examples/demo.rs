@@ -55,10 +55,10 @@ fn demo() {
     let mut application = Application::start(&volume);
     let reload = format!("http://127.0.0.1:{}/-/reload", application.port);
     let mut agent = Agent::start(&podnudge, &volume, &["--url", &reload]);
-    show_swaps(&mut agent, &mut kubelet, &mut application, ["2", "3", "4"]);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["2", "3", "4"], "applied");
     println!("   The kubelet writes the same content again: a swap without a change.");
     kubelet.write_anyway(&payload(&[("version", "4")]));
-    show_swaps(&mut agent, &mut kubelet, &mut application, ["5"]);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["5"], "applied");
     println!("   {} swaps, {} reloads.", 5, application.reloads);
     assert_eq!(application.reloads, 4);
     drop(agent);
@@ -68,7 +68,8 @@ fn demo() {
     fs::write(&pidfile, format!("{}\n", application.process.id())).unwrap();
     let by_signal = ["--signal", "HUP", "--pidfile", pidfile.to_str().unwrap()];
     let mut agent = Agent::start(&podnudge, &volume, &by_signal);
-    show_swaps(&mut agent, &mut kubelet, &mut application, ["6", "7", "8"]);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["6", "7", "8"], "delivered");
+    println!("   No proof is configured, so podnudge only says that it delivered the signal.");
     drop(agent);
 
     println!("\n3. Rejected. The application's own checker finds an error in the content.");
@@ -88,7 +89,7 @@ fn demo() {
     println!("   The application still answers, and runs version {}.", application.version());
     assert_eq!(application.version(), "8");
     println!("   The content is fixed.");
-    show_swaps(&mut agent, &mut kubelet, &mut application, ["9"]);
+    show_swaps(&mut agent, &mut kubelet, &mut application, ["9"], "applied");
     assert_eq!(application.version(), "9");
     drop(agent);
 
@@ -165,12 +166,13 @@ fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
 }
 
 /// Swaps the volume to each version in turn, and prints how long it took until the application
-/// ran it.
+/// ran it. podnudge then logs this event.
 fn show_swaps<const N: usize>(
     agent: &mut Agent,
     kubelet: &mut Kubelet,
     application: &mut Application,
     versions: [&str; N],
+    event: &str,
 ) {
     for version in versions {
         let prepared = kubelet.prepare(&payload(&[("version", version)]));
@@ -180,7 +182,7 @@ fn show_swaps<const N: usize>(
         let took = reloaded.duration_since(committed).unwrap_or_default();
         assert_eq!(running, version);
         fs::remove_dir_all(kubelet.volume.join(old)).unwrap();
-        agent.next("applied");
+        agent.next(event);
         println!(
             "   ..data now shows version {version}; {:.1} ms later the application runs it \
              (200 ms of that is waiting for quiet)",

@@ -80,6 +80,7 @@ struct Line {
     attempt: Option<u32>,
     attempts: Option<u32>,
     wait: Option<String>,
+    evidence: Option<&'static str>,
     after: Option<String>,
     added: Option<String>,
     changed: Option<String>,
@@ -132,6 +133,7 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 attempt = line.attempt,
                 attempts = line.attempts,
                 wait = line.wait,
+                evidence = line.evidence,
                 after = line.after,
                 added = line.added,
                 changed = line.changed,
@@ -211,7 +213,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
                     .digest(bad).reason(reason)
             }),
         Fact::RolledBack(digest) =>
-            (Warn, line("rolled-back", "the application runs the last good content again; the content on disk is quarantined")
+            (Warn, line("rolled-back", "rolled back to the last good content; the content on disk is quarantined")
                 .digest(digest)),
         Fact::Restarted(digest, names) =>
             (Info, line("restarted", "the target has ended; its supervisor is expected to restart it")
@@ -255,10 +257,17 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Tripped(digest, reason) =>
             (Error, line("tripped", "the target ended just after the action; nothing more is sent")
                 .digest(digest).reason(reason)),
-        Fact::Applied(digest, took) =>
+        Fact::Applied(digest, evidence, took) =>
             (Info, Line {
+                evidence: Some(evidence.name()),
                 after: Some(time(*took)),
                 ..line("applied", "the application runs the new content").digest(digest)
+            }),
+        Fact::Delivered(digest, took) =>
+            (Info, Line {
+                after: Some(time(*took)),
+                ..line("delivered", "signal delivered; not verified: no proof is configured")
+                    .digest(digest)
             }),
         Fact::Superseded(digest) =>
             (Info, line("superseded", "newer content is on disk; no longer waiting for the proof of this one")
@@ -270,7 +279,11 @@ fn baseline(basis: Basis) -> Line {
     let because = match basis {
         Basis::Remembered => "podnudge's saved state says that it was applied",
         Basis::TargetIsYounger => "the target started after the last change",
-        Basis::Never => "on-start is `never`",
+        Basis::Never => {
+            let message =
+                "assuming that the application runs the content on disk: on-start is `never`";
+            return Line::new("baseline", message);
+        }
         Basis::Unknown => {
             let hint =
                 "set state-dir to an emptyDir mount, so that a restart of podnudge misses nothing";
@@ -387,7 +400,8 @@ mod tests {
             Fact::Refused(why()),
             Fact::GaveUp(one, why(), 3),
             Fact::Tripped(one, why()),
-            Fact::Applied(one, wait),
+            Fact::Applied(one, crate::core::evidence::Evidence::Verified, wait),
+            Fact::Delivered(one, wait),
             Fact::Superseded(one),
         ];
         let bases = [Basis::Remembered, Basis::TargetIsYounger, Basis::Unknown, Basis::Never];

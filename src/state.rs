@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixTime;
 use crate::core::event::Memory;
+use crate::core::evidence::Evidence;
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
 
@@ -41,6 +42,9 @@ impl StateDirError {
 struct Record {
     /// `None` while it is unknown what the application runs.
     digest: Option<String>,
+    /// How podnudge knew that.
+    #[serde(default)]
+    evidence: Evidence,
     /// Seconds since the Unix epoch.
     at: f64,
 }
@@ -88,7 +92,8 @@ impl StateDir {
         let new = file.with_extension("json.new");
         let write = || {
             let digest = memory.running.map(|digest| digest.to_string());
-            let record = serde_json::to_vec(&Record { digest, at: memory.at.0.as_secs_f64() })?;
+            let (evidence, at) = (memory.evidence, memory.at.0.as_secs_f64());
+            let record = serde_json::to_vec(&Record { digest, evidence, at })?;
             let mut output = File::create(&new)?;
             output.write_all(&record)?;
             output.sync_data()?;
@@ -109,7 +114,7 @@ fn parse(text: &[u8]) -> Option<Memory> {
     let record = serde_json::from_slice::<Record>(text).ok()?;
     let running = record.digest.map(|digest| digest.parse()).transpose().ok()?;
     let at = UnixTime(Duration::try_from_secs_f64(record.at).ok()?);
-    Some(Memory { running, at })
+    Some(Memory { running, evidence: record.evidence, at })
 }
 
 #[cfg(test)]
@@ -122,7 +127,8 @@ mod tests {
         let state = StateDir::open(&folder.path().join("state")).expect("it can be made");
         let digest = crate::volume::snapshot::Digest([7; 32]);
         let at = UnixTime(Duration::from_millis(1_700_000_000_250));
-        let (known, open) = (Memory { running: Some(digest), at }, Memory { running: None, at });
+        let known = Memory { running: Some(digest), evidence: Evidence::Verified, at };
+        let open = Memory { running: None, evidence: Evidence::None, at };
         state.save("web", &known).expect("it can be written");
         state.save("open", &open).expect("it can be written");
         fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");

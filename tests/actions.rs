@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::in_namespace;
 use crate::support::program::command;
@@ -89,7 +89,7 @@ fn a_restart_is_applied_when_the_new_process_survives_alive_for() {
         let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"10s\" }}"));
         for n in 1..=2 {
             pod.change(&format!("{n} and more"));
-            agent.wait_for("applied", n);
+            agent.wait_for(ROLLED_OUT, n);
             assert_eq!((agent.count("restarted"), application.starts()), (n, n + 1));
         }
         assert_eq!(agent.count("tripped"), 0);
@@ -103,7 +103,7 @@ fn a_target_that_ignores_term_is_killed_after_the_grace_period() {
         let application = pod.supervised("trap '' TERM; while :; do sleep 0.05; done");
         let agent = pod.nudge(&format!("{TARGET}restart = {{ grace = \"300ms\" }}"));
         pod.change("2");
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert_eq!(application.starts(), 2);
     });
 }
@@ -115,7 +115,7 @@ fn restarts_beyond_the_budget_are_held() {
         let application = pod.supervised(RUNS);
         let agent = pod.nudge(&format!("{TARGET}restart = {{ most = 1, within = \"1h\" }}"));
         pod.change("2");
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         pod.change("3");
         agent.wait_for("held", 1);
         assert_eq!(application.starts(), 2);
@@ -139,13 +139,13 @@ fn a_restart_by_another_rule_quarantines_no_content() {
                      on-start = \"never\"\nrestart = { grace = \"5s\" }\n\
                      verify = { alive-for = \"500ms\" }\n";
         let agent = pod.nudge(&format!("{conf}{target}{other}{target}"));
-        wait_until("the first content is applied", || agent.count("applied") == 1);
+        wait_until("the first content is applied", || agent.count(ROLLED_OUT) == 1);
         pod.change("2");
         agent.wait_for("sent", 1);
         env.write(&payload(&[("b", "2")]));
         agent.wait_for("restarted", 1);
         // The new process proves both contents.
-        agent.wait_for("applied", 3);
+        agent.wait_for(ROLLED_OUT, 3);
         assert_eq!((agent.count("rolling-back"), agent.count("tripped")), (0, 0));
         assert_eq!(application.starts(), 2);
         assert_eq!(fs::read_to_string(pod.file("config/app.conf")).unwrap(), "2");
@@ -163,13 +163,13 @@ fn content_that_the_application_cannot_start_with_is_rolled_back() {
         let script = format!("! grep -qs broken '{}' || exit 1; {RUNS}", config.display());
         let application = pod.supervised(&script);
         let agent = pod.nudge(&publish);
-        wait_until("the first content is applied", || agent.count("applied") == 1);
+        wait_until("the first content is applied", || agent.count(ROLLED_OUT) == 1);
         pod.change("broken");
         agent.wait_for("rolled-back", 1);
         assert_eq!(fs::read_to_string(&config).unwrap(), "1");
         assert!(agent.last("rolling-back", "reason").contains("ended"), "{}", agent.log());
         pod.change("2");
-        agent.wait_for("applied", 2);
+        agent.wait_for(ROLLED_OUT, 2);
         assert_eq!(fs::read_to_string(&config).unwrap(), "2");
         drop(application);
     });
@@ -196,12 +196,12 @@ fn a_proof_given_after_the_application_exited_does_not_count() {
              exec = [\"sh\", \"-c\", \"{proof}\"] }}\n"
         );
         let agent = pod.nudge(&settings);
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         pod.change("broken");
         wait_until("the rollout has an outcome", || {
-            agent.count("rolled-back") + agent.count("applied") == 2
+            agent.count("rolled-back") + agent.count(ROLLED_OUT) == 2
         });
-        assert_eq!((agent.count("applied"), application.starts()), (1, 2), "{}", agent.log());
+        assert_eq!((agent.count(ROLLED_OUT), application.starts()), (1, 2), "{}", agent.log());
         assert_eq!(fs::read_to_string(&config).unwrap(), "1");
     });
 }
@@ -228,7 +228,7 @@ fn a_reload_without_effect_is_escalated_to_a_restart() {
                     retry = { first = \"100ms\", max = \"200ms\", attempts = 2 }\n";
         let agent = pod.nudge(&settings.replace(",\n", ", "));
         pod.change("2");
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert_eq!((agent.count("sent"), agent.count("escalating")), (2, 1));
         assert_eq!((agent.count("restarted"), application.starts()), (1, 2));
     });
@@ -245,7 +245,7 @@ fn an_exec_action_gets_its_context_in_variables_and_its_failure_is_reported() {
     let retry = "retry = { first = \"100ms\", max = \"100ms\", attempts = 2 }\n";
     let agent = pod.nudge(&format!("{settings}{retry}"));
     pod.kubelet.write(&payload(&[("app.conf", "2"), ("new.conf", "")]));
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert!(agent.last("accepted", "answer").contains("ended with 0: reloaded"));
     let ran = fs::read_to_string(pod.file("ran")).unwrap();
     assert!(ran.starts_with("default app.conf\nnew.conf "), "{ran}");
@@ -271,7 +271,7 @@ fn an_exec_action_gets_the_keys_that_differ_from_the_applied_content() {
     agent.wait_for("cancelled", 1);
     fs::remove_file(pod.file("pause")).unwrap();
     pod.kubelet.write(&payload(&[("app.conf", "1"), ("ünï.conf", "")]));
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!(
         (written(&pod, "keys"), written(&pod, "cut")),
         ("ünï.conf\n".into(), "cut=\n".into())
@@ -280,7 +280,7 @@ fn an_exec_action_gets_the_keys_that_differ_from_the_applied_content() {
     let names: Vec<String> = (0..3000).map(|n| format!("{n:0>60}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
     pod.kubelet.write(&payload(&many));
-    agent.wait_for("applied", 2);
+    agent.wait_for(ROLLED_OUT, 2);
     let keys = written(&pod, "keys");
     assert!(keys.lines().count() > 1000 && keys.lines().all(|key| key.len() == 60));
     assert_eq!(written(&pod, "cut"), "cut=1\n");
@@ -309,7 +309,7 @@ fn actions_run_in_the_order_of_the_configuration_file() {
                     command = { socket = \"FOLDER/app.sock\", send = \"reload now\\n\", answer-matches = \"^ok\" }\n";
     let agent = pod.nudge(settings);
     pod.change("2");
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!(fs::read_to_string(&order).unwrap(), "exec\ncommand reload now\n");
     assert!(agent.last("accepted", "answer").contains("answered: ok"), "{}", agent.log());
     drop(agent);
@@ -372,10 +372,10 @@ fn an_exit_after_the_first_of_two_actions_rolls_the_content_back() {
             target_that_exits()
         );
         let agent = pod.nudge(&settings);
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         pod.change("broken");
         wait_until("the rollout has an outcome", || {
-            agent.count("rolled-back") + agent.count("applied") == 2
+            agent.count("rolled-back") + agent.count(ROLLED_OUT) == 2
         });
         assert_eq!(fs::read_to_string(&config).unwrap(), "1", "{}", agent.log());
         let reason = agent.last("rolling-back", "reason");
@@ -410,7 +410,7 @@ fn an_exit_after_the_first_of_two_actions_without_rollback_is_in_sync_after_the_
         let agent = pod.nudge(&settings);
         agent.wait_for("baseline", 1);
         pod.change("2");
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert_eq!(application.starts(), 2, "{}", agent.log());
     });
 }

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use podnudge::admin::{metrics, table};
 use podnudge::clock::UnixTime;
-use podnudge::core::status::{
-    Counters, Delivery, Histogram, RuleStatus, State, Status, VolumeStatus,
-};
+use podnudge::core::evidence::{Evidence, InSync};
+use podnudge::core::status::{Counters, Histogram, RuleStatus, State, Status, VolumeStatus};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::{Behaviour, Target};
@@ -79,8 +78,8 @@ fn endpoints_answer_get_and_head_and_other_requests_are_rejected() {
         ("/", "podnudge"),
         ("/livez", "ok\n"),
         ("/readyz", "ok\n"),
-        ("/status", "\"in_sync\": true"),
-        ("/metrics", "podnudge_in_sync{rule=\"app\"} 1"),
+        ("/status", "\"in_sync\": \"unknown\""),
+        ("/metrics", "podnudge_evidence{rule=\"app\",evidence=\"none\"} 1"),
     ] {
         let answer = scene.send("GET", path, "");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(part), "{path}: {answer}");
@@ -105,7 +104,7 @@ fn a_reload_request_needs_loopback_or_the_token() {
     assert!(by_loopback.send("GET", "/reload", "").starts_with("HTTP/1.1 405 "));
     assert_eq!(by_loopback.application.reloads().len(), 0);
     assert!(by_loopback.send("POST", "/reload?rule=app", "").starts_with("HTTP/1.1 202 "));
-    by_loopback.agent.wait_for("applied", 1);
+    by_loopback.agent.wait_for(ROLLED_OUT, 1);
 
     let by_token = scene("reload-token-file = \"TOKEN\"");
     for wrong in ["", "authorization: Bearer s3cre\r\n", "authorization: Bearer s3cret2\r\n"] {
@@ -113,7 +112,7 @@ fn a_reload_request_needs_loopback_or_the_token() {
     }
     let right = "authorization: Bearer s3cret\r\n";
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 202 "));
-    by_token.agent.wait_for("applied", 1);
+    by_token.agent.wait_for(ROLLED_OUT, 1);
     fs::write(by_token.folder.path().join("token"), "rotated").unwrap();
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 401 "));
     fs::remove_file(by_token.folder.path().join("token")).unwrap();
@@ -140,7 +139,7 @@ fn a_trigger_approves_held_content() {
     assert_eq!(trigger(&["other", "--token-file", token]).status.code(), Some(69));
     assert_eq!(scene.application.reloads().len(), 0);
     assert!(trigger(&["app", "--token-file", token]).status.success());
-    scene.agent.wait_for("applied", 1);
+    scene.agent.wait_for(ROLLED_OUT, 1);
 }
 
 #[test]
@@ -196,7 +195,7 @@ fn exhausted_descriptors_neither_trip_the_breaker_nor_cause_a_busy_loop() {
     kubelet.write(&payload(&[("a.conf", "2")]));
     agent.wait_for("sent", 1);
     let slow = slow_clients(&address, 40);
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     drop(slow);
     assert_eq!((agent.count("tripped"), target.signals()), (0, 1));
     // User and system time in ticks of 10 ms (proc(5)).
@@ -224,7 +223,7 @@ fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["rules"][0]["name"], "app");
     scene.kubelet.write(&payload(&[("a.conf", "2")]));
-    scene.agent.wait_for("applied", 1);
+    scene.agent.wait_for(ROLLED_OUT, 1);
     scene.kubelet.remove();
     scene.agent.wait_for("volume-missing", 1);
     let (code, text) = status(&[]);
@@ -316,8 +315,8 @@ fn sample() -> Status {
         name: "app".to_owned(),
         state: State::Waiting,
         reason: Some(Reason::new("process 41 (app) ended").hint("look at its log")),
-        in_sync: false,
-        delivery: Delivery::Sent,
+        in_sync: InSync::No,
+        evidence: Evidence::None,
         digest_on_disk: Some(Digest([0xab; 32])),
         digest_applied: None,
         digest_published: None,

@@ -13,7 +13,7 @@ use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::{Snapshot, digest};
 use serde_json::Value;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload, temporary_volume};
 use crate::support::pod::{Behaviour, Target, in_namespace};
@@ -53,8 +53,8 @@ fn swaps_in_both_link_orders_reload_once_each() {
         ];
         for (n, step) in steps.iter().enumerate() {
             kubelet.write(step);
-            agent.wait_for("applied", n + 1);
-            assert_eq!(agent.last("applied", "digest"), on_disk(&kubelet.volume), "{order:?}");
+            agent.wait_for(ROLLED_OUT, n + 1);
+            assert_eq!(agent.last(ROLLED_OUT, "digest"), on_disk(&kubelet.volume), "{order:?}");
         }
         assert_eq!(application.reloads(), ["2", "2", "2", "3"], "{order:?}");
         assert_eq!(agent.last("changed", "removed"), "deep/b.conf");
@@ -79,7 +79,7 @@ fn writes_without_a_content_change_cause_no_reload() {
     fs::remove_file(kubelet.volume.join("..data_tmp")).unwrap();
     assert_eq!(application.reloads(), Vec::<String>::new());
     kubelet.write(&payload(&[("a.conf", "2")]));
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!(application.reloads(), ["2"]);
 }
 
@@ -100,9 +100,9 @@ fn content_older_than_the_application_is_applied_after_a_symlink_switch() {
         fs::rename(at("tmp"), at("current")).unwrap();
     };
     switch_to("old");
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     switch_to("new");
-    agent.wait_for("applied", 2);
+    agent.wait_for(ROLLED_OUT, 2);
     assert_eq!(application.reloads(), ["1", "2"]);
     assert_eq!((agent.count("fresh"), agent.count("missed-by-watch")), (0, 0));
 }
@@ -117,9 +117,9 @@ fn an_optional_volume_is_applied_when_it_is_filled_and_when_it_is_emptied() {
     let quiet = ["--settle", "200ms"];
     let agent = nudge(folder.path(), &kubelet.volume, &application, &quiet);
     kubelet.write(&payload(&[("a.conf", "here")]));
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     kubelet.write(&Payload::new());
-    agent.wait_for("applied", 2);
+    agent.wait_for(ROLLED_OUT, 2);
     assert_eq!(application.reloads(), ["here", ""]);
 }
 
@@ -133,7 +133,7 @@ fn a_volume_that_is_deleted_and_recreated_is_watched_again() {
         agent.wait_for("volume-missing", n);
         kubelet = Kubelet::new(&kubelet.volume);
         kubelet.write(&payload(&[("a.conf", &format!("life {n}"))]));
-        agent.wait_for("applied", n);
+        agent.wait_for(ROLLED_OUT, n);
     }
     assert_eq!(application.reloads(), ["life 1", "life 2", "life 3"]);
     assert_eq!(agent.count("missed-by-watch"), 0);
@@ -167,10 +167,10 @@ fn plain_directories_and_single_files_are_watched_too() {
     let application = Application::start(&plain, "nested/a.conf");
     let agent = nudge(folder.path(), &plain, &application, &[]);
     fs::write(plain.join("nested/a.conf"), "2").unwrap();
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     fs::create_dir(plain.join("new")).unwrap();
     fs::write(plain.join("new/b.conf"), "1").unwrap();
-    wait_until("the new folder is applied", || agent.last("applied", "digest") == on_disk(&plain));
+    wait_until("the new folder is applied", || agent.last(ROLLED_OUT, "digest") == on_disk(&plain));
     drop(agent);
 
     let single = folder.path().join("single.conf");
@@ -183,7 +183,7 @@ fn plain_directories_and_single_files_are_watched_too() {
         fs::write(&new, n.to_string()).unwrap();
         fs::rename(&new, &single).unwrap();
         wait_until("the content is applied", || {
-            agent.last("applied", "digest") == on_disk(&single)
+            agent.last(ROLLED_OUT, "digest") == on_disk(&single)
         });
     }
     assert_eq!(application.reloads().last().map(String::as_str), Some("4"));
@@ -201,7 +201,7 @@ fn a_burst_of_twenty_swaps_causes_at_most_five_reloads() {
         kubelet.write(&payload(&[("a.conf", &n.to_string())]));
     }
     wait_until("the last content is applied", || {
-        agent.last("applied", "digest") == on_disk(&kubelet.volume)
+        agent.last(ROLLED_OUT, "digest") == on_disk(&kubelet.volume)
     });
     let reloads = application.reloads();
     assert_eq!(reloads.last().map(String::as_str), Some("20"));
@@ -227,9 +227,9 @@ fn full_speed(swaps: usize, folder: &Path) {
         written.insert(on_disk(&kubelet.volume), n);
     }
     let last = on_disk(&kubelet.volume);
-    wait_until("the last content is applied", || agent.last("applied", "digest") == last);
+    wait_until("the last content is applied", || agent.last(ROLLED_OUT, "digest") == last);
     let applied: Vec<String> = agent
-        .events("applied")
+        .events(ROLLED_OUT)
         .iter()
         .map(|event| event["digest"].as_str().unwrap().to_owned())
         .collect();
@@ -272,7 +272,7 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
         assert!(pinned.status.success(), "taskset is installed (package util-linux)");
         for n in 1..=200 {
             kubelet.write(&payload(&[("a.conf", &n.to_string())]));
-            agent.wait_for("applied", n);
+            agent.wait_for(ROLLED_OUT, n);
         }
         stop.store(1, Ordering::Relaxed);
         let wanted: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
@@ -302,7 +302,7 @@ fn an_agent_killed_at_any_moment_keeps_the_target_running_and_applies_the_final_
                     }
                 }
                 if n % 5 == 0 {
-                    agent.wait_for("applied", 1);
+                    agent.wait_for(ROLLED_OUT, 1);
                 }
                 agent.kill();
                 assert!(target.is_running());
@@ -311,7 +311,7 @@ fn an_agent_killed_at_any_moment_keeps_the_target_running_and_applies_the_final_
             let agent = Agent::start(folder.path(), &arguments);
             wait_until("the final content is applied", || {
                 let digest = on_disk(&volume);
-                agent.last("applied", "digest") == digest
+                agent.last(ROLLED_OUT, "digest") == digest
                     || (agent.last("baseline", "digest") == digest
                         && agent.last("baseline", "because").contains("podnudge's saved state"))
             });
@@ -352,11 +352,11 @@ fn sighup_triggers_a_reload_and_sigusr1_logs_the_status() {
     let application = Application::start(&kubelet.volume, "a.conf");
     let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
     agent.signal(Signal::SIGHUP);
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     agent.signal(Signal::SIGUSR1);
     agent.wait_for("status", 1);
     let status: Value = serde_json::from_str(&agent.last("status", "status")).unwrap();
-    assert_eq!(status["rules"][0]["in_sync"], true);
+    assert_eq!(status["rules"][0]["in_sync"], "yes");
     assert_eq!(status["rules"][0]["counters"]["actions_applied"], 1);
 }
 
@@ -366,7 +366,7 @@ fn file_contents_are_never_logged_and_key_names_are_escaped() {
     let application = Application::start(&kubelet.volume, "a.conf");
     let agent = nudge(folder.path(), &kubelet.volume, &application, &["--log-level", "debug"]);
     kubelet.write(&payload(&[("a.conf", "hunter2 again"), ("na\u{1b}[31mme", "hunter2")]));
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert!(!agent.log().contains("hunter2"));
     assert!(!agent.log().contains('\u{1b}') && !agent.log().contains("\\u001b"));
     assert_eq!(agent.last("changed", "added"), "na\\x1b[31mme");
@@ -406,12 +406,12 @@ fn without_inotify_podnudge_polls_until_inotify_works_again() {
         assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_instances"));
         agent.wait_for("baseline", 1);
         kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         // The limit is raised while podnudge runs.
         set_limit(&agent, limit, "100");
         agent.wait_for("watched-again", 1);
         kubelet.write(&payload(&[("a.conf", "3")]));
-        agent.wait_for("applied", 2);
+        agent.wait_for(ROLLED_OUT, 2);
         assert_eq!(application.reloads(), ["2", "3"]);
     });
 }
@@ -433,12 +433,12 @@ fn podnudge_polls_while_inotify_watches_are_exhausted() {
         agent.wait_for("polling", 1);
         assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_watches"));
         fs::write(volume.join("two/b.conf"), "1").unwrap();
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         set_limit(&agent, limit, "100");
         agent.wait_for("watched-again", 1);
         fs::write(volume.join("two/b.conf"), "2").unwrap();
         wait_until("the content is applied", || {
-            agent.last("applied", "digest") == on_disk(&volume)
+            agent.last(ROLLED_OUT, "digest") == on_disk(&volume)
         });
     });
 }

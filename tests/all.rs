@@ -18,6 +18,7 @@ mod checks;
 mod checks_http;
 #[cfg(feature = "tls")]
 mod checks_pem;
+mod evidence;
 mod fleet;
 mod http;
 mod invariants;

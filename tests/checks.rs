@@ -13,7 +13,7 @@ use podnudge::core::event::Checked;
 use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::{Digest, digest};
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload, temporary_volume};
 
@@ -218,7 +218,7 @@ fn a_broken_configuration_never_reaches_the_application() {
         assert!(agent.last("rejected", "reason").starts_with("`a.json` is not JSON: see line 1"));
         let fixed = (n + 2).to_string();
         kubelet.write(&payload(&[("a.json", &fixed)]));
-        agent.wait_for("applied", n + 1);
+        agent.wait_for(ROLLED_OUT, n + 1);
     }
     kubelet.write(&payload(&[("b.json", "5")]));
     agent.wait_for("rejected", 4);

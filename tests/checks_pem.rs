@@ -13,7 +13,7 @@ use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::wait::wait_until;
@@ -430,7 +430,7 @@ fn a_certificate_and_key_written_one_after_the_other_are_applied_together() {
     let start = Instant::now();
     wait_until("50 ms are over", || start.elapsed() >= Duration::from_millis(50));
     write(&volume.join("tls.key"), &pairs[1].key);
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!(application.reloads(), [pairs[1].crt.clone()]);
     assert_eq!(agent.count("rejected"), 0);
     // Half of a renewal is no matching pair, and does not reach the application.

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Child;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::command;
@@ -90,7 +90,7 @@ fn another_program_is_not_signalled(target: &[&str], other: &str, reason: &str) 
     let agent = scene.nudge(target);
     for n in 1..3 {
         scene.change();
-        agent.wait_for("applied", n);
+        agent.wait_for(ROLLED_OUT, n);
         wait_until("the signal is counted", || scene.signals("before") == n);
     }
     fs::write(scene.path().join("go"), "").unwrap();
@@ -123,13 +123,13 @@ fn a_second_match_is_not_signalled_and_blocks_the_next_action() {
         let target = Target::start(scene.path(), "app", Behaviour::Handles);
         let agent = scene.nudge(&["--process", "app"]);
         scene.change();
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         let folder = scene.path().join("elsewhere");
         fs::create_dir(&folder).unwrap();
         let other = Target::start(&folder, "app", Behaviour::Handles);
 
         scene.change();
-        agent.wait_for("applied", 2);
+        agent.wait_for(ROLLED_OUT, 2);
         assert_eq!(agent.count("target-ambiguous"), 1);
         scene.change();
         agent.wait_for("refused", 1);
@@ -155,7 +155,7 @@ fn a_pidfile_is_read_before_each_action() {
         for (n, target) in [(1, &one), (2, &one), (3, &other), (4, &one)] {
             fs::write(&pidfile, target.pid().to_string()).unwrap();
             scene.change();
-            agent.wait_for("applied", n);
+            agent.wait_for(ROLLED_OUT, n);
         }
         assert_eq!((one.signals(), other.signals()), (3, 1));
     });
@@ -168,11 +168,11 @@ fn a_target_replaced_between_two_actions_is_searched_for_again() {
         let mut first = Target::start(scene.path(), "app", Behaviour::Handles);
         let agent = scene.nudge(&["--process", "app"]);
         scene.change();
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         first.kill();
         let second = Target::start(scene.path(), "app", Behaviour::Handles);
         scene.change();
-        agent.wait_for("applied", 2);
+        agent.wait_for(ROLLED_OUT, 2);
         // Both write to the same report, which is named after them.
         assert_eq!((second.signals(), agent.count("target-ambiguous")), (2, 0));
     });

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::process::Child;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::shared::SharedPod;
 use crate::support::wait::{wait_until, wait_until_commit_is_past};
@@ -97,7 +97,7 @@ fn a_daemon_whose_parent_read_the_old_content_is_signalled() {
     let agent = scene.nudge("never");
     scene.change_under(&agent);
     scene.daemonize();
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!((agent.count("sent"), agent.count("fresh")), (1, 0));
     wait_until("the signal has arrived", || scene.has("hups"));
 }
@@ -121,7 +121,7 @@ fn a_daemon_whose_parent_read_the_old_content_is_signalled_when_podnudge_starts_
     scene.daemonize();
     wait_until("the daemon handles the signal", || scene.has("ready"));
     let agent = scene.nudge("if-newer");
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!((agent.count("sent"), agent.count("fresh")), (1, 0));
     wait_until("the signal has arrived", || scene.has("hups"));
 }

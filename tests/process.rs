@@ -10,7 +10,7 @@ use podnudge::process::signal::{SendError, prepare};
 use podnudge::process::{Identity, TargetProcess};
 use tempfile::TempDir;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::command;
@@ -48,7 +48,7 @@ fn a_handler_is_called_once_per_change() {
         let agent = nudge(folder.path(), &["--process", "app"]);
         for n in 2..5 {
             kubelet.write(&payload(&[("a.conf", &n.to_string())]));
-            agent.wait_for("applied", n - 1);
+            agent.wait_for(ROLLED_OUT, n - 1);
         }
         assert_eq!(target.signals(), 3);
         assert!(target.is_running());
@@ -88,7 +88,7 @@ fn a_target_that_reexecs_itself_counts_as_the_same_process() {
         let agent = nudge(folder.path(), &["--process", "app"]);
         for n in 2..4 {
             kubelet.write(&payload(&[("a.conf", &n.to_string())]));
-            agent.wait_for("applied", n - 1);
+            agent.wait_for(ROLLED_OUT, n - 1);
         }
         assert_eq!(agent.count("tripped"), 0);
         assert!(target.is_running());
@@ -140,7 +140,7 @@ fn a_target_that_exits_on_the_signal_trips_the_breaker() {
         );
         // Newer content is applied.
         kubelet.write(&payload(&[("a.conf", "3")]));
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert!(second.is_running());
     });
 }
@@ -206,7 +206,7 @@ fn switching_a_symlink_to_older_content_causes_an_action() {
             let new = folder.path().join("new");
             std::os::unix::fs::symlink(release, &new).unwrap();
             fs::rename(&new, &link).unwrap();
-            agent.wait_for("applied", n + 1);
+            agent.wait_for(ROLLED_OUT, n + 1);
             assert_eq!((target.signals(), agent.count("fresh")), (n + 1, 0));
         }
     });
@@ -221,7 +221,7 @@ fn a_process_name_truncated_by_the_kernel_is_found() {
         let other = Target::start(folder.path(), "prometheus-conf", Behaviour::Handles);
         let agent = nudge(folder.path(), &["--process", long]);
         kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert_eq!((target.signals(), other.signals()), (1, 0));
     });
 }
@@ -233,7 +233,7 @@ fn only_the_master_is_signalled_and_not_its_workers() {
         let target = Target::start(folder.path(), "app", Behaviour::MasterWithWorker);
         let agent = nudge(folder.path(), &["--process", "app"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert_eq!((target.signals(), target.signals_to_worker()), (1, 0));
     });
 }
@@ -253,7 +253,7 @@ fn with_all_every_match_is_signalled_and_only_the_roots_must_survive() {
         let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
         for n in 1..4 {
             kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
-            agent.wait_for("applied", n);
+            agent.wait_for(ROLLED_OUT, n);
             assert_eq!((target.signals(), agent.count("tripped")), (n, 0));
         }
     });
@@ -280,7 +280,7 @@ fn new_workers_are_seen(target: &str) {
     let agent = nudge_workers(folder.path(), &kubelet, target, "1m");
     for n in 1..=20 {
         kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
-        agent.wait_for("applied", n);
+        agent.wait_for(ROLLED_OUT, n);
         wait_until("the old worker is replaced", || app.workers() > n);
         assert_eq!(app.signals(), n);
     }
@@ -305,7 +305,7 @@ fn no_new_worker(behaviour: Behaviour, wanted: &str) {
     agent.wait_for("gave-up", 1);
     let reason = agent.last("gave-up", "reason");
     assert_eq!(reason, format!("process {} {wanted}", target.pid()));
-    assert_eq!((target.signals(), agent.count("applied")), (1, 0));
+    assert_eq!((target.signals(), agent.count(ROLLED_OUT)), (1, 0));
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn signals_follow_the_kernels_permissions_and_a_refusal_names_the_fix() {
             agent.wait_for("baseline", 1);
             kubelet.write(&payload(&[("a.conf", "2")]));
             if refusal.is_empty() {
-                agent.wait_for("applied", 1);
+                agent.wait_for(ROLLED_OUT, 1);
                 assert_eq!(target.signals(), 1, "{podnudge:?}");
                 continue;
             }
@@ -450,7 +450,7 @@ fn a_pidfile_names_the_target_and_a_stale_one_is_reported() {
             agent.last("waiting-for-target", "reason").contains("no process has the pid 999999")
         );
         fs::write(&pidfile, format!("{}\n", target.pid())).unwrap();
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         assert_eq!(target.signals(), 1);
     });
 }
@@ -462,7 +462,7 @@ fn a_target_that_restarts_before_the_action_gets_no_signal() {
         let mut first = Target::start(folder.path(), "app", Behaviour::Handles);
         let agent = nudge(folder.path(), &["--process", "app", "--min-interval", "2s"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("applied", 1);
+        agent.wait_for(ROLLED_OUT, 1);
         kubelet.write(&payload(&[("a.conf", "3")]));
         agent.wait_for("scheduled", 2);
         first.kill();
@@ -518,7 +518,7 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
             let target = container(folder.path(), "app", &volume, &elsewhere);
             let agent = nudge(folder.path(), &[]);
             kubelet.write(&payload(&[("a.conf", "2")]));
-            agent.wait_for("applied", 1);
+            agent.wait_for(ROLLED_OUT, 1);
             assert_eq!((target.signals(), bystander.signals()), (1, 0), "{kind}");
 
             let second = container(folder.path(), "sidecar", &volume, &elsewhere);

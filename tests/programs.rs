@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use podnudge::exchange::program::{Ended, run};
 use podnudge::reason::Reason;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::{in_namespace, no_other_process};
@@ -111,7 +111,7 @@ fn as_pid_1_podnudge_reaps_orphaned_processes() {
     agent.wait_for("baseline", 1);
     for n in 1..4 {
         kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
-        agent.wait_for("applied", n);
+        agent.wait_for(ROLLED_OUT, n);
     }
     let children = |pid: i32| {
         let path = format!("/proc/{pid}/task/{pid}/children");
@@ -259,7 +259,7 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     assert!(message.contains("ended with 1"), "{message}");
     assert!(message.contains("unknown directive \"lisen\" in {dir}/sites/a.conf:1"), "{message}");
     kubelet.write(&site("server { listen 127.0.0.1:18082; }\n"));
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     assert_eq!(application.reloads(), ["server { listen 127.0.0.1:18082; }\n"]);
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
 }

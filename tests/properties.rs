@@ -11,6 +11,7 @@ use podnudge::clock::UnixTime;
 use podnudge::config::{Budget, Jitter, JitterBy};
 use podnudge::core::command::Command;
 use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
+use podnudge::core::evidence::InSync;
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
@@ -324,6 +325,31 @@ fn work(world: &World) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// An application that keeps its old configuration on every signal, and gives no proof, is never
+    /// reported as in sync with content that it has not read.
+    #[test]
+    fn content_that_was_only_delivered_is_never_in_sync(
+        policy in policy_strategy(),
+        steps in steps_of(0..40),
+    ) {
+        let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+        let mut world = World::new(policy, &replica, None);
+        behave(&mut world, Behaviour::Applies);
+        world.application.is_honest = false;
+        world.application.verifies.proof = Proof::NotConfigured;
+        let is_other = |step: &&Step| !matches!(step, Step::Application(_));
+        for step in steps.iter().filter(is_other) {
+            apply(&mut world, step);
+            world.run_for(Duration::from_mins(1));
+            let rule = &world.status().rules[0];
+            let is_hinted = !matches!(step, Step::Commit { hints: 0, .. });
+            if rule.in_sync == InSync::Yes && is_hinted {
+                prop_assert!(rule.evidence.is_proof());
+                prop_assert_eq!(world.application.runs, world.digest_on_disk());
+            }
+        }
+    }
+
     /// Level-triggered: whatever happened, the final content is applied once all faults are gone,
     /// with or without hints. A rule that gave up or tripped on exactly this content stays so
     /// until newer content or a trigger.
@@ -337,16 +363,16 @@ proptest! {
         let rule = &status.rules[0];
         prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
         let all_hinted = !steps.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
-        if rule.in_sync && (all_hinted || rule.digest_published.is_some()) {
+        if rule.in_sync != InSync::No && (all_hinted || rule.digest_published.is_some()) {
             prop_assert_eq!(world.application.runs, world.digest_on_disk());
         }
         match rule.state {
-            State::Idle => prop_assert!(rule.in_sync),
+            State::Idle => prop_assert_ne!(rule.in_sync, InSync::No),
             State::Tripped | State::Failed => {
-                prop_assert!(!rule.in_sync);
+                prop_assert_eq!(rule.in_sync, InSync::No);
                 world.tell(Event::Trigger(None));
                 world.run_for(Duration::from_mins(1));
-                prop_assert!(world.status().rules[0].in_sync);
+                prop_assert_ne!(world.status().rules[0].in_sync, InSync::No);
             }
             state => prop_assert!(false, "{:?} is not a final state", state),
         }
@@ -456,7 +482,7 @@ proptest! {
                 Command::Persist(_, memory) if memory.running.is_some() => {
                     applied = memory.running;
                 }
-                Command::Approve(_, digest) => applied = Some(*digest),
+                Command::Approve(_, digest, _) => applied = Some(*digest),
                 Command::Act(act) => {
                     let is_triggered = act.fresh_after.is_none();
                     let swapped = world.swaps.iter().any(|swap| *swap >= last_act);
@@ -514,7 +540,8 @@ proptest! {
         calm_down(&mut as_drawn);
         calm_down(&mut otherwise);
         let (one, other) = (as_drawn.status(), otherwise.status());
-        prop_assert!(one.rules[0].in_sync && other.rules[0].in_sync);
+        prop_assert_ne!(one.rules[0].in_sync, InSync::No);
+        prop_assert_ne!(other.rules[0].in_sync, InSync::No);
         prop_assert_eq!(one.rules[0].digest_on_disk, other.rules[0].digest_on_disk);
     }
 
@@ -558,7 +585,7 @@ proptest! {
         calm_down(&mut world);
         let status = world.status();
         let rule = &status.rules[0];
-        prop_assert!(rule.in_sync, "{:?}", rule);
+        prop_assert_ne!(rule.in_sync, InSync::No, "{:?}", rule);
         prop_assert_eq!(rule.digest_on_disk, world.digest_on_disk());
         let all_hinted = !before.iter().any(|step| matches!(step, Step::Commit { hints: 0, .. }));
         if all_hinted {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::support::pair::{self, Pair};
 use crate::support::world;
 use podnudge::config::{Budget, Jitter, JitterBy, Retry};
+use podnudge::core::evidence::InSync;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, TargetName};
 use proptest::prelude::*;
@@ -168,7 +169,7 @@ fn assert_at_rest(pair: &Pair) -> Result<(), TestCaseError> {
         let published = status.digest_published.expect("something is published");
         prop_assert!(!pair.deadly.contains(&published), "rule {}", rule);
         prop_assert_eq!(pair.runs(rule), Some(published));
-        prop_assert_eq!(status.state == State::Idle, status.in_sync);
+        prop_assert_eq!(status.state == State::Idle, status.in_sync != InSync::No);
         prop_assert!(matches!(status.state, State::Idle | State::RolledBack), "{:?}", status);
         prop_assert_eq!(status.state == State::Idle, published == disk);
         prop_assert!(shelf.violations.is_empty(), "{:?}", shelf.violations);

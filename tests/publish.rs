@@ -14,11 +14,12 @@ use nix::unistd::Pid;
 use podnudge::clock::{Now, UnixTime};
 use podnudge::config::KeyFilter;
 use podnudge::core::event::Publication;
+use podnudge::core::evidence::Evidence;
 use podnudge::publish::Publisher;
 use podnudge::reason::Reason;
 use podnudge::volume::{scan, snapshot};
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::program::{command, podnudge};
@@ -513,7 +514,7 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
     let application = Application::start(&pod.dir(), "app.conf");
     let config = pod.configure("", "", &application.url());
     let agent = Agent::start(pod.folder.path(), &["--config", &config]);
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     wait_until("the content is recorded as good", || pod.record()["good"].is_string());
     let record = pod.dir().join("..podnudge.json");
     fs::rename(&record, pod.folder.path().join("kept")).unwrap();
@@ -525,7 +526,7 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
     assert_eq!(pod.seen(), texts(&one));
     fs::remove_dir(&record).unwrap();
     fs::rename(pod.folder.path().join("kept"), &record).unwrap();
-    agent.wait_for("applied", 2);
+    agent.wait_for(ROLLED_OUT, 2);
 }
 
 /// Otherwise each would roll back what the other publishes.
@@ -543,7 +544,7 @@ fn a_publish_directory_is_used_by_one_podnudge_only() {
     let check = format!("[[rule.check]]\nexec = [\"sh\", \"-c\", \"{leaves}\"]");
     let config = pod.configure("", &check, &application.url());
     let mut first = Agent::start(pod.folder.path(), &["--config", &config]);
-    first.wait_for("applied", 1);
+    first.wait_for(ROLLED_OUT, 1);
     let mut second = podnudge();
     let second = second.args(["--listen", "off", "--config", &config]).output().unwrap();
     for refused in [second, once(&config, &[], &["--wait", "0s"])] {
@@ -592,7 +593,7 @@ fn unchecked_content_is_not_published_by_the_agent() {
     let marker = pod.folder.path().join("checked");
     fs::write(&marker, "").unwrap();
     let agent = Agent::start(pod.folder.path(), &["--config", &config]);
-    agent.wait_for("applied", 1);
+    agent.wait_for(ROLLED_OUT, 1);
     fs::remove_file(&marker).unwrap();
     pod.kubelet.write(&payload(&[("app.conf", "2"), ("inc", "fine")]));
     wait_until("the checks have seen it", || marker.exists());
@@ -605,7 +606,7 @@ fn unchecked_content_is_not_published_by_the_agent() {
         assert_ne!(current["inc"], "BROKEN");
         current == texts(&three)
     });
-    agent.wait_for("applied", 2);
+    agent.wait_for(ROLLED_OUT, 2);
     assert_eq!(agent.count("published"), 2, "{}", agent.log());
 }
 
@@ -684,7 +685,7 @@ fn triggered_content_that_works_is_no_longer_quarantined() {
     };
     let one = digest();
     assert_eq!(place.publish(one, None, now), Publication::Done);
-    place.approve(one).unwrap();
+    place.approve(one, Evidence::Verified).unwrap();
     pod.kubelet.write(&payload(&[("app.conf", "2")]));
     let two = digest();
     assert_eq!(place.publish(two, None, now), Publication::Done);
@@ -694,7 +695,7 @@ fn triggered_content_that_works_is_no_longer_quarantined() {
     assert_eq!(place.open(Now::default()).unwrap().quarantined, [bad]);
     assert_eq!(place.publish(two, None, now), Publication::Done);
     assert_eq!(place.open(Now::default()).unwrap().quarantined, []);
-    place.approve(two).unwrap();
+    place.approve(two, Evidence::Verified).unwrap();
     assert_eq!(place.open(Now::default()).unwrap().good, Some(two));
 
     // An unreadable directory is not treated as empty: an empty one is filled in spite of holds.

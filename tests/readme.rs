@@ -83,7 +83,7 @@ fn every_link_has_an_existing_target() {
                 let text = fs::read_to_string(&file).unwrap();
                 let anchor = |line: &str| {
                     let title = line.trim_start_matches('#').trim().to_lowercase();
-                    let kept = title.chars().filter(|c| c.is_alphanumeric() || "- ".contains(*c));
+                    let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
                     kept.collect::<String>().replace(' ', "-")
                 };
                 let mut titles = text.lines().filter(|line| line.starts_with('#')).map(anchor);

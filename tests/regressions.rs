@@ -174,7 +174,7 @@ impl Podnudge {
 }
 
 fn is_in_sync(rule: &Value) -> bool {
-    rule["in_sync"] == true || rule["in_sync"] == "yes"
+    rule["in_sync"] != "no"
 }
 
 /// A failed rollout is retried a minute later.

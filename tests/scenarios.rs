@@ -362,20 +362,25 @@ fn restart(world: &mut World, rest: &str) {
     world.restart(remembered);
 }
 
+/// The word for a value in `/status`.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+}
+
 fn expect(world: &World, rest: &str, place: &str) {
     let status = world.status();
     let rule = &status.rules[0];
     for (key, wanted) in pairs(rest) {
         let seen = match key.as_str() {
-            "state" => serde_json::to_value(rule.state).unwrap().as_str().unwrap().to_owned(),
-            "in-sync" => yes(rule.in_sync),
+            "state" => word(rule.state),
+            "in-sync" => word(rule.in_sync),
             "ready" => yes(status.ready),
             "healthy" => yes(status.unhealthy.is_none()),
             "on-disk-applied" => {
                 yes(rule.digest_on_disk.is_some() && rule.digest_on_disk == rule.digest_applied)
             }
             "disk-seen" => yes(rule.digest_on_disk == world.digest_on_disk()),
-            "delivery" => serde_json::to_value(rule.delivery).unwrap().as_str().unwrap().to_owned(),
+            "evidence" => rule.evidence.name().to_owned(),
             "reason-says" => {
                 let reason = rule.reason.as_ref().map(|reason| reason.message.as_str());
                 let mut words = reason.unwrap_or_default().split_whitespace();

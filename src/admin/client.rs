@@ -40,8 +40,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// If there is no answer, or another program answers.
 pub async fn show(arguments: &Status) -> Result<(String, Exit), Reason> {
     let json = status(&arguments.url).await?;
-    let (table, in_sync) = table::render(&json)?;
-    let exit = if in_sync { Exit::Ok } else { Exit::NotInSync };
+    let (table, is_right) = table::render(&json)?;
+    let exit = if is_right { Exit::Ok } else { Exit::NotInSync };
     Ok((if arguments.json { json } else { table }, exit))
 }
 

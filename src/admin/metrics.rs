@@ -7,6 +7,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock::UnixTime;
+use crate::core::evidence::{Evidence, InSync};
 use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
 
 /// All states. Each is a series, and exactly one of them is 1.
@@ -65,7 +66,11 @@ type RuleTime = (&'static str, &'static str, fn(&RuleStatus) -> Option<UnixTime>
 
 const TIMES: [RuleTime; 4] = [
     ("committed_timestamp", "When the newest volume on disk was committed", |r| r.committed_at),
-    ("applied_timestamp", "When the last content was applied", |r| r.applied_at),
+    (
+        "applied_timestamp",
+        "When there was last evidence that the application runs new content",
+        |r| r.applied_at,
+    ),
     ("certificate_expiry_timestamp", "When the first checked certificate on disk expires", |r| {
         r.certificates_expire_at
     }),
@@ -98,9 +103,23 @@ impl Collector for Snapshot {
         let version = vec![("version", status.version.to_owned())];
         family("build_info", "The version", None, Kind::Gauge, &[gauge(version, 1.0)])?;
 
-        let in_sync = rules.iter().map(|r| gauge(rule(r), f64::from(u8::from(r.in_sync))));
-        let help = "Whether the application is known to run the content on disk";
+        let flag = |value: bool| f64::from(u8::from(value));
+        let known = rules.iter().filter(|r| r.in_sync != InSync::Unknown);
+        let in_sync = known.map(|r| gauge(rule(r), flag(r.in_sync == InSync::Yes)));
+        let help = "Whether the application runs the content on disk; absent while that is unknown";
         family("in_sync", help, None, Kind::Gauge, &in_sync.collect::<Vec<_>>())?;
+        let delivered = rules.iter().map(|r| gauge(rule(r), flag(r.evidence != Evidence::None)));
+        let help = "Whether the content on disk was delivered to the application";
+        family("delivered", help, None, Kind::Gauge, &delivered.collect::<Vec<_>>())?;
+        let by_evidence = rules.iter().flat_map(|r| {
+            Evidence::ALL.map(|evidence| {
+                let labels =
+                    vec![("rule", r.name.clone()), ("evidence", evidence.name().to_owned())];
+                gauge(labels, flag(r.evidence == evidence))
+            })
+        });
+        let help = "How podnudge knows that the application runs the content: 1 for that evidence";
+        family("evidence", help, None, Kind::Gauge, &by_evidence.collect::<Vec<_>>())?;
 
         let by_state = rules.iter().flat_map(|r| {
             STATES.iter().map(move |(state, name)| {
@@ -124,7 +143,7 @@ impl Collector for Snapshot {
         let help = "Checks of new content by outcome: passed, rejected, failed";
         family("checks", help, None, Kind::Counter, &checks.collect::<Vec<_>>())?;
         let actions = rules.iter().flat_map(actions);
-        let help = "Actions by outcome; a delivered one is later applied, failed or tripped";
+        let help = "Actions by outcome; a delivered one may later be applied, failed or tripped";
         family("actions", help, None, Kind::Counter, &actions.collect::<Vec<_>>())?;
 
         let volumes =
@@ -149,7 +168,8 @@ impl Collector for Snapshot {
             labels: rule(r),
             value: Value::Histogram(r.counters.commit_to_applied.clone()),
         });
-        let help = "Time from the commit of the volume to the verified action";
+        let help =
+            "Time from the commit of the volume to the evidence that the application runs it";
         let took: Vec<_> = took.collect();
         family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)
     }

@@ -18,8 +18,8 @@ struct View {
 struct Rule {
     name: String,
     state: String,
-    in_sync: bool,
-    delivery: String,
+    in_sync: String,
+    evidence: String,
     reason: Option<ReasonView>,
     digest_on_disk: Option<String>,
     digest_applied: Option<String>,
@@ -32,7 +32,7 @@ struct ReasonView {
     hint: Option<String>,
 }
 
-/// Renders the table, and returns whether every rule is in sync.
+/// Renders the table, and returns whether no rule is known to be out of sync.
 ///
 /// # Errors
 /// If the text is not the status of a podnudge.
@@ -41,7 +41,7 @@ pub fn render(json: &str) -> Result<(String, bool), Reason> {
         Reason::new(format!("this is not the status of a podnudge: {error}"))
             .hint("give podnudge's own listen address by --url")
     })?;
-    let header = ["RULE", "STATE", "IN-SYNC", "DELIVERY", "ON-DISK", "APPLIED", "NEXT-ACTION"];
+    let header = ["RULE", "STATE", "IN-SYNC", "EVIDENCE", "ON-DISK", "APPLIED", "NEXT-ACTION"];
     let mut rows = vec![header.map(str::to_owned)];
     rows.extend(view.rules.iter().map(|rule| row(rule, view.now)));
     let width =
@@ -62,7 +62,7 @@ pub fn render(json: &str) -> Result<(String, bool), Reason> {
             }
         }
     }
-    Ok((table, view.rules.iter().all(|rule| rule.in_sync)))
+    Ok((table, view.rules.iter().all(|rule| rule.in_sync != "no")))
 }
 
 fn row(rule: &Rule, now: f64) -> [String; 7] {
@@ -72,8 +72,8 @@ fn row(rule: &Rule, now: f64) -> [String; 7] {
     [
         rule.name.clone(),
         rule.state.clone(),
-        if rule.in_sync { "yes" } else { "no" }.to_owned(),
-        rule.delivery.clone(),
+        rule.in_sync.clone(),
+        rule.evidence.clone(),
         short(&rule.digest_on_disk),
         short(&rule.digest_applied),
         rule.next_action_at.map_or("-".to_owned(), |at| format!("in {}", whole_seconds(at - now))),

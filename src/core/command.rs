@@ -1,6 +1,7 @@
 //! The commands of the core. The name of a command tells which module executes it.
 
 use super::event::{Memory, Probe, RuleId, VolumeId};
+use super::evidence::Evidence;
 use super::fact::Fact;
 use crate::clock::Moment;
 use crate::reason::Reason;
@@ -32,7 +33,7 @@ pub enum Command {
     /// Roll back to an older publication. Answer: `Event::Published`.
     RollBack(RuleId, RollBack),
     /// Record that the published digest was verified.
-    Approve(RuleId, Digest),
+    Approve(RuleId, Digest, Evidence),
     /// Run the rule's actions. Answer: `Event::Acted`.
     Act(Act),
     /// Poll once for proof that the application runs the content. Answer: `Event::Verified`.

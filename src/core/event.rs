@@ -1,5 +1,6 @@
 //! The events that the core processes.
 
+use super::evidence::Evidence;
 use crate::clock::{Moment, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
@@ -134,8 +135,10 @@ pub enum Publication {
 pub struct Published {
     /// The generation that the application reads. `None` if there is none, or if it is uncertain.
     pub current: Option<Current>,
-    /// The last verified digest, to which a rollback is possible.
+    /// The last good digest, to which a rollback is possible.
     pub good: Option<Digest>,
+    /// How podnudge knew that the application ran the good digest.
+    pub evidence: Evidence,
     /// The digests that failed and are not used again, with the reasons; oldest first.
     pub quarantined: Vec<(Digest, Reason)>,
 }
@@ -264,6 +267,8 @@ pub enum Proof {
 pub struct Memory {
     /// The digest that the application ran; `None` if an action was pending.
     pub running: Option<Digest>,
+    /// How podnudge knew that.
+    pub evidence: Evidence,
     /// When that was the case.
     pub at: UnixTime,
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::event::VolumeId;
+use super::evidence::Evidence;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Digest};
 
@@ -46,9 +47,9 @@ pub enum Fact {
     PublicationLost(Option<Digest>),
     /// The first digest failed and is rolled back to the second.
     RollingBack(Digest, Digest, Reason),
-    /// The application runs the last good digest again.
+    /// The last good digest was rolled out again.
     RolledBack(Digest),
-    /// The signal was delivered to this process.
+    /// The signal was sent to these processes.
     Sent(Digest, String),
     /// The application accepted the request.
     Accepted(Digest, String),
@@ -70,8 +71,10 @@ pub enum Fact {
     GaveUp(Digest, Reason, u32),
     /// The target ended just after the action.
     Tripped(Digest, Reason),
-    /// The application runs the digest; the duration is the time since its commit.
-    Applied(Digest, Duration),
+    /// The application runs the digest, by this evidence; the duration is the time since its commit.
+    Applied(Digest, Evidence, Duration),
+    /// The target received the signal and survived, and no proof is configured.
+    Delivered(Digest, Duration),
     /// Newer content supersedes this one; its proof is no longer waited for.
     Superseded(Digest),
 }

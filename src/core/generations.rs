@@ -5,6 +5,7 @@
 //! volumes. So podnudge knows what it can have read.
 
 use super::event::{Current, Inspection, Published, Standing};
+use super::evidence::Evidence;
 use super::fact::Basis;
 use super::source::{OnDisk, Source};
 use super::tracker::{Conclusion, Save, Tracker, Unfinished};
@@ -18,6 +19,8 @@ use crate::volume::snapshot::Digest;
 pub(super) struct Generations {
     current: Option<Current>,
     good: Option<Digest>,
+    /// How the application is known to have run the good digest.
+    good_evidence: Evidence,
     /// Oldest first.
     quarantined: Vec<(Digest, Reason)>,
     /// The current digest, if its publication failed after the swap and has to be completed.
@@ -28,6 +31,7 @@ pub(super) struct Generations {
     started: bool,
     is_inspecting: bool,
     running: Option<Digest>,
+    evidence: Evidence,
 }
 
 impl Generations {
@@ -36,12 +40,14 @@ impl Generations {
             is_filled: found.current.is_some(),
             current: found.current,
             good: found.good,
+            good_evidence: found.evidence,
             quarantined: found.quarantined,
             incomplete: None,
             rolls_back,
             started: false,
             is_inspecting: false,
             running: None,
+            evidence: Evidence::None,
         }
     }
 
@@ -56,13 +62,14 @@ impl Generations {
         }
     }
 
-    fn approve(&mut self, digest: Digest) -> Save {
+    fn approve(&mut self, digest: Digest, evidence: Evidence) -> Save {
         let Some(current) = self.current.as_mut().filter(|current| current.digest == digest) else {
             return Save::Nothing;
         };
         current.standing = Standing::Good;
         self.good = Some(digest);
-        Save::Good(digest)
+        self.good_evidence = evidence;
+        Save::Good(digest, evidence)
     }
 }
 
@@ -73,6 +80,10 @@ impl Tracker for Generations {
 
     fn running(&self) -> Option<Digest> {
         self.running
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.running.map_or(Evidence::None, |_| self.evidence)
     }
 
     fn current(&self) -> Option<Current> {
@@ -135,6 +146,7 @@ impl Tracker for Generations {
             }
             Standing::Good => {
                 self.running = Some(current.digest);
+                self.evidence = self.good_evidence;
                 Conclusion::RollOut
             }
             Standing::ForStart | Standing::Unproven => Conclusion::RollOut,
@@ -167,8 +179,13 @@ impl Tracker for Generations {
     /// Verified content stays the last good generation until other content is verified.
     fn set_baseline(&mut self, _now: Now, digest: Digest, basis: Basis) -> Save {
         self.running = Some(digest);
+        self.evidence = match basis {
+            Basis::Remembered => self.good_evidence,
+            Basis::TargetIsYounger => Evidence::ReadAtStart,
+            Basis::Unknown | Basis::Never => Evidence::None,
+        };
         let is_proof = basis == Basis::Remembered || self.good.is_none_or(|good| good == digest);
-        if is_proof { self.approve(digest) } else { Save::Nothing }
+        if is_proof { self.approve(digest, self.evidence) } else { Save::Nothing }
     }
 
     fn published(&mut self, now: Moment, digest: Digest) {
@@ -224,8 +241,9 @@ impl Tracker for Generations {
         self.running = None;
     }
 
-    fn applied(&mut self, _now: Now, digest: Digest, _source: &Source) -> Save {
+    fn applied(&mut self, _now: Now, digest: Digest, evidence: Evidence, _: &Source) -> Save {
         self.running = self.current.map(|current| current.digest).filter(|one| *one == digest);
-        self.approve(digest)
+        self.evidence = evidence;
+        self.approve(digest, evidence)
     }
 }

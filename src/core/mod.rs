@@ -12,6 +12,7 @@ mod changed;
 mod checks;
 pub mod command;
 pub mod event;
+pub mod evidence;
 pub mod fact;
 mod gate;
 mod generations;

@@ -6,6 +6,7 @@
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
 mod inputs;
+mod outcome;
 mod progress;
 mod status;
 mod waiting;
@@ -17,14 +18,14 @@ use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
 use super::checks::{Checks, Verdict};
 use super::command::Command;
-use super::event::{Found, Publication, RuleId};
+use super::event::{Found, RuleId};
 use super::fact::Fact;
 use super::generations::Generations;
 use super::jitter::Replica;
 use super::policy::Policy;
 use super::rollout::{Direction, Input, Outcome, Rollout};
 use super::source::{Gaps, OnDisk, Source};
-use super::status::{Counters, Delivery};
+use super::status::Counters;
 use super::tracker::{Tracker, Unfinished};
 use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
@@ -75,7 +76,6 @@ pub(super) struct Rule {
     exposed_at: Option<Moment>,
     /// The digest that was verified last, and the time of its verification.
     applied: Option<(Digest, UnixTime)>,
-    delivery: Delivery,
     /// The digest whose certificates were inspected last, and the first expiry.
     certificates: (Option<Digest>, Option<UnixTime>),
     /// The number of random draws for the jitter.
@@ -117,7 +117,6 @@ impl Rule {
             last_action: None,
             exposed_at: None,
             applied: None,
-            delivery: Delivery::None,
             certificates: (None, None),
             draws: 0,
             stopping: false,
@@ -165,7 +164,9 @@ impl Rule {
         let Some(mut rollout) = self.rollout.take() else { return };
         match outcome {
             Outcome::Superseded => {}
-            Outcome::Applied { is_fresh } => self.applied(now, &rollout, is_fresh, out),
+            Outcome::Applied { is_fresh, evidence } => {
+                self.applied(now, &rollout, is_fresh, evidence, out);
+            }
             Outcome::GaveUp(reason) => {
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
@@ -210,72 +211,6 @@ impl Rule {
         let good = self.tracker.roll_back_to(failed.digest)?;
         let direction = Direction::Back { failed: failed.digest, after_restart };
         Some((OnDisk { digest: good, ..failed }, direction))
-    }
-
-    fn applied(
-        &mut self,
-        now: Now,
-        rollout: &Rollout,
-        is_fresh: bool,
-        out: &mut VecDeque<Command>,
-    ) {
-        let digest = rollout.digest();
-        let disk = self.source.digest();
-        if rollout.failed_digest().is_some() || self.is_quarantined() {
-            self.report(Fact::RolledBack(digest), out);
-        } else if !(is_fresh && self.tracker.reads_volumes() && !rollout.has_tripped()) {
-            let took = now.wall.since(rollout.content().committed);
-            if !is_fresh {
-                self.counters.actions_applied += 1;
-                self.counters.commit_to_applied.observe(took.as_secs_f64());
-            }
-            self.report(Fact::Applied(digest, took), out);
-        }
-        self.applied = Some((digest, now.wall));
-        self.delivery = Delivery::Applied;
-        let save = self.tracker.applied(now, digest, &self.source);
-        self.save(save, out);
-        if disk == Some(digest) {
-            self.source.clear_gaps();
-        }
-    }
-
-    /// Makes content that could not be published a candidate again.
-    fn requeue(
-        &mut self,
-        now: Now,
-        rollout: &Rollout,
-        publication: Publication,
-        out: &mut VecDeque<Command>,
-    ) {
-        let (wait, reason) = match publication {
-            Publication::Failed(reason, _) => {
-                self.counters.actions_refused += 1;
-                let is_new = self.candidate.as_mut().is_none_or(|one| one.record_reason(&reason));
-                if is_new {
-                    self.report(Fact::Refused(reason.clone()), out);
-                }
-                (self.policy.retry.max, reason)
-            }
-            Publication::Done | Publication::Moved => {
-                // Scan again. If the digest is unchanged, publish again after the checks: keys that
-                // are not part of the digest may have changed.
-                self.source.hints_lost(now.mono);
-                self.checks.forget();
-                let reason = Reason::new("the volume changed while it was being published");
-                (self.policy.retry.first, reason)
-            }
-        };
-        if rollout.is_triggered() && self.trigger == Trigger::None {
-            self.trigger = Trigger::For(rollout.digest());
-        }
-        // Keep a newer candidate.
-        let is_newest = |one: &Candidate| one.digest() == rollout.digest();
-        if self.candidate.as_ref().is_none_or(is_newest) {
-            let until = now.mono.after(wait);
-            self.candidate =
-                Some(Candidate::retry_later(rollout.content(), now.mono, until, reason));
-        }
     }
 
     /// Processes everything that is due at `now`.

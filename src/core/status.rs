@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::evidence::{Evidence, InSync};
 use super::fact::Fact;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
@@ -40,20 +41,20 @@ pub struct RuleStatus {
     /// nothing was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_ready: Option<Reason>,
-    /// Whether the application is known to run what is on disk.
-    pub in_sync: bool,
-    /// The evidence for the last delivery.
-    pub delivery: Delivery,
+    /// Whether the application runs the content on disk.
+    pub in_sync: InSync,
+    /// How podnudge knows that; `none` unless the application is believed to run it.
+    pub evidence: Evidence,
     /// The digest on disk, if it was read.
     pub digest_on_disk: Option<Digest>,
-    /// The digest that was verified last.
+    /// The last digest with evidence that the application ran it.
     pub digest_applied: Option<Digest>,
     /// The digest that the application reads, where podnudge publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest_published: Option<Digest>,
     /// When the newest volume on disk was committed.
     pub committed_at: Option<UnixTime>,
-    /// When the last digest was applied.
+    /// When that evidence was found.
     pub applied_at: Option<UnixTime>,
     /// When the first of the checked certificates on disk expires.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,20 +113,6 @@ pub enum State {
     Stopped,
 }
 
-/// The evidence for the last delivery, from weakest to strongest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Delivery {
-    /// Nothing was delivered.
-    None,
-    /// The signal was delivered.
-    Sent,
-    /// The application accepted the request.
-    Accepted,
-    /// The application is known to run the content.
-    Applied,
-}
-
 /// The state of one watched path at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeStatus {
@@ -169,13 +156,13 @@ pub struct Counters {
     pub actions_refused: u64,
     /// Actions whose target ended just afterwards.
     pub actions_tripped: u64,
-    /// Actions that were verified.
+    /// Actions after which there was evidence that the application runs the content.
     pub actions_applied: u64,
     /// Restarts of the target.
     pub restarts: u64,
     /// Publications that were rolled back.
     pub rollbacks: u64,
-    /// The time from the commit to the verification.
+    /// The time from the commit to the evidence.
     pub commit_to_applied: Histogram,
 }
 

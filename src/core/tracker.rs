@@ -8,6 +8,7 @@
 use std::fmt::Debug;
 
 use super::event::{Current, Inspection, Memory};
+use super::evidence::Evidence;
 use super::fact::Basis;
 use super::source::{OnDisk, Source};
 use crate::clock::{Moment, Now, UnixTime};
@@ -39,7 +40,7 @@ pub(super) enum Save {
     Nothing,
     Memory(Memory),
     /// This digest is good: save it in the record of the publish directory.
-    Good(Digest),
+    Good(Digest, Evidence),
 }
 
 /// Work that an earlier podnudge left unfinished.
@@ -59,6 +60,9 @@ pub(super) trait Tracker: Debug + Send {
     /// The digest that the application is known, or at start assumed, to run. `None` after anything
     /// was sent and until it is verified.
     fn running(&self) -> Option<Digest>;
+
+    /// How that is known.
+    fn evidence(&self) -> Evidence;
 
     /// Whether the first scan is complete.
     fn is_started(&self) -> bool;
@@ -95,8 +99,8 @@ pub(super) trait Tracker: Debug + Send {
     /// Forgets the running digest.
     fn invalidate(&mut self);
 
-    /// The application is verified to run this digest.
-    fn applied(&mut self, now: Now, digest: Digest, source: &Source) -> Save;
+    /// The rollout of this digest has succeeded, with this evidence.
+    fn applied(&mut self, now: Now, digest: Digest, evidence: Evidence, source: &Source) -> Save;
 
     /// A scan found this digest.
     fn scanned(&mut self, _on_disk: Digest) {}

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::event::{Inspection, Memory};
+use super::evidence::Evidence;
 use super::fact::Basis;
 use super::source::{OnDisk, Source};
 use super::tracker::{Conclusion, Save, Tracker};
@@ -44,6 +45,7 @@ pub(super) struct VolumeTracker {
     started: bool,
     question: Option<Question>,
     running: Option<Digest>,
+    evidence: Evidence,
     /// Act on the first content even if the target has read it at its start.
     must_act: bool,
     /// Until when the application may have been reading after the last action.
@@ -61,6 +63,7 @@ impl VolumeTracker {
             started: false,
             question: None,
             running: None,
+            evidence: Evidence::None,
             must_act: false,
             read_until: Moment::default(),
             repeated: None,
@@ -83,8 +86,9 @@ impl VolumeTracker {
         is_open
     }
 
-    fn save(running: Option<Digest>, at: UnixTime) -> Save {
-        Save::Memory(Memory { running, at })
+    fn save(&self, at: UnixTime) -> Save {
+        let evidence = self.evidence();
+        Save::Memory(Memory { running: self.running, evidence, at })
     }
 }
 
@@ -95,6 +99,10 @@ impl Tracker for VolumeTracker {
 
     fn running(&self) -> Option<Digest> {
         self.running
+    }
+
+    fn evidence(&self) -> Evidence {
+        self.running.map_or(Evidence::None, |_| self.evidence)
     }
 
     fn is_started(&self) -> bool {
@@ -186,17 +194,22 @@ impl Tracker for VolumeTracker {
         self.repeated = self.repeated.filter(|digest| *digest == on_disk);
     }
 
-    fn set_baseline(&mut self, now: Now, digest: Digest, _basis: Basis) -> Save {
+    fn set_baseline(&mut self, now: Now, digest: Digest, basis: Basis) -> Save {
         self.running = Some(digest);
-        Self::save(self.running, now.wall)
+        self.evidence = match basis {
+            Basis::Remembered => self.remembered.map_or(Evidence::None, |memory| memory.evidence),
+            Basis::TargetIsYounger => Evidence::ReadAtStart,
+            Basis::Unknown | Basis::Never => Evidence::None,
+        };
+        self.save(now.wall)
     }
 
     fn action_started(&self, now: UnixTime) -> Save {
-        Self::save(None, now)
+        Save::Memory(Memory { running: None, evidence: Evidence::None, at: now })
     }
 
     fn reverted(&self, now: UnixTime) -> Save {
-        Self::save(self.running, now)
+        self.save(now)
     }
 
     fn delivered(&mut self, until: Moment) {
@@ -210,7 +223,7 @@ impl Tracker for VolumeTracker {
     }
 
     /// The running digest stays unknown if a volume was missing or changing during the reload.
-    fn applied(&mut self, now: Now, digest: Digest, source: &Source) -> Save {
+    fn applied(&mut self, now: Now, digest: Digest, evidence: Evidence, source: &Source) -> Save {
         self.read_until = now.mono;
         // While a volume is unreadable, another action would give no more certainty.
         let is_readable = source.unreadable().is_none();
@@ -218,7 +231,8 @@ impl Tracker for VolumeTracker {
         let is_open = is_readable && is_newest && self.may_have_read_unseen(source);
         let is_known = !source.is_missing_a_volume() && !is_open;
         self.running = Some(digest).filter(|_| is_known);
+        self.evidence = evidence;
         // Do not remember a digest that cannot be confirmed by reading.
-        Self::save(self.running.filter(|_| is_readable), now.wall)
+        if is_readable { self.save(now.wall) } else { self.action_started(now.wall) }
     }
 }

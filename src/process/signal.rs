@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
+use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::proc;
@@ -160,6 +161,25 @@ impl Ready<'_> {
     }
 }
 
+/// Why the process has not received a signal that was sent to it: it is still pending. A stopped,
+/// traced or frozen process handles no signal until it continues.
+#[must_use]
+pub fn pending(identity: Identity, signal: Signal) -> Option<Reason> {
+    let status = proc::status(identity.pid).ok().flatten()?;
+    let is_pending = mask(&status, "ShdPnd:").is_some_and(|mask| contains(mask, signal));
+    if !is_pending {
+        return None;
+    }
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let name = field("Name:").unwrap_or_default().trim();
+    let state = field("State:").unwrap_or_default().trim();
+    let pid = identity.pid;
+    let reason =
+        format!("process {pid} ({name}) has not received {signal} yet; its state is {state}");
+    let hint = "a stopped, traced or frozen process handles signals only when it continues";
+    Some(Reason::new(reason).hint(hint))
+}
+
 fn gone(chosen: &TargetProcess) -> SendError {
     SendError::Gone(Reason::new(format!("process {} ended", chosen.name)))
 }
@@ -191,8 +211,7 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     let name = &chosen.name;
     let status = proc::status(chosen.identity.pid).map_err(SendError::Failed)?;
     let status = status.ok_or_else(|| gone(chosen))?;
-    let has =
-        |field: &str| mask(&status, field).is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1);
+    let has = |field: &str| mask(&status, field).is_some_and(|mask| contains(mask, signal));
     let allow = "allow-unhandled = true sends the signal anyway";
     if has("SigCgt:") {
         return Ok(());
@@ -215,6 +234,10 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     let hint =
         format!("configure the signal on which the application reloads, or use a URL; {allow}");
     Err(SendError::Refused(Reason::new(what).hint(hint)))
+}
+
+fn contains(mask: u64, signal: Signal) -> bool {
+    mask >> (signal as u32 - 1) & 1 == 1
 }
 
 /// A mask in `/proc/PID/status`: hexadecimal, bit 0 for signal 1 or capability 0.

@@ -20,6 +20,7 @@ use crate::clock::{Now, UnixTime};
 use crate::config::Rule;
 use crate::core::command::RollBack;
 use crate::core::event::{Publication, Published};
+use crate::core::evidence::Evidence;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 pub use lock::Lock;
@@ -102,6 +103,6 @@ pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
 ///
 /// # Errors
 /// If that cannot be written.
-pub(crate) fn approve(rule: &Rule, digest: Digest) -> Result<(), Reason> {
-    publisher(rule).map_or(Ok(()), |publisher| publisher.approve(digest))
+pub(crate) fn approve(rule: &Rule, digest: Digest, evidence: Evidence) -> Result<(), Reason> {
+    publisher(rule).map_or(Ok(()), |publisher| publisher.approve(digest, evidence))
 }

@@ -15,6 +15,7 @@ use super::record::{LoadError, QuarantinedDigest, Record};
 use crate::clock::{Now, UnixTime};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Current, Publication, Published};
+use crate::core::evidence::Evidence;
 use crate::reason::Reason;
 use crate::volume::contents::{self, ContentsError, Volume};
 use crate::volume::scan;
@@ -75,6 +76,7 @@ impl Publisher<'_> {
         Ok(Published {
             current,
             good,
+            evidence: record.evidence,
             quarantined: record.bad.into_iter().map(QuarantinedDigest::into_pair).collect(),
         })
     }
@@ -219,13 +221,14 @@ impl Publisher<'_> {
         roll_back().map_or_else(|reason| self.failed(reason), |()| Publication::Done)
     }
 
-    /// Records that a published digest was verified.
+    /// Records that a published digest is good, and how that is known.
     ///
     /// # Errors
     /// If the record cannot be written: then podnudge may repeat the action after a restart.
-    pub fn approve(self, digest: Digest) -> Result<(), Reason> {
+    pub fn approve(self, digest: Digest, evidence: Evidence) -> Result<(), Reason> {
         self.record(|record| {
             record.good = Some(digest);
+            record.evidence = evidence;
             record.release(digest);
             record.is_open = false;
         })

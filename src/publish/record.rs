@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::Dir;
 use crate::core::event::{Published, Standing};
+use crate::core::evidence::Evidence;
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -20,9 +21,11 @@ pub(super) struct Record {
     /// Published by `podnudge once`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) for_start: Option<Digest>,
-    /// The digest that was verified last.
+    /// The last good digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) good: Option<Digest>,
+    /// How podnudge knew that the application ran it.
+    pub(super) evidence: Evidence,
     /// Whether the action for the current generation, or its proof, is outstanding.
     pub(super) is_open: bool,
     /// The quarantined digests, the oldest first.

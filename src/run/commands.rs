@@ -100,8 +100,9 @@ impl Agent {
             Command::RollBack(rule, back) => self.queue_write(rule, move |config| {
                 Done::Event(Event::Published(rule, publish::roll_back(config, back)))
             }),
-            Command::Approve(rule, digest) => self.queue_write(rule, move |config| {
-                Done::Written(publish::approve(config, digest).map_err(|reason| (rule, reason)))
+            Command::Approve(rule, digest, evidence) => self.queue_write(rule, move |config| {
+                let written = publish::approve(config, digest, evidence);
+                Done::Written(written.map_err(|reason| (rule, reason)))
             }),
             Command::Act(act) => {
                 let Some(config) = self.rule(act.rule) else { return };

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use nix::sys::signal::Signal;
+
 use super::proofs::StateBefore;
 use crate::clock::Moment;
 use crate::core::event::Acted;
+use crate::process::children::Workers;
 use crate::process::exit_watch::{self, ExitWatch};
 use crate::process::{Identity, ProcessState, process_state};
 use crate::volume::snapshot::Digest;
@@ -17,6 +20,10 @@ pub(crate) struct Baseline {
     pub(crate) processes: Vec<Identity>,
     /// The processes that were terminated, to be restarted.
     pub(crate) replaced: Vec<Identity>,
+    /// The signal that these processes were sent.
+    pub(crate) signal: Option<Signal>,
+    /// Their workers before the signal, if no proof is configured.
+    pub(crate) workers: Workers,
     /// The values that the proofs compare with.
     pub(crate) before: Option<Arc<StateBefore>>,
     /// The actions that were done, if a later action of the rule failed.

@@ -12,7 +12,9 @@ mod socket;
 
 use crate::config::Rule;
 use crate::core::event::{Absence, Alive, Proof, Verified};
-use crate::process::{Context, Identity, ProcessState, Refusal, age, find, process_state, roots};
+use crate::process::{
+    self, Context, Identity, ProcessState, Refusal, age, find, process_state, roots,
+};
 use crate::publish;
 use crate::reason::Reason;
 pub(crate) use baseline::{Baseline, Partial};
@@ -53,7 +55,20 @@ async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> 
         return failed_or_replaced(baseline, failed, context);
     }
     let alive = if baseline.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
+    let proof = match proof {
+        Proof::Given | Proof::NotConfigured => delivery(baseline).map_or(proof, Proof::Pending),
+        Proof::Pending(_) => proof,
+    };
+    if proof == Proof::NotConfigured && baseline.workers.were_replaced() {
+        return Verified { alive, proof: Proof::Given };
+    }
     Verified { alive, proof }
+}
+
+/// Why a signal has not reached all processes yet, if so.
+fn delivery(baseline: &Baseline) -> Option<Reason> {
+    let signal = baseline.signal?;
+    baseline.processes.iter().find_map(|process| process::signal::pending(*process, signal))
 }
 
 /// Checks that all processes still run, and that restarted ones are older than `alive-for`.

@@ -2,6 +2,7 @@
 
 use super::plays;
 use super::pod::{Example, Pod, Subject};
+use crate::support::agent::ROLLED_OUT;
 use crate::support::kubelet::{Payload, payload};
 use crate::support::pod::in_network;
 use crate::support::wait::wait_until;
@@ -62,25 +63,28 @@ fn haproxy_is_rolled_back_when_a_port_is_in_use() {
     });
 }
 
-/// Without that proof podnudge only knows that the signal was sent and that the master is alive.
-/// haproxy still runs the old configuration.
+/// No proof is configured. A reload that haproxy rejects is only delivered; one that succeeds replaces all
+/// workers, which is evidence.
 #[test]
-fn a_failed_haproxy_reload_is_not_noticed_without_checks_and_proof() {
+fn a_failed_haproxy_reload_without_check_and_proof_is_delivered_and_not_applied() {
     in_network(|| {
         let mut pod = Pod::new(&HAPROXY);
         let example = pod.example().without("check").without("verify");
         pod.once(&example);
         let haproxy = pod.start("config");
-        let (agent, at_start) = pod.agent(&example);
+        let (agent, _) = pod.agent(&example);
+        let before = ["applied", "delivered"].map(|event| agent.count(event));
         pod.write(1, HAPROXY.faults[0]);
-        agent.wait_for("applied", at_start + 1);
+        agent.wait_for("delivered", before[1] + 1);
         wait_until("HAProxy has rejected the configuration", || {
             haproxy.log().contains("Loading failure")
         });
         assert!(HAPROXY.serves(0), "the old worker serves");
         assert_eq!((agent.count("rolling-back"), haproxy.ends()), (0, 0));
         pod.write(2, "");
-        agent.wait_for("applied", at_start + 2);
+        agent.wait_for("applied", before[0] + 1);
+        assert_eq!(agent.last("applied", "evidence"), "verified");
+        assert_eq!(agent.count("delivered"), before[1] + 1);
         HAPROXY.wait_for(2);
     });
 }
@@ -96,7 +100,7 @@ fn haproxy_applies_fifty_changes_in_a_row() {
         let (agent, at_start) = pod.agent(&example);
         for version in 1..=50 {
             pod.write(version, "");
-            agent.wait_for("applied", at_start + version);
+            agent.wait_for(ROLLED_OUT, at_start + version);
         }
         HAPROXY.wait_for(50);
         println!("waited {} times", agent.count("waiting-for-target"));

@@ -69,23 +69,26 @@ fn nginx_is_rolled_back_when_a_port_is_in_use() {
     });
 }
 
-/// Without that proof podnudge only knows that the signal was sent and that the master is alive.
-/// nginx still runs the old configuration.
+/// No proof is configured. A reload that nginx rejects is only delivered; one that succeeds replaces all
+/// workers, which is evidence.
 #[test]
-fn a_failed_nginx_reload_is_not_noticed_without_checks_and_proof() {
+fn a_failed_nginx_reload_without_check_and_proof_is_delivered_and_not_applied() {
     in_network(|| {
         let mut pod = Pod::new(&NGINX);
         let example = pod.example().without("check").without("verify");
         pod.once(&example);
         let nginx = pod.start("config");
-        let (agent, at_start) = pod.agent(&example);
+        let (agent, _) = pod.agent(&example);
+        let before = ["applied", "delivered"].map(|event| agent.count(event));
         pod.write(1, NGINX.faults[0]);
-        agent.wait_for("applied", at_start + 1);
+        agent.wait_for("delivered", before[1] + 1);
         wait_until("nginx has rejected the configuration", || nginx.log().contains("[emerg]"));
         assert!(NGINX.serves(0), "the old worker serves");
         assert_eq!(agent.count("rolling-back"), 0);
         pod.write(2, "");
-        agent.wait_for("applied", at_start + 2);
+        agent.wait_for("applied", before[0] + 1);
+        assert_eq!(agent.last("applied", "evidence"), "verified");
+        assert_eq!(agent.count("delivered"), before[1] + 1);
         NGINX.wait_for(2);
     });
 }

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, Payload};
 use crate::support::program::{command, podnudge};
 use crate::support::wait::{pause, wait_until};
@@ -155,9 +155,9 @@ impl Pod {
         let agent =
             Agent::start(self.folder.path(), &[&["--config", &file], quick.as_slice()].concat());
         wait_until("version 0 is known to run", || {
-            agent.count("baseline") + agent.count("applied") > 0
+            agent.count("baseline") + agent.count(ROLLED_OUT) > 0
         });
-        let applied = agent.count("applied");
+        let applied = agent.count(ROLLED_OUT);
         (agent, applied)
     }
 

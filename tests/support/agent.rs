@@ -12,8 +12,13 @@ use serde_json::Value;
 use super::program::podnudge;
 use super::wait::wait_until;
 
+/// The log events of a rollout that succeeded, with or without evidence that the application runs the
+/// content.
+pub(crate) const ROLLED_OUT: &str = "applied|delivered";
+
 /// A running podnudge. Killed at the end of its test if it still runs.
 #[derive(Debug)]
+
 pub(crate) struct Agent {
     child: Child,
     log: PathBuf,
@@ -48,12 +53,12 @@ impl Agent {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// The log lines with this event name.
+    /// The log lines with this event name, or with one of several names that are separated by `|`.
     pub(crate) fn events(&self, name: &str) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         // The last line may be incomplete.
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|line| line["event"] == name).collect()
+        lines.filter(|line| name.split('|').any(|name| line["event"] == name)).collect()
     }
 
     pub(crate) fn count(&self, name: &str) -> usize {

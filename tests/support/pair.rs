@@ -342,8 +342,8 @@ impl Pair {
                     let published = self.turn(rule.0, |shelf, now| shelf.roll_back(&back, now));
                     (rule, Event::Published(rule, published))
                 }
-                Command::Approve(rule, digest) => {
-                    self.shelves[rule.0].approve(digest);
+                Command::Approve(rule, digest, evidence) => {
+                    self.shelves[rule.0].approve(digest, evidence);
                     continue;
                 }
                 Command::Act(act) => {
@@ -467,6 +467,7 @@ fn is_outcome(fact: &Fact) -> bool {
     matches!(
         fact,
         Fact::Applied(..)
+            | Fact::Delivered(..)
             | Fact::RolledBack(_)
             | Fact::RollingBack(..)
             | Fact::GaveUp(..)

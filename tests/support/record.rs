@@ -8,6 +8,7 @@ use podnudge::clock::Moment;
 use podnudge::core::Policy;
 use podnudge::core::command::Command;
 use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Publication};
+use podnudge::core::evidence::InSync;
 use podnudge::core::fact::Fact;
 use podnudge::core::status::{RuleStatus, State};
 use podnudge::volume::snapshot::Digest;
@@ -187,7 +188,8 @@ impl Record {
         if self.asked == Asked::For(disk) {
             return Some(format!("{disk} was triggered"));
         }
-        let is_left = rule.in_sync || self.last == Some(disk) || self.gave_up == Some(disk);
+        let is_left =
+            rule.in_sync != InSync::No || self.last == Some(disk) || self.gave_up == Some(disk);
         let is_due =
             !self.quarantined.contains(&disk) && over(self.last_action, policy.min_interval);
         (is_due && !is_left).then(|| format!("the rollout of {disk} has not begun"))

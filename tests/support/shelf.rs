@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use podnudge::clock::Moment;
 use podnudge::core::command::RollBack;
 use podnudge::core::event::{Current, Publication, Published, Standing};
+use podnudge::core::evidence::Evidence;
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 
@@ -23,6 +24,7 @@ pub(crate) struct Shelf {
     pub(crate) behaves: Shelving,
     for_start: Option<Digest>,
     good: Option<Digest>,
+    evidence: Evidence,
     /// Whether the application may not yet have been told about the published content.
     is_open: bool,
     bad: Vec<(Digest, Reason)>,
@@ -44,6 +46,7 @@ impl Shelf {
             current: Some((digest, at)),
             for_start: (standing == Standing::ForStart).then_some(digest),
             good: (standing == Standing::Good).then_some(digest),
+            evidence: Evidence::Verified,
             generations: BTreeSet::from([digest]),
             ..Self::default()
         }
@@ -60,7 +63,9 @@ impl Shelf {
         let current = self.current;
         let current =
             current.map(|(digest, at)| Current { digest, at, standing: standing(digest) });
-        Published { current, good: self.good.or(self.for_start), quarantined: self.bad.clone() }
+        let good = self.good.or(self.for_start);
+        let evidence = self.evidence;
+        Published { current, good, evidence, quarantined: self.bad.clone() }
     }
 
     /// podnudge was killed: state that it could not record is lost.
@@ -112,11 +117,12 @@ impl Shelf {
         self.bad.clear();
     }
 
-    pub(crate) fn approve(&mut self, digest: Digest) {
+    pub(crate) fn approve(&mut self, digest: Digest, evidence: Evidence) {
         if self.current.is_none_or(|(current, _)| current != digest) {
             self.violations.push(format!("{digest} is approved and not published"));
         }
         self.good = Some(digest);
+        self.evidence = evidence;
         self.is_open = false;
     }
 

@@ -194,8 +194,12 @@ impl Trace {
                 format!("gave up {} after attempt {attempts}: {reason}", self.name(*digest))
             }
             Fact::Tripped(digest, reason) => format!("tripped by {}: {reason}", self.name(*digest)),
-            Fact::Applied(digest, after) => {
-                format!("applied {} after {}", self.name(*digest), time(*after))
+            Fact::Applied(digest, evidence, after) => {
+                let (name, evidence) = (self.name(*digest), evidence.name());
+                format!("applied {name} after {} ({evidence})", time(*after))
+            }
+            Fact::Delivered(digest, after) => {
+                format!("delivered {} after {}, without proof", self.name(*digest), time(*after))
             }
             Fact::Superseded(digest) => format!("superseded {}", self.name(*digest)),
         }
@@ -287,6 +291,7 @@ fn reach(command: &Command) -> Reach {
         | Fact::GaveUp(..)
         | Fact::Tripped(..)
         | Fact::Applied(..)
+        | Fact::Delivered(..)
         | Fact::Superseded(_) => Reach::Settled,
     }
 }

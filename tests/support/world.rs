@@ -437,7 +437,7 @@ impl World {
                     let published = self.shelf.roll_back(&back, self.now.mono);
                     self.answer(self.publish_takes, Event::Published(rule, published));
                 }
-                Command::Approve(_, digest) => self.shelf.approve(digest),
+                Command::Approve(_, digest, evidence) => self.shelf.approve(digest, evidence),
                 Command::Act(act) => {
                     self.actions_overlapped |= self.acting;
                     // Published content may be acted on, even after a roll-back to it.

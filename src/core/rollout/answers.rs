@@ -8,8 +8,9 @@ use super::verification::{Finding, Verification};
 use super::{Direction, Rollout, Step};
 use crate::core::backoff;
 use crate::core::event::{Acted, Inspection, Publication};
+use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
-use crate::core::status::{Delivery, State};
+use crate::core::status::State;
 use crate::core::volume_tracker::CLOCK_MARGIN;
 use crate::reason::Reason;
 
@@ -63,16 +64,16 @@ impl Rollout {
             _ if self.tripped.is_some() => self.trip(Reason::new("the target ended"), ctx),
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
-                self.delivered(Delivery::Sent, ctx, progress);
+                self.delivered(Evidence::Delivered, ctx, progress);
             }
             Acted::Accepted(answer) => {
                 progress.report(Fact::Accepted(digest, answer));
-                self.delivered(Delivery::Accepted, ctx, progress);
+                self.delivered(Evidence::Accepted, ctx, progress);
             }
             Acted::Restarted(targets) => {
                 progress.report(Fact::Restarted(digest, targets.text));
                 progress.effect(Effect::Restarted);
-                self.delivered(Delivery::Sent, ctx, progress);
+                self.delivered(Evidence::ReadAtStart, ctx, progress);
                 if let Step::Verifying(verification) = &mut self.step {
                     verification.extend_deadline(ctx.now.mono, ctx.policy);
                 }
@@ -80,7 +81,8 @@ impl Rollout {
             Acted::Fresh(targets) => {
                 progress.report(Fact::Fresh(digest, targets.text));
                 if ctx.reads_volumes {
-                    progress.end(Outcome::Applied { is_fresh: true });
+                    progress
+                        .end(Outcome::Applied { is_fresh: true, evidence: Evidence::ReadAtStart });
                 } else {
                     // Only verified content can become the last good generation.
                     self.verify_fresh(ctx, progress);
@@ -105,21 +107,23 @@ impl Rollout {
         }
     }
 
-    /// Waits for the proof: from now on only that shows what the application runs.
+    /// Waits for the proof: from now on only that shows what the application runs. Without one,
+    /// `unproven` is the evidence.
     pub(super) fn delivered(
         &mut self,
-        delivery: Delivery,
+        unproven: Evidence,
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        progress.effect(Effect::Delivered(delivery));
+        progress.effect(Effect::Delivered);
         self.refusals = 0;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, ctx.policy));
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
     }
 
     pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         progress.effect(Effect::Fresh);
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, ctx.policy));
+        let unproven = Evidence::ReadAtStart;
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
     }
 
     pub(super) fn observed(
@@ -131,7 +135,7 @@ impl Rollout {
     ) {
         match observation {
             Finding::Inconclusive => {}
-            Finding::Proven => progress.end(Outcome::Applied { is_fresh }),
+            Finding::Succeeded(evidence) => progress.end(Outcome::Applied { is_fresh, evidence }),
             Finding::Gone(reason) => self.target_ended(is_fresh, reason, ctx, progress),
             Finding::Unproven(reason) => self.fail(Failure::Unproven, reason, ctx, progress),
             Finding::NoProcess(absence) => {

@@ -2,9 +2,9 @@
 
 use crate::clock::{Moment, Now};
 use crate::core::event::{Acted, Inspection, Publication, Verified};
+use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
 use crate::core::policy::Policy;
-use crate::core::status::Delivery;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
@@ -63,8 +63,8 @@ pub(in crate::core) enum Effect {
     Inspect,
     /// Nothing was sent.
     NotSent,
-    /// Something was sent or accepted; only a proof shows what the application runs.
-    Delivered(Delivery),
+    /// Something was sent or accepted; what the application runs is unknown.
+    Delivered,
     /// The target has read the content at its start, and is being verified.
     Fresh,
     Restarted,
@@ -77,8 +77,8 @@ pub(in crate::core) enum Effect {
 /// How a rollout ends.
 #[derive(Debug)]
 pub(in crate::core) enum Outcome {
-    /// The application runs the content. `is_fresh`: it had read the content at its start.
-    Applied { is_fresh: bool },
+    /// The content was rolled out. `is_fresh`: the target had read it at its start.
+    Applied { is_fresh: bool, evidence: Evidence },
     /// The content is rolled back: a process that could have read it failed.
     RollBack(Reason),
     /// All attempts failed.

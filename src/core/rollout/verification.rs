@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::core::backoff;
 use crate::core::event::{Absence, Alive, Proof, Verified};
+use crate::core::evidence::Evidence;
 use crate::core::policy::Policy;
 use crate::reason::Reason;
 
@@ -16,6 +17,8 @@ pub(super) struct Verification {
     acted_at: Moment,
     /// The target read the content at its start; nothing was sent.
     is_fresh: bool,
+    /// The evidence if the target survives and no proof is configured.
+    unproven: Evidence,
     /// When to stop waiting for the proof.
     deadline: Moment,
     /// The number of polls without proof.
@@ -33,7 +36,8 @@ pub(super) struct Verification {
 pub(super) enum Finding {
     /// Neither proven nor failed yet.
     Inconclusive,
-    Proven,
+    /// The target survived, and every configured proof was found.
+    Succeeded(Evidence),
     /// The process that was acted on, or that had read the content, has ended.
     Gone(Reason),
     /// The deadline has passed, and no process that could have read the content appeared.
@@ -43,11 +47,17 @@ pub(super) enum Finding {
 }
 
 impl Verification {
-    pub(super) fn new(acted_at: Moment, is_fresh: bool, policy: &Policy) -> Self {
+    pub(super) fn new(
+        acted_at: Moment,
+        is_fresh: bool,
+        unproven: Evidence,
+        policy: &Policy,
+    ) -> Self {
         let survived = acted_at.after(policy.alive_for);
         Self {
             acted_at,
             is_fresh,
+            unproven,
             deadline: acted_at.after(policy.verify_timeout.max(policy.alive_for)),
             polls: 0,
             has_ended: false,
@@ -128,7 +138,8 @@ impl Verification {
                 self.pending = Some(reason);
                 Finding::Inconclusive
             }
-            (_, Proof::Given | Proof::NotConfigured) if now >= survived => Finding::Proven,
+            (_, Proof::Given) if now >= survived => Finding::Succeeded(Evidence::Verified),
+            (_, Proof::NotConfigured) if now >= survived => Finding::Succeeded(self.unproven),
             (_, Proof::Given | Proof::NotConfigured) => {
                 self.next_poll = Some(survived);
                 self.pending = None;

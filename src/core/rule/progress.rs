@@ -109,8 +109,7 @@ impl Rule {
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
             Effect::NotSent => self.source.restore_gaps(std::mem::take(&mut self.gaps)),
-            Effect::Delivered(delivery) => {
-                self.delivery = delivery;
+            Effect::Delivered => {
                 self.last_action = Some(now.mono);
                 self.counters.actions_delivered += 1;
                 self.tracker.delivered(now.mono.after(self.policy.alive_for));
@@ -177,7 +176,9 @@ impl Rule {
         match save {
             Save::Nothing => {}
             Save::Memory(memory) => out.push_back(Command::Persist(self.id, memory)),
-            Save::Good(digest) => out.push_back(Command::Approve(self.id, digest)),
+            Save::Good(digest, evidence) => {
+                out.push_back(Command::Approve(self.id, digest, evidence));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::core::candidate::Candidate;
 use crate::core::checks::Verdict;
+use crate::core::evidence::{Evidence, InSync};
 use crate::core::source::Activity;
 use crate::core::status::{Counters, RuleStatus, State};
 use crate::reason::Reason;
@@ -13,6 +14,7 @@ impl Rule {
         let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
         let disk = self.source.on_disk();
         let is_running = disk.is_some_and(|disk| self.tracker.running() == Some(disk.digest));
+        let evidence = if is_running { self.tracker.evidence() } else { Evidence::None };
         let is_complete = !self.source.is_missing_a_volume() && self.source.unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.source.counts();
         RuleStatus {
@@ -20,8 +22,12 @@ impl Rule {
             state: self.state(now),
             reason: self.reason().or_else(|| self.source.unreadable()).cloned(),
             not_ready: self.not_ready(),
-            in_sync: is_running && is_complete,
-            delivery: self.delivery,
+            in_sync: match evidence {
+                _ if !is_running || !is_complete => InSync::No,
+                evidence if evidence.is_proof() => InSync::Yes,
+                _ => InSync::Unknown,
+            },
+            evidence,
             digest_on_disk: disk.map(|disk| disk.digest),
             digest_applied: self.applied.map(|(digest, _)| digest),
             digest_published: self.tracker.current().map(|current| current.digest),

@@ -1,0 +1,228 @@
+//! `in_sync` and `evidence`: podnudge claims that the application runs the content only if it has
+//! evidence.
+
+use std::fs;
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::agent::Agent;
+use crate::support::http::{answering, ask};
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::program::{command, podnudge};
+use crate::support::supervisor::Supervisor;
+use crate::support::wait::wait_until;
+
+fn scene() -> (TempDir, Kubelet) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    (folder, kubelet)
+}
+
+/// Starts podnudge for the volume of the scene, and waits for its first scan.
+fn start(folder: &Path, arguments: &[&str]) -> Agent {
+    let mut command = podnudge();
+    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--watch"]);
+    command.arg(folder.join("volume")).args(arguments);
+    let agent = Agent::spawn(folder, command);
+    agent.wait_for("started", 1);
+    agent
+}
+
+/// The same, with content of unknown effect at the start.
+fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
+    let agent = start(folder, &[&["--on-start", "never"], arguments].concat());
+    agent.wait_for("baseline", 1);
+    agent
+}
+
+/// The rule's status.
+fn status(agent: &Agent) -> Value {
+    let answer = ask(&agent.last("started", "listen"), "GET", "/status");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
+}
+
+/// `in_sync` and `evidence`.
+fn knowledge(agent: &Agent) -> [String; 2] {
+    let status = status(agent);
+    ["in_sync", "evidence"].map(|field| status[field].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_survived_signal_without_proof_is_delivered_and_in_sync_is_unknown() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("delivered", 1);
+        assert_eq!(knowledge(&agent), ["unknown", "delivered"]);
+        assert_eq!((agent.count("applied"), &status(&agent)["digest_applied"]), (0, &Value::Null));
+        let address = agent.last("started", "listen");
+        let metrics = ask(&address, "GET", "/metrics");
+        assert!(!metrics.contains("podnudge_in_sync{"), "{metrics}");
+        assert!(metrics.contains("podnudge_delivered{rule=\"default\"} 1"), "{metrics}");
+        let url = format!("http://{address}");
+        let output = podnudge().args(["status", "--url", &url]).output().unwrap();
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && table.contains("unknown  delivered"), "{table}");
+    });
+}
+
+#[test]
+fn a_target_that_replaces_all_its_workers_is_verified_without_a_configured_proof() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
+        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        assert_eq!(agent.last("applied", "evidence"), "verified");
+        assert_eq!(knowledge(&agent), ["yes", "verified"]);
+    });
+}
+
+/// It may reload without replacing it, or not at all.
+#[test]
+fn a_target_that_keeps_its_worker_is_not_verified() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::MasterWithWorker);
+        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("delivered", 1);
+        assert_eq!(knowledge(&agent), ["unknown", "delivered"]);
+    });
+}
+
+/// A shell starts and ends a child for each command.
+#[test]
+fn short_lived_children_are_not_workers() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let script = "trap : HUP; while :; do (sleep 0.05; :); done";
+        let _application = Supervisor::start(folder.path(), script);
+        let cmdline = format!("{}$", folder.path().display());
+        let agent = nudge(folder.path(), &["--cmdline", &cmdline, "--signal", "HUP"]);
+        for n in 1..=5 {
+            kubelet.write(&payload(&[("a.conf", &format!("{n} and more"))]));
+            agent.wait_for("delivered", n);
+        }
+        assert_eq!(agent.count("applied"), 0);
+    });
+}
+
+#[test]
+fn a_stopped_process_has_not_received_the_signal() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
+        let pid = Pid::from_raw(target.pid());
+        kill(pid, Signal::SIGSTOP).unwrap();
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        let why = || status(&agent)["reason"]["message"].as_str().unwrap_or_default().to_owned();
+        wait_until("podnudge sees the pending signal", || {
+            why().contains("has not received SIGHUP")
+        });
+        assert!(why().ends_with("T (stopped)"), "{}", why());
+        assert_eq!(knowledge(&agent), ["no", "none"]);
+        kill(pid, Signal::SIGCONT).unwrap();
+        agent.wait_for("delivered", 1);
+        assert_eq!(target.signals(), 1);
+    });
+}
+
+#[test]
+fn an_accepted_request_is_evidence() {
+    let (folder, mut kubelet) = scene();
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let agent = nudge(folder.path(), &["--url", &url]);
+    assert_eq!(knowledge(&agent), ["unknown", "none"]);
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("applied", 1);
+    assert_eq!(knowledge(&agent), ["yes", "accepted"]);
+    kubelet.remove();
+    agent.wait_for("volume-missing", 1);
+    assert_eq!(knowledge(&agent)[0], "no");
+}
+
+#[test]
+fn a_restarted_target_has_read_the_content_at_its_start() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+        let _application = Supervisor::start(folder.path(), script);
+        let cmdline = format!("{}$", folder.path().display());
+        let agent = nudge(folder.path(), &["--cmdline", &cmdline, "--restart"]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        assert_eq!(knowledge(&agent), ["yes", "read-at-start"]);
+    });
+}
+
+/// Nothing is known of a target that podnudge does not find.
+#[test]
+fn a_target_that_was_never_found_is_not_in_sync() {
+    in_namespace(|| {
+        let (folder, _kubelet) = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
+        let agent = start(folder.path(), &["--process", "ap", "--signal", "HUP"]);
+        agent.wait_for("baseline", 1);
+        assert_eq!(knowledge(&agent), ["unknown", "none"]);
+    });
+}
+
+#[test]
+fn verified_content_is_still_verified_after_a_restart_of_podnudge() {
+    let wanted = ["yes", "verified"];
+    assert_remembers(Behaviour::MasterReplacingWorker, "applied", wanted);
+}
+
+#[test]
+fn delivered_content_is_still_unknown_after_a_restart_of_podnudge() {
+    assert_remembers(Behaviour::Handles, "delivered", ["unknown", "delivered"]);
+}
+
+fn assert_remembers(behaviour: Behaviour, event: &str, wanted: [&str; 2]) {
+    let (folder, mut kubelet) = scene();
+    let target = Target::start(folder.path(), "app", behaviour);
+    let (state, pidfile) = (folder.path().join("state"), folder.path().join("pid"));
+    fs::write(&pidfile, target.pid().to_string()).unwrap();
+    let paths = [&state, &pidfile].map(|path| path.to_str().unwrap());
+    let arguments = ["--pidfile", paths[1], "--signal", "HUP", "--state-dir", paths[0]];
+    let agent = nudge(folder.path(), &arguments);
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for(event, 1);
+    assert_eq!(knowledge(&agent), wanted);
+    assert!(agent.stop().success());
+    let agent = nudge(folder.path(), &arguments);
+    assert_eq!(knowledge(&agent), wanted);
+}
+
+/// The record in the publish directory keeps the evidence, too.
+#[test]
+fn the_evidence_of_published_content_survives_a_restart_of_podnudge() {
+    let (folder, mut kubelet) = scene();
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let config = folder.path().join("config");
+    fs::create_dir(&config).unwrap();
+    command("chmod").arg("0777").arg(&config).status().unwrap();
+    let arguments = ["--url", &url, "--publish", config.to_str().unwrap()];
+    let start = || start(folder.path(), &arguments);
+    let agent = start();
+    agent.wait_for("applied", 1);
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("applied", 2);
+    assert_eq!(knowledge(&agent), ["yes", "accepted"]);
+    assert!(agent.stop().success());
+    let agent = start();
+    agent.wait_for("baseline", 1);
+    assert_eq!(knowledge(&agent), ["yes", "accepted"]);
+}
