@@ -81,6 +81,7 @@ struct Line {
     attempts: Option<u32>,
     wait: Option<String>,
     evidence: Option<&'static str>,
+    problem: Option<&'static str>,
     after: Option<String>,
     added: Option<String>,
     changed: Option<String>,
@@ -134,6 +135,7 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
                 attempts = line.attempts,
                 wait = line.wait,
                 evidence = line.evidence,
+                problem = line.problem,
                 after = line.after,
                 added = line.added,
                 changed = line.changed,
@@ -269,6 +271,16 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
                 ..line("delivered", "signal delivered; not verified: no proof is configured")
                     .digest(digest)
             }),
+        Fact::Preflight(problem) =>
+            (Warn, Line {
+                problem: Some(problem.kind.name()),
+                ..line("preflight", "the next action would not succeed").reason(&problem.reason)
+            }),
+        Fact::PreflightSolved(kind) =>
+            (Info, Line {
+                problem: Some(kind.name()),
+                ..line("preflight-solved", "a problem no longer exists")
+            }),
         Fact::Superseded(digest) =>
             (Info, line("superseded", "newer content is on disk; no longer waiting for the proof of this one")
                 .digest(digest)),
@@ -344,6 +356,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
+    use crate::core::preflight::{Problem, ProblemKind};
 
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
@@ -362,6 +375,8 @@ mod tests {
         let (one, two, volume) = (Digest([1; 32]), Digest([2; 32]), VolumeId(0));
         let why = || Reason::new("no \"way\"").hint("go on");
         let wait = Duration::from_micros(1_500_700);
+        let kind = ProblemKind::TargetNotFound;
+        let problem = || Problem { kind, reason: why() };
         let target = || "41 (app)".to_owned();
         let key = |name: &str| Key(name.as_bytes().to_vec());
         let changes = Changes {
@@ -402,6 +417,8 @@ mod tests {
             Fact::Tripped(one, why()),
             Fact::Applied(one, crate::core::evidence::Evidence::Verified, wait),
             Fact::Delivered(one, wait),
+            Fact::Preflight(problem()),
+            Fact::PreflightSolved(kind),
             Fact::Superseded(one),
         ];
         let bases = [Basis::Remembered, Basis::TargetIsYounger, Basis::Unknown, Basis::Never];

@@ -326,6 +326,7 @@ fn sample() -> Status {
         applied_at: None,
         next_action_at: Some(at(1_700_000_112)),
         action: "signal".to_owned(),
+        preflight: Vec::new(),
         volumes: vec![volume],
         counters,
     };

@@ -25,6 +25,7 @@ mod invariants;
 mod kept_target;
 mod layers;
 mod orphans;
+mod preflight;
 mod process;
 mod programs;
 mod promises;

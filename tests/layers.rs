@@ -35,6 +35,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("publish", &[&["volume", "files"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),
     ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
+    ("preflight", &[&["exchange", "process", "core", "config", "reason", "shown"]]),
     ("pause", &[&["reason", "shown"]]),
     ("state", &[&["core", "clock", "reason", "files"]]),
     ("install", &[&["reason"]]),
@@ -47,7 +48,7 @@ const LAYERS: &[(&str, Imports)] = &[
     (
         "run",
         &[
-            &["admin", "report", "os_signals", "state", "pause"],
+            &["admin", "report", "os_signals", "state", "pause", "preflight"],
             &["action", "verify", "publish", "checks", "exchange", "process", "volume", "exit"],
             CORE,
         ],

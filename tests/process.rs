@@ -379,6 +379,10 @@ fn signals_follow_the_kernels_permissions_and_a_refusal_names_the_fix() {
                 .args(["--alive-for", "100ms"]);
             let agent = Agent::spawn(folder.path(), command);
             agent.wait_for("baseline", 1);
+            // Known at the start, before there is anything to send.
+            let problems = usize::from(!refusal.is_empty());
+            agent.wait_for("preflight", problems);
+            assert_eq!(agent.count("preflight"), problems);
             kubelet.write(&payload(&[("a.conf", "2")]));
             if refusal.is_empty() {
                 agent.wait_for(ROLLED_OUT, 1);
@@ -386,10 +390,13 @@ fn signals_follow_the_kernels_permissions_and_a_refusal_names_the_fix() {
                 continue;
             }
             agent.wait_for("refused", 1);
-            let explanation = agent.last("refused", "reason") + &agent.last("refused", "hint");
-            for part in refusal {
-                assert!(explanation.contains(part), "`{part}` is not in: {explanation}");
+            for event in ["preflight", "refused"] {
+                let explanation = agent.last(event, "reason") + &agent.last(event, "hint");
+                for part in refusal {
+                    assert!(explanation.contains(part), "`{part}` is not in: {explanation}");
+                }
             }
+            assert_eq!(agent.last("preflight", "problem"), "not-permitted");
             assert_eq!(target.signals(), 0, "{podnudge:?}");
         }
     });

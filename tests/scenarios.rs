@@ -48,6 +48,7 @@ use podnudge::core::event::{
     Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
+use podnudge::core::preflight::{Problem, ProblemKind};
 use podnudge::reason::Reason;
 
 #[test]
@@ -285,6 +286,11 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "resyncs-hang" => world.resyncs_hang = true,
         "resyncs-answer" => world.resyncs_hang = false,
         "trigger" => world.tell(Event::Trigger(None)),
+        "problem" => {
+            let kind = ProblemKind::TargetNotFound;
+            world.problems = vec![Problem { kind, reason: Reason::new(rest) }];
+        }
+        "no-problem" => world.problems = Vec::new(),
         "stop" => world.tell(Event::Stop),
         "publish-takes" => world.publish_takes = duration(rest, place),
         "publish" => {

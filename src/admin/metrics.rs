@@ -121,6 +121,15 @@ impl Collector for Snapshot {
         let help = "How podnudge knows that the application runs the content: 1 for that evidence";
         family("evidence", help, None, Kind::Gauge, &by_evidence.collect::<Vec<_>>())?;
 
+        let problems = rules.iter().flat_map(|r| {
+            r.preflight.iter().map(|problem| {
+                let kind = problem.kind.name().to_owned();
+                gauge(vec![("rule", r.name.clone()), ("problem", kind)], 1.0)
+            })
+        });
+        let help = "A problem that would prevent the actions of the rule";
+        family("preflight_problem", help, None, Kind::Gauge, &problems.collect::<Vec<_>>())?;
+
         let by_state = rules.iter().flat_map(|r| {
             STATES.iter().map(move |(state, name)| {
                 let labels = vec![("rule", r.name.clone()), ("state", (*name).to_owned())];

@@ -24,6 +24,13 @@ struct Rule {
     digest_on_disk: Option<String>,
     digest_applied: Option<String>,
     next_action_at: Option<f64>,
+    #[serde(default)]
+    preflight: Vec<Problem>,
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    reason: ReasonView,
 }
 
 #[derive(Deserialize)]
@@ -53,10 +60,11 @@ pub fn render(json: &str) -> Result<(String, bool), Reason> {
         let line = cells.collect::<Vec<_>>().join("  ");
         // Writing to a `String` cannot fail.
         _ = writeln!(table, "{}", line.trim_end());
-        let why = n.checked_sub(1).and_then(|n| view.rules.get(n)?.reason.as_ref());
-        if let Some(why) = why {
+        let Some(rule) = n.checked_sub(1).and_then(|n| view.rules.get(n)) else { continue };
+        let problems = rule.preflight.iter().map(|problem| ("problem", &problem.reason));
+        for (name, why) in rule.reason.iter().map(|why| ("reason", why)).chain(problems) {
             // A checker may have written several lines.
-            _ = writeln!(table, "  reason: {}", why.message.replace('\n', "\n    "));
+            _ = writeln!(table, "  {name}: {}", why.message.replace('\n', "\n    "));
             if let Some(hint) = &why.hint {
                 _ = writeln!(table, "  hint: {hint}");
             }

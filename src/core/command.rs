@@ -20,6 +20,8 @@ pub enum Command {
     ReadPublished(RuleId),
     /// Find out when the rule's target started. Answer: `Event::Inspected`.
     Inspect(RuleId),
+    /// Find what would prevent the rule's actions, without acting. Answer: `Event::Preflight`.
+    Preflight(RuleId),
     /// Check whether this digest, which was on disk, may be used. Answer: `Event::Checked`. A newer
     /// command for the same rule replaces an older one, which may then remain unanswered.
     Check(RuleId, Digest),

@@ -1,6 +1,7 @@
 //! The events that the core processes.
 
 use super::evidence::Evidence;
+use super::preflight::Problem;
 use crate::clock::{Moment, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
@@ -34,6 +35,8 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
+    /// The answer to `Command::Preflight`.
+    Preflight(RuleId, Vec<Problem>),
     /// The answer to `Command::Check` for this digest.
     Checked(RuleId, Digest, Checked),
     /// The answer to `Command::Expiry`.

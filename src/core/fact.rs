@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::event::VolumeId;
 use super::evidence::Evidence;
+use super::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Digest};
 
@@ -75,6 +76,10 @@ pub enum Fact {
     Applied(Digest, Evidence, Duration),
     /// The target received the signal and survived, and no proof is configured.
     Delivered(Digest, Duration),
+    /// A problem would prevent the rule's actions.
+    Preflight(Problem),
+    /// A problem of this kind no longer exists.
+    PreflightSolved(ProblemKind),
     /// Newer content supersedes this one; its proof is no longer waited for.
     Superseded(Digest),
 }

@@ -18,6 +18,7 @@ mod gate;
 mod generations;
 pub mod jitter;
 mod policy;
+pub mod preflight;
 mod rollout;
 mod rule;
 mod source;
@@ -100,6 +101,7 @@ impl Core {
             first_rule: usize::MAX,
         };
         core.tick(now);
+        core.commands.extend((0..core.rules.len()).map(|rule| Command::Preflight(RuleId(rule))));
         core
     }
 
@@ -137,6 +139,9 @@ impl Core {
             }
             Event::Inspected(rule, target) => {
                 self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
+            }
+            Event::Preflight(rule, problems) => {
+                self.with_rule(rule, |rule, out| rule.preflight(problems, out));
             }
             Event::Checked(rule, digest, checked) => {
                 self.with_rule(rule, |rule, out| rule.checked(now, digest, checked, out));
@@ -205,6 +210,8 @@ impl Core {
             self.resync_overdue.get_or_insert(now.mono.after(self.intervals.resync * 2));
             let all = (0..self.rule_of_volume.len()).map(VolumeId).collect();
             self.commands.push_back(Command::Resync(all));
+            self.commands
+                .extend((0..self.rules.len()).map(|rule| Command::Preflight(RuleId(rule))));
             let publishing = self.rules.iter().enumerate().filter(|(_, rule)| rule.publishes());
             let read = publishing.map(|(index, _)| Command::ReadPublished(RuleId(index)));
             self.commands.extend(read);

@@ -23,6 +23,7 @@ use super::fact::Fact;
 use super::generations::Generations;
 use super::jitter::Replica;
 use super::policy::Policy;
+use super::preflight::Preflight;
 use super::rollout::{Direction, Input, Outcome, Rollout};
 use super::source::{Gaps, OnDisk, Source};
 use super::status::Counters;
@@ -82,6 +83,7 @@ pub(super) struct Rule {
     draws: u64,
     stopping: bool,
     stopped: bool,
+    preflight: Preflight,
     counters: Counters,
 }
 
@@ -121,6 +123,7 @@ impl Rule {
             draws: 0,
             stopping: false,
             stopped: false,
+            preflight: Preflight::default(),
             counters: Counters::default(),
         };
         // Finish what an earlier podnudge left unfinished, whatever is on disk now.

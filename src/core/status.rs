@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::evidence::{Evidence, InSync};
 use super::fact::Fact;
+use super::preflight::Problem;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -63,6 +64,9 @@ pub struct RuleStatus {
     pub next_action_at: Option<UnixTime>,
     /// The kinds of the rule's actions, such as `signal`, or `exec+http`.
     pub action: String,
+    /// What would prevent the rule's actions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preflight: Vec<Problem>,
     /// The rule's volumes.
     pub volumes: Vec<VolumeStatus>,
     /// Counters since podnudge started.

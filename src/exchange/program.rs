@@ -70,6 +70,17 @@ pub struct Ended {
     pub output: String,
 }
 
+/// Whether a program exists: at its path, or without a slash, in a directory of `PATH`.
+#[must_use]
+pub fn exists(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    // What execvp(3) searches without `PATH`.
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 /// Runs a program to completion, or terminates it when `limit` has passed. `arguments` begins with
 /// the program, which is searched in `PATH` if it has no slash.
 ///

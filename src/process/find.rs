@@ -2,6 +2,8 @@
 //!
 //! Reads as much of `/proc` as the target setting needs; changes nothing.
 
+use std::time::Duration;
+
 use super::Identity;
 use super::config_read::earliest_config_read;
 use super::context::Context;
@@ -41,6 +43,13 @@ pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>,
         context.target_cache.store(rule, None);
     }
     found
+}
+
+/// The age of the oldest process that could be selected by another target setting.
+pub(crate) fn age_of_oldest_candidate(context: &Context, rule: &Rule) -> Option<Duration> {
+    let (own, target) = (&context.own, &rule.settings.target);
+    let table = proc::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
+    select::candidates(&table).into_iter().map(|process| proc::age(process.identity)).max()
 }
 
 /// The target that the last search found, if it is unchanged. This removes it from the cache, so

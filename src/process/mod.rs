@@ -21,7 +21,9 @@ mod terminate;
 
 pub(crate) use context::Context;
 pub use find::TargetProcess;
-pub(crate) use find::{all_read_config_after, find, find_cached, names, roots, targets};
+pub(crate) use find::{
+    age_of_oldest_candidate, all_read_config_after, find, find_cached, names, roots, targets,
+};
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
 pub(crate) use proc::age;

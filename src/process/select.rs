@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Identity;
-use crate::config::{Target, TargetBy};
+use crate::config::{Target, TargetBy, nearest};
 use crate::reason::Reason;
 use crate::shown;
 
@@ -156,7 +156,7 @@ pub fn select<'a>(
 }
 
 /// The processes that may be selected at all.
-fn candidates(table: &ProcessTable) -> Vec<&Process> {
+pub(super) fn candidates(table: &ProcessTable) -> Vec<&Process> {
     let only_container = !has_foreign_process(table);
     let allowed = |process: &&Process| {
         let pid = process.identity.pid;
@@ -243,7 +243,12 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
     } else {
         format!("processes found: {}", list(candidates))
     };
+    let comms: Vec<&str> = candidates.iter().map(|process| process.comm.as_str()).collect();
     let hint = match &target.by {
+        TargetBy::Process(name) => match nearest(name, &comms) {
+            Some(near) => format!("did you mean `{}`? {there}", shown::text(near)),
+            None => there,
+        },
         // /proc/PID/exe is only readable as the same uid, or with SYS_PTRACE (proc(5)).
         TargetBy::Exe(_) if candidates.iter().any(|process| process.exe.is_none()) => {
             format!(

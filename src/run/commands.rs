@@ -14,7 +14,8 @@ use crate::config::Rule;
 use crate::core::command::Command;
 use crate::core::event::{Event, Probe, RuleId, VolumeId};
 use crate::volume::scan;
-use crate::{action, pause, process, publish, report, verify};
+use crate::volume::snapshot::Digest;
+use crate::{action, pause, preflight, process, publish, report, verify};
 
 impl Agent {
     /// Runs all commands of the core. Log lines come last: writing a line takes longer than sending
@@ -63,18 +64,12 @@ impl Agent {
                     process::inspect(&self.context, &config),
                 )));
             }
-            Command::Check(rule, digest) => {
-                let work_dir = self.config.agent.work_dir.clone();
-                let now = clock::now().wall;
-                if let Some(state) = self.rules.get_mut(rule.0) {
-                    state.abort_check();
-                    (state.checked_digest, state.full_digest) = (Some(digest), None);
-                }
-                self.queue_read(rule, move |config| {
-                    let begun = checks::run_local(config, digest, &work_dir, now);
-                    Done::CheckedLocally(rule, digest, begun)
-                });
+            Command::Preflight(rule) => {
+                let Some(config) = self.rule(rule) else { return };
+                let problems = preflight::preflight(&self.context, &config);
+                self.handle_done(Done::Event(Event::Preflight(rule, problems)));
             }
+            Command::Check(rule, digest) => self.check(rule, digest),
             Command::Probe(rule, Probe::PauseFile) => {
                 let Some(config) = self.rule(rule) else { return };
                 let reason =
@@ -133,6 +128,20 @@ impl Agent {
             }
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
         }
+    }
+
+    /// Starts the checks of a rule, and aborts those that are running for it.
+    fn check(&mut self, rule: RuleId, digest: Digest) {
+        let work_dir = self.config.agent.work_dir.clone();
+        let now = clock::now().wall;
+        if let Some(state) = self.rules.get_mut(rule.0) {
+            state.abort_check();
+            (state.checked_digest, state.full_digest) = (Some(digest), None);
+        }
+        self.queue_read(rule, move |config| {
+            let begun = checks::run_local(config, digest, &work_dir, now);
+            Done::CheckedLocally(rule, digest, begun)
+        });
     }
 
     /// Polls a task once on the loop, and spawns it only if it has to wait: a signal is sent

@@ -72,7 +72,9 @@ pub(super) fn never_loads_a_broken_configuration(subject: &'static Subject) {
     let delivered = ["sent", "accepted", "fresh"].map(|event| agent.count(event));
     assert_eq!(delivered.iter().sum::<usize>(), good);
     assert!(agent.events("scheduled").iter().all(|event| event["wait"] == "0s"), "applied late");
-    for trouble in ["rolling-back", "retrying", "check-failed", "refused", "gave-up", "tripped"] {
+    let troubles =
+        ["preflight", "rolling-back", "retrying", "check-failed", "refused", "gave-up", "tripped"];
+    for trouble in troubles {
         assert_eq!(agent.count(trouble), 0, "{trouble}: {}", agent.last(trouble, "reason"));
     }
     let log = application.log();

@@ -316,6 +316,7 @@ impl Pair {
                     }
                     continue;
                 }
+                Command::Preflight(_) => continue,
                 Command::Inspect(rule) => {
                     let start = self.process.as_ref().map(|process| process.started);
                     let running = |start| Inspection::Running { first: start, last: start };

@@ -80,6 +80,7 @@ impl Trace {
             Command::Scan(..)
             | Command::Resync(_)
             | Command::Inspect(_)
+            | Command::Preflight(_)
             | Command::Check(..)
             | Command::Expiry(..)
             | Command::Probe(..)
@@ -201,6 +202,10 @@ impl Trace {
             Fact::Delivered(digest, after) => {
                 format!("delivered {} after {}, without proof", self.name(*digest), time(*after))
             }
+            Fact::Preflight(problem) => {
+                format!("problem {}: {}", problem.kind.name(), problem.reason)
+            }
+            Fact::PreflightSolved(kind) => format!("solved {}", kind.name()),
             Fact::Superseded(digest) => format!("superseded {}", self.name(*digest)),
         }
     }
@@ -277,7 +282,9 @@ fn reach(command: &Command) -> Reach {
         | Fact::Cancelled(_)
         | Fact::Triggered
         | Fact::PublicationLost(_)
-        | Fact::Held(..) => Reach::Open,
+        | Fact::Held(..)
+        | Fact::Preflight(_)
+        | Fact::PreflightSolved(_) => Reach::Open,
         Fact::Baseline(..)
         | Fact::Published(_)
         | Fact::RollingBack(..)

@@ -12,6 +12,7 @@ use podnudge::core::event::{
     Scan, Standing, Targets, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
+use podnudge::core::preflight::Problem;
 use podnudge::core::status::Status;
 use podnudge::core::{Core, Intervals, Policy, PolicyVolume, TargetName};
 use podnudge::reason::Reason;
@@ -109,6 +110,8 @@ pub(crate) struct World {
     replica: Replica,
     answers: BTreeMap<(Moment, u64), Event>,
     sequence: u64,
+    /// What a preflight finds.
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// A policy with one volume, no delays and an application that survives.
@@ -210,6 +213,7 @@ impl World {
             acting: false,
             answers: BTreeMap::new(),
             sequence: 0,
+            problems: Vec::new(),
         };
         world.application.runs = world.readable();
         world
@@ -384,6 +388,10 @@ impl World {
                         let begun = self.now.mono;
                         self.answer(Duration::ZERO, Event::Resynced(volume, begun, seen));
                     }
+                }
+                Command::Preflight(rule) => {
+                    let problems = self.problems.clone();
+                    self.answer(Duration::ZERO, Event::Preflight(rule, problems));
                 }
                 Command::Inspect(rule) => {
                     let target = match self.application.started {

@@ -9,6 +9,7 @@ use crate::core::candidate::{Candidate, ProbeState, Trigger};
 use crate::core::command::Command;
 use crate::core::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
 use crate::core::fact::Fact;
+use crate::core::preflight::Problem;
 use crate::core::rollout::{Direction, Input, Outcome, Rollout};
 use crate::core::source::OnDisk;
 use crate::core::tracker::Conclusion;
@@ -106,6 +107,25 @@ impl Rule {
         };
         let conclusion = self.tracker.inspected(now, target, disk, &self.source);
         self.apply_conclusion(now, disk, conclusion, out);
+    }
+
+    /// Handles the answer to [`Command::Preflight`]. During a rollout its own outcome says what is
+    /// wrong, and the target may be absent for a moment.
+    pub(in crate::core) fn preflight(
+        &mut self,
+        problems: Vec<Problem>,
+        out: &mut VecDeque<Command>,
+    ) {
+        if self.rollout.is_some() {
+            return;
+        }
+        let (new, solved) = self.preflight.found(problems);
+        for problem in new {
+            self.report(Fact::Preflight(problem), out);
+        }
+        for kind in solved {
+            self.report(Fact::PreflightSolved(kind), out);
+        }
     }
 
     pub(super) fn apply_conclusion(

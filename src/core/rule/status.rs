@@ -36,6 +36,7 @@ impl Rule {
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
             action: self.policy.action.clone(),
+            preflight: self.preflight.problems().to_vec(),
             volumes: self.source.status(),
             counters: Counters { commits, missed_by_watch, read_errors, ..self.counters.clone() },
         }
