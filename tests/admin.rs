@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::Duration;
 
 use podnudge::admin::{metrics, table};
@@ -343,6 +344,27 @@ fn sample() -> Status {
 #[test]
 fn metrics_are_openmetrics_text() {
     insta::assert_snapshot!(metrics::render(&sample()));
+}
+
+/// What Prometheus and its tools expect of clients that do not ask for OpenMetrics.
+#[test]
+fn the_metrics_pass_promtool_in_the_text_format() {
+    let scene = scene("");
+    let answer = scene.send("GET", "/metrics", "");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    let mut promtool = command("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
+    promtool.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = promtool.spawn().unwrap();
+    promtool.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let complaints =
+        String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaints.is_empty(), "{complaints}\n{body}");
+    let accept = "accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+    let answer = scene.send("GET", "/metrics", accept);
+    assert!(answer.contains("application/openmetrics-text") && answer.ends_with("# EOF\n"));
 }
 
 #[test]

@@ -254,6 +254,15 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
 }
 
 /// Applies one event to the world, or checks an expectation.
+fn shelving(rest: &str, place: &str) -> Shelving {
+    match rest {
+        "works" => Shelving::Works,
+        "fails-before" => Shelving::FailsBefore,
+        "fails-after" => Shelving::FailsAfter,
+        _ => panic!("{place}: unknown result of publishing"),
+    }
+}
+
 fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
     let (volume, rest) = volume_of(rest);
     let reason = || Reason::new(rest);
@@ -293,14 +302,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "no-problem" => world.problems = Vec::new(),
         "stop" => world.tell(Event::Stop),
         "publish-takes" => world.publish_takes = duration(rest, place),
-        "publish" => {
-            world.shelf.behaves = match rest {
-                "works" => Shelving::Works,
-                "fails-before" => Shelving::FailsBefore,
-                "fails-after" => Shelving::FailsAfter,
-                _ => panic!("{place}: unknown result of publishing"),
-            };
-        }
+        "publish" => world.shelf.behaves = shelving(rest, place),
         "empty-the-publish-directory" => world.shelf.empty(),
         "pause" => world.is_paused = true,
         "go-on" => world.is_paused = false,

@@ -44,6 +44,24 @@ pub fn render(status: &Status) -> String {
     output
 }
 
+/// OpenMetrics as the older Prometheus text format: a counter is declared by the name of its series, and
+/// there are no units and no end mark.
+#[must_use]
+pub fn to_text_format(openmetrics: &str) -> String {
+    let is_counter = |name: &str| {
+        let declaration = format!("# TYPE {name} counter");
+        openmetrics.lines().any(|line| line == declaration)
+    };
+    let convert = |line: &str| match line.splitn(4, ' ').collect::<Vec<_>>().as_slice() {
+        ["#", "EOF"] | ["#", "UNIT", ..] => String::new(),
+        ["#", keyword, name, rest] if is_counter(name) => {
+            format!("# {keyword} {name}_total {rest}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    openmetrics.lines().map(convert).collect()
+}
+
 #[derive(Debug)]
 struct Snapshot(Status);
 

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -39,6 +41,8 @@ const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 128;
+const RELOAD_DISABLED: &str = "POST /reload is disabled: start podnudge with --reload=loopback, or \
+    PODNUDGE_RELOAD=loopback, or set reload = \"loopback\" in [agent]\n";
 
 /// A request to the loop.
 #[derive(Debug)]
@@ -149,9 +153,7 @@ async fn answer<B>(
 ) -> Answer {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
-        "/reload" if *reload == ReloadEndpoint::Off => {
-            text(StatusCode::NOT_FOUND, "POST /reload is disabled; set agent.reload\n")
-        }
+        "/reload" if *reload == ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, RELOAD_DISABLED),
         "/reload" if *request.method() != Method::POST => not_allowed("POST"),
         "/reload" => match authorize_reload(request, peer, reload) {
             Ok(()) => trigger(request, requests).await,
@@ -160,7 +162,7 @@ async fn answer<B>(
         "/" | "/metrics" | "/livez" | "/readyz" | "/status" if !is_read => not_allowed("GET, HEAD"),
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
         path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(requests).await {
-            Some(status) => show(path, &status),
+            Some(status) => show(path, accepts_openmetrics(request), &status),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
         },
         _ => text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /status\n"),
@@ -176,11 +178,22 @@ async fn status(requests: &mpsc::Sender<AdminRequest>) -> Option<Status> {
     timeout(LOOP_LIMIT, asked).await.ok().flatten()
 }
 
-fn show(path: &str, status: &Status) -> Answer {
+/// Whether the client knows OpenMetrics, as Prometheus does; others get the older text format.
+fn accepts_openmetrics<B>(request: &Request<B>) -> bool {
+    let accepted = request.headers().get_all(ACCEPT).iter();
+    let mut texts = accepted.filter_map(|value| value.to_str().ok());
+    texts.any(|text| text.contains("application/openmetrics-text"))
+}
+
+fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
     match path {
-        "/metrics" => {
+        "/metrics" if as_openmetrics => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             with_type(StatusCode::OK, kind, metrics::render(status))
+        }
+        "/metrics" => {
+            let kind = "text/plain; version=0.0.4; charset=utf-8";
+            with_type(StatusCode::OK, kind, metrics::to_text_format(&metrics::render(status)))
         }
         "/livez" => match &status.unhealthy {
             None => text(StatusCode::OK, "ok\n"),

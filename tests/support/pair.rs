@@ -316,7 +316,6 @@ impl Pair {
                     }
                     continue;
                 }
-                Command::Preflight(_) => continue,
                 Command::Inspect(rule) => {
                     let start = self.process.as_ref().map(|process| process.started);
                     let running = |start| Inspection::Running { first: start, last: start };
@@ -353,7 +352,7 @@ impl Pair {
                     (act.rule, Event::Acted(act.rule, self.act(&act)))
                 }
                 Command::Verify(rule) => (rule, Event::Verified(rule, self.verify(rule.0))),
-                Command::Persist(..) | Command::Report(..) => continue,
+                Command::Preflight(_) | Command::Persist(..) | Command::Report(..) => continue,
             };
             self.answer(rule.0, event);
         }
