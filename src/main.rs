@@ -55,7 +55,9 @@ fn with_config(
 fn start(config: config::Config) -> ExitCode {
     logs::start(&config.agent, std::io::stderr().is_terminal());
     let replica = cli::replica(std::env::vars_os());
-    match run::block_on(run::run(config, replica)).and_then(|ended| ended) {
+    match run::block_on(run::blocking_threads(&config), run::run(config, replica))
+        .and_then(|ended| ended)
+    {
         Ok(()) => Exit::Ok.into(),
         Err(error) => fail(&error),
     }
@@ -63,10 +65,12 @@ fn start(config: config::Config) -> ExitCode {
 
 fn once(config: &config::Config, wait: Duration) -> ExitCode {
     logs::start(&config.agent, std::io::stderr().is_terminal());
-    print_result(run::block_on(run::once(config, wait)).map(|ended| {
-        let done = ended.map(|()| (String::new(), Exit::Ok));
-        done.map_err(|error| (error.reason().clone(), error.exit()))
-    }))
+    print_result(run::block_on(run::blocking_threads(config), run::once(config, wait)).map(
+        |ended| {
+            let done = ended.map(|()| (String::new(), Exit::Ok));
+            done.map_err(|error| (error.reason().clone(), error.exit()))
+        },
+    ))
 }
 
 fn install_into(folder: &Path) -> ExitCode {
@@ -75,12 +79,12 @@ fn install_into(folder: &Path) -> ExitCode {
 }
 
 fn show_status(arguments: &admin::client::Status) -> ExitCode {
-    let shown = run::block_on(admin::client::show(arguments));
+    let shown = run::block_on(1, admin::client::show(arguments));
     print_result(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
 }
 
 fn trigger(arguments: &admin::client::Trigger) -> ExitCode {
-    print_result(run::block_on(admin::client::trigger(arguments)).map(|answer| {
+    print_result(run::block_on(1, admin::client::trigger(arguments)).map(|answer| {
         let answer = answer.map(|text| (text, Exit::Ok));
         answer.map_err(|reason| (reason, Exit::Unavailable))
     }))

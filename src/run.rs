@@ -29,6 +29,7 @@ use crate::publish::{self, PublishError};
 use crate::state::{StateDir, StateDirError};
 use agent::Agent;
 pub use once::{OnceError, once};
+pub use queues::blocking_threads;
 
 /// Why podnudge ends without having been asked to.
 #[derive(Debug, thiserror::Error)]
@@ -72,13 +73,13 @@ impl RunError {
     }
 }
 
-/// Runs a future to completion. Blocking work that is still running then, such as a read from a
+/// Runs a future to completion, with at most so many blocking threads. Blocking work that is still running then, such as a read from a
 /// hung file system, is abandoned: podnudge must end when it is asked to.
 ///
 /// # Errors
 /// If no file descriptors are left for the event loop.
-pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
-    let runtime = runtime()?;
+pub fn block_on<F: Future>(threads: usize, future: F) -> Result<F::Output, RunError> {
+    let runtime = runtime(threads)?;
     let output = runtime.block_on(future);
     runtime.shutdown_background();
     Ok(output)
@@ -88,11 +89,11 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
 ///
 /// # Errors
 /// If no file descriptors are left for it.
-pub fn runtime() -> Result<Runtime, RunError> {
+pub fn runtime(threads: usize) -> Result<Runtime, RunError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(queues::THREADS)
+        .max_blocking_threads(threads)
         .build()
         .map_err(RunError::Runtime)
 }

@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_mins(1);
 
 fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
     inherit_nothing();
-    podnudge::run::runtime().unwrap().block_on(run(
+    podnudge::run::runtime(3).unwrap().block_on(run(
         arguments,
         &[("NAME", OsStr::new("value"))],
         None,
@@ -174,7 +174,7 @@ fn anonymous_memory() -> i64 {
 fn ten_thousand_runs_leak_no_memory_descriptors_or_processes() {
     in_namespace(|| {
         let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
-        podnudge::run::runtime().unwrap().block_on(async {
+        podnudge::run::runtime(3).unwrap().block_on(async {
             let once = || run(&["true"], &[], None, LONG);
             for _ in 0..100 {
                 assert!(once().await.unwrap().is_success);
