@@ -231,6 +231,25 @@ fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
     assert!(children_newer(&[], None, &on));
 }
 
+#[test]
+fn whole_numbers_may_be_written_in_every_way_that_toml_knows() {
+    let file = |keep: &str, value: &str| {
+        format!(
+            "[[rule]]\nwatch = \"/a\"\nsignal.name = 0x1\npublish = {{ dir = \"/b\", keep = {keep} }}\n\
+             [rule.verify]\nhttp = \"http://127.0.0.1/\"\n\
+             json-equals = {{ pointer = \"/a\", value = {value} }}\n"
+        )
+    };
+    let effective = |text: &str| {
+        let parsed = config::parse("c.toml", text, &Overrides::default(), None);
+        config::effective(&parsed.unwrap_or_else(|problems| panic!("{problems}")).0)
+    };
+    let decimal = effective(&file("16", "5"));
+    for (keep, value) in [("0x10", "0x5"), ("0o20", "0o5"), ("0b1_0000", "0b101"), ("+16", "+5")] {
+        assert_eq!(effective(&file(keep, value)), decimal);
+    }
+}
+
 /// The effective configuration of what options alone set.
 fn effective(options: &[&str]) -> String {
     let words = ["podnudge", "--watch", "/etc/app"].iter().chain(options).map(OsString::from);
@@ -304,7 +323,10 @@ fn contents_that_leave_the_pod_unencrypted_are_warned_of() {
         once,
         ["c.toml:5:8: credentials go over the network unencrypted\n  hint: use https"]
     );
+    assert_eq!(warnings("http = \"http://127.example.org/\"").len(), 1);
     assert!(warnings("http = \"http://localhost:2019/adapt\"").is_empty());
+    assert!(warnings("http = \"http://127.0.1.1/\"").is_empty());
+    assert!(warnings("http = \"http://[::1]/\"").is_empty());
     assert!(warnings("http = \"http://app/\"\nunix-socket = \"/run/app.sock\"").is_empty());
 }
 

@@ -72,7 +72,7 @@ fn set(
     match section.setting(key).map(|definition| definition.form) {
         Some(Form::Table(inner, short)) if !rest.is_empty() => {
             let slot = slot(entries, key, &at, || Value::Table(Vec::new()));
-            if let (Some(short), Value::Text(_) | Value::Number(_)) = (short, &slot.value) {
+            if let (Some(short), Value::Text(_) | Value::Number { .. }) = (short, &slot.value) {
                 let key = short.to_owned();
                 let value = Entry { key, at: slot.at.clone(), node: slot.clone() };
                 slot.value = Value::Table(vec![value]);

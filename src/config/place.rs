@@ -39,6 +39,13 @@ impl<'a> Place<'a> {
         self.path.clone()
     }
 
+    /// The places of the valid values in the list at a key.
+    pub(super) fn valid_values(&self, key: &str) -> Vec<At> {
+        let list = self.inner(key);
+        let values = (0..).map_while(|n: usize| list.value(&n.to_string()));
+        values.filter(|at| !self.report.has_problem(at)).collect()
+    }
+
     /// Records the places of the key and of the value.
     pub(super) fn note(&self, key: &At, value: &At) {
         self.report.places.borrow_mut().insert(self.path.clone(), (key.clone(), value.clone()));
@@ -108,7 +115,8 @@ impl<'a> Place<'a> {
         (short_key, short): (&str, &mut Duration),
         (long_key, long): (&str, &mut Duration),
     ) {
-        if short <= long {
+        let is_invalid = |key: &str| self.value(key).is_some_and(|at| self.report.has_problem(&at));
+        if short <= long || is_invalid(short_key) || is_invalid(long_key) {
             return;
         }
         match (self.has(short_key), self.has(long_key)) {

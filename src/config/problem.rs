@@ -108,6 +108,10 @@ impl<'a> Report<'a> {
         self.problems.borrow_mut().push((at.clone(), reason));
     }
 
+    pub(super) fn has_problem(&self, at: &At) -> bool {
+        self.problems.borrow().iter().any(|(other, _)| other == at)
+    }
+
     /// Adds a warning about something that is valid but probably a mistake.
     pub(super) fn warn(&self, at: &At, reason: Reason) {
         self.warnings.borrow_mut().push((at.clone(), reason));

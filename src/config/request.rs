@@ -1,5 +1,6 @@
 //! HTTP requests that reload, verify or check. Pure.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -242,9 +243,9 @@ impl Access {
 
     /// Whether requests leave the pod unencrypted.
     pub(super) fn is_readable_by_others(&self, url: &reqwest::Url) -> bool {
-        let is_local = self.unix_socket.is_some()
-            || matches!(url.host_str(), Some("localhost" | "[::1]"))
-            || url.host_str().is_some_and(|host| host.starts_with("127."));
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        let is_local = self.unix_socket.is_some() || host == "localhost" || is_loopback;
         url.scheme() == "http" && !is_local
     }
 

@@ -101,17 +101,10 @@ impl RuleSettings {
         if !place.has("on-failure") {
             self.on_failure = vec![Step::Retry];
         }
-        if place.has("on-start") && self.publish.is_some() {
+        if place.has("on-start") && place.has("publish") {
             let reason = Reason::new("`on-start` cannot be combined with `[rule.publish]`");
             let hint = "leave it out: what is published tells what the application can have read";
             place.problem("on-start", reason.hint(hint));
-        }
-        for (n, path) in self.watch.iter().enumerate() {
-            if self.watch.iter().take(n).any(|other| other == path) {
-                let shown = literal(&path.to_string_lossy());
-                let reason = Reason::new(format!("{shown} is watched twice"));
-                place.inner("watch").wrong(&n.to_string(), reason);
-            }
         }
     }
 }
@@ -153,7 +146,7 @@ impl Rule {
         let checks = settings.check.iter_mut();
         let checks =
             checks.map(|check| check.decide(&place.elsewhere(&check.path.clone()))).collect();
-        let verify = settings.verify.decide(&place.inner("verify"), &actions);
+        let verify = settings.verify.decide(place, &actions);
         let keys = KeyFilter {
             only: settings.only.clone(),
             ignore: settings.ignore.clone(),
@@ -197,12 +190,15 @@ impl Rule {
 impl RuleSettings {
     /// Checks the settings against those of podnudge itself.
     fn validate_with(&mut self, place: &Place<'_>, agent: &Agent) {
-        for (n, path) in self.watch.iter().enumerate() {
+        let places = place.valid_values("watch");
+        for (n, (path, at)) in self.watch.iter().zip(&places).enumerate() {
+            let shown = literal(&path.to_string_lossy());
+            if self.watch.iter().take(n).any(|other| other == path) {
+                place.report.problem(at, Reason::new(format!("{shown} is watched twice")));
+            }
             if agent.state_dir.as_ref().is_some_and(|state| state.starts_with(path)) {
-                let shown = literal(&path.to_string_lossy());
                 let reason = Reason::new(format!("the state directory is inside {shown}"));
-                let hint = "put `state-dir` on a volume of its own";
-                place.inner("watch").wrong(&n.to_string(), reason.hint(hint));
+                place.report.problem(at, reason.hint("put `state-dir` on a volume of its own"));
             }
         }
         if self.hold.approve && agent.reload() == ReloadEndpoint::Off {
@@ -222,8 +218,9 @@ impl RuleSettings {
 
 /// The actions of a rule, in the order of the file.
 fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
-    if let [Step::Restart, Step::Retry, ..] = rule.on_failure.as_slice() {
-        let reason = Reason::new("nothing is repeated after a restart");
+    if rule.on_failure.windows(2).any(|steps| steps != [Step::Retry, Step::Restart]) {
+        let reason =
+            Reason::new("the steps of `on-failure` are `retry`, then `restart`, each at most once");
         let hint = "write `on-failure = [\"retry\", \"restart\"]`";
         place.wrong("on-failure", reason.hint(hint));
     }
@@ -237,7 +234,8 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         // As the last resort, a restart is not an action.
         ("restart", rule.restart.as_ref().filter(|_| !is_last_resort).map(|_| Action::Restart)),
     ];
-    if is_last_resort && ACTIONS.iter().all(|key| *key == "restart" || !place.has(key)) {
+    let has_restart_only = ACTIONS.iter().all(|key| place.has(key) == (*key == "restart"));
+    if is_last_resort && has_restart_only {
         let reason = Reason::new("a restart is only the last resort here: the rule has no action");
         place.report.problem(&place.at(), reason.hint(NO_ACTION));
     }

@@ -73,7 +73,7 @@ impl<'a> Table<'a> {
         let Entry { at, node, .. } = self.take(&key)?;
         let entries = match (node, short) {
             (Node { value: Value::Table(entries), .. }, _) => entries,
-            (node @ Node { value: Value::Text(_) | Value::Number(_), .. }, Some(short)) => {
+            (node @ Node { value: Value::Text(_) | Value::Number { .. }, .. }, Some(short)) => {
                 vec![Entry { key: short.to_owned(), at, node }]
             }
             (node, short) => {
@@ -130,22 +130,30 @@ impl<'a> Table<'a> {
     pub(super) fn pairs<P: Pair>(&mut self, name: &str) -> Vec<P> {
         let key = key_of(name);
         let Some(Entry { node, .. }) = self.take(&key) else { return Vec::new() };
-        let Value::Table(entries) = node.value else {
+        let Value::Table(mut entries) = node.value else {
             let wanted = format!("a table, `{key} = {{ name = \"value\" }}`");
             self.wrong_type(&key, &node.at, &wanted, &node.value);
             return Vec::new();
         };
-        let pair = |Entry { key, at, node }: Entry| {
-            let (text, is_quoted) = self.text(&key, &Form::Text(""), &node)?;
+        entries.sort_by(|one, other| one.at.cmp(&other.at));
+        let mut pairs: Vec<P> = Vec::new();
+        for Entry { key, at, node } in entries {
+            let Some((text, is_quoted)) = self.text(&key, &Form::Text(""), &node) else { continue };
             match P::parse(&key, &text) {
                 _ if !is_quoted => self.refuse_number(&key, &node, &text),
-                Ok(pair) => return Some(pair),
+                Ok(pair) if pairs.iter().any(|other| other.print().0 == pair.print().0) => {
+                    let reason = Reason::new(format!("{} is set twice", literal(&key)));
+                    self.place
+                        .report
+                        .problem(&at, reason.hint("the names of headers are case-insensitive"));
+                }
+                Ok(pair) => pairs.push(pair),
                 Err(PairError::Name(reason)) => self.place.report.problem(&at, reason),
                 Err(PairError::Text(reason)) => self.place.report.problem(&node.at, reason),
             }
-            None
-        };
-        entries.into_iter().filter_map(pair).collect()
+        }
+        pairs.sort_by_key(P::print);
+        pairs
     }
 
     pub(super) fn require(&self, name: &str, example: &str) {
@@ -195,8 +203,10 @@ impl<'a> Table<'a> {
             Ok(_) => self.refuse_number(key, node, &text),
             Err(reason) => {
                 let message = about(key, &node.at, &reason.message).message;
-                let quotes = if is_quoted { "" } else { ", in quotes" };
-                let hint = reason.hint.map(|hint| hint + quotes);
+                let hint = match reason.hint {
+                    Some(hint) if !is_quoted => Some(hint + "; put the value in quotes"),
+                    hint => hint,
+                };
                 self.place.report.problem(&node.at, Reason { message, hint });
             }
         }
@@ -207,10 +217,10 @@ impl<'a> Table<'a> {
     fn text(&self, key: &str, form: &Form, node: &Node) -> Option<(String, bool)> {
         let is_outside = !matches!(node.at, At::File(_));
         let wanted = match (form, &node.value) {
-            (Form::TextOrNumber(_), Value::Text(text) | Value::Number(text))
-            | (Form::Number(..) | Form::Scalar, Value::Number(text)) => {
-                return Some((text.clone(), true));
-            }
+            (
+                Form::Number(..) | Form::Scalar | Form::TextOrNumber(_),
+                Value::Number { decimal, .. },
+            ) => return Some((decimal.clone(), true)),
             (Form::Bool | Form::Scalar, Value::Bool(value)) => {
                 return Some((value.to_string(), true));
             }
@@ -224,7 +234,7 @@ impl<'a> Table<'a> {
             (Form::Bool, _) => "`true` or `false`, without quotes",
             (Form::Scalar, _) => "text in quotes, a whole number, `true` or `false`",
             (_, Value::Text(text)) => return Some((text.clone(), true)),
-            (_, Value::Number(text)) => return Some((text.clone(), false)),
+            (_, Value::Number { text, .. }) => return Some((text.clone(), false)),
             _ => "text in quotes",
         };
         self.wrong_type(key, &node.at, wanted, &node.value);
@@ -258,7 +268,7 @@ impl<'a> Table<'a> {
     fn wrong_type(&self, key: &str, at: &At, wanted: &str, found: &Value) {
         let found = match found {
             Value::Text(_) => "text",
-            Value::Number(_) => "a number",
+            Value::Number { .. } => "a number",
             Value::Bool(_) => "true or false",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",

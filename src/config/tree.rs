@@ -17,7 +17,12 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
-    Number(String),
+    Number {
+        /// As the file writes it.
+        text: String,
+        /// The same number in decimal.
+        decimal: String,
+    },
     Bool(bool),
     List(Vec<Node>),
     Table(Vec<Entry>),
@@ -60,7 +65,12 @@ fn node(value: toml::Spanned<DeValue<'_>>) -> Node {
     let at = At::File(value.span().start);
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
-        DeValue::Integer(number) => Value::Number(number.to_string()),
+        DeValue::Integer(number) => {
+            let text = number.to_string();
+            let value = i64::from_str_radix(number.as_str(), number.radix());
+            let decimal = value.map_or_else(|_| text.clone(), |value| value.to_string());
+            Value::Number { text, decimal }
+        }
         DeValue::Boolean(truth) => Value::Bool(truth),
         DeValue::Array(items) => Value::List(items.into_iter().map(node).collect()),
         DeValue::Table(table) => Value::Table(entries(table)),

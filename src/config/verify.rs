@@ -182,7 +182,7 @@ const fn scalar() -> Type<Scalar> {
             Ok(Scalar::Number(number.as_i64().unwrap_or_default()))
         }
         _ => Err(Reason::new(format!("{} cannot be compared", literal(text)))
-            .hint("write it in decimal, up to 64 bits")),
+            .hint("a whole number must fit into 64 bits")),
     };
     let show = |scalar: &Scalar| match scalar {
         Scalar::Text(text) => toml::Value::from(text.as_str()).to_string(),
@@ -219,13 +219,14 @@ impl VerifySettings {
         }
     }
 
-    pub(super) fn decide(&mut self, place: &Place<'_>, actions: &[Action]) -> Verify {
+    pub(super) fn decide(&mut self, rule: &Place<'_>, actions: &[Action]) -> Verify {
+        let place = &rule.inner("verify");
         if actions.iter().any(Action::needs_process) {
             self.alive_for.get_or_insert(SECOND);
-        } else {
+        } else if !rule.has("signal") && !rule.has("restart") {
             only_for(place, "alive-for", "signals and restarts");
         }
-        if !actions.iter().any(|action| matches!(action, Action::Signal(_))) {
+        if !rule.has("signal") {
             only_for(place, "children-newer", "signals");
         }
         let by_http = self.http.clone().map(|url| self.by_http(place, &url));
