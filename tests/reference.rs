@@ -133,7 +133,7 @@ fn value(setting: &Definition) -> String {
         Form::Tables(section, false) => format!("any number of {}", table(section)),
         Form::Flatten(_) => String::new(),
     };
-    if setting.is_list { format!("{one}, or a list") } else { one }
+    if setting.list.is_some() { format!("{one}, or a list") } else { one }
 }
 
 fn table(section: &Section) -> String {

@@ -48,6 +48,41 @@ fn the_schema_accepts_every_valid_configuration() {
     }
 }
 
+#[test]
+fn the_schema_and_podnudge_accept_the_same_durations() {
+    let schema = Schema::new();
+    for duration in [
+        "1.5s", "0.5h", "1h 30m", "1h30m", " 5s ", "1 000 ms", "1. 5 s", "1 day", "s", ".5s",
+        "1.s", "5", "5 M", "5w", "",
+    ] {
+        let file = format!("[[rule]]\nwatch = \"/a\"\njitter = \"{duration}\"\nsignal.name = 1\n");
+        let parsed = config::parse("", &file, &Overrides::default(), None);
+        assert_eq!(schema.problem(&file).is_none(), parsed.is_ok(), "`{duration}`");
+    }
+}
+
+#[test]
+fn the_schema_rejects_empty_lists_of_conditions() {
+    let schema = Schema::new();
+    let check = ["exec", "required-keys"].map(|key| ("check", key));
+    let verify = [
+        "exec",
+        "body-matches",
+        "json-grew",
+        "json-changed",
+        "json-equals",
+        "json-contains",
+        "metric-grew",
+        "metric-equals",
+    ];
+    for (table, key) in check.into_iter().chain(verify.map(|key| ("verify", key))) {
+        let header =
+            if table == "check" { "[[rule.check]]" } else { "[rule.verify]\nhttp = \"http://a/\"" };
+        let file = format!("[[rule]]\nwatch = \"/a\"\nsignal.name = 1\n{header}\n{key} = []\n");
+        assert!(schema.problem(&file).is_some(), "{key}");
+    }
+}
+
 /// The errors that the schema cannot detect, and why.
 #[rustfmt::skip] // a table
 const BEYOND: [(&str, &[&str]); 4] = [

@@ -33,13 +33,13 @@ settings! {
         /// Each key must be valid JSON, YAML or TOML; or with `pem`, certificates and private keys that are valid now and belong together.
         syntax: Option<Syntax> = optional("", choice::<Syntax>());
         /// These keys must exist.
-        required_keys: Vec<String> = list("", checked("a key", parsers::key));
+        required_keys: Vec<String> = optional_list(checked("a key", parsers::key));
         /// All keys together must not have more bytes than this.
         max_bytes: Option<u32> = optional("", number(1, u32::MAX));
         /// No key may be empty.
         not_empty: Option<bool> = optional("", boolean());
         /// Content is rejected unless this program exits with 0. In its arguments, `{dir}` is a copy of the first volume, and `{root}` is a directory with a copy of each volume at its own path. The option is split at blanks.
-        exec: Vec<String> = list("", checked("an argument", argument)).option("check-exec", "COMMAND", CHECK).split();
+        exec: Vec<String> = optional_list(checked("an argument", argument)).option("check-exec", "COMMAND", CHECK).split();
         /// Content is rejected unless this URL accepts each key's content, sent in a request.
         http: Option<reqwest::Url> = optional("", url());
         /// The time limit for the program, or for one request.
@@ -119,9 +119,6 @@ impl CheckSettings {
         if self.not_empty == Some(false) {
             let reason = Reason::new("`not-empty` can only be `true`");
             place.problem("not-empty", reason.hint("leave the check out"));
-        }
-        for key in ["required-keys", "exec"] {
-            place.refuse_empty_list(key, "list at least one value, or leave it out");
         }
         validate_program(place, "exec", &self.exec);
         refuse_content_type(&self.access, place);

@@ -27,8 +27,8 @@ pub struct Definition {
     pub(super) help: &'static str,
     /// The type of the value.
     pub form: Form,
-    /// Whether the file may give a list of values.
-    pub is_list: bool,
+    /// If the file may give a list of values, the least number of them.
+    pub list: Option<usize>,
     /// Whether the setting is required, and its default otherwise.
     pub presence: Presence,
     /// The command line option.
@@ -67,7 +67,7 @@ pub enum Form {
     Pairs,
     /// A table; a value in its place sets this key of the table.
     Table(&'static Section, Option<&'static str>),
-    /// A list of tables; if true, also a single table.
+    /// A list of tables; if true, also a single table, but not an empty list.
     Tables(&'static Section, bool),
     /// No value of its own: the settings of another struct.
     Flatten(&'static Section),

@@ -23,7 +23,7 @@ impl Flag {
     /// Whether it may be repeated.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
-        self.definition.is_list && !self.line.is_split
+        self.definition.list.is_some() && !self.line.is_split
     }
 }
 

@@ -28,29 +28,31 @@ pub(crate) fn bounded_duration(
     Ok(duration)
 }
 
+/// humantime also knows weeks, months and years, and reads `5M` as five months.
+pub(super) const UNITS: [&str; 20] = [
+    "ns", "us", "ms", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute",
+    "minutes", "h", "hr", "hour", "hours", "d", "day", "days",
+];
+
 pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
-    const UNITS: &str = "the units are `ms`, `s`, `m` (minutes), `h` and `d`";
     let number = text.trim();
     if !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return Err(Reason::new(format!("{} has no unit", literal(text))).hint(format!(
             "write `{number}s` for seconds, `{number}ms` for milliseconds, `{number}m` for minutes"
         )));
     }
-    // humantime knows months and years, and reads `5M` as five months.
-    for unit in text.split(|c: char| !c.is_alphabetic()).filter(|unit| !unit.is_empty()) {
-        match unit {
-            "ns" | "us" | "ms" | "s" | "sec" | "secs" | "second" | "seconds" | "m" | "min"
-            | "mins" | "minute" | "minutes" | "h" | "hr" | "hour" | "hours" | "d" | "day"
-            | "days" => {}
-            "M" => {
-                let message = format!("the unit `M` in {} means months", literal(text));
-                let minutes = text.replace('M', "m");
-                return Err(Reason::new(message).hint(format!("write `{minutes}` for minutes")));
-            }
-            _ => {
-                let message = format!("unknown unit {} in {}", literal(unit), literal(text));
-                return Err(Reason::new(message).hint(UNITS));
-            }
+    let mut units = text.split(|c: char| !c.is_alphabetic()).filter(|unit| !unit.is_empty());
+    match units.find(|unit| !UNITS.contains(unit)) {
+        None => {}
+        Some("M") => {
+            let message = format!("the unit `M` in {} means months", literal(text));
+            let minutes = text.replace('M', "m");
+            return Err(Reason::new(message).hint(format!("write `{minutes}` for minutes")));
+        }
+        Some(unit) => {
+            let message = format!("unknown unit {} in {}", literal(unit), literal(text));
+            let hint = "the units are `ms`, `s`, `m` (minutes), `h` and `d`";
+            return Err(Reason::new(message).hint(hint));
         }
     }
     humantime::parse_duration(text).map_err(|_| {

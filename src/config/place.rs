@@ -74,12 +74,6 @@ impl<'a> Place<'a> {
         self.has(key) && self.report.empty_lists.borrow().contains(&self.inner(key).path)
     }
 
-    pub(super) fn refuse_empty_list(&self, key: &str, hint: &str) {
-        if self.has_empty_list(key) {
-            self.wrong(key, Reason::new(format!("`{key}` is empty")).hint(hint));
-        }
-    }
-
     pub(super) fn note_empty_list(&self) {
         self.report.empty_lists.borrow_mut().insert(self.path.clone());
     }

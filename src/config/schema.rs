@@ -4,9 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::define::{Definition, Form, Presence, Relation, Section};
-
-/// Numbers with units of time.
-const DURATION: &str = r"^\s*([0-9]+\s*(ns|us|ms|s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hour|hours|d|day|days)\s*)+$";
+use super::parsers::UNITS;
 
 /// The schema of the file, JSON Schema 2020-12.
 #[must_use]
@@ -45,8 +43,7 @@ fn table(section: &'static Section) -> Value {
 
 fn property(setting: &Definition) -> Value {
     let mut one = form(&setting.form);
-    if setting.is_list {
-        let least = usize::from(matches!(setting.presence, Presence::Required(_)));
+    if let Some(least) = setting.list {
         one = json!({"anyOf": [one, {"type": "array", "items": one, "minItems": least}]});
     }
     if let Value::Object(members) = &mut one {
@@ -68,7 +65,11 @@ fn default(form: &Form, text: &str) -> Value {
 fn form(form: &Form) -> Value {
     match *form {
         Form::Text(_) => json!({"type": "string"}),
-        Form::Duration(..) => json!({"type": "string", "pattern": DURATION}),
+        Form::Duration(..) => {
+            let units = UNITS.join("|");
+            let number = r"[0-9][0-9\s]*(\.\s*[0-9][0-9\s]*)?";
+            json!({"type": "string", "pattern": format!(r"^\s*({number}({units})\s*)+$")})
+        }
         Form::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Form::Bool => json!({"type": "boolean"}),
         Form::Choice(words) => json!({"enum": words()}),
@@ -82,7 +83,7 @@ fn form(form: &Form) -> Value {
             json!({"anyOf": [short, table(section)]})
         }
         Form::Tables(section, true) => {
-            json!({"anyOf": [table(section), {"type": "array", "items": table(section)}]})
+            json!({"anyOf": [table(section), {"type": "array", "items": table(section), "minItems": 1}]})
         }
         Form::Tables(section, false) => json!({"type": "array", "items": table(section)}),
         Form::Flatten(_) => json!({}),

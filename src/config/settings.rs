@@ -32,12 +32,14 @@ pub(super) trait Settings: Sized + 'static {
 /// A field of type `V`, whose single values have the type `T`.
 pub(super) struct Setting<V: 'static, T: 'static> {
     kind: Type<T>,
-    is_list: bool,
+    list: Option<usize>,
     presence: Presence,
     option: Option<CommandLine>,
     read: Read<V, T>,
     write: Write<V, T>,
 }
+
+const AT_LEAST_ONE: &str = "list at least one value, or leave it out";
 
 /// Reads the field with this name; `None` only after a problem was reported.
 type Read<V, T> = fn(&Setting<V, T>, &str, &mut Table<'_>) -> Option<V>;
@@ -78,7 +80,7 @@ pub(super) const fn list<T>(text: &'static str, kind: Type<T>) -> Setting<Vec<T>
         let texts: Vec<String> = values.iter().map(setting.kind.print).collect();
         page.list(name, &setting.kind.form, texts, setting.text());
     };
-    Setting { is_list: true, ..setting(kind, Presence::Optional(text), read, write) }
+    Setting { list: Some(0), ..setting(kind, Presence::Optional(text), read, write) }
 }
 
 /// A list that must be given and must not be empty; `text` is an example line.
@@ -86,10 +88,20 @@ pub(super) const fn required_list<T>(text: &'static str, kind: Type<T>) -> Setti
     let read: Read<Vec<T>, T> = |setting, name, table| {
         table.require(name, setting.text());
         let values = table.values(name, &setting.kind);
-        table.refuse_empty_list(name, setting.text());
+        table.refuse_empty_list(name, &format!("for example `{}`", setting.text()));
         Some(values)
     };
-    Setting { presence: Presence::Required(text), read, ..list(text, kind) }
+    Setting { presence: Presence::Required(text), list: Some(1), read, ..list(text, kind) }
+}
+
+/// A list that may be missing, but not empty.
+pub(super) const fn optional_list<T>(kind: Type<T>) -> Setting<Vec<T>, T> {
+    let read: Read<Vec<T>, T> = |setting, name, table| {
+        let values = table.values(name, &setting.kind);
+        table.refuse_empty_list(name, AT_LEAST_ONE);
+        Some(values)
+    };
+    Setting { list: Some(1), read, ..list("", kind) }
 }
 
 /// A table; if it is missing, its defaults.
@@ -134,11 +146,15 @@ pub(super) const fn tables<S: Settings>() -> Setting<Vec<S>, ()> {
     )
 }
 
-/// A list of tables, or a single table.
+/// A list of tables that is not empty, or a single table; it may be missing.
 pub(super) const fn one_or_more<S: Settings>() -> Setting<Vec<S>, ()> {
     nested(
         Form::Tables(S::SECTION, true),
-        |_, name, table| Some(read_tables(name, table, true)),
+        |_, name, table| {
+            let tables = read_tables(name, table, true);
+            table.refuse_empty_list(name, AT_LEAST_ONE);
+            Some(tables)
+        },
         |_, name, value, page| write_tables(name, value, page),
     )
 }
@@ -178,7 +194,7 @@ const fn setting<V, T>(
     read: Read<V, T>,
     write: Write<V, T>,
 ) -> Setting<V, T> {
-    Setting { kind, is_list: false, presence, option: None, read, write }
+    Setting { kind, list: None, presence, option: None, read, write }
 }
 
 impl<V, T> Setting<V, T> {
@@ -216,7 +232,7 @@ impl<V, T> Setting<V, T> {
             name,
             help,
             form: self.kind.form,
-            is_list: self.is_list,
+            list: self.list,
             presence: self.presence,
             option: self.option,
         }

@@ -165,8 +165,11 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub(super) fn refuse_empty_list(&self, name: &str, example: &str) {
-        self.place.refuse_empty_list(&key_of(name), &format!("for example `{example}`"));
+    pub(super) fn refuse_empty_list(&self, name: &str, hint: &str) {
+        let key = key_of(name);
+        if self.place.has_empty_list(&key) {
+            self.place.wrong(&key, Reason::new(format!("`{key}` is empty")).hint(hint));
+        }
     }
 
     /// Reports keys that contradict each other, and unknown keys.

@@ -37,17 +37,17 @@ settings! {
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
         /// The answer must match this.
-        body_matches: Vec<regex_lite::Regex> = list("", regex());
+        body_matches: Vec<regex_lite::Regex> = optional_list(regex());
         /// The number at this JSON pointer must be larger than before the action.
-        json_grew: Vec<String> = list("", checked("a JSON pointer", parsers::json_pointer));
+        json_grew: Vec<String> = optional_list(checked("a JSON pointer", parsers::json_pointer));
         /// The value at this JSON pointer must differ from the one before the action.
-        json_changed: Vec<String> = list("", checked("a JSON pointer", parsers::json_pointer));
+        json_changed: Vec<String> = optional_list(checked("a JSON pointer", parsers::json_pointer));
         /// The value at a JSON pointer must be equal to a given one.
         json_equals: Vec<JsonEquals> = one_or_more();
         /// The list or the text at a JSON pointer must contain a given value.
         json_contains: Vec<JsonContains> = one_or_more();
         /// This sample in the Prometheus text format, with its labels as printed, must be larger than before the action.
-        metric_grew: Vec<String> = list("", checked("a metric", parsers::metric_name));
+        metric_grew: Vec<String> = optional_list(checked("a metric", parsers::metric_name));
         /// A sample in the Prometheus text format must be equal to a number.
         metric_equals: Vec<MetricEquals> = one_or_more();
         /// Credentials, headers and certificates.
@@ -61,7 +61,7 @@ settings! {
         /// The time limit for one exchange with the socket.
         socket_timeout: Duration = default("2s", time_limit(HOUR));
         /// This program must exit with 0 after the action.
-        exec: Vec<String> = list("", checked("an argument", argument));
+        exec: Vec<String> = optional_list(checked("an argument", argument));
         /// The time limit for one run of the program.
         exec_timeout: Duration = default("10s", time_limit(HOUR));
     }
@@ -203,9 +203,6 @@ impl MetricEquals {
 
 impl VerifySettings {
     fn validate(&mut self, place: &Place<'_>) {
-        for key in BODY_PROOFS.iter().chain(&["exec"]) {
-            place.refuse_empty_list(key, "list at least one value, or leave it out");
-        }
         validate_program(place, "exec", &self.exec);
         self.send.iter().for_each(|send| warn_of_escape(place, send));
         // A limit that nothing needs does not move the one for all.
