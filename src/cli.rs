@@ -20,7 +20,7 @@ use help::{QUICK_START, command};
 
 use crate::admin::client::{Status, Trigger};
 use crate::config::{
-    self, ACTIONS, At, FILE, Flag, Override, Overrides, Problem, Sources, flags, nearest,
+    self, ACTIONS, At, FILE, Override, Overrides, Problem, Sources, flags, nearest,
 };
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
@@ -128,10 +128,9 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
     };
     let file = matches.try_get_one::<OsString>("file").ok().flatten();
     let config = file.cloned().or_else(|| given("config")?.1.pop()).map(PathBuf::from);
-    let mut settings = Vec::new();
+    let mut overrides = Overrides::new();
     for flag in flags(FILE) {
-        let option = flag.line.name;
-        let Some((at, values)) = given(option) else { continue };
+        let Some((at, values)) = given(flag.line.name) else { continue };
         let mut texts = Vec::new();
         for value in &values {
             let text = value.to_str().ok_or_else(|| not_utf8(&at, value))?;
@@ -142,13 +141,13 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
                 _ => texts.push(text.to_owned()),
             }
         }
-        settings.push((flag, Override { at, option, values: texts }));
+        overrides.push(Override { at, flag, values: texts });
     }
     // Last: it goes wherever the URLs are https.
-    settings.sort_by_key(|(flag, _)| flag.line.name == "ca-file");
+    overrides.sort_by_key(|setting| setting.flag.line.name == "ca-file");
     if config.is_none() {
-        let is_for = |(flag, _): &(Flag, Override), key: &str| matches!(flag.path.as_slice(), [rule, first, ..] if rule == "rule" && first == key);
-        let has = |key: &str| settings.iter().any(|setting| is_for(setting, key));
+        let is_for = |setting: &Override, key: &str| matches!(setting.flag.path.as_slice(), [rule, first, ..] if rule == "rule" && first == key);
+        let has = |key: &str| overrides.iter().any(|one| is_for(one, key) && !one.is_off());
         if !has("watch") {
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
@@ -158,8 +157,7 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
             return Err(usage("nothing to do when the volume changes: no action", hint));
         }
     }
-    let settings = settings.into_iter().map(|(_, setting)| setting).collect();
-    Ok(Sources { config, overrides: Overrides { settings }, warnings: nearly_known(environment) })
+    Ok(Sources { config, overrides, warnings: nearly_known(environment) })
 }
 
 fn status(matches: &ArgMatches) -> Result<Status, Stop> {

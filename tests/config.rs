@@ -232,6 +232,37 @@ fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
 }
 
 #[test]
+fn a_switch_set_to_false_is_as_if_it_were_not_given() {
+    let parse = |options: &[&str], variable: (&str, &str), file: &str| {
+        let words = ["podnudge"].iter().chain(options).map(OsString::from);
+        match cli::parse(words, [(variable.0.into(), variable.1.into())]) {
+            Ok(cli::Command::Run(run)) => config::parse("c.toml", file, &run.overrides, None)
+                .map(|(config, _)| config::effective(&config))
+                .map_err(|problems| problems.to_string()),
+            Ok(_) => panic!("no command is given"),
+            Err(stop) => Err(stop.text),
+        }
+    };
+    let by_url = ["--watch=/a", "--url=http://127.0.0.1/"];
+    for variable in ["PODNUDGE_CHILDREN_NEWER", "PODNUDGE_ALLOW_UNHANDLED", "PODNUDGE_RESTART"] {
+        assert_eq!(parse(&by_url, (variable, "false"), ""), parse(&by_url, ("A", ""), ""));
+    }
+    let rule = "[[rule]]\nwatch = \"/a\"\n[rule.signal]\nname = \"HUP\"\n";
+    let file = format!("{rule}allow-unhandled = true\n[rule.restart]\n");
+    let config = ["--config=c.toml"];
+    let restarts = |value| {
+        parse(&config, ("PODNUDGE_RESTART", value), &file).unwrap().contains("[rule.restart]")
+    };
+    assert!(restarts("true") && !restarts("false"));
+    let refused = parse(&config, ("PODNUDGE_ALLOW_UNHANDLED", "false"), &file).unwrap();
+    assert!(refused.contains("allow-unhandled = false\n"), "{refused}");
+    let no_action = parse(&["--watch=/a"], ("PODNUDGE_RESTART", "false"), "").unwrap_err();
+    assert!(no_action.contains("no action"), "{no_action}");
+    let unknown = parse(&config, ("PODNUDGE_RESTART", "yes"), &file).unwrap_err();
+    assert_eq!(unknown, "PODNUDGE_RESTART: unknown value `yes`\n  hint: one of `true`, `false`");
+}
+
+#[test]
 fn whole_numbers_may_be_written_in_every_way_that_toml_knows() {
     let file = |keep: &str, value: &str| {
         format!(
@@ -247,6 +278,24 @@ fn whole_numbers_may_be_written_in_every_way_that_toml_knows() {
     let decimal = effective(&file("16", "5"));
     for (keep, value) in [("0x10", "0x5"), ("0o20", "0o5"), ("0b1_0000", "0b101"), ("+16", "+5")] {
         assert_eq!(effective(&file(keep, value)), decimal);
+    }
+}
+
+#[test]
+fn the_effective_configuration_shows_what_happens_after_a_failure() {
+    for (settings, written) in [
+        ("on-failure = []\n", "on-failure = []\n"),
+        ("on-failure = []\npublish = { dir = \"/b\", rollback = false }\n", "on-failure = []\n"),
+        ("publish = { dir = \"/b\" }\n", "on-failure = []\n"),
+        ("", "on-failure = [\"retry\"]\n"),
+    ] {
+        let file = format!("[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n{settings}");
+        let parse =
+            |text: &str| config::parse("c.toml", text, &Overrides::default(), None).unwrap().0;
+        let effective = config::effective(&parse(&file));
+        assert!(effective.contains(written), "{effective}");
+        assert_eq!(config::effective(&parse(&effective)), effective);
+        assert_eq!(effective.contains("on-start"), !settings.contains("publish"), "{effective}");
     }
 }
 

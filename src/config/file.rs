@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::agent::Agent;
 use super::define::Section;
-use super::overlay::{Overrides, overlay};
+use super::overlay::{Override, overlay};
 use super::place::Place;
 use super::prelude::*;
 use super::problem::{Problem, Problems, Report};
@@ -46,7 +46,7 @@ pub struct Config {
 pub fn parse(
     file_name: &str,
     text: &str,
-    overrides: &Overrides,
+    overrides: &[Override],
     bundle: Option<&Path>,
 ) -> Result<(Config, Vec<Problem>), Problems> {
     parse_with_zones(file_name, text, overrides, bundle, &|_| None)
@@ -56,7 +56,7 @@ pub fn parse(
 pub(super) fn parse_with_zones(
     file_name: &str,
     text: &str,
-    overrides: &Overrides,
+    overrides: &[Override],
     bundle: Option<&Path>,
     zones: Zones<'_>,
 ) -> Result<(Config, Vec<Problem>), Problems> {

@@ -3,7 +3,7 @@
 use super::define::{CommandLine, Definition, Form, Section};
 
 /// A command line option for a setting of the file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Flag {
     /// Its name, and how the help lists it.
     pub line: CommandLine,

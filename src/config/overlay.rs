@@ -1,60 +1,81 @@
 //! Options and environment variables, which take precedence over the file. Pure.
 
 use super::define::{Form, Section};
-use super::options::{Flag, flags};
+use super::options::Flag;
 use super::problem::{At, Report};
 use super::tree::{Entry, Node, Value, find, slot, tables};
+use super::types::check_bounds;
 use crate::reason::Reason;
 
-/// The settings of options and environment variables.
-#[derive(Debug, Clone, Default)]
-pub struct Overrides {
-    /// Later settings override earlier ones.
-    pub settings: Vec<Override>,
-}
+/// The settings of options and environment variables; later ones override earlier ones.
+pub type Overrides = Vec<Override>;
 
 /// One setting from outside the file.
 #[derive(Debug, Clone)]
 pub struct Override {
     /// The option or the environment variable.
     pub at: At,
-    /// The name of the option.
-    pub option: &'static str,
+    /// The option that it sets.
+    pub flag: Flag,
     /// One value, or several for a list.
     pub values: Vec<String>,
+}
+
+impl Override {
+    /// Whether it is a switch set to `false`, which removes the setting of the file.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.flag.is_switch() && self.values == ["false"]
+    }
+
+    fn value(&self) -> Value {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let node = |value| Node { at: self.at.clone(), value };
+        match (&self.flag.definition.form, self.values.as_slice()) {
+            (Form::Bool, [_]) => Value::Bool(true),
+            (Form::Table(..), [_]) => Value::Table(Vec::new()),
+            (_, [words]) if self.flag.line.is_split => {
+                Value::List(words.split_whitespace().map(text).map(node).collect())
+            }
+            (_, [one]) => text(one),
+            (_, several) => Value::List(several.iter().map(|one| node(text(one))).collect()),
+        }
+    }
 }
 
 /// Sets the values of options and environment variables in the tree of the file.
 pub(super) fn overlay(
     root: &mut Vec<Entry>,
-    overrides: &Overrides,
+    overrides: &[Override],
     file: &'static Section,
     report: &Report<'_>,
 ) {
-    let flags = flags(file);
-    for setting in &overrides.settings {
-        let flag = flags.iter().find(|flag| flag.line.name == setting.option);
-        let Some((flag, value)) = flag.and_then(|flag| Some((flag, value(flag, setting)?))) else {
-            continue;
-        };
-        let node = Node { at: setting.at.clone(), value };
+    for setting in overrides {
+        let (at, flag) = (&setting.at, &setting.flag);
         let path: Vec<&str> = flag.path.iter().map(String::as_str).collect();
-        set(file, root, &path, node, report);
+        let rules = tables(root, "rule").count();
+        let unknown = setting.values.iter().find_map(|text| check_bounds(&Form::Bool, text).err());
+        match unknown.filter(|_| flag.is_switch()) {
+            Some(reason) => report.problem(at, reason),
+            None if path.first() == Some(&"rule") && rules > 1 => {
+                let message = format!("only valid with a single rule, and the file has {rules}");
+                let reason = Reason::new(message).hint("set it in the rule in the file");
+                report.problem(at, reason);
+            }
+            None if setting.is_off() => remove(root, &path),
+            None => {
+                let node = Node { at: at.clone(), value: setting.value() };
+                set(file, root, &path, node, report);
+            }
+        }
     }
 }
 
-/// The value that an option sets; `None` if it sets nothing.
-fn value(flag: &Flag, setting: &Override) -> Option<Value> {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let node = |value| Node { at: setting.at.clone(), value };
-    match (&flag.definition.form, setting.values.as_slice()) {
-        (Form::Table(..), [switch]) if switch == "true" => Some(Value::Table(Vec::new())),
-        (Form::Table(..), [switch]) if switch == "false" => None,
-        (_, [words]) if flag.line.is_split => {
-            Some(Value::List(words.split_whitespace().map(text).map(node).collect()))
-        }
-        (_, [one]) => Some(text(one)),
-        (_, several) => Some(Value::List(several.iter().map(|one| node(text(one))).collect())),
+fn remove(entries: &mut Vec<Entry>, path: &[&str]) {
+    match path {
+        [] => {}
+        [key] => entries.retain(|entry| entry.key != *key),
+        [key, rest @ ..] => tables(entries, key).for_each(|table| remove(table, rest)),
     }
 }
 
@@ -85,10 +106,7 @@ fn set(
             let slot = slot(entries, key, &at, || Value::List(Vec::new()));
             let Value::List(tables) = &mut slot.value else { return };
             if *key != "rule" || tables.is_empty() {
-                tables.push(Node { at: at.clone(), value: Value::Table(Vec::new()) });
-            }
-            if *key == "rule" && tables.len() > 1 {
-                return several_rules(tables.len(), &at, report);
+                tables.push(Node { at, value: Value::Table(Vec::new()) });
             }
             if let Some(Node { value: Value::Table(entries), .. }) = tables.last_mut() {
                 match rest {
@@ -105,13 +123,6 @@ fn set(
             }
         }
     }
-}
-
-fn several_rules(rules: usize, at: &At, report: &Report<'_>) {
-    let message = format!("cannot tell which of the {rules} rules of the file this is meant for");
-    let hint =
-        "write it into the rule in the file; options change a rule only if it is the only one";
-    report.problem(at, Reason::new(message).hint(hint));
 }
 
 /// Sets the CA file of every https request of the rule.

@@ -43,9 +43,9 @@ settings! {
         /// The shortest time between two actions.
         min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", When);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
-        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice::<Step>());
+        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice::<Step>()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
-        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()).option("on-start", "WHEN", When);
+        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()).option("on-start", "WHEN", When).resolved();
         /// When not to begin a rollout.
         hold: Hold = table();
         /// A wait before each action, which spreads replicas over time.

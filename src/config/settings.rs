@@ -35,6 +35,8 @@ pub(super) struct Setting<V: 'static, T: 'static> {
     list: Option<usize>,
     presence: Presence,
     option: Option<CommandLine>,
+    /// Whether [`resolved`](Self::resolved) was called.
+    is_resolved: bool,
     read: Read<V, T>,
     write: Write<V, T>,
 }
@@ -69,6 +71,7 @@ pub(super) const fn optional<T>(text: &'static str, kind: Type<T>) -> Setting<Op
     let read: Read<Option<T>, T> = |setting, name, table| Some(table.value(name, &setting.kind));
     setting(kind, Presence::Optional(text), read, |setting, name, value, page| match value {
         Some(value) => write_value(setting, name, value, page),
+        None if setting.is_resolved => {}
         None => page.unset(name, setting.text()),
     })
 }
@@ -77,8 +80,10 @@ pub(super) const fn optional<T>(text: &'static str, kind: Type<T>) -> Setting<Op
 pub(super) const fn list<T>(text: &'static str, kind: Type<T>) -> Setting<Vec<T>, T> {
     let read: Read<Vec<T>, T> = |setting, name, table| Some(table.values(name, &setting.kind));
     let write: Write<Vec<T>, T> = |setting, name, values, page| {
-        let texts: Vec<String> = values.iter().map(setting.kind.print).collect();
-        page.list(name, &setting.kind.form, texts, setting.text());
+        if values.is_empty() && !setting.is_resolved {
+            return page.unset(name, setting.text());
+        }
+        page.list(name, &setting.kind.form, values.iter().map(setting.kind.print));
     };
     Setting { list: Some(0), ..setting(kind, Presence::Optional(text), read, write) }
 }
@@ -194,7 +199,7 @@ const fn setting<V, T>(
     read: Read<V, T>,
     write: Write<V, T>,
 ) -> Setting<V, T> {
-    Setting { kind, list: None, presence, option: None, read, write }
+    Setting { kind, list: None, presence, option: None, is_resolved: false, read, write }
 }
 
 impl<V, T> Setting<V, T> {
@@ -225,6 +230,11 @@ impl<V, T> Setting<V, T> {
             None => None,
         };
         Self { option, ..self }
+    }
+
+    /// Writes the value that the rule's other settings determine, not the meaning of a missing key.
+    pub(super) const fn resolved(self) -> Self {
+        Self { is_resolved: true, ..self }
     }
 
     pub(super) const fn definition(&self, name: &'static str, help: &'static str) -> Definition {

@@ -230,7 +230,7 @@ impl<'a> Table<'a> {
             (Form::Scalar, Value::Text(text)) => {
                 return Some((serde_json::Value::from(text.as_str()).to_string(), true));
             }
-            (Form::Number(..) | Form::Bool, Value::Text(text)) if is_outside => {
+            (Form::Number(..), Value::Text(text)) if is_outside => {
                 return Some((text.clone(), true));
             }
             (Form::Number(..), _) => "a whole number",

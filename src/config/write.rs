@@ -19,11 +19,8 @@ impl Page {
         self.line(name, &literal(form, text));
     }
 
-    pub(super) fn list(&mut self, name: &str, form: &Form, texts: Vec<String>, unset: &str) {
-        if texts.is_empty() {
-            return self.unset(name, unset);
-        }
-        let values: Vec<_> = texts.into_iter().map(|text| literal(form, text)).collect();
+    pub(super) fn list(&mut self, name: &str, form: &Form, texts: impl Iterator<Item = String>) {
+        let values: Vec<_> = texts.map(|text| literal(form, text)).collect();
         self.line(name, &format!("[{}]", values.join(", ")));
     }
 
