@@ -1,5 +1,4 @@
-//! The command line and the environment: what they mean, and the help that tells of them. Both are
-//! arguments, and it is pure but for [`replica`], which asks the system who this is.
+//! Parses the command line and the environment. Pure, except [`replica`], which reads the host name.
 //!
 //! The options are those that the definitions of the settings have; each has an environment variable,
 //! `PODNUDGE_` and its name in capitals. The values stay text: `config` parses them exactly as it
@@ -24,18 +23,19 @@ use crate::config::{
 };
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
+use crate::reason::Reason;
 use crate::shown;
 
-/// What the command line asks for.
+/// The command to run.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Watch and act.
     Run(Sources),
     /// Print the effective configuration, or what is wrong with it.
     Check(Sources),
-    /// Publish, and end.
+    /// Publish and exit.
     Once(Sources, Duration),
-    /// Ask a running podnudge.
+    /// Print the status of a running podnudge.
     Status(Status),
     /// Make a running podnudge reload now.
     Trigger(Trigger),
@@ -45,7 +45,7 @@ pub enum Command {
     Schema,
 }
 
-/// Nothing to do but print this and end.
+/// Output to print before exiting: help, the version or an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// Ends with a line feed.
@@ -65,11 +65,11 @@ pub enum Stream {
     Stderr,
 }
 
-/// What the arguments (the program's name first) and the environment ask for.
+/// Parses the arguments, the program's name first, and the environment.
 ///
 /// # Errors
 ///
-/// If there is nothing to do but print: help, the version, or what is wrong.
+/// With the output if there is no command to run: help, the version or an error.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -77,22 +77,19 @@ pub fn parse(
     let matches = command().try_get_matches_from(arguments).map_err(|error| stop(&error))?;
     let environment = podnudge_variables(environment);
     match matches.subcommand() {
-        Some(("status", matches)) => status(matches).map(Command::Status),
+        Some(("status", matches)) => {
+            let url = value_of(matches, "url", config::url)?;
+            Ok(Command::Status(Status { json: matches.get_flag("json"), url }))
+        }
         Some(("trigger", matches)) => trigger(matches).map(Command::Trigger),
         Some(("schema", _)) => Ok(Command::Schema),
         Some(("install", matches)) => Ok(Command::Install(
             matches.get_one::<OsString>("folder").map(PathBuf::from).unwrap_or_default(),
         )),
         Some(("once", matches)) => {
-            let wait = matches.get_one::<OsString>("wait").map(|text| text.to_string_lossy());
-            let wait = config::bounded_duration(
-                &wait.unwrap_or_default(),
-                Duration::ZERO,
-                Duration::from_hours(24),
-            )
-            .map_err(|reason| {
-                usage(&format!("--wait: {}", reason.message), reason.hint.as_deref())
-            })?;
+            let day = Duration::from_hours(24);
+            let wait = |text: &str| config::bounded_duration(text, Duration::ZERO, day);
+            let wait = value_of(matches, "wait", wait)?;
             Ok(Command::Once(settings(matches, &environment)?, wait))
         }
         Some(("check", matches)) => settings(matches, &environment).map(Command::Check),
@@ -101,7 +98,7 @@ pub fn parse(
     }
 }
 
-/// Who waits, for the jitter: the pod's UID or name from the downward API, else the host name,
+/// The identity of this replica, for the jitter: the pod's UID or name from the downward API, else the host name,
 /// which the kubelet sets to the pod's name.
 #[must_use]
 pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Replica {
@@ -160,24 +157,25 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
     Ok(Sources { config, overrides, warnings: nearly_known(environment) })
 }
 
-fn status(matches: &ArgMatches) -> Result<Status, Stop> {
-    Ok(Status { json: matches.get_flag("json"), url: url(matches)? })
-}
-
 fn trigger(matches: &ArgMatches) -> Result<Trigger, Stop> {
     let given = |name| matches.get_one::<OsString>(name);
     let rule = given("rule").map(|rule| rule.to_string_lossy().into_owned());
-    Ok(Trigger { rule, token_file: given("token-file").map(PathBuf::from), url: url(matches)? })
+    let url = value_of(matches, "url", config::url)?;
+    Ok(Trigger { rule, token_file: given("token-file").map(PathBuf::from), url })
 }
 
-/// Where the running podnudge listens.
-fn url(matches: &ArgMatches) -> Result<reqwest::Url, Stop> {
-    let text = matches.get_one::<OsString>("url").map(|url| url.to_string_lossy());
-    config::url(&text.unwrap_or_default())
-        .map_err(|reason| usage(&format!("--url: {}", reason.message), reason.hint.as_deref()))
+/// The value of an option that has a default.
+fn value_of<T>(
+    matches: &ArgMatches,
+    name: &str,
+    parse: impl Fn(&str) -> Result<T, Reason>,
+) -> Result<T, Stop> {
+    let text = matches.get_one::<OsString>(name).map(|text| text.to_string_lossy());
+    parse(&text.unwrap_or_default())
+        .map_err(|reason| usage(&format!("--{name}: {}", reason.message), reason.hint.as_deref()))
 }
 
-/// What the names of podnudge's variables begin with.
+/// The prefix of podnudge's environment variables.
 const PREFIX: &str = "PODNUDGE_";
 
 /// The variables that begin with `PODNUDGE_` and are not empty.
@@ -195,7 +193,8 @@ fn variable(option: &str) -> String {
     format!("{PREFIX}{}", option.replace('-', "_").to_ascii_uppercase())
 }
 
-/// Other variables with our prefix may be the kubelet's, so only near misses are worth a word.
+/// Other variables with our prefix may be the kubelet's, so warn only about names similar to a known
+/// one.
 fn nearly_known(environment: &Environment) -> Vec<Problem> {
     let names = flags(FILE).into_iter().map(|flag| flag.line.name).chain(["config"]);
     let known: Vec<String> = names.map(variable).collect();
@@ -205,8 +204,8 @@ fn nearly_known(environment: &Environment) -> Vec<Problem> {
         let near = nearest(ours, &known)?;
         Some(Problem {
             place: name.clone(),
-            message: "not a variable that podnudge knows".to_owned(),
-            hint: Some(format!("did you mean `{PREFIX}{near}`?")),
+            reason: Reason::new("unknown environment variable")
+                .hint(format!("did you mean `{PREFIX}{near}`?")),
         })
     };
     environment.keys().filter_map(problem).collect()
@@ -234,7 +233,7 @@ fn stop(error: &clap::Error) -> Stop {
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            // The wrong words are quoted in it.
+            // The message quotes arguments, which may contain control characters.
             let lines: Vec<String> = text.lines().map(shown::text).collect();
             let text = format!("podnudge: {}\n", lines.join("\n"));
             Stop { text, stream: Stream::Stderr, exit: Exit::Usage }

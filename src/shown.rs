@@ -45,6 +45,11 @@ pub(crate) fn lines(bytes: &[u8]) -> String {
     lines.join("\n")
 }
 
+/// A path as a literal for a message.
+pub(crate) fn path_literal(path: &Path) -> String {
+    literal(&path.to_string_lossy())
+}
+
 /// A literal for a message: in backticks, cut when long, with control characters escaped.
 pub(crate) fn literal(said: &str) -> String {
     const LONGEST: usize = 60;

@@ -365,7 +365,7 @@ fn contents_that_leave_the_pod_unencrypted_are_warned_of() {
     };
     assert_eq!(
         warnings("http = \"http://validator.other:8080/\""),
-        ["c.toml:5:8: what the keys hold goes over the network unencrypted\n  hint: use https"]
+        ["c.toml:5:8: the content is sent over the network unencrypted\n  hint: use https"]
     );
     let once = warnings("http = \"http://validator.other/\"\nbearer-file = \"/token\"");
     assert_eq!(

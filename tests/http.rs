@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use podnudge::action::http;
-use podnudge::config::{Auth, Body, Endpoint, HttpAction};
+use podnudge::config::{Auth, Basic, Body, Endpoint, HttpAction};
 use podnudge::core::event::{Absence, Acted};
 use podnudge::reason::Reason;
 use reqwest::Method;
@@ -148,7 +148,7 @@ fn a_pipe_as_credential_or_body_file_fails_without_blocking() {
     let pipe = folder.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mut token = action(endpoint(&url));
-    token.endpoint.auth = Some(Auth::Bearer { token_file: pipe.clone() });
+    token.endpoint.auth = Some(Auth::Bearer(pipe.clone()));
     let mut body = action(endpoint(&url));
     body.body = Body::File(pipe);
     for request in [token, body] {
@@ -202,9 +202,9 @@ fn credentials_are_read_from_their_files_each_time() {
     let (url, seen) = answering(&[("200 OK", "", "")]);
     let mut basic = action(endpoint(&url));
     basic.endpoint.auth =
-        Some(Auth::Basic { username: "admin".to_owned(), password_file: secret.clone() });
+        Some(Auth::Basic(Basic { username: "admin".to_owned(), password_file: secret.clone() }));
     let mut bearer = action(endpoint(&url));
-    bearer.endpoint.auth = Some(Auth::Bearer { token_file: secret.clone() });
+    bearer.endpoint.auth = Some(Auth::Bearer(secret.clone()));
     for (content, action) in [("one\n", &basic), ("two", &basic), ("three\n", &bearer)] {
         fs::write(&secret, content).unwrap();
         assert!(matches!(send(action), Acted::Accepted(_)));

@@ -53,7 +53,7 @@ const LAYERS: &[(&str, Imports)] = &[
             CORE,
         ],
     ),
-    ("cli", &[&["admin", "core", "config", "shown", "exit"]]),
+    ("cli", &[&["admin", "core", "config", "reason", "shown", "exit"]]),
 ];
 
 #[test]

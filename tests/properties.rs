@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::clock::UnixTime;
-use podnudge::config::{Budget, Jitter, JitterBy};
+use podnudge::config::{Jitter, JitterBy, Restart};
 use podnudge::core::command::Command;
 use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
 use podnudge::core::evidence::InSync;
@@ -19,7 +19,7 @@ use podnudge::core::{Policy, PolicyVolume};
 use podnudge::reason::Reason;
 use proptest::prelude::*;
 
-const BUDGET: Budget = Budget { most: 2, within: Duration::from_mins(1) };
+const BUDGET: Restart = Restart { grace: Duration::ZERO, most: 2, within: Duration::from_mins(1) };
 
 /// One event for a rule with two volumes.
 #[derive(Debug, Clone)]

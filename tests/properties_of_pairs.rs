@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::pair::{self, Pair};
 use crate::support::world;
-use podnudge::config::{Budget, Jitter, JitterBy, Retry};
+use podnudge::config::{Jitter, JitterBy, Restart, Retry};
 use podnudge::core::evidence::InSync;
 use podnudge::core::status::State;
 use podnudge::core::{Policy, TargetName};
@@ -121,7 +121,7 @@ fn policy(settings: &Settings) -> Policy {
         retries_first: settings.retries_first,
         restarts_last: settings.restarts_last,
         is_restart: settings.is_restart,
-        restarts: Budget { most: 2, within: Duration::from_mins(1) },
+        restarts: Restart { grace: Duration::ZERO, most: 2, within: Duration::from_mins(1) },
         ..world::policy()
     }
 }

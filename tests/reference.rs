@@ -122,7 +122,7 @@ fn value(setting: &Definition) -> String {
         Form::Duration(least, most) => format!("a duration, {} to {}", time(least), time(most)),
         Form::Number(least, most) => format!("a number, {least} to {most}"),
         Form::Bool => "`true` or `false`".to_owned(),
-        Form::Choice(words) => words().into_iter().map(code).collect::<Vec<_>>().join(" or "),
+        Form::Choice(words) => words.iter().map(|word| code(word)).collect::<Vec<_>>().join(" or "),
         Form::Scalar => "text, a number, `true` or `false`".to_owned(),
         Form::Pairs => "a table of names and texts".to_owned(),
         Form::Table(section, None) => table(section),
@@ -160,9 +160,6 @@ fn sentence(relation: &Relation) -> String {
             format!("{} are only valid with {}.", list(keys, "and"), list(others, "or"))
         }
         Relation::Together(keys) => format!("{} go together.", list(keys, "and")),
-        Relation::Excludes(key, others) => {
-            format!("{} cannot be combined with {}.", code(key), list(others, "or"))
-        }
     }
 }
 

@@ -68,7 +68,7 @@ pub fn expiry<'a>(
     now: UnixTime,
 ) -> Option<UnixTime> {
     let read = read_included(volumes, keys, expected).ok()?;
-    let of_certificates = checks.iter().filter(|check| check.is_of_certificates());
+    let of_certificates = checks.iter().filter(|check| check.checks_certificates());
     of_certificates.filter_map(|check| certificates_expire(selected_keys(check, &read), now)).min()
 }
 

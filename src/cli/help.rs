@@ -1,31 +1,28 @@
-//! What the command line looks like, from the definitions of the settings, and the words of the help.
-//! Pure.
+//! Builds the clap commands and the help text from the definitions. Pure.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::{FILE, Form, Heading, Presence, flags};
 
-/// Under which heading of the help an option stands. There must never be an option `port`,
-/// `service-…` or `port-…`: a Service named `podnudge` makes the kubelet set `PODNUDGE_PORT` and
-/// `PODNUDGE_SERVICE_HOST` in every pod of its namespace.
+/// The text of a heading.
 fn heading(heading: Heading) -> &'static str {
     match heading {
-        Heading::Watch => "Volumes",
-        Heading::Check => "Checks",
-        Heading::Act => "Actions",
-        Heading::Publish => "Publish directory",
-        Heading::Target => {
+        Heading::Volumes => "Volumes",
+        Heading::Checks => "Checks",
+        Heading::Actions => "Actions",
+        Heading::PublishDirectory => "Publish directory",
+        Heading::TargetProcess => {
             "Target (at most one of these, and --uid; default: the process that mounts the volumes)"
         }
-        Heading::When => "Timing",
-        Heading::Verify => "Verification",
-        Heading::Agent => "podnudge",
+        Heading::Timing => "Timing",
+        Heading::Verification => "Verification",
+        Heading::Podnudge => "podnudge",
     }
 }
 
-const ABOUT: &str = "Reloads the application in a pod when its mounted ConfigMaps or Secrets change, \
-    and verifies the reload";
+const ABOUT: &str = "Watches mounted ConfigMaps and Secrets, makes the application in the same pod \
+    reload when they change, and verifies the reload";
 
 pub(super) const QUICK_START: &str = "the shortest use is two options: \
     `podnudge --watch /etc/app --signal HUP`, or \
@@ -33,7 +30,7 @@ pub(super) const QUICK_START: &str = "the shortest use is two options: \
 
 const AFTER: &str = "\
 Examples:
-  Signal whoever mounts the volume:
+  Signal the process that mounts the volume:
     podnudge --watch /etc/app --signal HUP
   nginx, replicas spread over half a minute:
     podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
@@ -45,14 +42,14 @@ Examples:
 
 TIME has a unit: 200ms, 30s, 5m (minutes), 1h.
 
-What an option sets can be set in the environment, too, by PODNUDGE_ and its name in capitals:
+Each option has an environment variable: PODNUDGE_ and its name in capitals, such as
 PODNUDGE_SETTLE_MAX=10s. Separate several values by newlines or colons:
-PODNUDGE_WATCH=/etc/a:/etc/b. A switch is `true` or `false`: PODNUDGE_CHILDREN_NEWER=true. An
-empty variable counts as none. Options override the environment, and the environment overrides
-the file; settings of a rule only if the file has exactly one rule.
+PODNUDGE_WATCH=/etc/a:/etc/b. A switch is `true` or `false`: PODNUDGE_CHILDREN_NEWER=true; an
+empty variable is ignored. Options override the environment, and the environment overrides the
+file. Options that set a rule are valid only if the file has exactly one rule.
 
 A file can hold several rules, more checks (syntax of JSON, YAML and TOML, certificates and keys in
-PEM, a URL to ask), holds, proofs and more: see docs/configuration.md.
+PEM, checks by URL), holds, proofs and more: see docs/configuration.md.
 
 Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content rejected
 (once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger),
@@ -76,8 +73,8 @@ file, after `podnudge schema > podnudge.schema.json`:
     #:schema ./podnudge.schema.json";
 
 const AFTER_ONCE: &str = "\
-Exit codes: 0 the application can start, 65 the checks refuse the content and there is none from
-before, 69 a volume is not there, 78 wrong configuration.";
+Exit codes: 0 the application can start, 65 the checks rejected the content and no earlier content
+is published, 69 a volume is not there, 78 wrong configuration.";
 
 pub(super) fn command() -> Command {
     let url = || {
@@ -89,12 +86,7 @@ pub(super) fn command() -> Command {
         .about(
             "Make a running podnudge reload now: approve what it holds, or repeat the last action",
         )
-        .arg(
-            Arg::new("rule")
-                .value_name("RULE")
-                .value_parser(ValueParser::os_string())
-                .help("Only this rule"),
-        )
+        .arg(positional("rule", "RULE").help("Only this rule"))
         .arg(url())
         .arg(
             text("token-file", "FILE")
@@ -114,20 +106,12 @@ pub(super) fn command() -> Command {
     let check = settings(Command::new("check"))
         .about("Print the effective configuration, or all that is wrong with it")
         .override_usage("podnudge check [OPTIONS] [FILE]")
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .value_parser(ValueParser::os_string())
-                .conflicts_with("config")
-                .help("The configuration file"),
-        );
+        .arg(positional("file", "FILE").conflicts_with("config").help("The configuration file"));
     let install = Command::new("install")
         .about("Copy podnudge into a directory, to run it in the application's own image")
         .arg(
-            Arg::new("folder")
-                .value_name("DIR")
+            positional("folder", "DIR")
                 .required(true)
-                .value_parser(ValueParser::os_string())
                 .help("A directory that both containers mount, such as an emptyDir"),
         );
     let schema = Command::new("schema")
@@ -174,7 +158,7 @@ fn settings(command: Command) -> Command {
         let action = if flag.is_repeatable() { ArgAction::Append } else { ArgAction::Set };
         let repeatable = if flag.is_repeatable() { " Repeatable." } else { "" };
         let values = match flag.definition.form {
-            Form::Choice(words) => format!(" [possible values: {}]", words().join(", ")),
+            Form::Choice(words) => format!(" [possible values: {}]", words.join(", ")),
             _ => String::new(),
         };
         let meaning = flag.definition.text() + repeatable + &values;
@@ -197,5 +181,9 @@ fn settings(command: Command) -> Command {
 }
 
 fn text(name: &'static str, value: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).value_parser(ValueParser::os_string())
+    positional(name, value).long(name)
+}
+
+fn positional(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name).value_name(value).value_parser(ValueParser::os_string())
 }

@@ -1,12 +1,8 @@
 //! The actions that make the application use new content: `[rule.signal]`, `[rule.http]`, `[rule.exec]`,
 //! `[rule.command]` and `[rule.restart]`, in the order of the file. Pure.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 
-use super::define::Heading::Act;
-use super::parsers;
 use super::prelude::*;
 use super::program::Program;
 use super::request::HttpAction;
@@ -32,9 +28,9 @@ settings! {
     #[derive(Copy, PartialEq, Eq)]
     pub struct SignalAction = "[rule.signal]"; {
         /// Send this signal, by name or number, such as `HUP` or `USR1`.
-        name: Signal = required("name = \"HUP\"", signal_name()).option("signal", "NAME", Act).common();
+        name: Signal = required("name = \"HUP\"", signal_name()).option("signal", "NAME", Actions).common();
         /// Send the signal even if the target does not handle it, which ends most programs.
-        allow_unhandled: bool = default("false", boolean()).option("allow-unhandled", "", Act);
+        allow_unhandled: bool = default("false", boolean()).option("allow-unhandled", "", Actions);
     }
 }
 
@@ -49,15 +45,6 @@ settings! {
         /// The time for which the restart budget counts.
         within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
     }
-}
-
-/// A limit on how often something is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// The maximum number.
-    pub most: u32,
-    /// The time within which it counts.
-    pub within: Duration,
 }
 
 words! {
@@ -92,13 +79,5 @@ impl Action {
     #[must_use]
     pub fn needs_process(&self) -> bool {
         matches!(self, Self::Signal(_) | Self::Restart)
-    }
-}
-
-impl Restart {
-    /// The restart budget.
-    #[must_use]
-    pub fn budget(&self) -> Budget {
-        Budget { most: self.most, within: self.within }
     }
 }

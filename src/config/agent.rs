@@ -1,14 +1,8 @@
 //! `[agent]`: settings of podnudge itself. Pure.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
-use std::time::Duration;
 
-use super::define::Heading::Agent as AGENT;
-use super::place::Place;
 use super::prelude::*;
-use crate::reason::Reason;
-use crate::shown::literal;
 
 /// The default address of the admin listener: all interfaces, because the kubelet's probes and
 /// Prometheus use the pod's address, which may be IPv4 or IPv6.
@@ -21,27 +15,27 @@ settings! {
         validated
     {
         /// Serve /metrics, /livez, /readyz and /status at this address or port, such as `:9533`; or `off`.
-        listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", AGENT).common();
+        listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", Podnudge).common();
         /// Who may send `POST /reload`: nobody (`off`), or clients in the same pod (`loopback`).
-        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice::<Reload>()).option("reload", "WHO", AGENT);
+        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice::<Reload>()).option("reload", "WHO", Podnudge);
         /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
         reload_token_file: Option<PathBuf> = optional("", path());
         /// The log format.
-        log: LogFormat = default("text", choice::<LogFormat>()).option("log", "FORMAT", AGENT);
+        log: LogFormat = default("text", choice::<LogFormat>()).option("log", "FORMAT", Podnudge);
         /// The lowest level that is logged.
-        log_level: LogLevel = default("info", choice::<LogLevel>()).option("log-level", "LEVEL", AGENT);
+        log_level: LogLevel = default("info", choice::<LogLevel>()).option("log-level", "LEVEL", Podnudge);
         /// The directory for the private copies that checks read.
         work_dir: PathBuf = default("/tmp", path());
         /// A directory in which podnudge remembers what the application runs, for its own restarts.
-        state_dir: Option<PathBuf> = optional("nothing is remembered", path()).option("state-dir", "DIR", AGENT);
+        state_dir: Option<PathBuf> = optional("nothing is remembered", path()).option("state-dir", "DIR", Podnudge);
         /// Watch volumes with inotify, and poll those that it cannot serve; or poll all of them.
-        watch: WatchMode = default("inotify", choice::<WatchMode>()).option("watch-mode", "MODE", AGENT);
+        watch: WatchMode = default("inotify", choice::<WatchMode>()).option("watch-mode", "MODE", Podnudge);
         /// How often to compare every volume with what was read last.
-        resync: Duration = default("30s", duration(SECOND, HOUR)).option("resync", "TIME", AGENT);
+        resync: Duration = default("30s", duration(SECOND, HOUR)).option("resync", "TIME", Podnudge);
         /// How often to poll a volume.
-        poll: Duration = default("5s", duration(MS.saturating_mul(100), MINUTE.saturating_mul(10))).option("poll", "TIME", AGENT);
+        poll: Duration = default("5s", duration(MS.saturating_mul(100), MINUTE.saturating_mul(10))).option("poll", "TIME", Podnudge);
         /// How long a running action may continue after SIGTERM.
-        grace: Duration = default("10s", duration(ZERO, MINUTE.saturating_mul(10))).option("grace", "TIME", AGENT);
+        grace: Duration = default("10s", duration(ZERO, MINUTE.saturating_mul(10))).option("grace", "TIME", Podnudge);
     }
 }
 
@@ -133,12 +127,13 @@ impl Agent {
             && address.port() == 0
         {
             let reason = Reason::new("port 0 means a different port at each start");
-            place.warn("listen", reason.hint("set the port that probes and Prometheus use"));
+            place.warn(Value("listen"), reason.hint("set the port that probes and Prometheus use"));
         }
         if self.listen == Some(Listen::Off) && self.reload() != ReloadEndpoint::Off {
-            let key = ["reload-token-file", "reload"].into_iter().find(|key| place.has(key));
+            let has_token = self.reload_token_file.is_some();
+            let key = if has_token { "reload-token-file" } else { "reload" };
             let reason = Reason::new("`POST /reload` needs the listener, which is off");
-            place.wrong(key.unwrap_or_default(), reason.hint("leave out `listen = \"off\"`"));
+            place.problem(Value(key), reason.hint("leave out `listen = \"off\"`"));
         }
     }
 }
@@ -158,7 +153,7 @@ fn listen(text: &str) -> Result<Listen, Reason> {
     let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
     match full.parse::<SocketAddr>() {
         Ok(address) => Ok(Listen::Explicit(address)),
-        Err(_) => Err(Reason::new(format!("{} is not an address to listen on", literal(text)))
+        Err(_) => Err(is_not(text, "an address to listen on")
             .hint("`off`, a port such as `:9533`, or a number address such as `127.0.0.1:9533`")),
     }
 }

@@ -1,19 +1,13 @@
 //! `[[rule.check]]`: conditions that content must meet before it is used. Pure.
 
-use std::time::Duration;
-
 use reqwest::Method;
 use reqwest::header::HeaderValue;
 
-use super::define::Heading::Check as CHECK;
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
 use super::program::{Program, argument, validate_program};
 use super::request::{
-    Access, HttpCheck, OF_A_REQUEST, carrying_method, content_type, refuse_content_type,
+    Access, HttpCheck, REQUEST_KEYS, content_type, method_with_body, refuse_content_type,
 };
-use crate::reason::Reason;
 
 settings! {
     /// A condition that content must meet before it is used. Content that does not is rejected, and the application keeps what it has.
@@ -21,10 +15,11 @@ settings! {
         &[
             Relation::AtMostOne(&CONDITIONS),
             Relation::AtLeastOne(&CONDITIONS, "the check has no condition", "add one of `syntax`, `required-keys`, `max-bytes`, `not-empty`, `exec`, `http`"),
-            Relation::Excludes("keys", &["required-keys", "exec"]),
+            Relation::AtMostOne(&["keys", "required-keys"]),
+            Relation::AtMostOne(&["keys", "exec"]),
             Relation::Needs(&["timeout"], &["exec", "http"]),
             Relation::Needs(&["method", "content-type", "expect"], &["http"]),
-            Relation::Needs(&OF_A_REQUEST, &["http"]),
+            Relation::Needs(&REQUEST_KEYS, &["http"]),
         ];
         validated
     {
@@ -39,21 +34,21 @@ settings! {
         /// No key may be empty.
         not_empty: Option<bool> = optional("", boolean());
         /// Content is rejected unless this program exits with 0. In its arguments, `{dir}` is a copy of the first volume, and `{root}` is a directory with a copy of each volume at its own path. The option is split at blanks.
-        exec: Vec<String> = optional_list(checked("an argument", argument)).option("check-exec", "COMMAND", CHECK).split();
+        exec: Vec<String> = optional_list(checked("an argument", argument)).option("check-exec", "COMMAND", Checks).split();
         /// Content is rejected unless this URL accepts each key's content, sent in a request.
         http: Option<reqwest::Url> = optional("", url());
         /// The time limit for the program, or for one request.
         timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
         /// The method of the request.
-        method: Method = default("POST", carrying_method());
+        method: Method = default("POST", method_with_body());
         /// The content type of the request.
         content_type: HeaderValue = default("text/plain", content_type());
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
         /// Credentials, headers and certificates.
         access: Access = flatten();
-        /// Its place in the file.
-        path: String = computed();
+        /// The check that these settings describe.
+        resolved: Option<Check> = computed();
     }
 }
 
@@ -76,56 +71,56 @@ words! {
 /// One condition that the content of a rule's volumes must meet.
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// The keys it is about; empty: all.
+    /// The keys to check; empty: all.
     pub keys: Vec<glob::Pattern>,
     /// The condition.
     pub condition: Condition,
 }
 
-/// What content must be like.
+/// The condition of a check.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// Every key has content.
     NotEmpty,
-    /// These keys are there.
+    /// These keys exist.
     RequiredKeys(Vec<String>),
     /// All keys together hold at most this many bytes.
     MaxBytes(u64),
     /// Every key can be parsed.
     Syntax(Syntax),
-    /// A program says so, by ending with 0. In its arguments, `{dir}` stands for the copy of the
-    /// first volume, `{root}` for the directory below which each volume's copy is at the volume's
-    /// own path.
+    /// A program must exit with 0. In its arguments, `{dir}` stands for the copy of the first volume,
+    /// `{root}` for the directory below which each volume's copy is at the volume's own path.
     Exec(Program),
-    /// A URL says so, by its status, of each key.
+    /// A URL must accept each key's content.
     Http(Box<HttpCheck>),
 }
 
 impl Check {
-    /// Whether it knows when certificates expire.
+    /// Whether it checks certificates.
     #[must_use]
-    pub fn is_of_certificates(&self) -> bool {
+    pub fn checks_certificates(&self) -> bool {
         matches!(self.condition, Condition::Syntax(Syntax::Pem))
     }
 }
 
 impl CheckSettings {
     fn validate(&mut self, place: &Place<'_>) {
-        self.path = place.path();
         if self.syntax == Some(Syntax::Pem) && !cfg!(feature = "tls") {
             let reason = Reason::new("this podnudge was built without TLS, and cannot read PEM");
-            place.wrong("syntax", reason.hint("use the image with TLS"));
+            place.problem(Value("syntax"), reason.hint("use the image with TLS"));
         }
         if self.not_empty == Some(false) {
             let reason = Reason::new("`not-empty` can only be `true`");
-            place.problem("not-empty", reason.hint("leave the check out"));
+            place.problem(Key("not-empty"), reason.hint("leave the check out"));
         }
         validate_program(place, "exec", &self.exec);
         refuse_content_type(&self.access, place);
+        let condition = self.condition(place);
+        self.resolved = Some(Check { keys: self.keys.clone(), condition });
     }
 
-    pub(super) fn decide(&mut self, place: &Place<'_>) -> Check {
-        let condition = if let Some(syntax) = self.syntax {
+    fn condition(&mut self, place: &Place<'_>) -> Condition {
+        if let Some(syntax) = self.syntax {
             Condition::Syntax(syntax)
         } else if let Some(most) = self.max_bytes {
             Condition::MaxBytes(u64::from(most))
@@ -134,9 +129,9 @@ impl CheckSettings {
         } else if let Some(url) = self.http.clone() {
             let endpoint = self.access.endpoint(place, ("http", &url), self.timeout);
             // `endpoint` has warned of unencrypted credentials already.
-            if endpoint.auth.is_none() && self.access.is_readable_by_others(&url) {
-                let reason = Reason::new("what the keys hold goes over the network unencrypted");
-                place.warn("http", reason.hint("use https"));
+            if endpoint.auth.is_none() && self.access.is_sent_unencrypted(&url) {
+                let reason = Reason::new("the content is sent over the network unencrypted");
+                place.warn(Value("http"), reason.hint("use https"));
             }
             Condition::Http(Box::new(HttpCheck {
                 endpoint,
@@ -148,7 +143,6 @@ impl CheckSettings {
             Condition::RequiredKeys(self.required_keys.clone())
         } else {
             Condition::Exec(Program { arguments: self.exec.clone(), timeout: self.timeout })
-        };
-        Check { keys: self.keys.clone(), condition }
+        }
     }
 }

@@ -58,7 +58,7 @@ pub enum Form {
     /// `true` or `false`.
     Bool,
     /// One of these words.
-    Choice(fn() -> Vec<&'static str>),
+    Choice(&'static [&'static str]),
     /// Text or a number with the same meaning, and what it stands for.
     TextOrNumber(&'static str),
     /// Text, a number or a boolean, which differ.
@@ -84,8 +84,6 @@ pub enum Relation {
     Needs(&'static [&'static str], &'static [&'static str]),
     /// All of these keys, or none.
     Together(&'static [&'static str]),
-    /// The first key cannot be combined with any of the others.
-    Excludes(&'static str, &'static [&'static str]),
 }
 
 /// The command line option of a setting. The environment variable has the same name.
@@ -107,21 +105,21 @@ pub struct CommandLine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heading {
     /// Volumes and keys.
-    Watch,
+    Volumes,
     /// Checks of new content.
-    Check,
+    Checks,
     /// Actions.
-    Act,
+    Actions,
     /// The publish directory.
-    Publish,
+    PublishDirectory,
     /// The target process.
-    Target,
+    TargetProcess,
     /// Timing.
-    When,
+    Timing,
     /// Verification.
-    Verify,
+    Verification,
     /// podnudge itself.
-    Agent,
+    Podnudge,
 }
 
 /// How values of a type are parsed and printed.
@@ -134,29 +132,19 @@ pub(super) struct Type<T: 'static> {
 }
 
 /// A choice, and the word for each variant.
-pub(super) trait Words: Copy + PartialEq + 'static {
-    const WORDS: &'static [(&'static str, Self)];
+pub(super) trait Words: Sized {
+    const WORDS: &'static [&'static str];
 
-    fn words() -> Vec<&'static str> {
-        Self::WORDS.iter().map(|(word, _)| *word).collect()
-    }
+    fn parse(word: &str) -> Result<Self, Reason>;
 
-    fn parse(word: &str) -> Result<Self, Reason> {
-        let found = Self::WORDS.iter().find(|(known, _)| *known == word);
-        found.map(|(_, value)| *value).ok_or_else(|| Reason::new("unknown value"))
-    }
-
-    fn print(&self) -> String {
-        let found = Self::WORDS.iter().find(|(_, value)| value == self);
-        found.map(|(word, _)| (*word).to_owned()).unwrap_or_default()
-    }
+    fn print(&self) -> String;
 }
 
 impl Definition {
     /// The key as the file writes it.
     #[must_use]
     pub fn key(&self) -> String {
-        self.name.replace('_', "-")
+        key_of(self.name)
     }
 
     /// The description.
@@ -199,27 +187,16 @@ impl Section {
         self.relations.iter().chain(flattened.flatten()).collect()
     }
 
-    /// This section and all sections in it, each once.
-    #[must_use]
-    pub fn tree(&'static self) -> Vec<&'static Section> {
-        let mut all: Vec<&'static Section> = vec![self];
-        for definition in self.settings() {
-            if let Form::Table(section, _) | Form::Tables(section, _) = definition.form {
-                for inner in section.tree() {
-                    if !all.iter().any(|known| known.header == inner.header) {
-                        all.push(inner);
-                    }
-                }
-            }
-        }
-        all
-    }
-
     /// Whether the file writes it as an inline table.
     #[must_use]
     pub fn is_inline(&self) -> bool {
         !self.header.is_empty() && !self.header.starts_with('[')
     }
+}
+
+/// The key of a field as the file writes it.
+pub(super) fn key_of(field: &str) -> String {
+    field.replace('_', "-")
 }
 
 fn one_line(comment: &str) -> String {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::action::Action;
 use super::agent::Agent;
 use super::define::Section;
 use super::overlay::{Override, overlay};
-use super::place::Place;
 use super::prelude::*;
 use super::problem::{Problem, Problems, Report};
 use super::rule::{self, Rule, RuleSettings};
@@ -65,16 +65,16 @@ pub(super) fn parse_with_zones(
         overlay(&mut root, overrides, FILE, &report);
         let root_place = Place::root(&report);
         let file = settings::read(root_place.clone(), FILE, root)?;
-        decide(file, &root_place)
+        resolve(file, &root_place)
     });
     report.finish(config)
 }
 
 /// `None` only after a problem was reported.
-fn decide(mut file: File, root: &Place<'_>) -> Option<Config> {
+fn resolve(mut file: File, root: &Place<'_>) -> Option<Config> {
     rule::validate_all(&mut file.rule, root);
     let rule = |settings: RuleSettings| {
-        let place = root.elsewhere(&settings.path);
+        let place = root.at_path(&settings.path);
         Rule::new(settings, &place, &file.agent)
     };
     let rules: Vec<Option<Rule>> = file.rule.into_iter().map(rule).collect();
@@ -89,7 +89,8 @@ pub fn effective(config: &Config) -> String {
     file.tables("agent", Agent::SECTION, vec![page(&config.agent)]);
     let rules = config.rules.iter().map(|rule| {
         let mut rule_page = page(&rule.settings);
-        rule_page.sort_actions(&rule.settings.order);
+        let order: Vec<&str> = rule.actions.iter().map(Action::name).collect();
+        rule_page.sort_actions(&order);
         rule_page
     });
     file.tables("rule", RuleSettings::SECTION, rules.collect());

@@ -1,12 +1,6 @@
 //! `[rule.hold]`: when not to begin a rollout. Pure.
 
-use std::path::PathBuf;
-
-use super::define::Relation;
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
-use crate::reason::Reason;
 use crate::week::{self, Window};
 
 settings! {
@@ -41,7 +35,7 @@ impl Hold {
             }
             Err(reason) => {
                 let message = format!("`time-zone`: {}", reason.message);
-                place.wrong("time-zone", Reason { message, ..reason });
+                place.problem(Value("time-zone"), Reason { message, ..reason });
             }
         }
     }

@@ -8,7 +8,7 @@ use super::overlay::Overrides;
 use super::problem::{Problem, Problems};
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
-use crate::shown::literal;
+use crate::shown::path_literal;
 use crate::week::ZONES;
 
 /// The paths at which distributions keep their trusted CA certificates in one PEM file.
@@ -35,7 +35,7 @@ pub struct Sources {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file could not be read.
-    #[error("cannot read the configuration {}", literal(&path.to_string_lossy()))]
+    #[error("cannot read the configuration {}", path_literal(path))]
     Read {
         /// The file, as the user named it.
         path: PathBuf,
@@ -43,7 +43,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The path is not a file.
-    #[error("the configuration {} is {kind}, not a file", literal(&path.to_string_lossy()))]
+    #[error("the configuration {} is {kind}, not a file", path_literal(path))]
     NotAFile {
         /// The path, as the user named it.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum LoadError {
         kind: &'static str,
     },
     /// The file is not text.
-    #[error("{}:{line}: not UTF-8 text", literal(&path.to_string_lossy()))]
+    #[error("{}:{line}: not UTF-8 text", path_literal(path))]
     NotText {
         /// The file, as the user named it.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum LoadError {
     /// The file is larger than a configuration can be.
     #[error(
         "the configuration {} is larger than {} KiB",
-        literal(&path.to_string_lossy()),
+        path_literal(path),
         LARGEST / 1024
     )]
     TooLarge {
@@ -80,7 +80,7 @@ impl LoadError {
         match self {
             Self::Read { .. } | Self::NotAFile { .. } => Exit::NoInput,
             Self::NotText { .. } | Self::TooLarge { .. } => Exit::Config,
-            Self::Wrong(problems) => problems.exit(),
+            Self::Wrong(problems) => problems.exit,
         }
     }
 

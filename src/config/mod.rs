@@ -36,7 +36,7 @@ mod verify;
 mod waits;
 mod write;
 
-pub use action::{Action, Budget, Restart, SignalAction, Step};
+pub use action::{Action, Restart, SignalAction, Step};
 pub use agent::{Agent, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
@@ -50,7 +50,7 @@ pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
 pub use program::Program;
 pub use publish::Publish;
-pub use request::{Auth, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};
+pub use request::{Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};
 pub use rule::{ACTIONS, KeyFilter, Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};

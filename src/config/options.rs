@@ -29,6 +29,9 @@ impl Flag {
 
 /// All options, each once, in the order of the file. An option that several tables have sets all of
 /// them, and has the place of the last one.
+///
+/// There must never be an option `port`, `service-…` or `port-…`: a Service named `podnudge` makes the
+/// kubelet set `PODNUDGE_PORT` and `PODNUDGE_SERVICE_HOST` in every pod of its namespace.
 #[must_use]
 pub fn flags(root: &'static Section) -> Vec<Flag> {
     let mut flags: Vec<Flag> = Vec::new();

@@ -1,10 +1,12 @@
 //! Options and environment variables, which take precedence over the file. Pure.
 
+use std::collections::BTreeMap;
+
 use super::define::{Form, Section};
 use super::options::Flag;
+use super::parsers;
 use super::problem::{At, Report};
-use super::tree::{Entry, Node, Value, find, slot, tables};
-use super::types::check_bounds;
+use super::tree::{Entries, Node, Value, tables};
 use crate::reason::Reason;
 
 /// The settings of options and environment variables; later ones override earlier ones.
@@ -33,7 +35,7 @@ impl Override {
         let node = |value| Node { at: self.at.clone(), value };
         match (&self.flag.definition.form, self.values.as_slice()) {
             (Form::Bool, [_]) => Value::Bool(true),
-            (Form::Table(..), [_]) => Value::Table(Vec::new()),
+            (Form::Table(..), [_]) => Value::Table(BTreeMap::new()),
             (_, [words]) if self.flag.line.is_split => {
                 Value::List(words.split_whitespace().map(text).map(node).collect())
             }
@@ -45,7 +47,7 @@ impl Override {
 
 /// Sets the values of options and environment variables in the tree of the file.
 pub(super) fn overlay(
-    root: &mut Vec<Entry>,
+    root: &mut Entries,
     overrides: &[Override],
     file: &'static Section,
     report: &Report<'_>,
@@ -54,13 +56,12 @@ pub(super) fn overlay(
         let (at, flag) = (&setting.at, &setting.flag);
         let path: Vec<&str> = flag.path.iter().map(String::as_str).collect();
         let rules = tables(root, "rule").count();
-        let unknown = setting.values.iter().find_map(|text| check_bounds(&Form::Bool, text).err());
-        match unknown.filter(|_| flag.is_switch()) {
+        let not_boolean = setting.values.iter().find_map(|text| parsers::boolean(text).err());
+        match not_boolean.filter(|_| flag.is_switch()) {
             Some(reason) => report.problem(at, reason),
             None if path.first() == Some(&"rule") && rules > 1 => {
                 let message = format!("only valid with a single rule, and the file has {rules}");
-                let reason = Reason::new(message).hint("set it in the rule in the file");
-                report.problem(at, reason);
+                report.problem(at, Reason::new(message).hint("set it in the rule in the file"));
             }
             None if setting.is_off() => remove(root, &path),
             None => {
@@ -71,10 +72,10 @@ pub(super) fn overlay(
     }
 }
 
-fn remove(entries: &mut Vec<Entry>, path: &[&str]) {
+fn remove(entries: &mut Entries, path: &[&str]) {
     match path {
         [] => {}
-        [key] => entries.retain(|entry| entry.key != *key),
+        [key] => _ = entries.remove(*key),
         [key, rest @ ..] => tables(entries, key).for_each(|table| remove(table, rest)),
     }
 }
@@ -83,7 +84,7 @@ fn remove(entries: &mut Vec<Entry>, path: &[&str]) {
 /// A table or list that is something else in the file is reported when it is read.
 fn set(
     section: &'static Section,
-    entries: &mut Vec<Entry>,
+    entries: &mut Entries,
     path: &[&str],
     node: Node,
     report: &Report<'_>,
@@ -92,21 +93,20 @@ fn set(
     let at = node.at.clone();
     match section.setting(key).map(|definition| definition.form) {
         Some(Form::Table(inner, short)) if !rest.is_empty() => {
-            let slot = slot(entries, key, &at, || Value::Table(Vec::new()));
+            let (key_at, slot) = slot(entries, key, &at, Value::Table(BTreeMap::new()));
             if let (Some(short), Value::Text(_) | Value::Number { .. }) = (short, &slot.value) {
-                let key = short.to_owned();
-                let value = Entry { key, at: slot.at.clone(), node: slot.clone() };
-                slot.value = Value::Table(vec![value]);
+                let value = (key_at.clone(), slot.clone());
+                slot.value = Value::Table([(short.to_owned(), value)].into());
             }
             if let Value::Table(entries) = &mut slot.value {
                 set(inner, entries, rest, node, report);
             }
         }
         Some(Form::Tables(inner, _)) => {
-            let slot = slot(entries, key, &at, || Value::List(Vec::new()));
+            let (_, slot) = slot(entries, key, &at, Value::List(Vec::new()));
             let Value::List(tables) = &mut slot.value else { return };
             if *key != "rule" || tables.is_empty() {
-                tables.push(Node { at, value: Value::Table(Vec::new()) });
+                tables.push(Node { at, value: Value::Table(BTreeMap::new()) });
             }
             if let Some(Node { value: Value::Table(entries), .. }) = tables.last_mut() {
                 match rest {
@@ -115,33 +115,32 @@ fn set(
                 }
             }
         }
-        _ => {
-            let slot = slot(entries, key, &at, || node.value.clone());
+        _ => match (&node.value, entries.get(*key)) {
             // A table that is there keeps its entries.
-            if !matches!((&slot.value, &node.value), (Value::Table(_), Value::Table(_))) {
-                *slot = node;
-            }
-        }
+            (Value::Table(_), Some((_, Node { value: Value::Table(_), .. }))) => {}
+            _ => slot(entries, key, &at, Value::Bool(true)).1 = node,
+        },
     }
+}
+
+/// The value at a key, which is added if it is missing.
+fn slot<'a>(entries: &'a mut Entries, key: &str, at: &At, value: Value) -> &'a mut (At, Node) {
+    let missing = || (at.clone(), Node { at: at.clone(), value });
+    entries.entry(key.to_owned()).or_insert_with(missing)
 }
 
 /// Sets the CA file of every https request of the rule.
-fn set_ca_file(rule: &mut [Entry], node: &Node, report: &Report<'_>) {
-    let mut used = false;
+fn set_ca_file(rule: &mut Entries, node: &Node, report: &Report<'_>) {
+    let is_https = |(_, url): &(At, Node)| matches!(&url.value, Value::Text(url) if url.to_ascii_lowercase().starts_with("https:"));
+    let mut is_used = false;
     for (key, url) in [("http", "url"), ("verify", "http"), ("check", "http")] {
-        for request in tables(rule, key) {
-            if matches!(find(request, url), Some(Value::Text(url)) if is_https(url)) {
-                used = true;
-                *slot(request, "ca-file", &node.at, || Value::Bool(true)) = node.clone();
-            }
+        for request in tables(rule, key).filter(|request| request.get(url).is_some_and(is_https)) {
+            is_used = true;
+            slot(request, "ca-file", &node.at, Value::Bool(true)).1 = node.clone();
         }
     }
-    if !used {
+    if !is_used {
         let reason = Reason::new("a CA file is only valid with an https URL");
         report.problem(&node.at, reason.hint("leave it out, or write https:// in the URL"));
     }
-}
-
-fn is_https(url: &str) -> bool {
-    url.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
 }

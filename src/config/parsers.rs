@@ -5,10 +5,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use reqwest::Method;
 
 use super::problem::nearest;
 use crate::reason::Reason;
-use crate::shown::literal;
+use crate::shown::{literal, path_literal};
 
 /// A duration from `least` to `most`, with a unit.
 pub(crate) fn bounded_duration(
@@ -17,15 +18,26 @@ pub(crate) fn bounded_duration(
     most: Duration,
 ) -> Result<Duration, Reason> {
     let duration = duration(text)?;
-    if duration > most {
-        let message = format!("{} is more than the most allowed", literal(text));
-        return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(most))));
-    }
-    if duration < least {
-        let message = format!("{} is less than the least allowed", literal(text));
-        return Err(Reason::new(format!("{message}, `{}`", humantime::format_duration(least))));
-    }
-    Ok(duration)
+    let (than, limit) = match duration {
+        _ if duration > most => ("more than the most", most),
+        _ if duration < least => ("less than the least", least),
+        _ => return Ok(duration),
+    };
+    let limit = humantime::format_duration(limit);
+    Err(Reason::new(format!("{} is {than} allowed, `{limit}`", literal(text))))
+}
+
+pub(super) fn is_not(text: &str, what: &str) -> Reason {
+    Reason::new(format!("{} is not {what}", literal(text)))
+}
+
+pub(super) fn unknown_value(text: &str, known: &[&str]) -> Reason {
+    let reason = Reason::new(format!("unknown value {}", literal(text)));
+    reason.hint(format!("one of `{}`", known.join("`, `")))
+}
+
+pub(super) fn boolean(text: &str) -> Result<bool, Reason> {
+    text.parse().map_err(|_| unknown_value(text, &["true", "false"]))
 }
 
 /// humantime also knows weeks, months and years, and reads `5M` as five months.
@@ -56,8 +68,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
         }
     }
     humantime::parse_duration(text).map_err(|_| {
-        Reason::new(format!("{} is not a duration", literal(text)))
-            .hint("write a number and a unit, such as `200ms`, `30s` or `5m`")
+        is_not(text, "a duration").hint("write a number and a unit, such as `200ms`, `30s` or `5m`")
     })
 }
 
@@ -70,7 +81,7 @@ pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
     if fits {
         return Ok(text.to_owned());
     }
-    Err(Reason::new(format!("{} is not a name for a rule", literal(text))).hint(
+    Err(is_not(text, "a name for a rule").hint(
         "use 1 to 63 of `a` to `z`, `0` to `9` and `-`, with a letter or digit first and last",
     ))
 }
@@ -81,7 +92,7 @@ pub(super) fn key(text: &str) -> Result<String, Reason> {
     if parts_fit {
         return Ok(text.to_owned());
     }
-    Err(Reason::new(format!("{} is not the name of a key", literal(text)))
+    Err(is_not(text, "the name of a key")
         .hint("keys are named by their path below the volume, such as `sites/a.conf`"))
 }
 
@@ -118,7 +129,7 @@ pub(super) fn watched_path(text: &str) -> Result<PathBuf, Reason> {
             return Err(Reason::new(message).hint(format!(
                 "watch {}: the kubelet replaces `..data` with each change, and what is watched \
                  in it is deleted",
-                literal(&root.to_string_lossy())
+                path_literal(&root)
             )));
         }
         root.push(part);
@@ -182,12 +193,9 @@ pub(super) fn signal(text: &str) -> Result<Signal, Reason> {
         Err(_) => Signal::from_str(&format!("SIG{name}")).ok(),
     };
     match signal {
-        Some(Signal::SIGKILL) => {
-            Err(Reason::new("`KILL` cannot be handled: it ends a process, and never reloads it")
-                .hint("most servers reload on `HUP`"))
-        }
-        Some(Signal::SIGSTOP) => {
-            Err(Reason::new("`STOP` cannot be handled: it halts a process, and never reloads it")
+        Some(signal @ (Signal::SIGKILL | Signal::SIGSTOP)) => {
+            let name = signal.as_str().trim_start_matches("SIG");
+            Err(Reason::new(format!("`{name}` cannot be handled, so it never reloads a process"))
                 .hint("most servers reload on `HUP`"))
         }
         Some(signal) => Ok(signal),
@@ -243,16 +251,14 @@ pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
 }
 
 /// An HTTP method.
-pub(super) fn method(text: &str) -> Result<reqwest::Method, Reason> {
+pub(super) fn method(text: &str) -> Result<Method, Reason> {
+    let known =
+        [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     let upper = text.trim().to_ascii_uppercase();
-    match upper.as_str() {
-        "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" => {
-            reqwest::Method::from_bytes(upper.as_bytes())
-                .map_err(|error| Reason::new(error.to_string()))
-        }
-        _ => Err(Reason::new(format!("unknown method {}", literal(text)))
-            .hint("one of `GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE`")),
-    }
+    known.into_iter().find(|method| method.as_str() == upper).ok_or_else(|| {
+        Reason::new(format!("unknown method {}", literal(text)))
+            .hint("one of `GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE`")
+    })
 }
 
 /// A JSON pointer (RFC 6901).
@@ -260,7 +266,7 @@ pub(super) fn json_pointer(text: &str) -> Result<String, Reason> {
     if text.starts_with('/') {
         return Ok(text.to_owned());
     }
-    Err(Reason::new(format!("{} is not a JSON pointer", literal(text)))
+    Err(is_not(text, "a JSON pointer")
         .hint("write the way to the value with slashes, such as `/status/reloads`"))
 }
 
@@ -274,7 +280,7 @@ pub(super) fn metric_name(text: &str) -> Result<String, Reason> {
     if fits {
         return Ok(text.to_owned());
     }
-    Err(Reason::new(format!("{} is not the name of a metric", literal(text))).hint(
+    Err(is_not(text, "the name of a metric").hint(
         "write it as `/metrics` prints it, labels included, such as \
          `prometheus_config_last_reload_success_timestamp_seconds`",
     ))

@@ -10,7 +10,15 @@ use crate::reason::Reason;
 pub(super) struct Place<'a> {
     pub(super) report: &'a Report<'a>,
     /// The keys from the root, such as `rule.0.verify`.
-    path: String,
+    pub(super) path: String,
+}
+
+/// The part of a table that a problem is about. A key that is missing stands for the table.
+#[derive(Clone, Copy)]
+pub(super) enum Spot<'k> {
+    Table,
+    Key(&'k str),
+    Value(&'k str),
 }
 
 impl<'a> Place<'a> {
@@ -22,7 +30,7 @@ impl<'a> Place<'a> {
     /// The table or list at a key.
     pub(super) fn inner(&self, key: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
-        Self { report: self.report, path: format!("{}{dot}{key}", self.path) }
+        self.at_path(&format!("{}{dot}{key}", self.path))
     }
 
     /// An element of the list at a key.
@@ -31,75 +39,56 @@ impl<'a> Place<'a> {
     }
 
     /// The table with this path from the root.
-    pub(super) fn elsewhere(&self, path: &str) -> Self {
+    pub(super) fn at_path(&self, path: &str) -> Self {
         Self { report: self.report, path: path.to_owned() }
     }
 
-    pub(super) fn path(&self) -> String {
-        self.path.clone()
-    }
-
-    /// The places of the valid values in the list at a key.
-    pub(super) fn valid_values(&self, key: &str) -> Vec<At> {
-        let list = self.inner(key);
-        let values = (0..).map_while(|n: usize| list.value(&n.to_string()));
-        values.filter(|at| !self.report.has_problem(at)).collect()
-    }
-
     /// Records the places of the key and of the value.
-    pub(super) fn note(&self, key: &At, value: &At) {
+    pub(super) fn record(&self, key: &At, value: &At) {
         self.report.places.borrow_mut().insert(self.path.clone(), (key.clone(), value.clone()));
-    }
-
-    /// The place of the table; the beginning of the file if the file does not have it.
-    pub(super) fn at(&self) -> At {
-        let places = self.report.places.borrow();
-        places.get(&self.path).map_or(At::File(0), |(key, _)| key.clone())
     }
 
     /// The place of a key.
     pub(super) fn key(&self, key: &str) -> Option<At> {
-        let places = self.report.places.borrow();
-        places.get(&self.inner(key).path).map(|(key, _)| key.clone())
+        self.inner(key).places().map(|(key, _)| key)
     }
 
-    /// The place of a key's value.
-    pub(super) fn value(&self, key: &str) -> Option<At> {
-        let places = self.report.places.borrow();
-        places.get(&self.inner(key).path).map(|(_, value)| value.clone())
+    /// The beginning of the file if the file does not have the table.
+    pub(super) fn at(&self, spot: Spot<'_>) -> At {
+        let found = match spot {
+            Spot::Table => None,
+            Spot::Key(key) => self.key(key),
+            Spot::Value(key) => self.inner(key).places().map(|(_, value)| value),
+        };
+        found.or_else(|| Some(self.places()?.0)).unwrap_or(At::File(0))
     }
 
-    /// Whether the value of the key is an empty list.
-    pub(super) fn has_empty_list(&self, key: &str) -> bool {
-        self.has(key) && self.report.empty_lists.borrow().contains(&self.inner(key).path)
-    }
-
-    pub(super) fn note_empty_list(&self) {
-        self.report.empty_lists.borrow_mut().insert(self.path.clone());
+    fn places(&self) -> Option<(At, At)> {
+        self.report.places.borrow().get(&self.path).cloned()
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.key(key).is_some()
     }
 
-    /// Reports a key that is there but should not be, or the other way round.
-    pub(super) fn problem(&self, key: &str, reason: Reason) {
-        self.report.problem(&self.key(key).unwrap_or_else(|| self.at()), reason);
+    /// Whether the value of the key is an empty list.
+    pub(super) fn has_empty_list(&self, key: &str) -> bool {
+        self.has(key) && !self.inner(key).has("0")
     }
 
-    /// Reports a wrong value.
-    pub(super) fn wrong(&self, key: &str, reason: Reason) {
-        self.report.problem(&self.value(key).unwrap_or_else(|| self.at()), reason);
+    /// The places of the valid values in the list at a key.
+    pub(super) fn valid_values(&self, key: &str) -> Vec<At> {
+        let values = (0..).map_while(|n| self.nth(key, n).places());
+        values.map(|(_, value)| value).filter(|at| !self.report.has_problem(at)).collect()
     }
 
-    /// Warns of a key that is valid but probably a mistake.
-    pub(super) fn warn_key(&self, key: &str, reason: Reason) {
-        self.report.warn(&self.key(key).unwrap_or_else(|| self.at()), reason);
+    pub(super) fn problem(&self, spot: Spot<'_>, reason: Reason) {
+        self.report.problem(&self.at(spot), reason);
     }
 
-    /// Warns of a value that is valid but probably a mistake.
-    pub(super) fn warn(&self, key: &str, reason: Reason) {
-        self.report.warn(&self.value(key).unwrap_or_else(|| self.at()), reason);
+    /// Warns of something that is valid but probably a mistake.
+    pub(super) fn warn(&self, spot: Spot<'_>, reason: Reason) {
+        self.report.warn(&self.at(spot), reason);
     }
 
     /// Requires that the first duration is not longer than the second. If only one of them is set, the
@@ -109,7 +98,7 @@ impl<'a> Place<'a> {
         (short_key, short): (&str, &mut Duration),
         (long_key, long): (&str, &mut Duration),
     ) {
-        let is_invalid = |key: &str| self.value(key).is_some_and(|at| self.report.has_problem(&at));
+        let is_invalid = |key| self.report.has_problem(&self.at(Spot::Value(key)));
         if short <= long || is_invalid(short_key) || is_invalid(long_key) {
             return;
         }
@@ -118,7 +107,7 @@ impl<'a> Place<'a> {
                 let shown = humantime::format_duration;
                 let (a, b) = (shown(*short), shown(*long));
                 let message = format!("`{short_key}` is {a}, longer than `{long_key}`, {b}");
-                self.wrong(short_key, Reason::new(message));
+                self.problem(Spot::Value(short_key), Reason::new(message));
             }
             (true, false) => *long = *short,
             (false, _) => *short = *long,

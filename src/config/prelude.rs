@@ -1,9 +1,19 @@
 //! What the declaration of a table needs.
 
+pub(super) use std::path::PathBuf;
+pub(super) use std::time::Duration;
+
+pub(super) use super::define::Heading::{
+    Actions, Checks, Podnudge, PublishDirectory, TargetProcess, Timing, Verification, Volumes,
+};
 pub(super) use super::define::{Form, Relation, Type};
+pub(super) use super::parsers::{self, is_not};
 pub(super) use super::place::Place;
+pub(super) use super::place::Spot::{self, Key, Value};
 pub(super) use super::settings::{
-    computed, default, flatten, list, one_or_more, optional, optional_list, optional_table, pairs,
+    computed, default, flatten, list, one_or_more, optional, optional_list, optional_table,
     required, required_list, table, table_or, tables,
 };
 pub(super) use super::types::*;
+pub(super) use crate::reason::Reason;
+pub(super) use crate::shown::{literal, path_literal};

@@ -3,7 +3,7 @@
 //! All problems are collected before any is printed, so one run shows everything there is to fix.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -28,25 +28,16 @@ pub enum At {
 pub struct Problem {
     /// `file:line:column`, an option, or an environment variable.
     pub place: String,
-    /// What is wrong.
-    pub message: String,
-    /// How to fix it.
-    pub hint: Option<String>,
+    /// What is wrong, and how to fix it.
+    pub reason: Reason,
 }
 
 /// All problems of a configuration, at least one, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     problems: Vec<Problem>,
-    exit: Exit,
-}
-
-impl Problems {
     /// [`Exit::Usage`] if only command line options are wrong, else [`Exit::Config`].
-    #[must_use]
-    pub fn exit(&self) -> Exit {
-        self.exit
-    }
+    pub exit: Exit,
 }
 
 impl std::error::Error for Problems {}
@@ -62,8 +53,8 @@ impl fmt::Display for Problems {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)?;
-        match &self.hint {
+        write!(f, "{}: {}", self.place, self.reason.message)?;
+        match &self.reason.hint {
             Some(hint) => write!(f, "\n  hint: {hint}"),
             None => Ok(()),
         }
@@ -79,7 +70,6 @@ pub(super) struct Report<'a> {
     pub(super) bundle: Option<&'a Path>,
     /// The places of each key and its value, by the path of the key.
     pub(super) places: RefCell<BTreeMap<String, (At, At)>>,
-    pub(super) empty_lists: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<(At, Reason)>>,
     warnings: RefCell<Vec<(At, Reason)>>,
 }
@@ -97,7 +87,6 @@ impl<'a> Report<'a> {
             zones,
             bundle,
             places: RefCell::default(),
-            empty_lists: RefCell::default(),
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
@@ -132,12 +121,7 @@ impl<'a> Report<'a> {
 
     fn located(&self, mut found: Vec<(At, Reason)>) -> Vec<Problem> {
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let problem = |(at, reason): (At, Reason)| Problem {
-            place: self.place(&at),
-            message: reason.message,
-            hint: reason.hint,
-        };
-        found.into_iter().map(problem).collect()
+        found.into_iter().map(|(at, reason)| Problem { place: self.place(&at), reason }).collect()
     }
 
     /// `file:line:column`, both counted from one, the column in characters.

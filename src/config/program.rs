@@ -1,12 +1,6 @@
 //! Programs that check, reload or verify. Pure.
 
-use std::time::Duration;
-
-use super::define::Heading::Act;
-use super::place::Place;
 use super::prelude::*;
-use crate::reason::Reason;
-use crate::shown::literal;
 
 /// A program in podnudge's container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +15,7 @@ settings! {
     /// A program in podnudge's container that makes the application reload.
     pub struct ExecAction = "[rule.exec]"; validated {
         /// Run this program with its arguments, without a shell. The option is split at blanks.
-        argv: Vec<String> = required_list("argv = [\"/app/reload\", \"--all\"]", checked("an argument", argument)).option("exec", "COMMAND", Act).split();
+        argv: Vec<String> = required_list("argv = [\"/app/reload\", \"--all\"]", checked("an argument", argument)).option("exec", "COMMAND", Actions).split();
         /// The time limit for the program.
         timeout: Duration = default("30s", time_limit(MINUTE.saturating_mul(10)));
     }
@@ -49,13 +43,16 @@ pub(super) fn argument(text: &str) -> Result<String, Reason> {
 pub(super) fn validate_program(place: &Place<'_>, key: &str, arguments: &[String]) {
     match arguments {
         [program, ..] if program.trim().is_empty() => {
-            place.wrong(key, Reason::new("the program's name is empty"));
+            place.problem(Value(key), Reason::new("the program's name is empty"));
         }
         [program] if program.contains(' ') => {
             let words: Vec<String> = program.split(' ').map(|word| format!("{word:?}")).collect();
             let reason =
                 Reason::new(format!("there is no shell that would split {}", literal(program)));
-            place.wrong(key, reason.hint(format!("write `{key} = [{}]`", words.join(", "))));
+            place.problem(
+                Value(key),
+                reason.hint(format!("write `{key} = [{}]`", words.join(", "))),
+            );
         }
         _ => {}
     }

@@ -1,22 +1,17 @@
 //! `[rule.publish]`: a directory for content that has passed the checks. Pure.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::agent::Agent;
-use super::define::Heading::Publish as PUBLISH;
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
-use crate::reason::Reason;
-use crate::shown::literal;
 
 settings! {
     /// A directory that the application reads instead of the volumes. podnudge owns it.
     #[derive(PartialEq, Eq)]
     pub struct Publish = "[rule.publish]"; {
         /// Publish content that passed the checks to this directory, just before the action.
-        dir: PathBuf = required("dir = \"/config\"", path_by(directory)).option("publish", "DIR", PUBLISH);
+        dir: PathBuf = required("dir = \"/config\"", path_by(directory)).option("publish", "DIR", PublishDirectory);
         /// How many generations to keep besides the current one and the last good one.
         keep: u32 = default("3", number(0, 1000));
         /// The permission bits of files, in octal.
@@ -40,14 +35,14 @@ impl Publish {
     /// Checks the directory against the watched paths and podnudge's own settings.
     pub(super) fn validate_with(&mut self, place: &Place<'_>, volumes: &[PathBuf], agent: &Agent) {
         if let Some(reason) = conflict(&self.dir, volumes, agent) {
-            place.wrong("dir", reason);
+            place.problem(Value("dir"), reason);
         }
         if let Some(folders) = folders(volumes) {
             self.folders = folders;
         } else {
             let reason = "the names of the volumes' folders below `dir` would be equal";
             let hint = "the last parts of the watched paths must differ where there are several";
-            place.wrong("dir", Reason::new(reason).hint(hint));
+            place.problem(Value("dir"), Reason::new(reason).hint(hint));
         }
     }
 }
@@ -57,11 +52,11 @@ pub(super) fn validate_directories<'a>(rules: impl Iterator<Item = (Place<'a>, &
     let mut others: Vec<(Place<'_>, &Path)> = Vec::new();
     for (place, dir) in rules {
         if let Some((other, there)) = others.iter().find(|(_, there)| overlap(there, dir)) {
-            let message = format!("another rule publishes to {}", shown(there));
-            let at = other.value("dir").unwrap_or_else(|| other.at());
+            let message = format!("another rule publishes to {}", path_literal(there));
+            let at = other.at(Value("dir"));
             let hint =
                 format!("see {}; give each rule a directory of its own", place.report.place(&at));
-            place.wrong("dir", Reason::new(message).hint(hint));
+            place.problem(Value("dir"), Reason::new(message).hint(hint));
         }
         others.push((place, dir));
     }
@@ -69,7 +64,7 @@ pub(super) fn validate_directories<'a>(rules: impl Iterator<Item = (Place<'a>, &
 
 fn conflict(dir: &Path, volumes: &[PathBuf], agent: &Agent) -> Option<Reason> {
     if let Some(volume) = volumes.iter().find(|volume| overlap(volume, dir)) {
-        let message = format!("`dir` and the watched {} lie within each other", shown(volume));
+        let message = format!("`dir` overlaps the watched path {}", path_literal(volume));
         return Some(
             Reason::new(message).hint("the application reads from `dir`: mount an emptyDir there"),
         );
@@ -77,17 +72,13 @@ fn conflict(dir: &Path, volumes: &[PathBuf], agent: &Agent) -> Option<Reason> {
     let own = [("work-dir", Some(&agent.work_dir)), ("state-dir", agent.state_dir.as_ref())];
     let inside = own.iter().find(|(_, path)| path.is_some_and(|path| path.starts_with(dir)));
     inside.map(|(name, _)| {
-        Reason::new(format!("`agent.{name}` lies within {}", shown(dir)))
+        Reason::new(format!("`agent.{name}` lies within {}", path_literal(dir)))
             .hint("the application would see what podnudge keeps for itself")
     })
 }
 
 fn overlap(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
-}
-
-fn shown(path: &Path) -> String {
-    literal(&path.to_string_lossy())
 }
 
 /// The folder of each volume; `None` if two would share one.
@@ -113,8 +104,7 @@ fn directory(text: &str) -> Result<PathBuf, Reason> {
 fn mode(text: &str) -> Result<u32, Reason> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     let mode = mode.ok_or_else(|| {
-        Reason::new(format!("{} is not a mode", literal(text)))
-            .hint("write the permission bits in octal, such as `mode = \"0640\"`")
+        is_not(text, "a mode").hint("write the permission bits in octal, such as `mode = \"0640\"`")
     })?;
     if mode & 0o400 == 0 {
         let message = format!("{} does not let the owner read", literal(text));

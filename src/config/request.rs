@@ -1,18 +1,14 @@
 //! HTTP requests that reload, verify or check. Pure.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-use super::define::Heading::Act;
-use super::parsers;
 use super::prelude::*;
-use super::table::{Pair, PairError};
-use crate::reason::Reason;
-use crate::shown::literal;
+use super::settings::{Setting, Write, nested};
+use super::table::PairError;
 
 settings! {
     /// An HTTP request that makes the application reload.
@@ -20,9 +16,9 @@ settings! {
         &[Relation::AtMostOne(&["body", "body-file"])];
     {
         /// Send a request to this http or https URL.
-        url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", url()).option("url", "URL", Act).common();
+        url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", url()).option("url", "URL", Actions).common();
         /// The method of the request.
-        method: Method = default("POST", any_method()).option("method", "METHOD", Act);
+        method: Method = default("POST", any_method()).option("method", "METHOD", Actions);
         /// The time limit for the request.
         timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
         /// The body of the request.
@@ -47,13 +43,13 @@ settings! {
         /// Connect to this socket file instead of the URL's host.
         unix_socket: Option<PathBuf> = optional("", path());
         /// Additional request headers.
-        headers: Vec<(HeaderName, HeaderValue)> = pairs();
+        headers: Vec<(HeaderName, HeaderValue)> = headers();
         /// Credentials for basic authentication.
         basic: Option<Basic> = optional_table();
         /// A file with a bearer token, read for each request.
         bearer_file: Option<PathBuf> = optional("", path());
         /// A file with the CA certificates (PEM) to trust for https.
-        ca_file: Option<PathBuf> = optional("the CA bundle of the image, if it has one", path()).option("ca-file", "FILE", Act);
+        ca_file: Option<PathBuf> = optional("the CA bundle of the image, if it has one", path()).option("ca-file", "FILE", Actions);
         /// A file with the client certificate chain (PEM), for https.
         cert_file: Option<PathBuf> = optional("", path());
         /// A file with the private key of the client certificate (PEM).
@@ -129,17 +125,9 @@ pub struct Endpoint {
 #[derive(Debug, Clone)]
 pub enum Auth {
     /// `Authorization: Basic`.
-    Basic {
-        /// The user name.
-        username: String,
-        /// The file that holds the password.
-        password_file: PathBuf,
-    },
-    /// `Authorization: Bearer`.
-    Bearer {
-        /// The file that holds the token.
-        token_file: PathBuf,
-    },
+    Basic(Basic),
+    /// `Authorization: Bearer` with the token in this file.
+    Bearer(PathBuf),
 }
 
 /// Files for https, read for each request.
@@ -161,7 +149,7 @@ pub struct ClientCertificate {
 }
 
 /// The keys of [`Access`], which are only valid with a URL.
-pub(super) const OF_A_REQUEST: [&str; 7] =
+pub(super) const REQUEST_KEYS: [&str; 7] =
     ["unix-socket", "headers", "basic", "bearer-file", "ca-file", "cert-file", "key-file"];
 
 const fn any_method() -> Type<Method> {
@@ -169,14 +157,14 @@ const fn any_method() -> Type<Method> {
 }
 
 /// A method with a request body.
-pub(super) const fn carrying_method() -> Type<Method> {
-    parsed("`POST`, `PUT` or `PATCH`", carrying, Method::to_string)
+pub(super) const fn method_with_body() -> Type<Method> {
+    parsed("`POST`, `PUT` or `PATCH`", parse_method_with_body, Method::to_string)
 }
 
-fn carrying(text: &str) -> Result<Method, Reason> {
+fn parse_method_with_body(text: &str) -> Result<Method, Reason> {
     let refused = match parsers::method(text) {
         Ok(method @ (Method::POST | Method::PUT | Method::PATCH)) => return Ok(method),
-        Ok(other) => Reason::new(format!("a {other} carries no content that could be checked")),
+        Ok(other) => Reason::new(format!("a {other} request has no body")),
         Err(reason) => reason,
     };
     Err(refused.hint("one of `POST`, `PUT`, `PATCH`"))
@@ -185,10 +173,10 @@ fn carrying(text: &str) -> Result<Method, Reason> {
 pub(super) const fn content_type() -> Type<HeaderValue> {
     let parse = |text: &str| match HeaderValue::from_str(text) {
         Ok(value) if text.contains('/') => Ok(value),
-        _ => Err(Reason::new(format!("{} is not a content type", literal(text)))
+        _ => Err(is_not(text, "a content type")
             .hint("for example `text/plain`, or `text/caddyfile` for Caddy")),
     };
-    parsed("a content type", parse, |value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    parsed("a content type", parse, value_text)
 }
 
 fn user_name(text: &str) -> Result<String, Reason> {
@@ -202,7 +190,7 @@ fn user_name(text: &str) -> Result<String, Reason> {
 }
 
 impl HttpSettings {
-    pub(super) fn decide(&mut self, place: &Place<'_>) -> HttpAction {
+    pub(super) fn resolve(&mut self, place: &Place<'_>) -> HttpAction {
         let endpoint = self.access.endpoint(place, ("url", &self.url), self.timeout);
         let body = match (&self.body, &self.body_file) {
             (Some(text), _) => Body::Text(text.clone()),
@@ -221,15 +209,11 @@ impl Access {
         (key, url): (&str, &reqwest::Url),
         timeout: Duration,
     ) -> Endpoint {
-        let basic = self.basic.as_ref().map(|basic| Auth::Basic {
-            username: basic.username.clone(),
-            password_file: basic.password_file.clone(),
-        });
-        let bearer = self.bearer_file.clone().map(|token_file| Auth::Bearer { token_file });
-        let auth = basic.or(bearer);
-        if auth.is_some() && self.is_readable_by_others(url) {
+        let bearer = self.bearer_file.clone().map(Auth::Bearer);
+        let auth = self.basic.clone().map(Auth::Basic).or(bearer);
+        if auth.is_some() && self.is_sent_unencrypted(url) {
             let reason = Reason::new("credentials go over the network unencrypted");
-            place.warn(key, reason.hint("use https"));
+            place.warn(Value(key), reason.hint("use https"));
         }
         Endpoint {
             url: url.clone(),
@@ -242,7 +226,7 @@ impl Access {
     }
 
     /// Whether requests leave the pod unencrypted.
-    pub(super) fn is_readable_by_others(&self, url: &reqwest::Url) -> bool {
+    pub(super) fn is_sent_unencrypted(&self, url: &reqwest::Url) -> bool {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
         let is_local = self.unix_socket.is_some() || host == "localhost" || is_loopback;
@@ -254,74 +238,74 @@ impl Access {
         if url.scheme() != "https" {
             for name in ["ca-file", "cert-file", "key-file"].iter().filter(|key| place.has(key)) {
                 let reason = Reason::new(format!("`{name}` is only valid with an https URL"));
-                place.wrong(name, reason.hint("leave it out, or write https:// in the URL"));
+                place.problem(
+                    Value(name),
+                    reason.hint("leave it out, or write https:// in the URL"),
+                );
             }
             return None;
         }
         if !cfg!(feature = "tls") {
             let reason = Reason::new("this podnudge was built without TLS, and the URL is https");
             let hint = "use the image with TLS, or an http URL within the pod";
-            place.wrong(key, reason.hint(hint));
+            place.problem(Value(key), reason.hint(hint));
             return None;
         }
         if self.ca_file.is_none() {
             self.ca_file = place.report.bundle.map(Path::to_owned);
         }
         let Some(ca_file) = self.ca_file.clone() else {
-            let reason = Reason::new("an https URL needs to know whose certificates to trust");
+            let reason = Reason::new("no CA certificates are configured for the https URL");
             let hint = "set `ca-file` to the CA's certificate (PEM), or mount a bundle at \
                         /etc/ssl/certs/ca-certificates.crt";
-            place.wrong(key, reason.hint(hint));
+            place.problem(Value(key), reason.hint(hint));
             return None;
         };
         let client = self.cert_file.clone().zip(self.key_file.clone());
         let client = client.map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file });
         Some(Tls { ca_file, client })
     }
-
-    /// Whether a header of this name is set.
-    pub(super) fn sets(&self, name: &HeaderName) -> bool {
-        self.headers.iter().any(|(header, _)| header == name)
-    }
 }
 
 /// Checks have a setting for the content type.
 pub(super) fn refuse_content_type(access: &Access, place: &Place<'_>) {
-    if access.sets(&CONTENT_TYPE) {
+    if access.headers.iter().any(|(name, _)| name == CONTENT_TYPE) {
         let reason = Reason::new("the header Content-Type cannot be set here");
-        place.problem("headers", reason.hint("use `content-type`"));
+        place.problem(Key("headers"), reason.hint("use `content-type`"));
     }
 }
 
-impl Pair for (HeaderName, HeaderValue) {
-    fn print(&self) -> (String, String) {
-        (self.0.to_string(), String::from_utf8_lossy(self.1.as_bytes()).into_owned())
-    }
+const fn headers() -> Setting<Vec<(HeaderName, HeaderValue)>, ()> {
+    let write: Write<Vec<(HeaderName, HeaderValue)>, ()> = |_, key, headers, page| {
+        let headers = headers.iter();
+        page.pairs(key, headers.map(|(name, value)| (name.to_string(), value_text(value))));
+    };
+    nested(Form::Pairs, |_, key, table| Some(table.pairs(key, header)), write)
+}
 
-    fn parse(name: &str, value: &str) -> Result<Self, PairError> {
-        let shown = literal(name);
-        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
-            let reason = Reason::new(format!("{shown} is not the name of a header"));
-            return Err(PairError::Name(reason));
-        };
-        let refused = match header.as_str() {
-            "authorization" | "proxy-authorization" | "cookie" => {
-                Some("a secret does not belong in a configuration; use `bearer-file` or `basic`")
-            }
-            "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
-                Some("leave it out: podnudge sets it as the request needs it")
-            }
-            _ => None,
-        };
-        if let Some(hint) = refused {
-            let reason = Reason::new(format!("the header {shown} cannot be set"));
-            return Err(PairError::Name(reason.hint(hint)));
+fn value_text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), PairError> {
+    let shown = literal(name);
+    let header = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| PairError::Name(is_not(name, "the name of a header")))?;
+    let hint = match header.as_str() {
+        "authorization" | "proxy-authorization" | "cookie" => {
+            "a secret does not belong in a configuration; use `bearer-file` or `basic`"
         }
-        let value = HeaderValue::from_str(value).map_err(|_| {
-            let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
-            let hint = "line breaks and other control characters are not allowed in it";
-            PairError::Text(reason.hint(hint))
-        })?;
-        Ok((header, value))
-    }
+        "content-length" | "transfer-encoding" | "connection" | "upgrade" | "te" => {
+            "leave it out: podnudge sets it as the request needs it"
+        }
+        _ => {
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                let reason = Reason::new(format!("the value of the header {shown} cannot be sent"));
+                let hint = "line breaks and other control characters are not allowed in it";
+                PairError::Text(reason.hint(hint))
+            })?;
+            return Ok((header, value));
+        }
+    };
+    Err(PairError::Name(Reason::new(format!("the header {shown} cannot be set")).hint(hint)))
 }

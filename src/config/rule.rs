@@ -1,15 +1,9 @@
 //! `[[rule]]`: watched volumes, a target, and the actions to take. Pure.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use super::action::{Action, Restart, SignalAction, Step};
 use super::agent::{Agent, ReloadEndpoint};
 use super::check::{Check, CheckSettings};
-use super::define::Heading::{Act, Watch, When};
 use super::hold::Hold;
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
 use super::problem::At;
 use super::program::ExecAction;
@@ -20,8 +14,6 @@ use super::socket::SocketCommand;
 use super::target::{Target, TargetBy};
 use super::verify::{Verify, VerifySettings};
 use super::waits::{Jitter, OnStart, Retry};
-use crate::reason::Reason;
-use crate::shown::literal;
 
 settings! {
     /// Watched volumes, a target, and the actions to take.
@@ -31,21 +23,21 @@ settings! {
         /// The rule's name in metrics and status: 1 to 63 lower-case letters, digits and hyphens. Required if there are several rules.
         name: Option<String> = optional("`default`", checked("a name", parsers::rule_name));
         /// A mounted volume, a directory or a file to watch.
-        watch: Vec<PathBuf> = required_list("watch = [\"/etc/nginx/conf.d\"]", path_by(parsers::watched_path)).option("watch", "PATH", Watch).common();
+        watch: Vec<PathBuf> = required_list("watch = [\"/etc/nginx/conf.d\"]", path_by(parsers::watched_path)).option("watch", "PATH", Volumes).common();
         /// Count only keys that match, such as `*.conf`.
-        only: Vec<glob::Pattern> = list("all keys count", glob()).option("only", "GLOB", Watch);
+        only: Vec<glob::Pattern> = list("all keys count", glob()).option("only", "GLOB", Volumes);
         /// Do not count keys that match, such as `*.md`.
-        ignore: Vec<glob::Pattern> = list("", glob()).option("ignore", "GLOB", Watch);
+        ignore: Vec<glob::Pattern> = list("", glob()).option("ignore", "GLOB", Volumes);
         /// How long a volume must be unchanged before it is read.
-        settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Watch);
+        settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for that.
-        settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))).option("settle-max", "TIME", Watch);
+        settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))).option("settle-max", "TIME", Volumes);
         /// The shortest time between two actions.
-        min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", When);
+        min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
         on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice::<Step>()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
-        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()).option("on-start", "WHEN", When).resolved();
+        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()).option("on-start", "WHEN", Timing).resolved();
         /// When not to begin a rollout.
         hold: Hold = table();
         /// A wait before each action, which spreads replicas over time.
@@ -67,11 +59,9 @@ settings! {
         /// Send a command to a socket.
         command: Option<SocketCommand> = optional_table();
         /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
-        restart: Option<Restart> = optional_table().option("restart", "", Act);
+        restart: Option<Restart> = optional_table().option("restart", "", Actions);
         /// How to verify that the application runs the new content.
         verify: VerifySettings = table();
-        /// The actions, in the order of the file.
-        order: Vec<&'static str> = computed();
         /// Its place in the file.
         path: String = computed();
     }
@@ -96,7 +86,7 @@ pub struct KeyFilter {
 
 impl RuleSettings {
     fn validate(&mut self, place: &Place<'_>) {
-        self.path = place.path();
+        self.path.clone_from(&place.path);
         place.in_order(("settle", &mut self.settle), ("settle-max", &mut self.settle_max));
         if !place.has("on-failure") {
             self.on_failure = vec![Step::Retry];
@@ -104,7 +94,7 @@ impl RuleSettings {
         if place.has("on-start") && place.has("publish") {
             let reason = Reason::new("`on-start` cannot be combined with `[rule.publish]`");
             let hint = "leave it out: what is published tells what the application can have read";
-            place.problem("on-start", reason.hint(hint));
+            place.problem(Key("on-start"), reason.hint(hint));
         }
     }
 }
@@ -143,10 +133,8 @@ impl Rule {
         if settings.on_failure.contains(&Step::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);
         }
-        let checks = settings.check.iter_mut();
-        let checks =
-            checks.map(|check| check.decide(&place.elsewhere(&check.path.clone()))).collect();
-        let verify = settings.verify.decide(place, &actions);
+        let checks = settings.check.iter().filter_map(|check| check.resolved.clone()).collect();
+        let verify = settings.verify.resolve(place, &actions);
         let keys = KeyFilter {
             only: settings.only.clone(),
             ignore: settings.ignore.clone(),
@@ -192,7 +180,7 @@ impl RuleSettings {
     fn validate_with(&mut self, place: &Place<'_>, agent: &Agent) {
         let places = place.valid_values("watch");
         for (n, (path, at)) in self.watch.iter().zip(&places).enumerate() {
-            let shown = literal(&path.to_string_lossy());
+            let shown = path_literal(path);
             if self.watch.iter().take(n).any(|other| other == path) {
                 place.report.problem(at, Reason::new(format!("{shown} is watched twice")));
             }
@@ -204,7 +192,7 @@ impl RuleSettings {
         if self.hold.approve && agent.reload() == ReloadEndpoint::Off {
             let reason = Reason::new("`approve` waits for a trigger, and `POST /reload` is off");
             let hint = "set `agent.reload = \"loopback\"` for `podnudge trigger`; or send podnudge itself HUP";
-            place.inner("hold").warn_key("approve", reason.hint(hint));
+            place.inner("hold").warn(Key("approve"), reason.hint(hint));
         }
         if let Some(publish) = &mut self.publish {
             publish.validate_with(&place.inner("publish"), &self.watch, agent);
@@ -222,30 +210,26 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         let reason =
             Reason::new("the steps of `on-failure` are `retry`, then `restart`, each at most once");
         let hint = "write `on-failure = [\"retry\", \"restart\"]`";
-        place.wrong("on-failure", reason.hint(hint));
+        place.problem(Value("on-failure"), reason.hint(hint));
     }
-    let http = rule.http.as_mut().map(|http| http.decide(&place.inner("http")));
     let is_last_resort = rule.on_failure.contains(&Step::Restart);
-    let actions = [
-        ("signal", rule.signal.map(Action::Signal)),
-        ("http", http.map(|http| Action::Http(Box::new(http)))),
-        ("exec", rule.exec.as_ref().map(|exec| Action::Exec(exec.program()))),
-        ("command", rule.command.clone().map(Action::Command)),
-        // As the last resort, a restart is not an action.
-        ("restart", rule.restart.as_ref().filter(|_| !is_last_resort).map(|_| Action::Restart)),
-    ];
     let has_restart_only = ACTIONS.iter().all(|key| place.has(key) == (*key == "restart"));
     if is_last_resort && has_restart_only {
         let reason = Reason::new("a restart is only the last resort here: the rule has no action");
-        place.report.problem(&place.at(), reason.hint(NO_ACTION));
+        place.problem(Spot::Table, reason.hint(NO_ACTION));
     }
-    let mut placed: Vec<_> = actions
-        .into_iter()
-        .filter_map(|(key, action)| Some((place.key(key)?, key, action?)))
-        .collect();
-    placed.sort_by(|(one, ..), (other, ..)| one.cmp(other));
-    rule.order = placed.iter().map(|(_, key, _)| *key).collect();
-    placed.into_iter().map(|(.., action)| action).collect()
+    let http = rule.http.as_mut().map(|http| http.resolve(&place.inner("http")));
+    let actions = [
+        rule.signal.map(Action::Signal),
+        http.map(|http| Action::Http(Box::new(http))),
+        rule.exec.as_ref().map(|exec| Action::Exec(exec.program())),
+        rule.command.clone().map(Action::Command),
+        // As the last resort, a restart is not an action.
+        rule.restart.filter(|_| !is_last_resort).map(|_| Action::Restart),
+    ];
+    let mut actions: Vec<Action> = actions.into_iter().flatten().collect();
+    actions.sort_by_key(|action| place.key(action.name()));
+    actions
 }
 
 /// Checks the rules against each other.
@@ -259,7 +243,7 @@ pub(super) fn validate_all(rules: &mut [RuleSettings], root: &Place<'_>) {
     let is_alone = rules.len() == 1;
     let mut names: Vec<(String, At)> = Vec::new();
     for rule in &mut *rules {
-        let place = root.elsewhere(&rule.path);
+        let place = root.at_path(&rule.path);
         let Some(name) = rule.name.clone() else {
             if is_alone {
                 rule.name = Some("default".to_owned());
@@ -267,19 +251,19 @@ pub(super) fn validate_all(rules: &mut [RuleSettings], root: &Place<'_>) {
                 let reason = Reason::new("this rule has no `name`, and it is not the only one");
                 let hint =
                     "give each a name, such as `name = \"nginx\"`: metrics and status show it";
-                root.report.problem(&place.at(), reason.hint(hint));
+                place.problem(Spot::Table, reason.hint(hint));
             }
             continue;
         };
         if let Some((_, first)) = names.iter().find(|(other, _)| *other == name) {
             let first = root.report.place(first);
             let reason = Reason::new(format!("a second rule is named {}", literal(&name)));
-            place.wrong("name", reason.hint(format!("the first is at {first}")));
+            place.problem(Value("name"), reason.hint(format!("the first is at {first}")));
         }
-        names.push((name, place.value("name").unwrap_or_else(|| place.at())));
+        names.push((name, place.at(Value("name"))));
     }
     publish::validate_directories(rules.iter().filter_map(|rule| {
         let dir = rule.publish.as_ref()?.dir.as_path();
-        Some((root.elsewhere(&rule.path).inner("publish"), dir))
+        Some((root.at_path(&rule.path).inner("publish"), dir))
     }));
 }

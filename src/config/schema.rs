@@ -72,7 +72,7 @@ fn form(form: &Form) -> Value {
         }
         Form::Number(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Form::Bool => json!({"type": "boolean"}),
-        Form::Choice(words) => json!({"enum": words()}),
+        Form::Choice(words) => json!({"enum": words}),
         Form::TextOrNumber(_) => json!({"type": ["string", "integer"]}),
         Form::Scalar => json!({"type": ["string", "integer", "boolean"]}),
         Form::Pairs => json!({"type": "object", "additionalProperties": {"type": "string"}}),
@@ -92,6 +92,9 @@ fn form(form: &Form) -> Value {
 
 fn relation(relation: &Relation) -> Vec<Value> {
     let not_both = |one: &str, other: &str| json!({"not": {"required": [one, other]}});
+    let any = |keys: &[&str]| -> Vec<Value> {
+        keys.iter().map(|key| json!({"required": [key]})).collect()
+    };
     match relation {
         Relation::AtMostOne(keys) => {
             let pairs = keys.iter().enumerate();
@@ -99,21 +102,14 @@ fn relation(relation: &Relation) -> Vec<Value> {
                 .flat_map(|(n, one)| keys.iter().skip(n + 1).map(|other| not_both(one, other)))
                 .collect()
         }
-        Relation::AtLeastOne(keys, ..) => {
-            let any: Vec<Value> = keys.iter().map(|key| json!({"required": [key]})).collect();
-            vec![json!({"anyOf": any})]
-        }
+        Relation::AtLeastOne(keys, ..) => vec![json!({"anyOf": any(keys)})],
         Relation::Needs(keys, others) => {
-            let any: Vec<Value> = others.iter().map(|key| json!({"required": [key]})).collect();
-            let needs = |key: &&str| json!({"dependentSchemas": {*key: {"anyOf": any}}});
+            let needs = |key: &&str| json!({"dependentSchemas": {*key: {"anyOf": any(others)}}});
             keys.iter().map(needs).collect()
         }
         Relation::Together(keys) => {
             let needs = |key: &&str| json!({"dependentRequired": {*key: keys}});
             keys.iter().map(needs).collect()
-        }
-        Relation::Excludes(key, others) => {
-            others.iter().map(|other| not_both(key, other)).collect()
         }
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! /// Spread replicas over this time.
-//! window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", When).common();
+//! window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", Timing).common();
 //! ```
 //!
 //! The doc comment is the help, and the field's name is the key. The functions behind `=` are those of
 //! this file: they say what a missing key means, and whether the value is a list or a table. Pure.
 
-use super::define::{CommandLine, Definition, Form, Heading, Presence, Section, Type};
+use super::define::{CommandLine, Definition, Form, Heading, Presence, Section, Type, key_of};
 use super::place::Place;
 use super::problem::Report;
-use super::table::{Pair, Table};
-use super::tree::Entry;
+use super::table::Table;
+use super::tree::Entries;
 use super::write::Page;
 use crate::reason::Reason;
 
@@ -43,15 +43,15 @@ pub(super) struct Setting<V: 'static, T: 'static> {
 
 const AT_LEAST_ONE: &str = "list at least one value, or leave it out";
 
-/// Reads the field with this name; `None` only after a problem was reported.
-type Read<V, T> = fn(&Setting<V, T>, &str, &mut Table<'_>) -> Option<V>;
+/// Reads the value at this key; `None` only after a problem was reported.
+pub(super) type Read<V, T> = fn(&Setting<V, T>, &str, &mut Table<'_>) -> Option<V>;
 
-type Write<V, T> = fn(&Setting<V, T>, &str, &V, &mut Page);
+pub(super) type Write<V, T> = fn(&Setting<V, T>, &str, &V, &mut Page);
 
 /// A value that has a default, written as in the file.
 pub(super) const fn default<T>(text: &'static str, kind: Type<T>) -> Setting<T, T> {
-    let read: Read<T, T> = |setting, name, table| {
-        let given = table.value(name, &setting.kind);
+    let read: Read<T, T> = |setting, key, table| {
+        let given = table.value(key, &setting.kind);
         given.or_else(|| (setting.kind.parse)(setting.text()).ok())
     };
     setting(kind, Presence::Default(text), read, write_value)
@@ -59,41 +59,41 @@ pub(super) const fn default<T>(text: &'static str, kind: Type<T>) -> Setting<T, 
 
 /// A value that must be given; `text` is an example line.
 pub(super) const fn required<T>(text: &'static str, kind: Type<T>) -> Setting<T, T> {
-    let read: Read<T, T> = |setting, name, table| {
-        table.require(name, setting.text());
-        table.value(name, &setting.kind)
+    let read: Read<T, T> = |setting, key, table| {
+        table.require(key, setting.text());
+        table.value(key, &setting.kind)
     };
     setting(kind, Presence::Required(text), read, write_value)
 }
 
 /// A value that may be missing; `text` is what that means.
 pub(super) const fn optional<T>(text: &'static str, kind: Type<T>) -> Setting<Option<T>, T> {
-    let read: Read<Option<T>, T> = |setting, name, table| Some(table.value(name, &setting.kind));
-    setting(kind, Presence::Optional(text), read, |setting, name, value, page| match value {
-        Some(value) => write_value(setting, name, value, page),
+    let read: Read<Option<T>, T> = |setting, key, table| Some(table.value(key, &setting.kind));
+    setting(kind, Presence::Optional(text), read, |setting, key, value, page| match value {
+        Some(value) => write_value(setting, key, value, page),
         None if setting.is_resolved => {}
-        None => page.unset(name, setting.text()),
+        None => page.unset(key, setting.text()),
     })
 }
 
 /// A list, or a single value; `text` is what a missing key means.
 pub(super) const fn list<T>(text: &'static str, kind: Type<T>) -> Setting<Vec<T>, T> {
-    let read: Read<Vec<T>, T> = |setting, name, table| Some(table.values(name, &setting.kind));
-    let write: Write<Vec<T>, T> = |setting, name, values, page| {
+    let read: Read<Vec<T>, T> = |setting, key, table| Some(table.values(key, &setting.kind));
+    let write: Write<Vec<T>, T> = |setting, key, values, page| {
         if values.is_empty() && !setting.is_resolved {
-            return page.unset(name, setting.text());
+            return page.unset(key, setting.text());
         }
-        page.list(name, &setting.kind.form, values.iter().map(setting.kind.print));
+        page.list(key, &setting.kind.form, values.iter().map(setting.kind.print));
     };
     Setting { list: Some(0), ..setting(kind, Presence::Optional(text), read, write) }
 }
 
 /// A list that must be given and must not be empty; `text` is an example line.
 pub(super) const fn required_list<T>(text: &'static str, kind: Type<T>) -> Setting<Vec<T>, T> {
-    let read: Read<Vec<T>, T> = |setting, name, table| {
-        table.require(name, setting.text());
-        let values = table.values(name, &setting.kind);
-        table.refuse_empty_list(name, &format!("for example `{}`", setting.text()));
+    let read: Read<Vec<T>, T> = |setting, key, table| {
+        table.require(key, setting.text());
+        let values = table.values(key, &setting.kind);
+        table.refuse_empty_list(key, &format!("for example `{}`", setting.text()));
         Some(values)
     };
     Setting { presence: Presence::Required(text), list: Some(1), read, ..list(text, kind) }
@@ -101,9 +101,9 @@ pub(super) const fn required_list<T>(text: &'static str, kind: Type<T>) -> Setti
 
 /// A list that may be missing, but not empty.
 pub(super) const fn optional_list<T>(kind: Type<T>) -> Setting<Vec<T>, T> {
-    let read: Read<Vec<T>, T> = |setting, name, table| {
-        let values = table.values(name, &setting.kind);
-        table.refuse_empty_list(name, AT_LEAST_ONE);
+    let read: Read<Vec<T>, T> = |setting, key, table| {
+        let values = table.values(key, &setting.kind);
+        table.refuse_empty_list(key, AT_LEAST_ONE);
         Some(values)
     };
     Setting { list: Some(1), read, ..list("", kind) }
@@ -111,75 +111,37 @@ pub(super) const fn optional_list<T>(kind: Type<T>) -> Setting<Vec<T>, T> {
 
 /// A table; if it is missing, its defaults.
 pub(super) const fn table<S: Settings>() -> Setting<S, ()> {
-    nested(
-        Form::Table(S::SECTION, None),
-        |_, name, table| read_table(name, table, None),
-        |_, name, value, page| write_tables(name, [value], page),
-    )
+    nested(Form::Table(S::SECTION, None), read_table, write_table)
 }
 
 /// A table; a value in its place sets the key `short` of the table.
 pub(super) const fn table_or<S: Settings>(short: &'static str) -> Setting<S, ()> {
-    nested(
-        Form::Table(S::SECTION, Some(short)),
-        |setting, name, table| match setting.kind.form {
-            Form::Table(_, short) => read_table(name, table, short),
-            _ => None,
-        },
-        |_, name, value, page| write_tables(name, [value], page),
-    )
+    nested(Form::Table(S::SECTION, Some(short)), read_table, write_table)
 }
 
 /// A table that may be missing.
 pub(super) const fn optional_table<S: Settings>() -> Setting<Option<S>, ()> {
-    nested(
-        Form::Table(S::SECTION, None),
-        |_, name, table| {
-            let inner = table.inner(name, S::SECTION, None);
-            Some(inner.and_then(|(place, entries)| read(place, table.root, entries)))
-        },
-        |_, name, value, page| write_tables(name, value, page),
-    )
+    let read: Read<Option<S>, ()> = |_, key, table| {
+        let entries = table.take_table(key, S::SECTION, None);
+        Some(entries.and_then(|entries| read(table.place.inner(key), table.root, entries)))
+    };
+    nested(Form::Table(S::SECTION, None), read, write_tables)
 }
 
 /// A list of tables.
 pub(super) const fn tables<S: Settings>() -> Setting<Vec<S>, ()> {
-    nested(
-        Form::Tables(S::SECTION, false),
-        |_, name, table| Some(read_tables(name, table, false)),
-        |_, name, value, page| write_tables(name, value, page),
-    )
+    nested(Form::Tables(S::SECTION, false), read_tables, write_tables)
 }
 
 /// A list of tables that is not empty, or a single table; it may be missing.
 pub(super) const fn one_or_more<S: Settings>() -> Setting<Vec<S>, ()> {
-    nested(
-        Form::Tables(S::SECTION, true),
-        |_, name, table| {
-            let tables = read_tables(name, table, true);
-            table.refuse_empty_list(name, AT_LEAST_ONE);
-            Some(tables)
-        },
-        |_, name, value, page| write_tables(name, value, page),
-    )
+    nested(Form::Tables(S::SECTION, true), read_tables, write_tables)
 }
 
 /// The settings of another struct, as if they were declared here.
 pub(super) const fn flatten<S: Settings>() -> Setting<S, ()> {
-    nested(
-        Form::Flatten(S::SECTION),
-        |_, _, table| S::read(table),
-        |_, _, value, page| value.write(page),
-    )
-}
-
-/// A table whose keys are free to choose.
-pub(super) const fn pairs<P: Pair>() -> Setting<Vec<P>, ()> {
-    nested(
-        Form::Pairs,
-        |_, name, table| Some(table.pairs(name)),
-        |_, name, value, page| page.pairs(name, value.iter().map(Pair::print)),
-    )
+    let write: Write<S, ()> = |_, _, value, page| value.write(page);
+    nested(Form::Flatten(S::SECTION), |_, _, table| S::read(table), write)
 }
 
 /// No setting: a field that [`Settings::after_read`] derives from the others.
@@ -188,7 +150,12 @@ pub(super) const fn computed<V: Default>() -> Setting<V, ()> {
     nested(Form::Flatten(NONE), |_, _, _| Some(V::default()), |_, _, _, _| {})
 }
 
-const fn nested<V>(form: Form, read: Read<V, ()>, write: Write<V, ()>) -> Setting<V, ()> {
+/// A setting that is read and written by these functions.
+pub(super) const fn nested<V>(
+    form: Form,
+    read: Read<V, ()>,
+    write: Write<V, ()>,
+) -> Setting<V, ()> {
     let kind = Type { form, parse: |_| Err(Reason::new("not a value")), print: |()| String::new() };
     setting(kind, Presence::Optional(""), read, write)
 }
@@ -205,31 +172,29 @@ const fn setting<V, T>(
 impl<V, T> Setting<V, T> {
     /// Adds a command line option, with the placeholder for its value.
     pub(super) const fn option(
-        self,
+        mut self,
         name: &'static str,
         value: &'static str,
         heading: Heading,
     ) -> Self {
-        let line = CommandLine { name, value, heading, is_common: false, is_split: false };
-        Self { option: Some(line), ..self }
+        self.option = Some(CommandLine { name, value, heading, is_common: false, is_split: false });
+        self
     }
 
     /// Lists the option in `-h`, too.
-    pub(super) const fn common(self) -> Self {
-        let option = match self.option {
-            Some(line) => Some(CommandLine { is_common: true, ..line }),
-            None => None,
-        };
-        Self { option, ..self }
+    pub(super) const fn common(mut self) -> Self {
+        if let Some(option) = &mut self.option {
+            option.is_common = true;
+        }
+        self
     }
 
     /// Splits the option's value at blanks.
-    pub(super) const fn split(self) -> Self {
-        let option = match self.option {
-            Some(line) => Some(CommandLine { is_split: true, ..line }),
-            None => None,
-        };
-        Self { option, ..self }
+    pub(super) const fn split(mut self) -> Self {
+        if let Some(option) = &mut self.option {
+            option.is_split = true;
+        }
+        self
     }
 
     /// Writes the value that the rule's other settings determine, not the meaning of a missing key.
@@ -249,11 +214,11 @@ impl<V, T> Setting<V, T> {
     }
 
     pub(super) fn read(&self, name: &str, table: &mut Table<'_>) -> Option<V> {
-        (self.read)(self, name, table)
+        (self.read)(self, &key_of(name), table)
     }
 
     pub(super) fn write(&self, name: &str, value: &V, page: &mut Page) {
-        (self.write)(self, name, value, page);
+        (self.write)(self, &key_of(name), value, page);
     }
 
     fn text(&self) -> &'static str {
@@ -263,38 +228,54 @@ impl<V, T> Setting<V, T> {
     }
 }
 
-fn write_value<V, T>(setting: &Setting<V, T>, name: &str, value: &T, page: &mut Page) {
-    page.value(name, &setting.kind.form, (setting.kind.print)(value));
+fn write_value<V, T>(setting: &Setting<V, T>, key: &str, value: &T, page: &mut Page) {
+    page.value(key, &setting.kind.form, (setting.kind.print)(value));
 }
 
 fn read_table<S: Settings>(
-    name: &str,
+    setting: &Setting<S, ()>,
+    key: &str,
     table: &mut Table<'_>,
-    short: Option<&'static str>,
 ) -> Option<S> {
-    let inner = table.inner(name, S::SECTION, short);
-    let (place, entries) = inner.unwrap_or_else(|| (table.place_of(name), Vec::new()));
-    read(place, table.root, entries)
+    let Form::Table(section, short) = setting.kind.form else { return None };
+    let entries = table.take_table(key, section, short).unwrap_or_default();
+    read(table.place.inner(key), table.root, entries)
 }
 
-fn read_tables<S: Settings>(name: &str, table: &mut Table<'_>, may_be_one: bool) -> Vec<S> {
-    let inner = table.inner_list(name, S::SECTION, may_be_one);
-    inner.into_iter().filter_map(|(place, entries)| read(place, table.root, entries)).collect()
+fn write_table<S: Settings>(_: &Setting<S, ()>, key: &str, value: &S, page: &mut Page) {
+    page.tables(key, S::SECTION, vec![self::page(value)]);
 }
 
-fn write_tables<'a, S: Settings>(
-    name: &str,
-    tables: impl IntoIterator<Item = &'a S>,
-    page: &mut Page,
-) {
-    page.tables(name, S::SECTION, tables.into_iter().map(self::page).collect());
+fn read_tables<S: Settings>(
+    setting: &Setting<Vec<S>, ()>,
+    key: &str,
+    table: &mut Table<'_>,
+) -> Option<Vec<S>> {
+    let Form::Tables(section, may_be_one) = setting.kind.form else { return None };
+    let tables = table.take_tables(key, section, may_be_one);
+    if may_be_one {
+        table.refuse_empty_list(key, AT_LEAST_ONE);
+    }
+    Some(
+        tables
+            .into_iter()
+            .filter_map(|(place, entries)| read(place, table.root, entries))
+            .collect(),
+    )
+}
+
+fn write_tables<V, S: Settings>(_: &Setting<V, ()>, key: &str, tables: &V, page: &mut Page)
+where
+    for<'a> &'a V: IntoIterator<Item = &'a S>,
+{
+    page.tables(key, S::SECTION, tables.into_iter().map(self::page).collect());
 }
 
 /// Reads the settings of a table; `None` only after a problem was reported.
 pub(super) fn read<S: Settings>(
     place: Place<'_>,
     root: &'static Section,
-    entries: Vec<Entry>,
+    entries: Entries,
 ) -> Option<S> {
     let mut table = Table::new(place, root, S::SECTION, entries);
     let settings = S::read(&mut table);
@@ -307,7 +288,7 @@ pub(super) fn read<S: Settings>(
 /// The settings of a table in which nothing is set; `None` if one is required.
 pub(super) fn defaults<S: Settings>() -> Option<S> {
     let report = Report::new("", "", &|_| None, None);
-    read(Place::root(&report), S::SECTION, Vec::new())
+    read(Place::root(&report), S::SECTION, Entries::new())
 }
 
 /// The settings as the file writes them.
@@ -329,7 +310,19 @@ macro_rules! words {
         pub enum $name { $($(#[$help])+ $variant,)+ }
 
         impl $crate::config::define::Words for $name {
-            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
+            const WORDS: &'static [&'static str] = &[$($word),+];
+
+            fn parse(word: &str) -> Result<Self, $crate::reason::Reason> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($crate::config::parsers::unknown_value(word, Self::WORDS)),
+                }
+            }
+
+            fn print(&self) -> String {
+                let word = match self { $(Self::$variant => $word),+ };
+                word.to_owned()
+            }
         }
     };
 }

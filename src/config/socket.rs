@@ -2,14 +2,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
-use crate::reason::Reason;
-use crate::shown::literal;
 
 settings! {
     /// A command on a socket that makes the application reload.
@@ -67,7 +61,7 @@ impl SocketCommand {
 pub(super) fn warn_of_escape(place: &Place<'_>, send: &str) {
     if send.ends_with("\\n") || send.ends_with("\\r") {
         let reason = Reason::new("`send` ends with a backslash and a letter, not with a line feed");
-        place.warn("send", reason.hint("write it in double quotes"));
+        place.warn(Value("send"), reason.hint("write it in double quotes"));
     }
 }
 
@@ -78,7 +72,7 @@ fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
     const EXAMPLE: &str = "a socket file, such as `/run/app.sock`, or `tcp://127.0.0.1:9999`";
     let Some(address) = text.strip_prefix("tcp://") else {
         if text.contains("://") {
-            return Err(Reason::new(format!("{} is not a socket", literal(text))).hint(EXAMPLE));
+            return Err(is_not(text, "a socket").hint(EXAMPLE));
         }
         let path = parsers::path(text).map_err(|reason| reason.hint(EXAMPLE))?;
         if path.as_os_str().len() > LONGEST {

@@ -1,34 +1,29 @@
 //! Reads the tables of the tree of settings, each setting once, as its definition says. Pure.
 //!
 //! This is done by hand instead of through serde, which stops at the first wrong type or unknown
-//! key: here each is noted and the reading goes on.
+//! key: this module reports each problem and continues.
+
+use std::collections::BTreeSet;
 
 use super::define::{Definition, Form, Section, Type};
-use super::place::Place;
+use super::place::{Place, Spot};
 use super::problem::{At, nearest};
 use super::relations;
-use super::tree::{Entry, Node, Value};
+use super::tree::{Entries, Node, Value};
 use super::types::check_bounds;
 use crate::reason::Reason;
 use crate::shown::literal;
 
 /// A table that is being read. Each read takes its entry; entries that remain are unknown keys.
 pub(super) struct Table<'a> {
-    place: Place<'a>,
+    pub(super) place: Place<'a>,
     /// The section of the whole file.
     pub(super) root: &'static Section,
     section: &'static Section,
-    entries: Vec<Entry>,
+    entries: Entries,
 }
 
-/// A name and a text, where the file may choose the names.
-pub(super) trait Pair: Sized + 'static {
-    fn parse(name: &str, text: &str) -> Result<Self, PairError>;
-
-    fn print(&self) -> (String, String);
-}
-
-/// Why a pair is refused.
+/// Why a name or its text is refused, where the file may choose the names.
 #[derive(Debug)]
 pub(super) enum PairError {
     Name(Reason),
@@ -40,66 +35,61 @@ impl<'a> Table<'a> {
         place: Place<'a>,
         root: &'static Section,
         section: &'static Section,
-        entries: Vec<Entry>,
+        entries: Entries,
     ) -> Self {
-        for entry in &entries {
-            place.inner(&entry.key).note(&entry.at, &entry.node.at);
+        for (key, (at, node)) in &entries {
+            place.inner(key).record(at, &node.at);
         }
         Self { place, root, section, entries }
     }
 
     /// The value at a key, if it is there and valid.
-    pub(super) fn value<T>(&mut self, name: &str, kind: &Type<T>) -> Option<T> {
-        let key = key_of(name);
-        let node = self.take(&key)?.node;
-        self.parse(&key, &node, kind)
+    pub(super) fn value<T>(&mut self, key: &str, kind: &Type<T>) -> Option<T> {
+        let (_, node) = self.entries.remove(key)?;
+        self.parse(key, &node, kind)
     }
 
     /// The valid values of the list at a key, or the single value there.
-    pub(super) fn values<T>(&mut self, name: &str, kind: &Type<T>) -> Vec<T> {
-        let key = key_of(name);
-        let nodes = self.nodes(&key);
-        nodes.iter().filter_map(|node| self.parse(&key, node, kind)).collect()
+    pub(super) fn values<T>(&mut self, key: &str, kind: &Type<T>) -> Vec<T> {
+        let Some((_, node)) = self.entries.remove(key) else { return Vec::new() };
+        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
+        let value = |(n, node): (usize, &Node)| {
+            self.place.nth(key, n).record(&node.at, &node.at);
+            self.parse(key, node, kind)
+        };
+        nodes.iter().enumerate().filter_map(value).collect()
     }
 
-    /// The table at a key. A value in its place sets the key `short`, if there is one.
-    pub(super) fn inner(
+    /// The entries of the table at a key. A value in its place sets the key `short`, if there is one.
+    pub(super) fn take_table(
         &mut self,
-        name: &str,
+        key: &str,
         section: &Section,
-        short: Option<&'static str>,
-    ) -> Option<(Place<'a>, Vec<Entry>)> {
-        let key = key_of(name);
-        let Entry { at, node, .. } = self.take(&key)?;
-        let entries = match (node, short) {
-            (Node { value: Value::Table(entries), .. }, _) => entries,
-            (node @ Node { value: Value::Text(_) | Value::Number { .. }, .. }, Some(short)) => {
-                vec![Entry { key: short.to_owned(), at, node }]
+        short: Option<&str>,
+    ) -> Option<Entries> {
+        let (at, node) = self.entries.remove(key)?;
+        match (node.value, short) {
+            (Value::Table(entries), _) => Some(entries),
+            (value @ (Value::Text(_) | Value::Number { .. }), Some(short)) => {
+                Some([(short.to_owned(), (at, Node { value, ..node }))].into())
             }
-            (node, short) => {
+            (value, short) => {
                 let or_text = if short.is_some() { "text or " } else { "" };
                 let wanted = format!("{or_text}a table, `{}`", example(section));
-                self.wrong_type(&key, &node.at, &wanted, &node.value);
-                return None;
+                self.wrong_type(key, &Node { value, ..node }, &wanted);
+                None
             }
-        };
-        Some((self.place.inner(&key), entries))
-    }
-
-    /// The place of the table at a key.
-    pub(super) fn place_of(&self, name: &str) -> Place<'a> {
-        self.place.inner(&key_of(name))
+        }
     }
 
     /// The tables in the list at a key, or where `may_be_one`, the single table there.
-    pub(super) fn inner_list(
+    pub(super) fn take_tables(
         &mut self,
-        name: &str,
+        key: &str,
         section: &Section,
         may_be_one: bool,
-    ) -> Vec<(Place<'a>, Vec<Entry>)> {
-        let key = key_of(name);
-        let Some(Entry { at, node, .. }) = self.take(&key) else { return Vec::new() };
+    ) -> Vec<(Place<'a>, Entries)> {
+        let Some((at, node)) = self.entries.remove(key) else { return Vec::new() };
         let nodes = match node.value {
             Value::List(nodes) => nodes,
             _ if may_be_one => vec![node],
@@ -107,68 +97,64 @@ impl<'a> Table<'a> {
                 let reason = Reason::new(format!("`{key}` must be a list of tables"));
                 let hint = format!("write `{}`, with two brackets", section.header);
                 self.place.report.problem(&at, reason.hint(hint));
-                return Vec::new();
+                // It is not an empty list.
+                self.place.nth(key, 0).record(&at, &node.at);
+                Vec::new()
             }
         };
-        if nodes.is_empty() {
-            self.place.inner(&key).note_empty_list();
-        }
         let mut tables = Vec::new();
-        for (n, Node { at, value }) in nodes.into_iter().enumerate() {
-            let place = self.place.nth(&key, n);
-            if let Value::Table(entries) = value {
-                place.note(&at, &at);
+        for (n, node) in nodes.into_iter().enumerate() {
+            let place = self.place.nth(key, n);
+            place.record(&node.at, &node.at);
+            if let Value::Table(entries) = node.value {
                 tables.push((place, entries));
             } else {
-                self.wrong_type(&key, &at, &format!("a table, `{}`", example(section)), &value);
+                self.wrong_type(key, &node, &format!("a table, `{}`", example(section)));
             }
         }
         tables
     }
 
     /// The valid pairs of the table at a key.
-    pub(super) fn pairs<P: Pair>(&mut self, name: &str) -> Vec<P> {
-        let key = key_of(name);
-        let Some(Entry { node, .. }) = self.take(&key) else { return Vec::new() };
-        let Value::Table(mut entries) = node.value else {
-            let wanted = format!("a table, `{key} = {{ name = \"value\" }}`");
-            self.wrong_type(&key, &node.at, &wanted, &node.value);
+    pub(super) fn pairs<N: PartialEq, T>(
+        &mut self,
+        key: &str,
+        parse: impl Fn(&str, &str) -> Result<(N, T), PairError>,
+    ) -> Vec<(N, T)> {
+        let Some((_, node)) = self.entries.remove(key) else { return Vec::new() };
+        let Value::Table(entries) = node.value else {
+            self.wrong_type(key, &node, &format!("a table, `{key} = {{ name = \"value\" }}`"));
             return Vec::new();
         };
-        entries.sort_by(|one, other| one.at.cmp(&other.at));
-        let mut pairs: Vec<P> = Vec::new();
-        for Entry { key, at, node } in entries {
+        let mut pairs: Vec<(N, T)> = Vec::new();
+        for (key, (at, node)) in entries {
             let Some((text, is_quoted)) = self.text(&key, &Form::Text(""), &node) else { continue };
-            match P::parse(&key, &text) {
+            match parse(&key, &text) {
                 _ if !is_quoted => self.refuse_number(&key, &node, &text),
-                Ok(pair) if pairs.iter().any(|other| other.print().0 == pair.print().0) => {
+                Ok((name, _)) if pairs.iter().any(|(other, _)| *other == name) => {
                     let reason = Reason::new(format!("{} is set twice", literal(&key)));
-                    self.place
-                        .report
-                        .problem(&at, reason.hint("the names of headers are case-insensitive"));
+                    let hint = "the names of headers are case-insensitive";
+                    self.place.report.problem(&at, reason.hint(hint));
                 }
                 Ok(pair) => pairs.push(pair),
                 Err(PairError::Name(reason)) => self.place.report.problem(&at, reason),
                 Err(PairError::Text(reason)) => self.place.report.problem(&node.at, reason),
             }
         }
-        pairs.sort_by_key(P::print);
         pairs
     }
 
-    pub(super) fn require(&self, name: &str, example: &str) {
-        let key = key_of(name);
-        if !self.place.has(&key) {
+    pub(super) fn require(&self, key: &str, example: &str) {
+        if !self.place.has(key) {
             let reason = Reason::new(format!("`{}` needs `{key}`", self.section.header));
-            let at = self.place.at();
-            self.place.report.problem(&at, reason.hint(format!("for example `{example}`")));
+            self.place.problem(Spot::Table, reason.hint(format!("for example `{example}`")));
         }
     }
 
-    pub(super) fn refuse_empty_list(&self, name: &str, hint: &str) {
-        let key = key_of(name);
-        if self.place.has_empty_list(&key) {
-            self.place.wrong(&key, Reason::new(format!("`{key}` is empty")).hint(hint));
+    pub(super) fn refuse_empty_list(&self, key: &str, hint: &str) {
+        if self.place.has_empty_list(key) {
+            let reason = Reason::new(format!("`{key}` is empty"));
+            self.place.problem(Spot::Value(key), reason.hint(hint));
         }
     }
 
@@ -181,31 +167,13 @@ impl<'a> Table<'a> {
         self.place
     }
 
-    fn take(&mut self, key: &str) -> Option<Entry> {
-        let index = self.entries.iter().position(|entry| entry.key == key)?;
-        Some(self.entries.swap_remove(index))
-    }
-
-    /// The values of a list, or a single value.
-    fn nodes(&mut self, key: &str) -> Vec<Node> {
-        let Some(Entry { node, .. }) = self.take(key) else { return Vec::new() };
-        let nodes = if let Value::List(nodes) = node.value { nodes } else { vec![node] };
-        if nodes.is_empty() {
-            self.place.inner(key).note_empty_list();
-        }
-        for (n, node) in nodes.iter().enumerate() {
-            self.place.nth(key, n).note(&node.at, &node.at);
-        }
-        nodes
-    }
-
     fn parse<T>(&self, key: &str, node: &Node, kind: &Type<T>) -> Option<T> {
         let (text, is_quoted) = self.text(key, &kind.form, node)?;
         match check_bounds(&kind.form, &text).and_then(|()| (kind.parse)(&text)) {
             Ok(value) if is_quoted => return Some(value),
             Ok(_) => self.refuse_number(key, node, &text),
             Err(reason) => {
-                let message = about(key, &node.at, &reason.message).message;
+                let message = with_key(key, &node.at, &reason.message).message;
                 let hint = match reason.hint {
                     Some(hint) if !is_quoted => Some(hint + "; put the value in quotes"),
                     hint => hint,
@@ -240,36 +208,39 @@ impl<'a> Table<'a> {
             (_, Value::Number { text, .. }) => return Some((text.clone(), false)),
             _ => "text in quotes",
         };
-        self.wrong_type(key, &node.at, wanted, &node.value);
+        self.wrong_type(key, node, wanted);
         None
     }
 
     fn refuse_number(&self, key: &str, node: &Node, text: &str) {
-        let reason = about(key, &node.at, "must be text in quotes, not a number");
+        let reason = with_key(key, &node.at, "must be text in quotes, not a number");
         self.place.report.problem(&node.at, reason.hint(format!("write \"{text}\"")));
     }
 
     fn refuse_unknown_keys(&self) {
         let known: Vec<String> = self.section.settings().into_iter().map(Definition::key).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        for Entry { key, at, .. } in &self.entries {
+        for (key, (at, _)) in &self.entries {
             let inside = match self.section.header {
                 "" => String::new(),
                 header => format!(" in `{header}`"),
             };
             let reason = Reason::new(format!("unknown key {}{inside}", literal(key)));
-            let elsewhere = only_place_of(self.root, key);
-            let hint = match (elsewhere, nearest(key, &known)) {
-                (Some(header), _) => format!("it belongs in `{header}`"),
-                (None, Some(known)) => format!("did you mean `{known}`?"),
-                (None, None) => format!("known here: `{}`", known.join("`, `")),
+            let mut elsewhere = BTreeSet::new();
+            headers_with(self.root, key, &mut elsewhere);
+            let hint = match (elsewhere.first(), nearest(key, &known)) {
+                (Some(header), _) if elsewhere.len() == 1 && !header.is_empty() => {
+                    format!("it belongs in `{header}`")
+                }
+                (_, Some(known)) => format!("did you mean `{known}`?"),
+                (_, None) => format!("known here: `{}`", known.join("`, `")),
             };
             self.place.report.problem(at, reason.hint(hint));
         }
     }
 
-    fn wrong_type(&self, key: &str, at: &At, wanted: &str, found: &Value) {
-        let found = match found {
+    fn wrong_type(&self, key: &str, node: &Node, wanted: &str) {
+        let found = match node.value {
             Value::Text(_) => "text",
             Value::Number { .. } => "a number",
             Value::Bool(_) => "true or false",
@@ -277,8 +248,8 @@ impl<'a> Table<'a> {
             Value::Table(_) => "a table",
             Value::Other(name) => name,
         };
-        let reason = about(key, at, &format!("must be {wanted}, not {found}"));
-        self.place.report.problem(at, reason);
+        let reason = with_key(key, &node.at, &format!("must be {wanted}, not {found}"));
+        self.place.report.problem(&node.at, reason);
     }
 }
 
@@ -292,20 +263,19 @@ fn example(section: &Section) -> String {
 }
 
 /// The key goes before the message, unless the place names the setting already.
-fn about(key: &str, at: &At, message: &str) -> Reason {
+fn with_key(key: &str, at: &At, message: &str) -> Reason {
     match at {
         At::File(_) => Reason::new(format!("{}: {message}", literal(key))),
         At::Option(_) | At::Environment(_) => Reason::new(message),
     }
 }
 
-/// The only table that has this key, if there is one.
-fn only_place_of(root: &'static Section, key: &str) -> Option<&'static str> {
-    let mut with_key = root.tree().into_iter().filter(|section| section.setting(key).is_some());
-    let section = with_key.next().filter(|section| !section.header.is_empty())?;
-    with_key.next().is_none().then_some(section.header)
-}
-
-fn key_of(name: &str) -> String {
-    name.replace('_', "-")
+/// The headers of all tables that have this key.
+fn headers_with(section: &'static Section, key: &str, headers: &mut BTreeSet<&'static str>) {
+    headers.extend(section.setting(key).map(|_| section.header));
+    for definition in section.settings() {
+        if let Form::Table(inner, _) | Form::Tables(inner, _) = definition.form {
+            headers_with(inner, key, headers);
+        }
+    }
 }

@@ -1,11 +1,5 @@
 //! `[rule.target]`: the process to act on. Pure.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use super::define::Heading::Target as TARGET;
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
 
 settings! {
@@ -15,15 +9,15 @@ settings! {
         validated
     {
         /// The process with this name; of several, the root of their process tree.
-        process: Option<String> = optional("", checked("a name", parsers::process_name)).option("process", "NAME", TARGET).common();
+        process: Option<String> = optional("", checked("a name", parsers::process_name)).option("process", "NAME", TargetProcess).common();
         /// The process that runs this executable.
-        exe: Option<PathBuf> = optional("", path()).option("exe", "PATH", TARGET);
+        exe: Option<PathBuf> = optional("", path()).option("exe", "PATH", TargetProcess);
         /// The process whose arguments, joined by spaces, match.
-        cmdline: Option<regex_lite::Regex> = optional("", regex()).option("cmdline", "REGEX", TARGET);
+        cmdline: Option<regex_lite::Regex> = optional("", regex()).option("cmdline", "REGEX", TargetProcess);
         /// The process whose pid is in this file.
-        pidfile: Option<PathBuf> = optional("", path()).option("pidfile", "FILE", TARGET);
+        pidfile: Option<PathBuf> = optional("", path()).option("pidfile", "FILE", TargetProcess);
         /// Only processes with this user id.
-        uid: Option<u32> = optional("any", number(0, u32::MAX - 1)).option("uid", "UID", TARGET);
+        uid: Option<u32> = optional("any", number(0, u32::MAX - 1)).option("uid", "UID", TargetProcess);
         /// Every process that matches, not only the root of the process tree.
         all: bool = default("false", boolean());
         /// How long to wait for a missing target before that is a failure.

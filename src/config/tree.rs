@@ -1,5 +1,8 @@
 //! The configuration file as a tree of keys and values, each with its place. Pure.
 
+use std::collections::BTreeMap;
+
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{At, Report};
@@ -25,21 +28,16 @@ pub(super) enum Value {
     },
     Bool(bool),
     List(Vec<Node>),
-    Table(Vec<Entry>),
+    Table(Entries),
     /// A date or a float.
     Other(&'static str),
 }
 
-/// One key of a table.
-#[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) at: At,
-    pub(super) node: Node,
-}
+/// The keys of a table: the place of each, and its value.
+pub(super) type Entries = BTreeMap<String, (At, Node)>;
 
 /// Parses the file; `None` after a syntax error was reported.
-pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Vec<Entry>> {
+pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
     let (table, errors) = DeTable::parse_recoverable(text);
     let place = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     // Only the first, and the innermost there: the others mostly follow from it.
@@ -52,16 +50,15 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Vec<Entry>> {
     None
 }
 
-fn entries(table: DeTable<'_>) -> Vec<Entry> {
-    let entry = |(key, value): (toml::Spanned<_>, toml::Spanned<_>)| {
+fn entries(table: DeTable<'_>) -> Entries {
+    let entry = |(key, value): (Spanned<std::borrow::Cow<'_, str>>, Spanned<_>)| {
         let at = At::File(key.span().start);
-        let key: std::borrow::Cow<'_, str> = key.into_inner();
-        Entry { key: key.into_owned(), at, node: node(value) }
+        (key.into_inner().into_owned(), (at, node(value)))
     };
     table.into_iter().map(entry).collect()
 }
 
-fn node(value: toml::Spanned<DeValue<'_>>) -> Node {
+fn node(value: Spanned<DeValue<'_>>) -> Node {
     let at = At::File(value.span().start);
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
@@ -82,11 +79,10 @@ fn node(value: toml::Spanned<DeValue<'_>>) -> Node {
 
 /// The table at a key, or the tables in the list there.
 pub(super) fn tables<'a>(
-    entries: &'a mut [Entry],
+    entries: &'a mut Entries,
     key: &str,
-) -> impl Iterator<Item = &'a mut Vec<Entry>> {
-    let node = entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node);
-    let nodes = match node {
+) -> impl Iterator<Item = &'a mut Entries> {
+    let nodes = match entries.get_mut(key).map(|(_, node)| node) {
         Some(Node { value: Value::List(nodes), .. }) => nodes.as_mut_slice(),
         Some(node) => std::slice::from_mut(node),
         None => &mut [],
@@ -95,24 +91,4 @@ pub(super) fn tables<'a>(
         Value::Table(table) => Some(table),
         _ => None,
     })
-}
-
-pub(super) fn find<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Value> {
-    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node.value)
-}
-
-/// The value at a key, which is added if it is missing.
-pub(super) fn slot<'a>(
-    entries: &'a mut Vec<Entry>,
-    key: &str,
-    at: &At,
-    value: impl FnOnce() -> Value,
-) -> &'a mut Node {
-    let index = entries.iter().position(|entry| entry.key == key).unwrap_or_else(|| {
-        let node = Node { at: at.clone(), value: value() };
-        entries.push(Entry { key: key.to_owned(), at: at.clone(), node });
-        entries.len() - 1
-    });
-    #[expect(clippy::indexing_slicing, reason = "found or pushed just above")]
-    &mut entries[index].node
 }

@@ -38,11 +38,11 @@ pub(super) const fn status() -> Type<u16> {
 }
 
 pub(super) const fn boolean() -> Type<bool> {
-    Type { form: Form::Bool, parse: |text| Ok(text == "true"), print: ToString::to_string }
+    Type { form: Form::Bool, parse: parsers::boolean, print: ToString::to_string }
 }
 
 pub(super) const fn choice<T: Words>() -> Type<T> {
-    Type { form: Form::Choice(T::words), parse: T::parse, print: T::print }
+    Type { form: Form::Choice(T::WORDS), parse: T::parse, print: T::print }
 }
 
 /// Text with a meaning; `what` names it in the reference.
@@ -99,16 +99,6 @@ pub(super) fn check_bounds(form: &Form, text: &str) -> Result<(), Reason> {
                 Err(Reason::new(format!("{range}, not {}", literal(text))))
             }
         },
-        Form::Bool => one_of(&["true", "false"], text),
-        Form::Choice(words) => one_of(&words(), text),
         _ => Ok(()),
     }
-}
-
-fn one_of(words: &[&str], text: &str) -> Result<(), Reason> {
-    if words.contains(&text) {
-        return Ok(());
-    }
-    let reason = Reason::new(format!("unknown value {}", literal(text)));
-    Err(reason.hint(format!("one of `{}`", words.join("`, `"))))
 }

@@ -1,17 +1,10 @@
 //! `[rule.verify]`: how to verify that the application runs the new content. Pure.
 
-use std::time::Duration;
-
 use super::action::Action;
-use super::define::Heading::Verify as VERIFY;
-use super::parsers;
-use super::place::Place;
 use super::prelude::*;
 use super::program::{Program, argument, validate_program};
-use super::request::{Access, Endpoint, OF_A_REQUEST};
+use super::request::{Access, Endpoint, REQUEST_KEYS};
 use super::socket::{SocketAddress, SocketCommand, command_text, socket, warn_of_escape};
-use crate::reason::Reason;
-use crate::shown::literal;
 
 settings! {
     /// How to verify that the application runs the new content. All that is set here must hold.
@@ -19,7 +12,7 @@ settings! {
         &[
             Relation::Needs(&["expect"], &["http"]),
             Relation::Needs(&BODY_PROOFS, &["http"]),
-            Relation::Needs(&OF_A_REQUEST, &["http"]),
+            Relation::Needs(&REQUEST_KEYS, &["http"]),
             Relation::Together(&["socket", "send", "answer-matches"]),
             Relation::Needs(&["socket-timeout"], &["socket"]),
             Relation::Needs(&["exec-timeout"], &["exec"]),
@@ -27,13 +20,13 @@ settings! {
         validated
     {
         /// The process must survive a signal or a restart for this long.
-        alive_for: Option<Duration> = optional("`1s`, if the rule signals or restarts a process", duration(ZERO, MINUTE.saturating_mul(10))).option("alive-for", "TIME", VERIFY);
+        alive_for: Option<Duration> = optional("`1s`, if the rule signals or restarts a process", duration(ZERO, MINUTE.saturating_mul(10))).option("alive-for", "TIME", Verification);
         /// The time limit for all proofs.
         timeout: Duration = default("30s", time_limit(HOUR));
         /// After a signal, the process must start a new child process, as nginx, Apache httpd, gunicorn and php-fpm do.
-        children_newer: Option<bool> = optional("", boolean()).option("children-newer", "", VERIFY);
+        children_newer: Option<bool> = optional("", boolean()).option("children-newer", "", Verification);
         /// This URL must answer with success after the action.
-        http: Option<reqwest::Url> = optional("", url()).option("verify-url", "URL", VERIFY).common();
+        http: Option<reqwest::Url> = optional("", url()).option("verify-url", "URL", Verification).common();
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
         /// The answer must match this.
@@ -196,7 +189,7 @@ impl MetricEquals {
     fn validate(&mut self, place: &Place<'_>) {
         if !matches!(self.value, Scalar::Number(_)) {
             let message = "`value`: must be a whole number, as metrics are numbers";
-            place.wrong("value", Reason::new(message));
+            place.problem(Value("value"), Reason::new(message));
         }
     }
 }
@@ -205,7 +198,7 @@ impl VerifySettings {
     fn validate(&mut self, place: &Place<'_>) {
         validate_program(place, "exec", &self.exec);
         self.send.iter().for_each(|send| warn_of_escape(place, send));
-        // A limit that nothing needs does not move the one for all.
+        // The limit of an unused proof must not change `timeout`.
         if self.socket.is_some() {
             let socket = ("socket-timeout", &mut self.socket_timeout);
             place.in_order(socket, ("timeout", &mut self.timeout));
@@ -216,15 +209,15 @@ impl VerifySettings {
         }
     }
 
-    pub(super) fn decide(&mut self, rule: &Place<'_>, actions: &[Action]) -> Verify {
+    pub(super) fn resolve(&mut self, rule: &Place<'_>, actions: &[Action]) -> Verify {
         let place = &rule.inner("verify");
         if actions.iter().any(Action::needs_process) {
             self.alive_for.get_or_insert(SECOND);
         } else if !rule.has("signal") && !rule.has("restart") {
-            only_for(place, "alive-for", "signals and restarts");
+            refuse_without(place, "alive-for", "a signal or a restart");
         }
         if !rule.has("signal") {
-            only_for(place, "children-newer", "signals");
+            refuse_without(place, "children-newer", "a signal");
         }
         let by_http = self.http.clone().map(|url| self.by_http(place, &url));
         let mut proofs: Vec<ProofBy> = by_http.into_iter().collect();
@@ -264,9 +257,9 @@ impl VerifySettings {
     }
 }
 
-fn only_for(place: &Place<'_>, key: &str, what: &str) {
+fn refuse_without(place: &Place<'_>, key: &str, needed: &str) {
     if place.has(key) {
-        let reason = format!("`{key}` is for {what}, and this rule has none");
-        place.problem(key, Reason::new(reason).hint("use `http`, a URL to ask afterwards"));
+        let reason = Reason::new(format!("`{key}` is only valid with {needed}"));
+        place.problem(Key(key), reason.hint("verify with `http` instead"));
     }
 }

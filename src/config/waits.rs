@@ -1,20 +1,15 @@
 //! `[rule.jitter]`, `[rule.retry]` and `on-start`. Pure.
 
-use std::time::Duration;
-
-use super::define::Heading::When;
-use super::place::Place;
 use super::prelude::*;
-use crate::reason::Reason;
 
 settings! {
     /// A wait before each action, which spreads replicas over time.
     #[derive(Copy, PartialEq, Eq)]
     pub struct Jitter = "[rule.jitter]"; validated {
         /// Spread replicas over this time.
-        window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", When).common();
+        window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", Timing).common();
         /// What a replica's wait is computed from: the identity of its pod, its ordinal in the StatefulSet, or a random number.
-        by: JitterBy = default("pod", choice::<JitterBy>()).option("jitter-by", "WHAT", When);
+        by: JitterBy = default("pod", choice::<JitterBy>()).option("jitter-by", "WHAT", Timing);
     }
 }
 
@@ -59,7 +54,7 @@ impl Jitter {
     fn validate(&mut self, place: &Place<'_>) {
         if place.has("by") && self.window.is_zero() {
             let reason = Reason::new("`by` has no effect: the jitter's window is `0s`");
-            place.warn("by", reason.hint("add `window = \"30s\"`"));
+            place.warn(Value("by"), reason.hint("add `window = \"30s\"`"));
         }
     }
 }

@@ -15,17 +15,17 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn value(&mut self, name: &str, form: &Form, text: String) {
-        self.line(name, &literal(form, text));
+    pub(super) fn value(&mut self, key: &str, form: &Form, text: String) {
+        self.line(key, &literal(form, text));
     }
 
-    pub(super) fn list(&mut self, name: &str, form: &Form, texts: impl Iterator<Item = String>) {
+    pub(super) fn list(&mut self, key: &str, form: &Form, texts: impl Iterator<Item = String>) {
         let values: Vec<_> = texts.map(|text| literal(form, text)).collect();
-        self.line(name, &format!("[{}]", values.join(", ")));
+        self.line(key, &format!("[{}]", values.join(", ")));
     }
 
     /// Tables at one key; inline, if the section is written inline.
-    pub(super) fn tables(&mut self, name: &str, section: &Section, tables: Vec<Self>) {
+    pub(super) fn tables(&mut self, key: &str, section: &Section, tables: Vec<Self>) {
         if !section.is_inline() {
             self.tables.extend(tables.into_iter().map(|table| (section.header, table)));
             return;
@@ -33,24 +33,22 @@ impl Page {
         let inline: Vec<_> = tables.iter().map(Self::inline).collect();
         match inline.as_slice() {
             [] => {}
-            [one] => self.line(name, one),
-            several => self.line(name, &format!("[{}]", several.join(", "))),
+            [one] => self.line(key, one),
+            several => self.line(key, &format!("[{}]", several.join(", "))),
         }
     }
 
-    pub(super) fn pairs(&mut self, name: &str, pairs: impl Iterator<Item = (String, String)>) {
+    pub(super) fn pairs(&mut self, key: &str, pairs: impl Iterator<Item = (String, String)>) {
         let pairs: toml::Table = pairs.map(|(name, value)| (name, Value::from(value))).collect();
         if !pairs.is_empty() {
-            self.line(name, &Value::Table(pairs).to_string());
+            self.line(key, &Value::Table(pairs).to_string());
         }
     }
 
     /// A comment for a setting without a value, which says what that means.
-    pub(super) fn unset(&mut self, name: &str, meaning: &str) {
+    pub(super) fn unset(&mut self, key: &str, meaning: &str) {
         if !meaning.is_empty() {
-            let key = name.replace('_', "-");
-            let line = format!("# {key}: {meaning}");
-            self.lines.push((key, line));
+            self.lines.push((key.to_owned(), format!("# {key}: {meaning}")));
         }
     }
 
@@ -90,10 +88,8 @@ impl Page {
         text
     }
 
-    fn line(&mut self, name: &str, value: &str) {
-        let key = name.replace('_', "-");
-        let line = format!("{key} = {value}");
-        self.lines.push((key, line));
+    fn line(&mut self, key: &str, value: &str) {
+        self.lines.push((key.to_owned(), format!("{key} = {value}")));
     }
 
     fn inline(&self) -> String {

@@ -13,7 +13,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Counts a restart of the target.
-    pub(super) fn restarted(&mut self, now: Moment, limit: config::Budget) {
+    pub(super) fn restarted(&mut self, now: Moment, limit: config::Restart) {
         while self.restarts.front().is_some_and(|at| at.after(limit.within) <= now) {
             self.restarts.pop_front();
         }
@@ -21,7 +21,7 @@ impl Budget {
     }
 
     /// The earliest time, from `now` on, at which the budget allows a restart.
-    pub(super) fn next(&self, now: Moment, limit: config::Budget) -> Moment {
+    pub(super) fn next(&self, now: Moment, limit: config::Restart) -> Moment {
         let counted = self.restarts.iter().filter(|at| at.after(limit.within) > now);
         let most = usize::try_from(limit.most).unwrap_or(usize::MAX);
         let room_after = counted.rev().nth(most.saturating_sub(1));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::event::VolumeId;
-use crate::config::{self, Action, Budget, Hold, Jitter, OnStart, Retry, Step, TargetBy};
+use crate::config::{self, Action, Hold, Jitter, OnStart, Restart, Retry, Step, TargetBy};
 use crate::shown;
 
 /// The settings of a rule that decisions depend on.
@@ -49,7 +49,7 @@ pub struct Policy {
     /// Whether the actions themselves restart the target.
     pub is_restart: bool,
     /// The restart budget.
-    pub restarts: Budget,
+    pub restarts: Restart,
     /// Whether the first scan may cause an action.
     pub on_start: OnStart,
     /// How long an absent target is not a failure.
@@ -123,7 +123,7 @@ impl Policy {
             settle: rule.settings.settle,
             settle_max: rule.settings.settle_max,
             has_checks: !rule.checks.is_empty(),
-            has_certificates: rule.checks.iter().any(config::Check::is_of_certificates),
+            has_certificates: rule.checks.iter().any(config::Check::checks_certificates),
             publishes: rule.settings.publish.is_some(),
             rolls_back: rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback),
             needs_changed_keys: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
@@ -134,7 +134,7 @@ impl Policy {
             retries_first: rule.settings.on_failure.contains(&Step::Retry),
             restarts_last: rule.settings.on_failure.contains(&Step::Restart),
             is_restart: rule.restarts_target(),
-            restarts: rule.restart.budget(),
+            restarts: rule.restart,
             on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: rule.settings.target.wait,
             alive_for: if rule.names_process() { rule.verify.alive_for } else { Duration::ZERO },

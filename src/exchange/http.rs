@@ -149,10 +149,10 @@ fn request(
         request = request.header(name, value);
     }
     request = match &endpoint.auth {
-        Some(Auth::Basic { username, password_file }) => {
-            request.basic_auth(username, Some(files::secret(password_file)?))
+        Some(Auth::Basic(basic)) => {
+            request.basic_auth(&basic.username, Some(files::secret(&basic.password_file)?))
         }
-        Some(Auth::Bearer { token_file }) => request.bearer_auth(files::secret(token_file)?),
+        Some(Auth::Bearer(token_file)) => request.bearer_auth(files::secret(token_file)?),
         None => request,
     };
     Ok(match content {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
-use podnudge::config::{Budget, Hold, Jitter, JitterBy, OnStart, Retry};
+use podnudge::config::{Hold, Jitter, JitterBy, OnStart, Restart, Retry};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Memory, Probe, Proof, Publication, Published,
@@ -135,7 +135,7 @@ pub(crate) fn policy() -> Policy {
         retries_first: true,
         restarts_last: false,
         is_restart: false,
-        restarts: Budget { most: 3, within: Duration::from_hours(1) },
+        restarts: Restart { grace: Duration::ZERO, most: 3, within: Duration::from_hours(1) },
         on_start: OnStart::IfNewer,
         target_wait: Duration::from_mins(5),
         alive_for: Duration::from_secs(1),
