@@ -15,9 +15,9 @@ pub(crate) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 /// A part of the week.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// As it is written.
+    /// The text of the setting.
     pub text: String,
-    /// The time zone, as it is written.
+    /// The text of the time zone.
     pub zone_text: String,
     /// The days on which it opens, Monday first.
     days: [bool; 7],
@@ -27,22 +27,22 @@ pub struct Window {
     zone: TimeZone,
 }
 
-/// A time zone, and how it is written.
+/// A time zone, and the text of the setting.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
     text: String,
     zone: TimeZone,
 }
 
-/// Where systems keep the time zone database.
+/// The directory of the time zone database.
 pub(crate) const ZONES: &str = "/usr/share/zoneinfo";
 
-/// One time in which something may begin.
+/// A period in which a rollout may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// When it begins; the time that was asked about, where it is open already.
+    /// Its begin, or the current time if it has begun.
     pub from: UnixTime,
-    /// When it is over.
+    /// Its end.
     pub until: UnixTime,
 }
 
@@ -60,15 +60,15 @@ impl Window {
         Ok(Self { text: text.to_owned(), zone_text, days, from, until, zone })
     }
 
-    /// When something may begin: from now on, or from when the window opens next. `None` only if
-    /// the clock is beyond what calendars know.
+    /// When a rollout may begin: now, or when the window opens next. `None` only if the clock is out
+    /// of the calendar's range.
     #[must_use]
     pub fn next_opening(&self, now: UnixTime) -> Option<Opening> {
         let unix = i64::try_from(now.0.as_secs()).ok()?;
         let time = |unix| Some(UnixTime(Duration::from_secs(u64::try_from(unix).ok()?)));
         let local = unix + self.offset(unix);
         let today = local.div_euclid(DAY);
-        // Yesterday's may go on over midnight.
+        // Yesterday's window may last past midnight.
         for day in today - 1..=today + 8 {
             let (begin, end) = self.on(day);
             if !*self.days.get(usize::try_from((day + 3).rem_euclid(7)).ok()?)? {
@@ -86,7 +86,7 @@ impl Window {
     fn on(&self, day: i64) -> (i64, i64) {
         let until = if self.until > self.from { self.until } else { self.until + DAY };
         let unix = |local: i64| {
-            // The offset at that time, which is known only when the time is.
+            // The offset depends on the UTC time, so it is approximated first.
             let nearly = local - self.offset(local);
             local - self.offset(nearly)
         };

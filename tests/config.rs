@@ -1,6 +1,5 @@
-//! What people see of the configuration: the whole output of the binary for the files of
-//! `tests/bad`, for wrong command lines and for good ones, as snapshots; and that the effective
-//! configuration is a configuration.
+//! The output of the binary, as snapshots: for the invalid files of `tests/bad`, for invalid and
+//! valid command lines, and the effective configuration, which must be a valid configuration.
 
 #![cfg(feature = "tls")] // without: tests/config_without_tls.rs
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -20,7 +19,7 @@ use proptest::prelude::{any, proptest};
 #[path = "support/program.rs"]
 mod program;
 
-/// Runs podnudge in `tests/bad`, so that no path of this machine gets into the output.
+/// Runs podnudge in `tests/bad`, so that the output contains no path of this machine.
 fn podnudge<A: AsRef<OsStr>>(arguments: &[A], environment: &[(&str, &str)]) -> String {
     let output = program::podnudge()
         .args(arguments)
@@ -37,7 +36,7 @@ fn podnudge<A: AsRef<OsStr>>(arguments: &[A], environment: &[(&str, &str)]) -> S
 }
 
 #[test]
-fn every_bad_file_is_refused_with_all_its_problems() {
+fn every_invalid_file_is_refused_with_all_its_problems() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad");
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -54,7 +53,7 @@ fn every_bad_file_is_refused_with_all_its_problems() {
 }
 
 #[test]
-fn wrong_command_lines() {
+fn invalid_command_lines() {
     let cases: [(&str, &[&str]); 21] = [
         ("nothing_at_all", &[]),
         ("a_watch_mode_without_a_watch", &["--watch-mode", "poll", "--signal", "HUP"]),
@@ -98,12 +97,15 @@ fn wrong_command_lines() {
             "new_children_after_a_url",
             &["check", "--watch=/a", "--url=http://127.0.0.1/", "--children-newer"],
         ),
-        ("an_option_for_one_of_two_rules", &["check", "two_rules_of_one_name.toml", "--uid", "5"]),
+        (
+            "an_option_for_one_of_two_rules",
+            &["check", "two_rules_with_the_same_name.toml", "--uid", "5"],
+        ),
         ("two_files", &["check", "a_port_alone.toml", "--config", "a_yaml_file.toml"]),
-        ("a_file_that_is_not_there", &["check", "nowhere/podnudge.toml"]),
+        ("a_missing_file", &["check", "nowhere/podnudge.toml"]),
         ("a_file_name_with_control_characters", &["check", "\u{1b}[31m\u{7}.toml"]),
         ("a_device_as_the_file", &["check", "/dev/zero"]),
-        ("a_status_url_that_is_none", &["status", "--url", "127.0.0.1:9533"]),
+        ("an_invalid_status_url", &["status", "--url", "127.0.0.1:9533"]),
     ];
     for (name, arguments) in cases {
         let output = podnudge(arguments, &[]);
@@ -128,12 +130,12 @@ fn names_that_are_not_utf8() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read() {
+fn an_unreadable_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret.toml");
     fs::write(&file, "").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
-    // Permissions do not bind root, so a link that leads to itself stands in for them there.
+    // Permissions do not apply to root: use a link to itself instead.
     if fs::read(&file).is_ok() {
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("secret.toml", &file).unwrap();
@@ -144,7 +146,7 @@ fn a_file_that_may_not_be_read() {
 }
 
 #[test]
-fn a_file_that_is_too_large() {
+fn a_file_larger_than_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("large.toml");
     fs::write(&file, "#".repeat(1024 * 1024 + 1)).unwrap();
@@ -154,14 +156,14 @@ fn a_file_that_is_too_large() {
 }
 
 #[test]
-fn wrong_variables() {
+fn invalid_and_misspelt_environment_variables() {
     let simple = [("PODNUDGE_WATCH", "/etc/app"), ("PODNUDGE_SIGNAL", "HUP")];
     let with = |more: &[(&str, &str)]| podnudge(&["check"], &[&simple[..], more].concat());
     let wrong =
         [("PODNUDGE_SETTLE", "5"), ("PODNUDGE_UID", "-1"), ("PODNUDGE_CHILDREN_NEWER", "yes")];
-    assert_snapshot!("variable_wrong", with(&wrong));
+    assert_snapshot!("invalid_variables", with(&wrong));
     assert_snapshot!(
-        "variable_nearly_known",
+        "a_misspelt_variable",
         with(&[
             ("PODNUDGE_SETLE", "5s"),
             ("PODNUDGE_PORT", "tcp://10.0.0.1:9533"),
@@ -187,7 +189,7 @@ fn help() {
 }
 
 #[test]
-fn options_go_before_the_environment_and_the_environment_before_the_file() {
+fn options_override_the_environment_and_the_environment_overrides_the_file() {
     let file = "[agent]\nlog = \"json\"\nresync = \"1m\"\npoll = \"1m\"\n\
                 [[rule]]\nwatch = \"/file\"\njitter = \"1s\"\nsignal = { name = \"USR1\" }\n";
     let words = ["podnudge", "--resync", "2m", "--jitter-by", "ordinal", "--config", "c.toml"];
@@ -199,7 +201,7 @@ fn options_go_before_the_environment_and_the_environment_before_the_file() {
     let arguments = words.map(OsString::from);
     let environment = variables.map(|(name, value)| (name.into(), value.into()));
     let cli::Command::Run(run) = cli::parse(arguments, environment).unwrap() else {
-        unreachable!("`run` goes without saying")
+        unreachable!("the default command is `run`")
     };
     let (config, warnings) = config::parse("c.toml", file, &run.overrides, None).unwrap();
     assert_eq!(warnings, []);
@@ -207,7 +209,7 @@ fn options_go_before_the_environment_and_the_environment_before_the_file() {
 }
 
 #[test]
-fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
+fn a_switch_is_an_option_without_a_value_or_a_variable_set_to_true_or_false() {
     let file = |truth: &str| {
         format!(
             "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nverify.children-newer = {truth}\n"
@@ -217,7 +219,7 @@ fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
         let words = ["podnudge", "--config=c.toml"].iter().chain(words).map(OsString::from);
         let variable = variable.map(|value| ("PODNUDGE_CHILDREN_NEWER".into(), value.into()));
         let Ok(cli::Command::Run(run)) = cli::parse(words, variable) else {
-            unreachable!("the words are right")
+            unreachable!("the command line is valid")
         };
         let (config, _) = config::parse("c.toml", file, &run.overrides, None).unwrap();
         config::effective(&config).contains("children-newer = true\n")
@@ -232,7 +234,7 @@ fn a_switch_is_an_option_without_a_value_or_a_variable_with_one() {
 }
 
 #[test]
-fn a_switch_set_to_false_is_as_if_it_were_not_given() {
+fn a_switch_set_to_false_removes_the_setting() {
     let parse = |options: &[&str], variable: (&str, &str), file: &str| {
         let words = ["podnudge"].iter().chain(options).map(OsString::from);
         match cli::parse(words, [(variable.0.into(), variable.1.into())]) {
@@ -263,7 +265,7 @@ fn a_switch_set_to_false_is_as_if_it_were_not_given() {
 }
 
 #[test]
-fn whole_numbers_may_be_written_in_every_way_that_toml_knows() {
+fn integers_are_accepted_in_every_toml_notation() {
     let file = |keep: &str, value: &str| {
         format!(
             "[[rule]]\nwatch = \"/a\"\nsignal.name = 0x1\npublish = {{ dir = \"/b\", keep = {keep} }}\n\
@@ -302,13 +304,15 @@ fn the_effective_configuration_shows_what_happens_after_a_failure() {
 /// The effective configuration of what options alone set.
 fn effective(options: &[&str]) -> String {
     let words = ["podnudge", "--watch", "/etc/app"].iter().chain(options).map(OsString::from);
-    let Ok(cli::Command::Run(run)) = cli::parse(words, []) else { panic!("the words are right") };
+    let Ok(cli::Command::Run(run)) = cli::parse(words, []) else {
+        panic!("the command line is valid")
+    };
     let parsed = config::parse("", "", &run.overrides, None);
     config::effective(&parsed.unwrap_or_else(|problems| panic!("{problems}")).0)
 }
 
 #[test]
-fn options_for_what_users_need_most() {
+fn options_set_switches_words_and_split_commands() {
     let unhandled = effective(&["--signal", "USR1", "--allow-unhandled"]);
     let reload = effective(&["--signal", "HUP", "--reload", "loopback"]);
     assert!(reload.contains("reload = \"loopback\"\n"), "{reload}");
@@ -323,7 +327,7 @@ fn options_for_what_users_need_most() {
 }
 
 #[test]
-fn https_without_a_ca_file_trusts_the_system_bundle_or_is_refused() {
+fn https_without_a_ca_file_uses_the_system_bundle_or_is_refused() {
     let file = "[[rule]]\nwatch = \"/a\"\nhttp = { url = \"https://localhost/\" }\n";
     let none = Overrides::default();
     let (config, _) = config::parse("c.toml", file, &none, Some(Path::new("/bundle.crt"))).unwrap();
@@ -332,7 +336,7 @@ fn https_without_a_ca_file_trusts_the_system_bundle_or_is_refused() {
 }
 
 #[test]
-fn the_option_for_a_ca_file_serves_every_https_request_of_the_rule() {
+fn the_ca_file_option_applies_to_every_https_request_of_the_rule() {
     let file = "[[rule]]\nwatch = \"/a\"\nhttp = { url = \"http://localhost/\" }\n\
                 verify = { http = \"https://localhost/\" }\n\
                 [[rule.check]]\nsyntax = \"json\"\n\
@@ -348,7 +352,7 @@ fn the_option_for_a_ca_file_serves_every_https_request_of_the_rule() {
 }
 
 #[test]
-fn a_port_that_changes_is_warned_of() {
+fn port_zero_causes_a_warning() {
     assert_snapshot!(
         "warning_port_zero",
         podnudge(&["check", "--watch=/a", "--signal=1", "--listen=127.0.0.1:0"], &[])
@@ -356,7 +360,7 @@ fn a_port_that_changes_is_warned_of() {
 }
 
 #[test]
-fn contents_that_leave_the_pod_unencrypted_are_warned_of() {
+fn content_sent_unencrypted_causes_a_warning() {
     let warnings = |check: &str| {
         let file =
             format!("[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n[[rule.check]]\n{check}\n");
@@ -370,7 +374,7 @@ fn contents_that_leave_the_pod_unencrypted_are_warned_of() {
     let once = warnings("http = \"http://validator.other/\"\nbearer-file = \"/token\"");
     assert_eq!(
         once,
-        ["c.toml:5:8: credentials go over the network unencrypted\n  hint: use https"]
+        ["c.toml:5:8: the credentials are sent over the network unencrypted\n  hint: use https"]
     );
     assert_eq!(warnings("http = \"http://127.example.org/\"").len(), 1);
     assert!(warnings("http = \"http://localhost:2019/adapt\"").is_empty());
@@ -380,18 +384,20 @@ fn contents_that_leave_the_pod_unencrypted_are_warned_of() {
 }
 
 #[test]
-fn credentials_that_leave_the_pod_unencrypted_are_warned_of() {
+fn credentials_sent_unencrypted_cause_a_warning() {
     let file = "[[rule]]\nwatch = \"/a\"\n[rule.http]\nurl = \"http://example.org/reload\"\n\
                 bearer-file = \"/token\"\n";
     let (_, warnings) = config::parse("c.toml", file, &Overrides::default(), None).unwrap();
     assert_eq!(
         warnings.first().map(ToString::to_string).as_deref(),
-        Some("c.toml:4:7: credentials go over the network unencrypted\n  hint: use https")
+        Some(
+            "c.toml:4:7: the credentials are sent over the network unencrypted\n  hint: use https"
+        )
     );
 }
 
 #[test]
-fn an_approval_that_nobody_can_give_over_http_is_warned_of() {
+fn approve_without_post_reload_causes_a_warning() {
     let rule = "[[rule]]\nwatch = \"/a\"\nhttp.url = \"http://localhost/\"\n\
                 [rule.hold]\napprove = true\n";
     let warnings = |agent: &str| {
@@ -407,15 +413,15 @@ fn an_approval_that_nobody_can_give_over_http_is_warned_of() {
     assert!(warnings("[agent]\nreload = \"loopback\"\n").is_empty());
 }
 
-/// Every setting there is, and the example of the design document.
+/// A file with every setting, a typical file, and a minimal one.
 const GOOD: [(&str, &str); 3] = [
     ("everything", include_str!("good/everything.toml")),
-    ("design", include_str!("good/design.toml")),
+    ("typical", include_str!("good/typical.toml")),
     ("short", "[[rule]]\nwatch = \"/etc/app\"\nsignal = { name = 1 }\n"),
 ];
 
 #[test]
-fn the_effective_configuration_is_a_configuration_with_the_same_effect() {
+fn the_effective_configuration_parses_to_the_same_configuration() {
     for (name, text) in GOOD {
         let parse = |text: &str| {
             config::parse(name, text, &Overrides::default(), None).map_err(|p| p.to_string())
@@ -431,9 +437,9 @@ fn the_effective_configuration_is_a_configuration_with_the_same_effect() {
 }
 
 proptest! {
-    /// Whatever a file or an option holds, the answer is a configuration or a list of problems.
+    /// Any file and any option give a configuration or a list of problems.
     #[test]
-    fn no_input_makes_it_panic(
+    fn no_input_causes_a_panic(
         cut in any::<proptest::sample::Index>(),
         length in 0_usize..40,
         insert in "[\\PC\\n\"'=.\\[\\]{}0-9a-zM-]{0,6}",
@@ -457,9 +463,8 @@ proptest! {
         }
     }
 
-    /// Every duration that is printed can be read.
     #[test]
-    fn a_printed_duration_is_read_as_the_same(millis in 0_u64..=86_400_000) {
+    fn a_printed_duration_parses_to_the_same_duration(millis in 0_u64..=86_400_000) {
         let file = format!("[[rule]]\nwatch = \"/a\"\njitter = \"{millis}ms\"\nsignal.name = \"HUP\"\n");
         let none = Overrides::default();
         let (first, _) = config::parse("a", &file, &none, None).unwrap();

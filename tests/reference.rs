@@ -9,7 +9,8 @@ use podnudge::config::{Definition, FILE, Form, Presence, Relation, Section};
 
 const PAGE: &str = "docs/configuration.md";
 /// Everything before this mark is written by hand.
-const MARK: &str = "<!-- Made from the definitions in src/config: UPDATE=1 ./test reference -->\n";
+const MARK: &str =
+    "<!-- Made from the definitions in src/config: UPDATE=1 cargo test --test all reference -->\n";
 
 #[test]
 fn the_reference_matches_the_definitions() {
@@ -19,7 +20,10 @@ fn the_reference_matches_the_definitions() {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(PAGE, made).expect("the page can be written");
     } else {
-        assert!(page == made, "{PAGE} is out of date: run `UPDATE=1 cargo test reference`");
+        assert!(
+            page == made,
+            "{PAGE} is out of date: run `UPDATE=1 cargo test --test all reference`"
+        );
     }
 }
 

@@ -154,6 +154,6 @@ fn listen(text: &str) -> Result<Listen, Reason> {
     match full.parse::<SocketAddr>() {
         Ok(address) => Ok(Listen::Explicit(address)),
         Err(_) => Err(is_not(text, "an address to listen on")
-            .hint("`off`, a port such as `:9533`, or a number address such as `127.0.0.1:9533`")),
+            .hint("`off`, a port such as `:9533`, or an IP address such as `127.0.0.1:9533`")),
     }
 }

@@ -39,7 +39,7 @@ pub enum LoadError {
     Read {
         /// The file, as the user named it.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The path is not a file.
@@ -47,7 +47,7 @@ pub enum LoadError {
     NotAFile {
         /// The path, as the user named it.
         path: PathBuf,
-        /// What it is.
+        /// Its file type.
         kind: &'static str,
     },
     /// The file is not text.
@@ -114,7 +114,7 @@ impl LoadError {
     }
 }
 
-/// The configuration that the arguments and the file they name make, and its warnings.
+/// Loads the configuration from the file and the overrides; returns it with its warnings.
 ///
 /// # Errors
 ///

@@ -72,7 +72,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
     })
 }
 
-/// A name for a rule: it stands in metrics and file names.
+/// A name for a rule: it is used in metrics and file names.
 pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
     let fits = (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

@@ -47,12 +47,12 @@ pub(super) fn validate_program(place: &Place<'_>, key: &str, arguments: &[String
         }
         [program] if program.contains(' ') => {
             let words: Vec<String> = program.split(' ').map(|word| format!("{word:?}")).collect();
-            let reason =
-                Reason::new(format!("there is no shell that would split {}", literal(program)));
-            place.problem(
-                Value(key),
-                reason.hint(format!("write `{key} = [{}]`", words.join(", "))),
-            );
+            let reason = Reason::new(format!(
+                "{} is a single argument: podnudge uses no shell to split it",
+                literal(program)
+            ));
+            let hint = format!("write `{key} = [{}]`", words.join(", "));
+            place.problem(Value(key), reason.hint(hint));
         }
         _ => {}
     }

@@ -212,7 +212,7 @@ impl Access {
         let bearer = self.bearer_file.clone().map(Auth::Bearer);
         let auth = self.basic.clone().map(Auth::Basic).or(bearer);
         if auth.is_some() && self.is_sent_unencrypted(url) {
-            let reason = Reason::new("credentials go over the network unencrypted");
+            let reason = Reason::new("the credentials are sent over the network unencrypted");
             place.warn(Value(key), reason.hint("use https"));
         }
         Endpoint {

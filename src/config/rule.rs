@@ -30,7 +30,7 @@ settings! {
         ignore: Vec<glob::Pattern> = list("", glob()).option("ignore", "GLOB", Volumes);
         /// How long a volume must be unchanged before it is read.
         settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
-        /// The longest time to wait for that.
+        /// The longest time to wait for a volume to stop changing.
         settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))).option("settle-max", "TIME", Volumes);
         /// The shortest time between two actions.
         min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
@@ -102,7 +102,7 @@ impl RuleSettings {
 /// A rule, with everything that follows from its settings.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Unique; a DNS label, so that it can stand in metrics and file names.
+    /// Unique; a DNS label, so that it can be used in metrics and file names.
     pub name: String,
     /// The settings of the file, with the defaults filled in.
     pub settings: RuleSettings,
@@ -248,7 +248,8 @@ pub(super) fn validate_all(rules: &mut [RuleSettings], root: &Place<'_>) {
             if is_alone {
                 rule.name = Some("default".to_owned());
             } else if !place.has("name") {
-                let reason = Reason::new("this rule has no `name`, and it is not the only one");
+                let reason =
+                    Reason::new("this rule needs a `name`, because there are several rules");
                 let hint =
                     "give each a name, such as `name = \"nginx\"`: metrics and status show it";
                 place.problem(Spot::Table, reason.hint(hint));

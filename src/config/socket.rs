@@ -84,7 +84,7 @@ fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
     match address.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Ok(SocketAddress::Tcp(address)),
         _ => {
-            let message = format!("{} is not a number address and a port", literal(text));
+            let message = format!("{} is not an IP address and a port", literal(text));
             Err(Reason::new(message)
                 .hint("such as `tcp://127.0.0.1:9999`: the containers of a pod share this address"))
         }
