@@ -2,7 +2,7 @@
 //!
 //! It has no state and no side effects. From a candidate and the conditions it determines whether
 //! the gate is open, needs a probe first, or is closed, until when and why. To add a hold, add a
-//! field to [`Conditions`] and a line to [`evaluate`]; a hold that needs I/O is a [`Probe`].
+//! field to [`Conditions`] and a line to [`held`]; a hold that needs I/O is a [`Probe`].
 
 use std::time::Duration;
 

@@ -2,8 +2,7 @@
 //!
 //! A rollout is a state machine of its own: [`Rollout::handle`] processes an input in the current
 //! step and returns the effects to perform, and the outcome if the rollout has ended. What it needs
-//! to know about the rule is passed to each call. To add a state, add a [`Step`] and its line in
-//! [`Rollout::handle`].
+//! to know about the rule is passed to each call. ARCHITECTURE.md says how to add a step or a wait.
 
 mod answers;
 mod failures;

@@ -1,7 +1,8 @@
 //! One rule: its volumes, the candidate that waits for the gate, the rollout in progress, and the
 //! content that the application is known to run.
 //!
-//! Each part owns its data and its queries have no side effects; only this file combines the parts.
+//! Each part owns its data and its queries have no side effects; only this file and `rule/` combine
+//! the parts.
 //! A rollout begins in [`Rule::begin`], and ends in [`Rule::finish`] or when another rollout
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
