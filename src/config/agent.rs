@@ -17,19 +17,19 @@ settings! {
         /// Serve /metrics, /livez, /readyz and /status at this address or port, such as `:9533`; or `off`.
         listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", Podnudge).common();
         /// Who may send `POST /reload`: nobody (`off`), or clients in the same pod (`loopback`).
-        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice::<Reload>()).option("reload", "WHO", Podnudge);
+        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", Reload::choice()).option("reload", "WHO", Podnudge);
         /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
         reload_token_file: Option<PathBuf> = optional("", path());
         /// The log format.
-        log: LogFormat = default("text", choice::<LogFormat>()).option("log", "FORMAT", Podnudge);
+        log: LogFormat = default("text", LogFormat::choice()).option("log", "FORMAT", Podnudge);
         /// The lowest level that is logged.
-        log_level: LogLevel = default("info", choice::<LogLevel>()).option("log-level", "LEVEL", Podnudge);
+        log_level: LogLevel = default("info", LogLevel::choice()).option("log-level", "LEVEL", Podnudge);
         /// The directory for the private copies that checks read.
         work_dir: PathBuf = default("/tmp", path());
         /// A directory in which podnudge remembers what the application runs, for its own restarts.
         state_dir: Option<PathBuf> = optional("nothing is remembered", path()).option("state-dir", "DIR", Podnudge);
         /// Watch volumes with inotify, and poll those that it cannot serve; or poll all of them.
-        watch: WatchMode = default("inotify", choice::<WatchMode>()).option("watch-mode", "MODE", Podnudge);
+        watch: WatchMode = default("inotify", WatchMode::choice()).option("watch-mode", "MODE", Podnudge);
         /// How often to compare every volume with what was read last.
         resync: Duration = default("30s", duration(SECOND, HOUR)).option("resync", "TIME", Podnudge);
         /// How often to poll a volume.

@@ -131,15 +131,6 @@ pub(super) struct Type<T: 'static> {
     pub(super) print: fn(&T) -> String,
 }
 
-/// A choice, and the word for each variant.
-pub(super) trait Words: Sized {
-    const WORDS: &'static [&'static str];
-
-    fn parse(word: &str) -> Result<Self, Reason>;
-
-    fn print(&self) -> String;
-}
-
 impl Definition {
     /// The key as the file writes it.
     #[must_use]

@@ -60,11 +60,11 @@ pub(super) fn parse_with_zones(
     bundle: Option<&Path>,
     zones: Zones<'_>,
 ) -> Result<(Config, Vec<Problem>), Problems> {
-    let report = Report::new(file_name, text, zones, bundle);
+    let report = Report::new(FILE, file_name, text, zones, bundle);
     let config = tree::read(text, &report).and_then(|mut root| {
-        overlay(&mut root, overrides, FILE, &report);
+        overlay(&mut root, overrides, &report);
         let root_place = Place::root(&report);
-        let file = settings::read(root_place.clone(), FILE, root)?;
+        let file = settings::read(root_place.clone(), root)?;
         resolve(file, &root_place)
     });
     report.finish(config)

@@ -46,12 +46,7 @@ impl Override {
 }
 
 /// Sets the values of options and environment variables in the tree of the file.
-pub(super) fn overlay(
-    root: &mut Entries,
-    overrides: &[Override],
-    file: &'static Section,
-    report: &Report<'_>,
-) {
+pub(super) fn overlay(root: &mut Entries, overrides: &[Override], report: &Report<'_>) {
     for setting in overrides {
         let (at, flag) = (&setting.at, &setting.flag);
         let path: Vec<&str> = flag.path.iter().map(String::as_str).collect();
@@ -66,7 +61,7 @@ pub(super) fn overlay(
             None if setting.is_off() => remove(root, &path),
             None => {
                 let node = Node { at: at.clone(), value: setting.value() };
-                set(file, root, &path, node, report);
+                set(report.file, root, &path, node, report);
             }
         }
     }

@@ -267,7 +267,7 @@ pub(super) fn json_pointer(text: &str) -> Result<String, Reason> {
         return Ok(text.to_owned());
     }
     Err(is_not(text, "a JSON pointer")
-        .hint("write the way to the value with slashes, such as `/status/reloads`"))
+        .hint("write the path to the value with slashes, such as `/status/reloads`"))
 }
 
 /// The name of a sample in the Prometheus text format, labels included.

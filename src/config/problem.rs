@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use super::define::Section;
 use crate::exit::Exit;
 use crate::reason::Reason;
 use crate::shown;
@@ -63,6 +64,8 @@ impl fmt::Display for Problem {
 
 /// Collects problems and warnings.
 pub(super) struct Report<'a> {
+    /// The definition of the whole file.
+    pub(super) file: &'static Section,
     file_name: String,
     text: &'a str,
     pub(super) zones: Zones<'a>,
@@ -76,12 +79,14 @@ pub(super) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn new(
+        file: &'static Section,
         file_name: &str,
         text: &'a str,
         zones: Zones<'a>,
         bundle: Option<&'a Path>,
     ) -> Self {
         Self {
+            file,
             file_name: shown::text(file_name),
             text,
             zones,

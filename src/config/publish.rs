@@ -73,7 +73,7 @@ fn conflict(dir: &Path, volumes: &[PathBuf], agent: &Agent) -> Option<Reason> {
     let inside = own.iter().find(|(_, path)| path.is_some_and(|path| path.starts_with(dir)));
     inside.map(|(name, _)| {
         Reason::new(format!("`agent.{name}` lies within {}", path_literal(dir)))
-            .hint("the application would see what podnudge keeps for itself")
+            .hint("the application would see podnudge's own files")
     })
 }
 

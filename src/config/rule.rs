@@ -35,9 +35,9 @@ settings! {
         /// The shortest time between two actions.
         min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
-        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice::<Step>()).resolved();
+        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", Step::choice()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
-        on_start: Option<OnStart> = optional("`if-newer`", choice::<OnStart>()).option("on-start", "WHEN", Timing).resolved();
+        on_start: Option<OnStart> = optional("`if-newer`", OnStart::choice()).option("on-start", "WHEN", Timing).resolved();
         /// When not to begin a rollout.
         hold: Hold = table();
         /// A wait before each action, which spreads replicas over time.
@@ -93,7 +93,8 @@ impl RuleSettings {
         }
         if place.has("on-start") && place.has("publish") {
             let reason = Reason::new("`on-start` cannot be combined with `[rule.publish]`");
-            let hint = "leave it out: what is published tells what the application can have read";
+            let hint =
+                "leave it out: the publish directory shows what the application can have read";
             place.problem(Key("on-start"), reason.hint(hint));
         }
     }

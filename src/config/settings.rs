@@ -123,7 +123,7 @@ pub(super) const fn table_or<S: Settings>(short: &'static str) -> Setting<S, ()>
 pub(super) const fn optional_table<S: Settings>() -> Setting<Option<S>, ()> {
     let read: Read<Option<S>, ()> = |_, key, table| {
         let entries = table.take_table(key, S::SECTION, None);
-        Some(entries.and_then(|entries| read(table.place.inner(key), table.root, entries)))
+        Some(entries.and_then(|entries| read(table.place.inner(key), entries)))
     };
     nested(Form::Table(S::SECTION, None), read, write_tables)
 }
@@ -239,7 +239,7 @@ fn read_table<S: Settings>(
 ) -> Option<S> {
     let Form::Table(section, short) = setting.kind.form else { return None };
     let entries = table.take_table(key, section, short).unwrap_or_default();
-    read(table.place.inner(key), table.root, entries)
+    read(table.place.inner(key), entries)
 }
 
 fn write_table<S: Settings>(_: &Setting<S, ()>, key: &str, value: &S, page: &mut Page) {
@@ -256,12 +256,7 @@ fn read_tables<S: Settings>(
     if may_be_one {
         table.refuse_empty_list(key, AT_LEAST_ONE);
     }
-    Some(
-        tables
-            .into_iter()
-            .filter_map(|(place, entries)| read(place, table.root, entries))
-            .collect(),
-    )
+    Some(tables.into_iter().filter_map(|(place, entries)| read(place, entries)).collect())
 }
 
 fn write_tables<V, S: Settings>(_: &Setting<V, ()>, key: &str, tables: &V, page: &mut Page)
@@ -272,12 +267,8 @@ where
 }
 
 /// Reads the settings of a table; `None` only after a problem was reported.
-pub(super) fn read<S: Settings>(
-    place: Place<'_>,
-    root: &'static Section,
-    entries: Entries,
-) -> Option<S> {
-    let mut table = Table::new(place, root, S::SECTION, entries);
+pub(super) fn read<S: Settings>(place: Place<'_>, entries: Entries) -> Option<S> {
+    let mut table = Table::new(place, S::SECTION, entries);
     let settings = S::read(&mut table);
     let place = table.finish();
     let mut settings = settings?;
@@ -287,8 +278,8 @@ pub(super) fn read<S: Settings>(
 
 /// The settings of a table in which nothing is set; `None` if one is required.
 pub(super) fn defaults<S: Settings>() -> Option<S> {
-    let report = Report::new("", "", &|_| None, None);
-    read(Place::root(&report), S::SECTION, Entries::new())
+    let report = Report::new(S::SECTION, "", "", &|_| None, None);
+    read(Place::root(&report), Entries::new())
 }
 
 /// The settings as the file writes them.
@@ -309,19 +300,17 @@ macro_rules! words {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name { $($(#[$help])+ $variant,)+ }
 
-        impl $crate::config::define::Words for $name {
-            const WORDS: &'static [&'static str] = &[$($word),+];
-
-            fn parse(word: &str) -> Result<Self, $crate::reason::Reason> {
-                match word {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err($crate::config::parsers::unknown_value(word, Self::WORDS)),
+        impl $name {
+            pub(super) const fn choice() -> $crate::config::define::Type<Self> {
+                const WORDS: &[&str] = &[$($word),+];
+                $crate::config::define::Type {
+                    form: $crate::config::define::Form::Choice(WORDS),
+                    parse: |word| match word {
+                        $($word => Ok(Self::$variant),)+
+                        _ => Err($crate::config::parsers::unknown_value(word, WORDS)),
+                    },
+                    print: |value| match value { $(Self::$variant => $word.to_owned()),+ },
                 }
-            }
-
-            fn print(&self) -> String {
-                let word = match self { $(Self::$variant => $word),+ };
-                word.to_owned()
             }
         }
     };

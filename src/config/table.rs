@@ -17,8 +17,6 @@ use crate::shown::literal;
 /// A table that is being read. Each read takes its entry; entries that remain are unknown keys.
 pub(super) struct Table<'a> {
     pub(super) place: Place<'a>,
-    /// The section of the whole file.
-    pub(super) root: &'static Section,
     section: &'static Section,
     entries: Entries,
 }
@@ -31,16 +29,11 @@ pub(super) enum PairError {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(
-        place: Place<'a>,
-        root: &'static Section,
-        section: &'static Section,
-        entries: Entries,
-    ) -> Self {
+    pub(super) fn new(place: Place<'a>, section: &'static Section, entries: Entries) -> Self {
         for (key, (at, node)) in &entries {
             place.inner(key).record(at, &node.at);
         }
-        Self { place, root, section, entries }
+        Self { place, section, entries }
     }
 
     /// The value at a key, if it is there and valid.
@@ -227,7 +220,7 @@ impl<'a> Table<'a> {
             };
             let reason = Reason::new(format!("unknown key {}{inside}", literal(key)));
             let mut elsewhere = BTreeSet::new();
-            headers_with(self.root, key, &mut elsewhere);
+            headers_with(self.place.report.file, key, &mut elsewhere);
             let hint = match (elsewhere.first(), nearest(key, &known)) {
                 (Some(header), _) if elsewhere.len() == 1 && !header.is_empty() => {
                     format!("it belongs in `{header}`")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::define::{Form, Type, Words};
+use super::define::{Form, Type};
 use super::parsers;
 use crate::reason::Reason;
 use crate::shown::literal;
@@ -39,10 +39,6 @@ pub(super) const fn status() -> Type<u16> {
 
 pub(super) const fn boolean() -> Type<bool> {
     Type { form: Form::Bool, parse: parsers::boolean, print: ToString::to_string }
-}
-
-pub(super) const fn choice<T: Words>() -> Type<T> {
-    Type { form: Form::Choice(T::WORDS), parse: T::parse, print: T::print }
 }
 
 /// Text with a meaning; `what` names it in the reference.

@@ -9,7 +9,7 @@ settings! {
         /// Spread replicas over this time.
         window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", Timing).common();
         /// What a replica's wait is computed from: the identity of its pod, its ordinal in the StatefulSet, or a random number.
-        by: JitterBy = default("pod", choice::<JitterBy>()).option("jitter-by", "WHAT", Timing);
+        by: JitterBy = default("pod", JitterBy::choice()).option("jitter-by", "WHAT", Timing);
     }
 }
 
