@@ -43,6 +43,11 @@ impl<'a> Place<'a> {
         Self { report: self.report, path: path.to_owned() }
     }
 
+    /// The last key.
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('.').next().unwrap_or_default()
+    }
+
     /// Records the places of the key and of the value.
     pub(super) fn record(&self, key: &At, value: &At) {
         self.report.places.borrow_mut().insert(self.path.clone(), (key.clone(), value.clone()));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::define::{Definition, Form, Section, Type};
+use super::define::{Definition, Form, Presence, Section, Type};
 use super::place::{Place, Spot};
 use super::problem::{At, nearest};
 use super::relations;
@@ -69,7 +69,8 @@ impl<'a> Table<'a> {
             (value, short) => {
                 let or_text = if short.is_some() { "text or " } else { "" };
                 let wanted = format!("{or_text}a table, `{}`", example(section));
-                self.wrong_type(key, &Node { value, ..node }, &wanted);
+                let hint = as_table(key, section, &value);
+                self.wrong_type(key, &Node { value, ..node }, &wanted, hint);
                 None
             }
         }
@@ -102,7 +103,7 @@ impl<'a> Table<'a> {
             if let Value::Table(entries) = node.value {
                 tables.push((place, entries));
             } else {
-                self.wrong_type(key, &node, &format!("a table, `{}`", example(section)));
+                self.wrong_type(key, &node, &format!("a table, `{}`", example(section)), None);
             }
         }
         tables
@@ -116,7 +117,8 @@ impl<'a> Table<'a> {
     ) -> Vec<(N, T)> {
         let Some((_, node)) = self.entries.remove(key) else { return Vec::new() };
         let Value::Table(entries) = node.value else {
-            self.wrong_type(key, &node, &format!("a table, `{key} = {{ name = \"value\" }}`"));
+            let wanted = format!("a table, `{key} = {{ name = \"value\" }}`");
+            self.wrong_type(key, &node, &wanted, None);
             return Vec::new();
         };
         let mut pairs: Vec<(N, T)> = Vec::new();
@@ -161,6 +163,7 @@ impl<'a> Table<'a> {
     }
 
     fn parse<T>(&self, key: &str, node: &Node, kind: &Type<T>) -> Option<T> {
+        let key = self.written_key(key);
         let (text, is_quoted) = self.text(key, &kind.form, node)?;
         match check_bounds(&kind.form, &text).and_then(|()| (kind.parse)(&text)) {
             Ok(value) if is_quoted => return Some(value),
@@ -201,7 +204,13 @@ impl<'a> Table<'a> {
             (_, Value::Number { text, .. }) => return Some((text.clone(), false)),
             _ => "text in quotes",
         };
-        self.wrong_type(key, node, wanted);
+        let hint = match (form, &node.value) {
+            (Form::Number(..), Value::Text(text)) if text.parse::<u32>().is_ok() => {
+                Some(format!("write {text}, without quotes"))
+            }
+            _ => None,
+        };
+        self.wrong_type(key, node, wanted, hint);
         None
     }
 
@@ -232,7 +241,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn wrong_type(&self, key: &str, node: &Node, wanted: &str) {
+    fn wrong_type(&self, key: &str, node: &Node, wanted: &str, hint: Option<String>) {
         let found = match node.value {
             Value::Text(_) => "text",
             Value::Number { .. } => "a number",
@@ -242,8 +251,25 @@ impl<'a> Table<'a> {
             Value::Other(name) => name,
         };
         let reason = with_key(key, &node.at, &format!("must be {wanted}, not {found}"));
-        self.place.report.problem(&node.at, reason);
+        self.place.report.problem(&node.at, Reason { hint, ..reason });
     }
+
+    /// The key that the user has written: that of the table, if a value stands in its place.
+    fn written_key<'k>(&'k self, key: &'k str) -> &'k str {
+        let is_short = self.place.key(key).is_some_and(|at| at == self.place.at(Spot::Table));
+        if is_short { self.place.name() } else { key }
+    }
+}
+
+/// How to write a table in place of text, if it has one required setting.
+fn as_table(key: &str, section: &Section, value: &Value) -> Option<String> {
+    let Value::Text(text) = value else { return None };
+    let settings = section.settings();
+    let mut required =
+        settings.iter().filter(|setting| matches!(setting.presence, Presence::Required(_)));
+    let only = required.next().filter(|_| required.next().is_none())?;
+    let value = toml::Value::from(text.as_str());
+    Some(format!("write `{key} = {{ {} = {value} }}`", only.key()))
 }
 
 /// How the file writes a table.

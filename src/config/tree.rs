@@ -46,8 +46,27 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
     };
     let message = error.message().replace('\n', ", ");
     let reason = Reason::new(format!("not TOML: {}", shown::text(&message)));
+    let reason = match other_format(text) {
+        Some(format) => reason.hint(format!("this looks like {format}; podnudge reads TOML")),
+        None => reason,
+    };
     report.problem(&At::File(place(error)), reason);
     None
+}
+
+/// Another format that the text looks like, judged by its first line.
+fn other_format(text: &str) -> Option<&'static str> {
+    let is_content = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let first = text.lines().map(str::trim).find(is_content)?;
+    let key = first.split_once(':').map_or("", |(key, _)| key);
+    let is_key = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let is_yaml = first == "---"
+        || first.starts_with("- ")
+        || (!key.is_empty() && key.chars().all(is_key) && !first.contains('='));
+    match first.chars().next() {
+        Some('{') => Some("JSON"),
+        _ => is_yaml.then_some("YAML"),
+    }
 }
 
 fn entries(table: DeTable<'_>) -> Entries {
