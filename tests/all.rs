@@ -39,6 +39,7 @@ mod reference;
 mod regressions;
 mod scenarios;
 mod schema;
+mod sigwait;
 mod support;
 mod volume;
 mod was_read;

@@ -15,6 +15,7 @@ pub mod proc;
 mod restarts;
 pub mod select;
 pub mod signal;
+mod sigwait;
 mod state;
 mod target_cache;
 mod terminate;

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -53,6 +54,17 @@ fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
 pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
     let text = read_process_file(pid, "status")?;
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Whether a mask of signals contains this one.
+pub(super) fn contains(mask: u64, signal: Signal) -> bool {
+    mask >> (signal as u32 - 1) & 1 == 1
+}
+
+/// A mask in `/proc/PID/status`: hexadecimal, bit 0 for signal 1 or capability 0.
+pub(super) fn mask(status: &str, field: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 /// The time since the process started.

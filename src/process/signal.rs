@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
-use super::proc;
+use super::proc::{self, contains, mask};
+use super::sigwait::{Taker, taker};
 use super::state::{ProcessState, process_state};
 use crate::config::SignalAction;
 use crate::reason::Reason;
@@ -216,10 +217,21 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     if has("SigCgt:") {
         return Ok(());
     }
+    match taker(chosen.identity.pid, signal) {
+        Taker::Process => return Ok(()),
+        Taker::Init => {
+            let what = format!("process {name} is an init, which passes {signal} on to its child");
+            let hint = "name the application's own process by process, exe or cmdline";
+            return Err(SendError::Refused(Reason::new(what).hint(hint)));
+        }
+        Taker::Nobody => {}
+    }
     if has("SigBlk:") {
         // HAProxy's master does so during its exec, whether it ignores the signal or not.
         let what = format!("process {name} blocks {signal}, and has no handler for it now");
-        let hint = format!("it may be restarting; if it receives signals by sigwait(3), {allow}");
+        let hint = format!(
+            "it may be restarting; if it waits for signals and runs as another uid, which podnudge cannot see, {allow}"
+        );
         return Err(SendError::Starting(Reason::new(what).hint(hint)));
     }
     if proc::age(chosen.identity) < STARTUP_TIME {
@@ -234,16 +246,6 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     let hint =
         format!("configure the signal on which the application reloads, or use a URL; {allow}");
     Err(SendError::Refused(Reason::new(what).hint(hint)))
-}
-
-fn contains(mask: u64, signal: Signal) -> bool {
-    mask >> (signal as u32 - 1) & 1 == 1
-}
-
-/// A mask in `/proc/PID/status`: hexadecimal, bit 0 for signal 1 or capability 0.
-fn mask(status: &str, field: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 /// Explains EPERM in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).

@@ -1,0 +1,186 @@
+//! Processes that take signals without a handler: C programs that wait for them (sigwait(3)) or read them
+//! from a signalfd(2), as named, mysqld and keepalived do.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::in_namespace;
+use crate::support::program::{command, podnudge};
+use crate::support::wait::wait_until;
+
+/// The first argument selects what the program does, the second is the file to which it appends a line
+/// for each HUP.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static const char *report;
+
+static void note(const char *text) {
+    int fd = open(report, O_WRONLY | O_APPEND | O_CREAT, 0666);
+    if (write(fd, text, strlen(text)) < 0) _exit(1);
+    close(fd);
+}
+
+static void *wait_for(void *set) {
+    int number;
+    while (sigwait(set, &number) == 0)
+        if (number == SIGHUP) note("hup\n");
+    return NULL;
+}
+
+int main(int count, char **arguments) {
+    const char *kind = arguments[1];
+    sigset_t set;
+    pthread_t thread;
+    struct signalfd_siginfo info;
+    if (count != 3) return 1;
+    report = arguments[2];
+    sigemptyset(&set);
+    sigaddset(&set, strcmp(kind, "other") == 0 ? SIGUSR1 : SIGHUP);
+    if (strcmp(kind, "init") == 0) sigfillset(&set);
+    if (strcmp(kind, "unblocked") != 0) pthread_sigmask(SIG_BLOCK, &set, NULL);
+    note("ready\n");
+    if (strcmp(kind, "signalfd") == 0) {
+        int fd = signalfd(-1, &set, 0);
+        while (read(fd, &info, sizeof info) > 0) note("hup\n");
+    }
+    if (strcmp(kind, "thread") == 0 || strcmp(kind, "unblocked") == 0) {
+        pthread_create(&thread, NULL, wait_for, &set);
+        for (;;) pause();
+    }
+    wait_for(&set);
+}
+"#;
+
+struct Scene {
+    folder: TempDir,
+    kubelet: Kubelet,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        command("chmod").arg("0777").arg(folder.path()).status().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "1")]));
+        let source = folder.path().join("program.c");
+        fs::write(&source, PROGRAM).unwrap();
+        let program = folder.path().join("app");
+        let mut cc = command("cc");
+        cc.args(["-pthread", "-Wall", "-Werror", "-o"]).arg(program).arg(source);
+        assert!(cc.status().expect("cc is installed (package gcc)").success());
+        Self { folder, kubelet }
+    }
+
+    fn report(&self) -> PathBuf {
+        self.folder.path().join("report")
+    }
+
+    /// Starts the program under its own name, as the uid 65532 without capabilities.
+    fn start(&self, kind: &str) -> Running {
+        let child = as_user(&self.folder.path().join("app")).arg(kind).arg(self.report()).spawn();
+        wait_until("the program is ready", || self.lines("ready") == 1);
+        Running(child.unwrap())
+    }
+
+    fn lines(&self, wanted: &str) -> usize {
+        let text = fs::read_to_string(self.report()).unwrap_or_default();
+        text.lines().filter(|line| *line == wanted).count()
+    }
+
+    fn nudge(&self) -> Agent {
+        let mut command = as_user(Path::new(podnudge().get_program()));
+        command.args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"]);
+        command.args(["--process", "app", "--signal", "HUP", "--watch"]).arg(&self.kubelet.volume);
+        let agent = Agent::spawn(self.folder.path(), command);
+        agent.wait_for("baseline", 1);
+        agent
+    }
+}
+
+fn as_user(program: &Path) -> std::process::Command {
+    let mut command = command("setpriv");
+    command.args(["--reuid=65532", "--regid=65532", "--clear-groups", "--bounding-set=-all"]);
+    command.args(["--no-new-privs", "--"]).arg(program).stdin(Stdio::null());
+    command
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn assert_takes(kind: &str) {
+    let mut scene = Scene::new();
+    let mut program = scene.start(kind);
+    let agent = scene.nudge();
+    for n in 1..=3 {
+        scene.kubelet.write(&payload(&[("a.conf", &format!("{n} and more"))]));
+        agent.wait_for("delivered", n);
+    }
+    assert_eq!(scene.lines("hup"), 3, "{}", agent.log());
+    assert!(program.0.try_wait().unwrap().is_none());
+    assert_eq!(agent.count("preflight") + agent.count("refused"), 0, "{}", agent.log());
+}
+
+#[test]
+fn a_main_thread_that_waits_for_the_signal_gets_it() {
+    in_namespace(|| assert_takes("main"));
+}
+
+#[test]
+fn another_thread_that_waits_for_the_signal_gets_it() {
+    in_namespace(|| assert_takes("thread"));
+}
+
+#[test]
+fn a_process_that_reads_the_signal_from_a_signalfd_gets_it() {
+    in_namespace(|| assert_takes("signalfd"));
+}
+
+fn assert_refused(kind: &str, wanted: &str) {
+    let mut scene = Scene::new();
+    let mut program = scene.start(kind);
+    let started = fs::metadata(format!("/proc/{}", program.0.id())).unwrap().modified().unwrap();
+    let is_old = || started.elapsed().is_ok_and(|age| age > Duration::from_secs(11));
+    wait_until("the program is old enough", is_old);
+    let agent = scene.nudge();
+    scene.kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("refused", 1);
+    let reason = agent.last("refused", "reason");
+    assert!(reason.contains(wanted), "{reason}");
+    assert!(program.0.try_wait().unwrap().is_none());
+    assert_eq!((scene.lines("hup"), agent.count("sent")), (0, 0));
+}
+
+#[test]
+fn a_process_that_waits_for_another_signal_is_not_signalled() {
+    in_namespace(|| assert_refused("other", "does not handle SIGHUP: it would end"));
+}
+
+/// The kernel would deliver the signal to the main thread, which ends the process.
+#[test]
+fn a_thread_that_waits_while_another_one_does_not_block_the_signal_is_not_enough() {
+    in_namespace(|| assert_refused("unblocked", "does not handle SIGHUP: it would end"));
+}
+
+#[test]
+fn an_init_that_passes_signals_on_is_not_signalled() {
+    in_namespace(|| assert_refused("init", "is an init, which passes SIGHUP on to its child"));
+}
