@@ -85,8 +85,10 @@ fn missing_program(rule: &Rule) -> Option<Problem> {
     });
     let names = actions.chain(checks).chain(proofs).filter_map(|one| one.arguments.first());
     let missing = names.into_iter().find(|name| !program::exists(name))?;
-    let message =
-        format!("the program {} does not exist in podnudge's container", literal(missing));
+    let message = format!(
+        "the program {} does not exist in podnudge's container, or is not executable",
+        literal(missing)
+    );
     let hint = "run podnudge in the application's image: an init container with `podnudge install DIR` \
                 copies it there";
     Some(Problem { kind: ProblemKind::ProgramMissing, reason: Reason::new(message).hint(hint) })

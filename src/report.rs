@@ -289,7 +289,10 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
 
 fn baseline(basis: Basis) -> Line {
     let because = match basis {
-        Basis::Remembered => "podnudge's saved state says that it was applied",
+        Basis::Remembered => {
+            let message = "the content on disk was rolled out before podnudge was restarted";
+            return Line::new("baseline", message);
+        }
         Basis::TargetIsYounger => "the target started after the last change",
         Basis::Never => {
             let message =

@@ -15,7 +15,6 @@ use crate::clock::Moment;
 use crate::config::{Action, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Inspection};
-use crate::process::children::Workers;
 use crate::process::{
     self, Context, Refusal, TargetProcess, all_read_config_after, find, find_cached, inspect,
     names, roots,
@@ -140,16 +139,11 @@ async fn try_to_act(
     let mut progress = Progress::default();
     for action in &rule.actions {
         let step = match action {
-            Action::Signal(action) => {
-                if rule.verify.proofs.is_empty() {
-                    baseline.workers = Workers::list(&baseline.processes);
-                }
-                signal::send(*action, &targets).map(|sent| {
-                    progress.signalled = Some(process::targets(sent.iter().copied()));
-                    baseline.processes = roots(sent);
-                    baseline.signal = Some(action.name);
-                })
-            }
+            Action::Signal(action) => signal::send(*action, &targets).map(|sent| {
+                progress.signalled = Some(process::targets(sent.iter().copied()));
+                baseline.processes = roots(sent);
+                baseline.signal = Some(action.name);
+            }),
             Action::Http(action) => progress.record(http::send(action).await),
             Action::Exec(program) => progress.record(program::run(rule, program, act).await),
             Action::Command(command) => progress.record(socket::send(command).await),

@@ -15,7 +15,7 @@ pub enum Evidence {
     Accepted,
     /// The target started after the content was in place, and survived.
     ReadAtStart,
-    /// A proof was found: a configured one, or all child processes of the target were replaced.
+    /// The configured proofs were found.
     Verified,
 }
 

@@ -59,6 +59,10 @@ impl Preflight {
         &self.0
     }
 
+    pub(super) fn contains(&self, kind: ProblemKind) -> bool {
+        self.0.iter().any(|problem| problem.kind == kind)
+    }
+
     /// Takes the problems that were found now. Returns the new ones, and the kinds that are solved.
     pub(super) fn found(&mut self, problems: Vec<Problem>) -> (Vec<Problem>, Vec<ProblemKind>) {
         let before = std::mem::replace(&mut self.0, problems);

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -70,15 +71,19 @@ pub struct Ended {
     pub output: String,
 }
 
-/// Whether a program exists: at its path, or without a slash, in a directory of `PATH`.
+/// Whether a program exists and is executable: at its path, or without a slash, in a directory of `PATH`.
 #[must_use]
 pub fn exists(program: &str) -> bool {
+    let is_executable = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
     if program.contains('/') {
-        return Path::new(program).is_file();
+        return is_executable(Path::new(program));
     }
     // What execvp(3) searches without `PATH`.
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program)))
 }
 
 /// Runs a program to completion, or terminates it when `limit` has passed. `arguments` begins with

@@ -5,8 +5,6 @@
 //! in the earlier list and did not start in an earlier tick. A process that only became a child
 //! since then, because its own parent ended, is not new.
 
-use std::time::Duration;
-
 use super::{Identity, proc};
 use crate::clock::Moment;
 use crate::reason::Reason;
@@ -68,50 +66,6 @@ impl Children {
             let number = children.clone().count();
             if children.any(is_new) { None } else { Some((parent.pid, number)) }
         })
-    }
-}
-
-/// A worker must have run for this long to count as started: a child that only runs a command ends
-/// sooner.
-const MIN_AGE: Duration = Duration::from_millis(500);
-
-/// The child processes of the processes that get a signal, listed just before it.
-///
-/// A master that replaces all its workers after a signal has read its configuration, even if no proof
-/// is configured. If it keeps some, that shows nothing: it may start and end children at any time.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Workers {
-    /// Each process, and its children.
-    masters: Vec<(Identity, Vec<i32>)>,
-    at: Moment,
-}
-
-impl Workers {
-    /// Lists the current children. A process whose children cannot be listed counts as having none.
-    pub(crate) fn list(masters: &[Identity]) -> Self {
-        let children = |master: &Identity| (*master, proc::children(master.pid));
-        Self { masters: masters.iter().map(children).collect(), at: proc::now() }
-    }
-
-    /// Whether every master had children, and now has only new workers: children with its own name
-    /// that started after the signal and still run.
-    pub(crate) fn were_replaced(&self) -> bool {
-        let is_replaced = |(master, old): &(Identity, Vec<i32>)| {
-            let Ok(Some(stat)) = proc::stat(master.pid) else { return false };
-            let children = proc::children(master.pid).into_iter().filter_map(|pid| {
-                let child = proc::stat(pid).ok().flatten().filter(|child| !child.is_dead)?;
-                let identity = Identity { pid, start_ticks: child.start_ticks };
-                (child.comm == stat.comm).then_some(identity)
-            });
-            let workers: Vec<Identity> = children.collect();
-            let is_new = |worker: &Identity| {
-                !old.contains(&worker.pid) && worker.may_have_started_after(self.at)
-            };
-            !old.is_empty()
-                && workers.iter().all(is_new)
-                && workers.iter().any(|worker| proc::age(*worker) >= MIN_AGE)
-        };
-        !self.masters.is_empty() && self.masters.iter().all(is_replaced)
     }
 }
 

@@ -97,25 +97,6 @@ pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
     Ok(read_process_file(pid, "stat")?.and_then(|text| parse_stat(&text)))
 }
 
-/// Beyond this number of threads the children of a process are not listed: it is no master that only
-/// starts workers, and reading a file for each thread would delay a signal.
-const MAX_THREADS: usize = 16;
-
-/// The pids of the child processes, from `/proc/PID/task/*/children`. Empty if they are hidden, if the
-/// kernel does not provide that file, or if the process has more than [`MAX_THREADS`] threads.
-pub(super) fn children(pid: i32) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let tasks: Vec<PathBuf> = tasks.take(MAX_THREADS + 1).map(|task| task.path()).collect();
-    if tasks.len() > MAX_THREADS {
-        return Vec::new();
-    }
-    let texts = tasks.iter().filter_map(|task| fs::read_to_string(task.join("children")).ok());
-    let children = texts.flat_map(|text| {
-        text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
-    });
-    children.collect()
-}
-
 /// The bit of `flags` (field 9) for a kernel thread (`PF_KTHREAD` in linux/sched.h).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 

@@ -245,7 +245,7 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
     };
     let comms: Vec<&str> = candidates.iter().map(|process| process.comm.as_str()).collect();
     let hint = match &target.by {
-        TargetBy::Process(name) => match nearest(name, &comms) {
+        TargetBy::Process(name) => match nearest(name, &comms).or_else(|| longer(name, &comms)) {
             Some(near) => format!("did you mean `{}`? {there}", shown::text(near)),
             None => there,
         },
@@ -258,6 +258,11 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
         _ => there,
     };
     Refusal::NotFound(Reason::new(format!("{what}{uid}")).hint(hint))
+}
+
+/// The name that begins with `name`, such as `redis-server` for `redis`.
+fn longer<'a>(name: &str, comms: &[&'a str]) -> Option<&'a str> {
+    comms.iter().find(|comm| comm.starts_with(name)).copied()
 }
 
 fn not_mounted(candidates: &[&Process]) -> Refusal {

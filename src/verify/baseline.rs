@@ -7,7 +7,6 @@ use nix::sys::signal::Signal;
 use super::proofs::StateBefore;
 use crate::clock::Moment;
 use crate::core::event::Acted;
-use crate::process::children::Workers;
 use crate::process::exit_watch::{self, ExitWatch};
 use crate::process::{Identity, ProcessState, process_state};
 use crate::volume::snapshot::Digest;
@@ -22,8 +21,6 @@ pub(crate) struct Baseline {
     pub(crate) replaced: Vec<Identity>,
     /// The signal that these processes were sent.
     pub(crate) signal: Option<Signal>,
-    /// Their workers before the signal, if no proof is configured.
-    pub(crate) workers: Workers,
     /// The values that the proofs compare with.
     pub(crate) before: Option<Arc<StateBefore>>,
     /// The actions that were done, if a later action of the rule failed.

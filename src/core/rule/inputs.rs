@@ -109,15 +109,15 @@ impl Rule {
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
-    /// Handles the answer to [`Command::Preflight`]. During a rollout its own outcome says what is
-    /// wrong, and the target may be absent for a moment.
+    /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem is reported: its
+    /// own outcome says what is wrong, and the target may be absent for a moment.
     pub(in crate::core) fn preflight(
         &mut self,
-        problems: Vec<Problem>,
+        mut problems: Vec<Problem>,
         out: &mut VecDeque<Command>,
     ) {
         if self.rollout.is_some() {
-            return;
+            problems.retain(|problem| self.preflight.contains(problem.kind));
         }
         let (new, solved) = self.preflight.found(problems);
         for problem in new {
