@@ -194,6 +194,39 @@ fn only_the_crashing_content_of_two_rules_is_quarantined() {
     assert_eq!([pair.rule(0).state, pair.rule(1).state], [State::Idle, State::RolledBack]);
 }
 
+/// One rule restarts the application while the other rule's content crashes it at each start. The
+/// first rule does not give up: its content is not at fault, and the application runs it once the
+/// other content is rolled back.
+#[test]
+fn a_restart_does_not_fail_because_of_the_content_of_another_rule() {
+    let follower = Settings {
+        settle: 0,
+        jitter: 0,
+        min_interval: 0,
+        alive_for: 1000,
+        target_wait: 60_000,
+        attempts: 1,
+        retries_first: false,
+        restarts_last: false,
+        is_restart: false,
+    };
+    let restarts = Settings { settle: 18, is_restart: true, ..follower.clone() };
+    // Between two polls of podnudge, the process starts and crashes.
+    let setting = Setting { rules: [restarts, follower], ends_after: 100, starts_after: 3610 };
+    let mut pair = pair(&setting, ANY);
+    pair.commit(0, 0, false);
+    pair.trigger(None);
+    pair.application_is_away_for(Duration::from_millis(113_695));
+    pair.run_for(Duration::from_millis(42_760));
+    pair.commit(1, FIRST_DEADLY, true);
+    pair.run_for(Duration::from_millis(42_848));
+    pair.trigger(Some(0));
+    pair.run_for(Duration::from_hours(2));
+    let states = [0, 1].map(|rule| pair.rule(rule).state);
+    assert_eq!(states, [State::Idle, State::RolledBack]);
+    assert_eq!(pair.runs(0), Some(pair.digest_on_disk(0)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -7,7 +7,7 @@ use super::progress::{Context, Effect, Outcome, Progress};
 use super::verification::{Finding, Verification};
 use super::{Direction, Rollout, Step};
 use crate::core::backoff;
-use crate::core::event::{Acted, Inspection, Publication};
+use crate::core::event::{Absence, Acted, Inspection, Publication};
 use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
 use crate::core::status::State;
@@ -138,9 +138,13 @@ impl Rollout {
             Finding::Succeeded(evidence) => progress.end(Outcome::Applied { is_fresh, evidence }),
             Finding::Gone(reason) => self.target_ended(is_fresh, reason, ctx, progress),
             Finding::Unproven(reason) => self.fail(Failure::Unproven, reason, ctx, progress),
-            Finding::NoProcess(absence) => {
+            // A process has read the content and ended.
+            Finding::NoProcess(Absence { was_read: true, reason }) if ctx.may_be_at_fault => {
+                self.fail(Failure::Unproven, reason, ctx, progress);
+            }
+            Finding::NoProcess(Absence { reason, .. }) => {
                 self.is_triggered = false;
-                self.target_absent(absence, ctx, progress);
+                self.target_absent(Absence::unread(reason), ctx, progress);
             }
         }
     }

@@ -40,7 +40,7 @@ pub(super) enum Finding {
     Succeeded(Evidence),
     /// The process that was acted on, or that had read the content, has ended.
     Gone(Reason),
-    /// The deadline has passed, and no process that could have read the content appeared.
+    /// The deadline has passed, and no process runs.
     NoProcess(Absence),
     /// The deadline has passed.
     Unproven(Reason),
@@ -125,12 +125,8 @@ impl Verification {
                 self.extend_deadline(now, policy);
                 Finding::Inconclusive
             }
-            (Alive::Absent(absence), _) if is_late && !absence.was_read => {
-                Finding::NoProcess(absence)
-            }
-            (Alive::Absent(Absence { reason, .. }), _) | (_, Proof::Pending(reason)) if is_late => {
-                Finding::Unproven(reason)
-            }
+            (Alive::Absent(absence), _) if is_late => Finding::NoProcess(absence),
+            (_, Proof::Pending(reason)) if is_late => Finding::Unproven(reason),
             (Alive::Absent(Absence { reason, .. }), _) | (_, Proof::Pending(reason)) => {
                 let wait = backoff::doubled(POLL.0, self.polls, POLL.1);
                 self.polls = self.polls.saturating_add(1);
