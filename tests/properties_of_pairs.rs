@@ -194,12 +194,9 @@ fn only_the_crashing_content_of_two_rules_is_quarantined() {
     assert_eq!([pair.rule(0).state, pair.rule(1).state], [State::Idle, State::RolledBack]);
 }
 
-/// One rule restarts the application while the other rule's content crashes it at each start. The
-/// first rule does not give up: its content is not at fault, and the application runs it once the
-/// other content is rolled back.
-#[test]
-fn a_restart_does_not_fail_because_of_the_content_of_another_rule() {
-    let follower = Settings {
+/// The first rule restarts the application, and the second one signals it.
+fn restart_and_signal(settle: u64, ends_after: u64, starts_after: u64) -> Setting {
+    let signals = Settings {
         settle: 0,
         jitter: 0,
         min_interval: 0,
@@ -210,9 +207,17 @@ fn a_restart_does_not_fail_because_of_the_content_of_another_rule() {
         restarts_last: false,
         is_restart: false,
     };
-    let restarts = Settings { settle: 18, is_restart: true, ..follower.clone() };
+    let restarts = Settings { settle, is_restart: true, ..signals.clone() };
+    Setting { rules: [restarts, signals], ends_after, starts_after }
+}
+
+/// One rule restarts the application while the other rule's content crashes it at each start. The
+/// first rule does not give up: its content is not at fault, and the application runs it once the
+/// other content is rolled back.
+#[test]
+fn a_restart_does_not_fail_because_of_the_content_of_another_rule() {
     // Between two polls of podnudge, the process starts and crashes.
-    let setting = Setting { rules: [restarts, follower], ends_after: 100, starts_after: 3610 };
+    let setting = restart_and_signal(18, 100, 3610);
     let mut pair = pair(&setting, ANY);
     pair.commit(0, 0, false);
     pair.trigger(None);
@@ -224,6 +229,26 @@ fn a_restart_does_not_fail_because_of_the_content_of_another_rule() {
     pair.run_for(Duration::from_hours(2));
     let states = [0, 1].map(|rule| pair.rule(rule).state);
     assert_eq!(states, [State::Idle, State::RolledBack]);
+    assert_eq!(pair.runs(0), Some(pair.digest_on_disk(0)));
+}
+
+/// Both rules publish new content after a trigger while the target restarts, and the content of the
+/// second rule crashes it. A change of the first rule waits until that is rolled back.
+#[test]
+fn a_change_waits_for_the_proof_of_content_that_was_published_later() {
+    let mut pair = pair(&restart_and_signal(0, 0, 1743), ANY);
+    pair.run_for(Duration::from_millis(10));
+    pair.commit(1, FIRST_DEADLY, true);
+    pair.run_for(Duration::from_millis(2761));
+    pair.trigger(None);
+    pair.run_for(Duration::from_millis(10));
+    pair.commit(0, 3, false);
+    pair.run_for(Duration::from_millis(995));
+    pair.commit(0, 1, false);
+    pair.run_for(Duration::from_hours(2));
+    for (at, digest) in pair.quarantined() {
+        assert!(pair.deadly.contains(&digest), "{digest} at {at:?}");
+    }
     assert_eq!(pair.runs(0), Some(pair.digest_on_disk(0)));
 }
 

@@ -155,11 +155,12 @@ impl Rule {
     }
 
     /// The reason to wait for another rule with the same target. A fix for this rule's own unproven
-    /// content does not wait for other rules' proofs.
+    /// content does not wait for other rules' proofs, unless newer content of theirs is suspected
+    /// first.
     pub(super) fn rule_ahead(&self, cause: Cause) -> Option<&Reason> {
         let unproven = self.neighbours.unproven.as_ref();
-        let is_proven = self.exposed_at().is_none();
-        let unproven = unproven.filter(|_| cause == Cause::Changed && is_proven);
+        let is_suspect = self.exposed_at().is_some() && !self.neighbours.newer;
+        let unproven = unproven.filter(|_| cause == Cause::Changed && !is_suspect);
         self.neighbours.busy.as_ref().or(unproven)
     }
 
