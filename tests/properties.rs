@@ -322,6 +322,22 @@ fn work(world: &World) -> usize {
     world.log.iter().filter(|(_, command)| world::is_work(command)).count()
 }
 
+/// A volume is missing when a trigger makes the application reload, and it is back with the same
+/// content before the reload ends. The application reloads again: it has read nothing.
+#[test]
+fn a_volume_that_was_missing_during_a_reload_is_delivered_again() {
+    let mut policy = world::policy();
+    let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
+    policy.volumes = (0..2).map(volume).collect();
+    (policy.settle, policy.alive_for) = (Duration::ZERO, Duration::ZERO);
+    let commit = || Step::Commit { volume: 0, content: 2, hints: 1 };
+    let remove = Step::Remove { volume: 0 };
+    let steps = [commit(), remove, Step::Wait { millis: 1 }, Step::Trigger, commit()];
+    let world = play_to_the_end(policy, &steps);
+    assert_eq!(world.status().rules[0].in_sync, InSync::Yes);
+    assert_eq!(world.application.runs, world.digest_on_disk());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -228,8 +228,10 @@ impl Tracker for VolumeTracker {
         // While a volume is unreadable, another action would give no more certainty.
         let is_readable = source.unreadable().is_none();
         let is_newest = source.digest() == Some(digest);
-        let is_open = is_readable && is_newest && self.may_have_read_unseen(source);
-        let is_known = !source.is_missing_a_volume() && !is_open;
+        // A missing volume leaves a gap: the action that follows its return closes it.
+        let is_whole = !source.is_missing_a_volume();
+        let is_open = is_whole && is_readable && is_newest && self.may_have_read_unseen(source);
+        let is_known = is_whole && !is_open;
         self.running = Some(digest).filter(|_| is_known);
         self.evidence = evidence;
         // Do not remember a digest that cannot be confirmed by reading.
