@@ -338,6 +338,27 @@ fn a_volume_that_was_missing_during_a_reload_is_delivered_again() {
     assert_eq!(world.application.runs, world.digest_on_disk());
 }
 
+/// The application restarts while a volume is missing, and the checks reject the content with which
+/// it comes back. podnudge does not know what the application runs.
+#[test]
+fn a_volume_that_comes_back_rejected_is_not_in_sync() {
+    let policy = Policy { has_checks: true, ..world::policy() };
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    let mut world = World::new(policy, &replica, None);
+    behave(&mut world, Behaviour::Applies);
+    let commit = Step::Commit { volume: 0, content: 3, hints: 1 };
+    let rejected = Step::Checks(CheckResult::Rejected);
+    let restarts = Step::ApplicationRestarts;
+    for step in
+        [commit.clone(), rejected, Step::Remove { volume: 0 }, Step::Trigger, restarts, commit]
+    {
+        apply(&mut world, &step);
+        world.run_for(Duration::from_mins(1));
+    }
+    let rule = &world.status().rules[0];
+    assert_eq!((rule.state, rule.in_sync), (State::Rejected, InSync::Unknown));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 

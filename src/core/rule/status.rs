@@ -17,6 +17,9 @@ impl Rule {
         let evidence = if is_running { self.tracker.evidence() } else { Evidence::None };
         let is_complete = !self.source.is_missing_a_volume() && self.source.unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.source.counts();
+        // The volumes changed unseen: the process that runs may have read something else.
+        let may_have_read_other =
+            self.tracker.reads_volumes() && self.source.has_gap_before(now.mono);
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
@@ -24,7 +27,7 @@ impl Rule {
             not_ready: self.not_ready(),
             in_sync: match evidence {
                 _ if !is_running || !is_complete => InSync::No,
-                evidence if evidence.is_proof() => InSync::Yes,
+                evidence if evidence.is_proof() && !may_have_read_other => InSync::Yes,
                 _ => InSync::Unknown,
             },
             evidence,
