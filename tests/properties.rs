@@ -374,13 +374,15 @@ proptest! {
         behave(&mut world, Behaviour::Applies);
         world.application.is_honest = false;
         world.application.verifies.proof = Proof::NotConfigured;
+        let mut all_hinted = true;
         let is_other = |step: &&Step| !matches!(step, Step::Application(_));
         for step in steps.iter().filter(is_other) {
             apply(&mut world, step);
             world.run_for(Duration::from_mins(1));
             let rule = &world.status().rules[0];
-            let is_hinted = !matches!(step, Step::Commit { hints: 0, .. });
-            if rule.in_sync == InSync::Yes && is_hinted {
+            // After a change that the watch missed, podnudge cannot know what was there meanwhile.
+            all_hinted &= !matches!(step, Step::Commit { hints: 0, .. });
+            if rule.in_sync == InSync::Yes && all_hinted {
                 prop_assert!(rule.evidence.is_proof());
                 prop_assert_eq!(world.application.runs, world.digest_on_disk());
             }

@@ -175,6 +175,8 @@ impl Pair {
         let rests = |(rule, disk): (&RuleStatus, &Disk)| {
             rule.digest_on_disk == Some(digest(disk))
                 && matches!(rule.state, State::Idle | State::RolledBack)
+                // A rolled-back rule may still wait for the proof of what it had published before.
+                && rule.next_action_at.is_none()
         };
         // A trigger is visible in the state after its scan.
         let is_quiet = self.answers.is_empty();
