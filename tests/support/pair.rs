@@ -150,6 +150,8 @@ impl Pair {
             if rule.is_none_or(|rule| rule == n) {
                 let rolled_back = std::mem::take(&mut shelf.rolled_back);
                 shelf.asked_for.extend(rolled_back);
+                // The trigger is for what is on disk, also if that is rolled back during its scan.
+                shelf.asked_for.insert(digest(&self.disks[n]));
             }
         }
         self.tell(Event::Trigger(rule.map(RuleId)));
