@@ -252,6 +252,17 @@ fn a_change_waits_for_the_proof_of_content_that_was_published_later() {
     assert_eq!(pair.runs(0), Some(pair.digest_on_disk(0)));
 }
 
+/// The process that follows a restart starts just before the time limit.
+#[test]
+fn a_process_that_starts_late_gets_the_time_to_prove_its_content() {
+    let mut pair = pair(&restart_and_signal(0, 0, 14_112), ANY);
+    pair.trigger(None);
+    pair.run_for(Duration::from_millis(1003));
+    pair.application_is_away_for(Duration::from_millis(58_001));
+    pair.run_for(Duration::from_hours(2));
+    assert_eq!(pair.rule(0).state, State::Idle);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 

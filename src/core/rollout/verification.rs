@@ -23,6 +23,8 @@ pub(super) struct Verification {
     deadline: Moment,
     /// The number of polls without proof.
     polls: u32,
+    /// The last poll found no process.
+    is_absent: bool,
     /// The target ended during the current poll.
     has_ended: bool,
     /// When to poll next; `None` during a poll.
@@ -60,6 +62,7 @@ impl Verification {
             unproven,
             deadline: acted_at.after(policy.verify_timeout.max(policy.alive_for)),
             polls: 0,
+            is_absent: false,
             has_ended: false,
             next_poll: Some(if policy.proof { acted_at } else { survived }),
             pending: None,
@@ -115,6 +118,12 @@ impl Verification {
             // The process was still running when this poll began.
             self.next_poll = Some(now);
             return Finding::Inconclusive;
+        }
+        let is_absent = matches!(verified.alive, Alive::Absent(_));
+        if std::mem::replace(&mut self.is_absent, is_absent) && !is_absent {
+            // A process has just started: the time for its proof begins now.
+            let proven = now.after(policy.verify_timeout.max(policy.alive_for));
+            self.deadline = self.deadline.max(proven);
         }
         let survived = self.acted_at.after(policy.alive_for);
         let is_late = now >= self.deadline;
