@@ -151,9 +151,9 @@ fn apply(pair: &mut Pair, step: &Step) {
 /// Whether podnudge can tell which content crashes the application. It cannot if a process starts
 /// with new content of both rules: after a time without the application, or after a trigger that
 /// overrides the usual order.
-fn is_clear(pair: &Pair, step: &Step) -> bool {
+fn is_clear(pair: &Pair, step: &Step, is_triggered: bool) -> bool {
     match step {
-        Step::Commit { rule, .. } => *rule == 0 || !pair.is_away(),
+        Step::Commit { rule, .. } => !is_triggered && (*rule == 0 || !pair.is_away()),
         Step::Trigger { .. } | Step::Away { .. } => pair.is_at_rest() && !pair.is_away(),
         Step::Wait { .. } => true,
         // A restarted podnudge does not know which content the application ran before.
@@ -274,8 +274,11 @@ proptest! {
         steps in prop::collection::vec(step(), 0..40),
     ) {
         let mut pair = pair(&setting, ANY);
+        let mut is_triggered = false;
         for step in &steps {
-            if is_clear(&pair, step) {
+            is_triggered &= !pair.is_at_rest();
+            if is_clear(&pair, step, is_triggered) {
+                is_triggered |= matches!(step, Step::Trigger { .. });
                 apply(&mut pair, step);
             }
             if matches!(step, Step::Trigger { .. }) {
