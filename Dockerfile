@@ -3,6 +3,7 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
+COPY presets ./presets
 COPY src ./src
 # With a target given, only the program itself is linked statically, not the build scripts.
 RUN target="$(uname -m)-unknown-linux-gnu" \

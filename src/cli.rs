@@ -18,9 +18,7 @@ use clap::error::ErrorKind;
 use help::{QUICK_START, command};
 
 use crate::admin::client::{Status, Trigger};
-use crate::config::{
-    self, ACTIONS, At, FILE, Override, Overrides, Problem, Sources, flags, nearest,
-};
+use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
 use crate::reason::Reason;
@@ -43,6 +41,10 @@ pub enum Command {
     Install(PathBuf),
     /// Print the JSON schema of the configuration file.
     Schema,
+    /// Print what would prevent the rules from working, as JSON if true.
+    Doctor(Sources, bool),
+    /// Print this text about presets.
+    Presets(String),
 }
 
 /// Output to print before exiting: help, the version or an error.
@@ -83,6 +85,7 @@ pub fn parse(
         }
         Some(("trigger", matches)) => trigger(matches).map(Command::Trigger),
         Some(("schema", _)) => Ok(Command::Schema),
+        Some(("presets", matches)) => presets(matches).map(Command::Presets),
         Some(("install", matches)) => Ok(Command::Install(
             matches.get_one::<OsString>("folder").map(PathBuf::from).unwrap_or_default(),
         )),
@@ -91,6 +94,9 @@ pub fn parse(
             let wait = |text: &str| config::bounded_duration(text, Duration::ZERO, day);
             let wait = value_of(matches, "wait", wait)?;
             Ok(Command::Once(settings(matches, &environment)?, wait))
+        }
+        Some(("doctor", matches)) => {
+            Ok(Command::Doctor(settings(matches, &environment)?, matches.get_flag("json")))
         }
         Some(("check", matches)) => settings(matches, &environment).map(Command::Check),
         Some((_, matches)) => settings(matches, &environment).map(Command::Run),
@@ -148,13 +154,23 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
         if !has("watch") {
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
-        if !ACTIONS.iter().any(|action| has(action)) {
-            let hint = "add `--signal HUP`, or `--url http://127.0.0.1:PORT/PATH`: whichever \
-                        the application reloads on";
-            return Err(usage("nothing to do when the volume changes: no action", hint));
-        }
     }
     Ok(Sources { config, overrides, warnings: nearly_known(environment) })
+}
+
+/// The list of presets, or what one of them stands for.
+fn presets(matches: &ArgMatches) -> Result<String, Stop> {
+    if let Some(name) = matches.get_one::<OsString>("name") {
+        let preset = config::preset(&name.to_string_lossy());
+        return preset
+            .map(config::Preset::as_file)
+            .map_err(|reason| usage(&reason.message, reason.hint.as_deref()));
+    }
+    let line = |preset: &config::Preset| {
+        format!("{:<18} {:<14} {}\n", preset.name, preset.evidence, preset.about)
+    };
+    let lines: String = config::presets().iter().map(line).collect();
+    Ok(format!("{:<18} {:<14} how it reloads\n{lines}", "preset", "evidence"))
 }
 
 fn trigger(matches: &ArgMatches) -> Result<Trigger, Stop> {
@@ -214,7 +230,7 @@ fn nearly_known(environment: &Environment) -> Vec<Problem> {
 fn not_utf8(at: &At, value: &OsStr) -> Stop {
     let place = match at {
         At::Option(name) | At::Environment(name) => name.as_str(),
-        At::File(_) => "the file",
+        At::File(_) | At::Preset(_) => "the file",
     };
     let shown = value.as_encoded_bytes().escape_ascii();
     usage(&format!("{place}: `{shown}` is not UTF-8"), "write it in ASCII or UTF-8")

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// 0: success, or stopped by a signal.
     Ok = 0,
-    /// 1: `podnudge status`: a rule is not in sync.
+    /// 1: `podnudge status`: a rule is not in sync; `podnudge doctor`: something is wrong.
     NotInSync = 1,
     /// 64 (`EX_USAGE`): the command line is wrong.
     Usage = 64,

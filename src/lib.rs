@@ -26,6 +26,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod core;
+pub mod doctor;
 pub mod exchange;
 pub mod exit;
 mod files;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
 use podnudge::reason::Reason;
-use podnudge::{admin, config, exchange, install, logs, run};
+use podnudge::{admin, config, doctor, exchange, install, logs, run};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(bug));
@@ -23,6 +23,10 @@ fn main() -> ExitCode {
         Ok(Command::Status(arguments)) => show_status(&arguments),
         Ok(Command::Trigger(arguments)) => trigger(&arguments),
         Ok(Command::Schema) => print(Stream::Stdout, &config::schema(config::FILE), Exit::Ok),
+        Ok(Command::Doctor(arguments, json)) => {
+            with_config(&arguments, |config| examine(&config, json))
+        }
+        Ok(Command::Presets(text)) => print(Stream::Stdout, &text, Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
     }
@@ -71,6 +75,19 @@ fn once(config: &config::Config, wait: Duration) -> ExitCode {
             done.map_err(|error| (error.reason().clone(), error.exit()))
         },
     ))
+}
+
+fn examine(config: &config::Config, json: bool) -> ExitCode {
+    let findings = doctor::examine(config);
+    let is_fine = findings.iter().all(doctor::Finding::is_fine);
+    let exit = if is_fine { Exit::Ok } else { Exit::NotInSync };
+    if !json {
+        return print(Stream::Stdout, &doctor::text(&findings), exit);
+    }
+    match serde_json::to_string_pretty(&findings) {
+        Ok(text) => print(Stream::Stdout, &(text + "\n"), exit),
+        Err(error) => print(Stream::Stderr, &exit::sentence(&error.to_string(), None), Exit::Bug),
+    }
 }
 
 fn install_into(folder: &Path) -> ExitCode {

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::config::{Action, Condition, ProofBy, Rule, SignalAction, Step};
+use crate::config::{Action, Condition, Preset, ProofBy, Rule, SignalAction, Step};
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::exchange::program;
 use crate::process::signal::{SendError, prepare};
 use crate::process::{Context, Refusal, TargetProcess, age_of_oldest_candidate, find};
 use crate::reason::Reason;
-use crate::shown::literal;
+use crate::shown::{self, literal};
 
 /// A missing target is a problem only if other containers run a process that is older than this: the
 /// application may be starting.
@@ -20,15 +20,70 @@ const STARTUP_TIME: Duration = Duration::from_secs(2);
 
 /// Finds the problems of a rule.
 pub(crate) fn preflight(context: &Context, rule: &Rule) -> Vec<Problem> {
-    let target = rule.names_process().then(|| target(context, rule)).flatten();
-    target.into_iter().chain(missing_program(rule)).collect()
+    let targets = rule.names_process().then(|| find(context, rule));
+    let target = match &targets {
+        None => None,
+        Some(Ok(targets)) => signal(rule, targets),
+        Some(Err(refusal)) => not_found(context, rule, refusal),
+    };
+    let mut programs = targets.iter().flatten().flatten().map(|target| target.comm.as_str());
+    let known = programs.find_map(|program| known(rule, program));
+    target.into_iter().chain(known).chain(missing_program(rule)).collect()
 }
 
-fn target(context: &Context, rule: &Rule) -> Option<Problem> {
-    let targets = match find(context, rule) {
-        Ok(targets) => targets,
-        Err(refusal) => return not_found(context, rule, &refusal),
+/// Gives a rule without an action of its own the preset of its target's program, if it does not have
+/// that yet. Returns the rule, and the target's name.
+///
+/// # Errors
+/// If the rule's settings do not fit the preset.
+pub(crate) fn choose_preset(
+    context: &Context,
+    rule: &Rule,
+) -> Option<Result<(Rule, String), Reason>> {
+    let targets = rule.awaits_preset().then(|| find(context, rule))?.ok()?;
+    let target = targets.first()?;
+    let preset = Preset::chosen_for(&target.comm).ok()?;
+    if rule.preset.is_some_and(|chosen| chosen.name == preset.name) {
+        return None;
+    }
+    Some(rule.with_preset(preset).map(|rule| (rule, target.name.clone())))
+}
+
+/// What is known of the target's program, and contradicts the rule.
+fn known(rule: &Rule, program: &str) -> Option<Problem> {
+    if rule.actions.is_empty() {
+        let reason = Preset::chosen_for(program).err()?;
+        return Some(Problem { kind: ProblemKind::NoPreset, reason });
+    }
+    let preset = rule.preset.or_else(|| Preset::of_program(program))?;
+    let program = shown::text(program);
+    let useless = rule.actions.iter().find_map(|action| match action {
+        Action::Signal(signal) if preset.no_reload_on.contains(&signal.name) => Some(signal.name),
+        _ => None,
+    });
+    if let Some((signal, because)) = useless.zip(preset.no_reload_because.as_ref()) {
+        let message = format!("`{program}` does not reload on {signal}: {because}");
+        let hint = format!("what it needs is {}: set `--preset {}`", preset.about, preset.name);
+        let reason = Reason::new(message).hint(hint);
+        return Some(Problem { kind: ProblemKind::SignalDoesNotReload, reason });
+    }
+    let rolls_back = rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback);
+    if !preset.ends || !rule.checks.is_empty() || rolls_back {
+        return None;
+    }
+    let message = format!("a broken configuration ends `{program}`, and the rule has no check");
+    let publish = "publish the volume, so that broken content is rolled back";
+    let hint = if preset.check.is_empty() {
+        publish.to_owned()
+    } else {
+        let check = preset.check.join(" ");
+        format!("run podnudge in its image, with `--check-exec \"{check}\"`; or {publish}")
     };
+    Some(Problem { kind: ProblemKind::Unchecked, reason: Reason::new(message).hint(hint) })
+}
+
+/// Why the target cannot be signalled.
+fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
     let signal = rule.actions.iter().find_map(|action| match action {
         Action::Signal(signal) => Some(*signal),
         _ => None,

@@ -38,6 +38,16 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
     }
 }
 
+/// Logs the preset that was chosen for a rule without an action.
+pub(crate) fn preset(rule: &str, target: &str, action: &str) {
+    info!(event = "preset", rule, target, action, "podnudge knows how this program reloads");
+}
+
+/// Logs that a preset cannot be used.
+pub(crate) fn preset_unusable(rule: &str, Reason { message, hint }: &Reason) {
+    warn!(event = "preset-unusable", rule, hint, "{message}");
+}
+
 fn warn_subpath(rule: &Rule) {
     for path in &rule.settings.watch {
         let Some(Reason { message, hint }) = mounts::subpath_warning(path) else { continue };

@@ -26,6 +26,7 @@ mod kept_target;
 mod layers;
 mod orphans;
 mod preflight;
+mod presets;
 mod process;
 mod programs;
 mod promises;

@@ -36,6 +36,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("verify", &[&["publish", "exchange", "process"], CORE]),
     ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
     ("preflight", &[&["exchange", "process", "core", "config", "reason", "shown"]]),
+    ("doctor", &[&["preflight", "process", "volume", "core", "config", "reason", "shown"]]),
     ("pause", &[&["reason", "shown"]]),
     ("state", &[&["core", "clock", "reason", "files"]]),
     ("install", &[&["reason"]]),

@@ -131,3 +131,52 @@ fn a_problem_that_was_fixed_is_reported_as_solved() {
         assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
     });
 }
+
+/// `podnudge doctor` finds the same, once, and its exit code says whether there is something.
+#[test]
+fn the_doctor_finds_mistakes_without_acting() {
+    in_namespace(|| {
+        let folder = scene();
+        let nginx = Target::start(folder.path(), "nginx", Behaviour::Handles);
+        let app = Target::start(folder.path(), "myapp", Behaviour::Handles);
+        let file = Path::new("/proc").join(app.pid().to_string());
+        let age = || file.metadata().unwrap().modified().unwrap().elapsed().unwrap();
+        wait_until("the targets are old enough", || age() > Duration::from_secs(3));
+        let doctor = |volume: &str, arguments: &[&str]| {
+            let mut command = podnudge();
+            command.arg("doctor").arg("--watch").arg(folder.path().join(volume)).args(arguments);
+            let output = command.output().unwrap();
+            assert_eq!(output.stderr, b"");
+            (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+        };
+        let healthy = doctor("volume", &["--process", "nginx"]);
+        let wanted = format!(
+            "default:   nothing is wrong\n  action:  signal (preset nginx)\n  target:  {} (nginx)\n",
+            nginx.pid()
+        );
+        assert_eq!(healthy, (0, wanted));
+        for (volume, arguments, parts) in [
+            (
+                "volume",
+                &["--process", "ngnix", "--signal", "HUP"][..],
+                &["did you mean `nginx`?"][..],
+            ),
+            ("volume", &["--process", "myapp"], &["how `myapp` reloads", "`--signal HUP`"]),
+            ("volme", &["--process", "nginx"], &["nothing exists at the watched path"]),
+            (
+                "volume",
+                &["--process", "nginx", "--check-exec", "nginxx -t"],
+                &["the program `nginxx` does not exist", "podnudge install"],
+            ),
+        ] {
+            let (exit, text) = doctor(volume, arguments);
+            assert_eq!(exit, 1, "{text}");
+            assert!(text.starts_with("default:   something is wrong\n"), "{text}");
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+        let (exit, json) = doctor("volume", &["--process", "myapp", "--json"]);
+        let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((exit, &findings[0]["problems"][0]["problem"]), (1, &"no-preset".into()));
+        assert_eq!((nginx.signals(), app.signals()), (0, 0));
+    });
+}

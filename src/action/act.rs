@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::restart::restart;
 use super::{http, program, signal, socket};
 use crate::clock::Moment;
-use crate::config::{Action, Rule};
+use crate::config::{Action, Preset, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
@@ -118,6 +118,10 @@ async fn try_to_act(
         let before = Some(Arc::new(StateBefore::for_new_process(rule, act.digest)));
         let baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
         return Ok((Acted::Fresh(process::targets(&targets)), baseline));
+    }
+    if rule.actions.is_empty() && !act.restart {
+        let unknown = targets.iter().find_map(|target| Preset::chosen_for(&target.comm).err());
+        return Err(Acted::Refused(unknown.unwrap_or(Reason::new("the rule has no action"))));
     }
     if act.only_if_fresh {
         let reason = Reason::new("the target did not start after the content was in place");

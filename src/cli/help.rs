@@ -24,12 +24,14 @@ fn heading(heading: Heading) -> &'static str {
 const ABOUT: &str = "Watches mounted ConfigMaps and Secrets, makes the application in the same pod \
     reload when they change, and verifies the reload";
 
-pub(super) const QUICK_START: &str = "the shortest use is two options: \
-    `podnudge --watch /etc/app --signal HUP`, or \
-    `podnudge --watch /etc/app --url http://127.0.0.1:8080/reload`";
+pub(super) const QUICK_START: &str = "the shortest use is one option, for an application that \
+    podnudge knows: `podnudge --watch /etc/nginx/conf.d`; else `--watch /etc/app --signal HUP`, or \
+    `--watch /etc/app --url http://127.0.0.1:8080/reload`";
 
 const AFTER: &str = "\
 Examples:
+  An application that podnudge knows (see `podnudge presets`), found by its mount of the volume:
+    podnudge --watch /etc/nginx/conf.d
   Signal the process that mounts the volume:
     podnudge --watch /etc/app --signal HUP
   nginx, replicas spread over half a minute:
@@ -62,6 +64,11 @@ All options, with their units, defaults and environment variables: podnudge --he
 const AFTER_STATUS: &str = "\
 Exit codes: 0 everything is in sync, 1 something is not, 69 podnudge does not answer.
 In a pod: kubectl exec POD -c podnudge -- /podnudge status";
+
+const AFTER_DOCTOR: &str = "\
+It takes the options of podnudge itself, such as `--config FILE`. Exit codes: 0 nothing is wrong,
+1 something is, 64 wrong command line, 66 no configuration file, 78 wrong configuration.
+In a pod: kubectl exec POD -c podnudge -- /podnudge doctor --watch /etc/app --signal HUP";
 
 const AFTER_TRIGGER: &str = "\
 It needs agent.reload = \"loopback\", or agent.reload-token-file, in the configuration of the
@@ -96,12 +103,7 @@ pub(super) fn command() -> Command {
     let status = Command::new("status")
         .about("Print what a running podnudge is doing")
         .arg(url())
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("Print JSON instead of a table"),
-        )
+        .arg(json("Print JSON instead of a table"))
         .after_help(AFTER_STATUS);
     let check = settings(Command::new("check"))
         .about("Print the effective configuration, or all that is wrong with it")
@@ -117,6 +119,16 @@ pub(super) fn command() -> Command {
     let schema = Command::new("schema")
         .about("Print the JSON schema of the configuration file, for editors")
         .after_help(AFTER_SCHEMA);
+    let doctor = settings(Command::new("doctor"))
+        .about("Look for what would prevent podnudge from working here, without acting")
+        .override_usage("podnudge doctor [OPTIONS]")
+        .arg(json("Print JSON instead of text"))
+        .after_help(AFTER_DOCTOR);
+    let presets = Command::new("presets")
+        .about("List the applications that podnudge knows, or print the configuration for one")
+        .arg(
+            positional("name", "NAME").help("Print the configuration that this preset stands for"),
+        );
     let once = settings(Command::new("once"))
         .about("Publish what passes the checks, and end: an init container before the application")
         .override_usage("podnudge once [OPTIONS]")
@@ -132,11 +144,14 @@ pub(super) fn command() -> Command {
         .about(ABOUT)
         .version(env!("CARGO_PKG_VERSION"))
         .override_usage(
-            "podnudge --watch PATH --signal NAME [OPTIONS]\n       \
+            "podnudge --watch PATH [OPTIONS]\n       \
+                         podnudge --watch PATH --signal NAME [OPTIONS]\n       \
                          podnudge --watch PATH --url URL [OPTIONS]\n       \
                          podnudge --config FILE\n       \
                          podnudge once --config FILE\n       \
                          podnudge check FILE\n       \
+                         podnudge doctor [OPTIONS]\n       \
+                         podnudge presets [NAME]\n       \
                          podnudge schema\n       \
                          podnudge status\n       \
                          podnudge trigger [RULE]\n       \
@@ -146,7 +161,7 @@ pub(super) fn command() -> Command {
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .subcommands([run, once, check, schema, status, trigger, install])
+        .subcommands([run, once, check, doctor, presets, schema, status, trigger, install])
 }
 
 fn settings(command: Command) -> Command {
@@ -178,6 +193,10 @@ fn settings(command: Command) -> Command {
             .arg(arg.hide_short_help(!flag.line.is_common));
     }
     command.next_help_heading(None)
+}
+
+fn json(help: &'static str) -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help)
 }
 
 fn text(name: &'static str, value: &'static str) -> Arg {

@@ -8,6 +8,9 @@ use super::program::Program;
 use super::request::HttpAction;
 use super::socket::SocketCommand;
 
+/// The keys of the actions.
+pub(super) const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
+
 /// An action of a rule.
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -57,7 +60,7 @@ words! {
     }
 }
 
-const fn signal_name() -> Type<Signal> {
+pub(super) const fn signal_name() -> Type<Signal> {
     let print = |signal: &Signal| signal.as_str().trim_start_matches("SIG").to_owned();
     Type { form: Form::TextOrNumber("a signal"), parse: parsers::signal, print }
 }

@@ -7,6 +7,7 @@ use super::agent::Agent;
 use super::define::Section;
 use super::overlay::{Override, overlay};
 use super::prelude::*;
+use super::preset::{self, Unresolved};
 use super::problem::{Problem, Problems, Report};
 use super::rule::{self, Rule, RuleSettings};
 use super::settings::{self, Settings, page};
@@ -63,21 +64,26 @@ pub(super) fn parse_with_zones(
     let report = Report::new(FILE, file_name, text, zones, bundle);
     let config = tree::read(text, &report).and_then(|mut root| {
         overlay(&mut root, overrides, &report);
+        let unresolved = preset::merge(&mut root, &report);
         let root_place = Place::root(&report);
         let file = settings::read(root_place.clone(), root)?;
-        resolve(file, &root_place)
+        resolve(file, unresolved, &root_place)
     });
     report.finish(config)
 }
 
 /// `None` only after a problem was reported.
-fn resolve(mut file: File, root: &Place<'_>) -> Option<Config> {
+fn resolve(
+    mut file: File,
+    unresolved: Vec<Option<Unresolved>>,
+    root: &Place<'_>,
+) -> Option<Config> {
     rule::validate_all(&mut file.rule, root);
-    let rule = |settings: RuleSettings| {
+    let rule = |(settings, unresolved): (RuleSettings, Option<Unresolved>)| {
         let place = root.at_path(&settings.path);
-        Rule::new(settings, &place, &file.agent)
+        Some(Rule { unresolved, ..Rule::new(settings, &place, &file.agent)? })
     };
-    let rules: Vec<Option<Rule>> = file.rule.into_iter().map(rule).collect();
+    let rules: Vec<Option<Rule>> = file.rule.into_iter().zip(unresolved).map(rule).collect();
     Some(Config { agent: file.agent, rules: rules.into_iter().collect::<Option<_>>()? })
 }
 

@@ -4,7 +4,8 @@
 //! them. Each table has its own file (`agent.rs`, `rule.rs`, `action.rs`, …), which also checks how its
 //! settings fit together. `tree.rs` parses the file, `overlay.rs` adds options and environment variables,
 //! `table.rs` reads the tree by the definitions, and `write.rs` writes the effective configuration. All
-//! of this is pure, except `load.rs`.
+//! of this is pure, except `load.rs`. `preset.rs` and
+//! `late_preset.rs` add what is known of applications.
 
 mod define;
 #[macro_use]
@@ -14,12 +15,14 @@ mod agent;
 mod check;
 mod file;
 mod hold;
+mod late_preset;
 mod load;
 mod options;
 mod overlay;
 mod parsers;
 mod place;
 mod prelude;
+mod preset;
 mod problem;
 mod program;
 mod publish;
@@ -46,12 +49,13 @@ pub use load::{LoadError, Sources, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
 pub(crate) use parsers::{bounded_duration, url};
+pub use preset::{Preset, preset, presets};
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};
 pub use program::Program;
 pub use publish::Publish;
 pub use request::{Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};
-pub use rule::{ACTIONS, KeyFilter, Rule, RuleSettings};
+pub use rule::{KeyFilter, Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};
 pub use target::{Target, TargetBy};

@@ -22,6 +22,8 @@ pub enum At {
     Option(String),
     /// This environment variable.
     Environment(String),
+    /// This preset.
+    Preset(String),
 }
 
 /// A problem or a warning.
@@ -134,6 +136,7 @@ impl<'a> Report<'a> {
         let offset = match at {
             At::File(offset) => *offset,
             At::Option(name) | At::Environment(name) => return name.clone(),
+            At::Preset(name) => return format!("preset `{name}`"),
         };
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;

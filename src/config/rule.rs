@@ -5,6 +5,7 @@ use super::agent::{Agent, ReloadEndpoint};
 use super::check::{Check, CheckSettings};
 use super::hold::Hold;
 use super::prelude::*;
+use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
 use super::program::ExecAction;
 use super::publish::{self, Publish};
@@ -17,9 +18,7 @@ use super::waits::{Jitter, OnStart, Retry};
 
 settings! {
     /// Watched volumes, a target, and the actions to take.
-    pub struct RuleSettings = "[[rule]]",
-        &[Relation::AtLeastOne(&ACTIONS, "the rule has no action", NO_ACTION)];
-        validated {
+    pub struct RuleSettings = "[[rule]]"; validated {
         /// The rule's name in metrics and status: 1 to 63 lower-case letters, digits and hyphens. Required if there are several rules.
         name: Option<String> = optional("`default`", checked("a name", parsers::rule_name));
         /// A mounted volume, a directory or a file to watch.
@@ -28,6 +27,8 @@ settings! {
         only: Vec<glob::Pattern> = list("all keys count", glob()).option("only", "GLOB", Volumes);
         /// Do not count keys that match, such as `*.md`.
         ignore: Vec<glob::Pattern> = list("", glob()).option("ignore", "GLOB", Volumes);
+        /// Take the actions and proofs of this preset; the rule's own settings take precedence. A rule without an action takes the preset of its target's program. `podnudge presets` lists them.
+        preset: Option<String> = optional("", checked("a preset", preset::parse_name)).option("preset", "NAME", Actions).common();
         /// How long a volume must be unchanged before it is read.
         settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for a volume to stop changing.
@@ -66,11 +67,6 @@ settings! {
         path: String = computed();
     }
 }
-
-/// The keys of the actions.
-pub const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
-const NO_ACTION: &str =
-    "add `[rule.signal]` with `name = \"HUP\"`, or `[rule.http]` with `url = \"…\"`";
 
 /// Selects the keys that count. `only` and `ignore` are matched against the key's path below the
 /// volume's content root.
@@ -111,12 +107,16 @@ pub struct Rule {
     pub keys: KeyFilter,
     /// The checks of new content, in the order of the file.
     pub checks: Vec<Check>,
-    /// The actions, in the order of the file; at least one.
+    /// The actions, in the order of the file. None until a preset was chosen.
     pub actions: Vec<Action>,
     /// How to restart the target, if an action or `on-failure` does.
     pub restart: Restart,
     /// How to verify that the application runs the new content.
     pub verify: Verify,
+    /// The preset that it was made with.
+    pub preset: Option<&'static Preset>,
+    /// Set if the rule has no action of its own.
+    pub(super) unresolved: Option<Unresolved>,
 }
 
 impl Rule {
@@ -148,6 +148,8 @@ impl Rule {
             actions,
             restart: settings.restart.or_else(settings::defaults)?,
             verify,
+            preset: settings.preset.as_deref().and_then(|name| preset::preset(name).ok()),
+            unresolved: None,
             settings,
         })
     }
@@ -157,7 +159,13 @@ impl Rule {
     #[must_use]
     pub fn names_process(&self) -> bool {
         let is_named = !matches!(self.settings.target.by, TargetBy::Mount);
-        is_named || self.actions.iter().any(Action::needs_process)
+        is_named || self.awaits_preset() || self.actions.iter().any(Action::needs_process)
+    }
+
+    /// Whether the rule has no action of its own: its target's program determines the preset.
+    #[must_use]
+    pub fn awaits_preset(&self) -> bool {
+        self.unresolved.is_some()
     }
 
     /// The directories that the application reads: the volumes, or the publish directory.
@@ -214,11 +222,6 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         place.problem(Value("on-failure"), reason.hint(hint));
     }
     let is_last_resort = rule.on_failure.contains(&Step::Restart);
-    let has_restart_only = ACTIONS.iter().all(|key| place.has(key) == (*key == "restart"));
-    if is_last_resort && has_restart_only {
-        let reason = Reason::new("a restart is only the last resort here: the rule has no action");
-        place.problem(Spot::Table, reason.hint(NO_ACTION));
-    }
     let http = rule.http.as_mut().map(|http| http.resolve(&place.inner("http")));
     let actions = [
         rule.signal.map(Action::Signal),

@@ -182,7 +182,7 @@ impl<'a> Table<'a> {
 
     /// The text of a value of this form, and false if it is a number that should be in quotes.
     fn text(&self, key: &str, form: &Form, node: &Node) -> Option<(String, bool)> {
-        let is_outside = !matches!(node.at, At::File(_));
+        let is_outside = matches!(node.at, At::Option(_) | At::Environment(_));
         let wanted = match (form, &node.value) {
             (
                 Form::Number(..) | Form::Scalar | Form::TextOrNumber(_),
@@ -284,7 +284,7 @@ fn example(section: &Section) -> String {
 /// The key goes before the message, unless the place names the setting already.
 fn with_key(key: &str, at: &At, message: &str) -> Reason {
     match at {
-        At::File(_) => Reason::new(format!("{}: {message}", literal(key))),
+        At::File(_) | At::Preset(_) => Reason::new(format!("{}: {message}", literal(key))),
         At::Option(_) | At::Environment(_) => Reason::new(message),
     }
 }

@@ -213,10 +213,10 @@ impl VerifySettings {
         let place = &rule.inner("verify");
         if actions.iter().any(Action::needs_process) {
             self.alive_for.get_or_insert(SECOND);
-        } else if !rule.has("signal") && !rule.has("restart") {
+        } else if !actions.is_empty() && !rule.has("signal") && !rule.has("restart") {
             refuse_without(place, "alive-for", "a signal or a restart");
         }
-        if !rule.has("signal") {
+        if !actions.is_empty() && !rule.has("signal") {
             refuse_without(place, "children-newer", "a signal");
         }
         let by_http = self.http.clone().map(|url| self.by_http(place, &url));

@@ -35,6 +35,8 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
+    /// The kinds of the actions of the preset that was chosen for a rule.
+    PresetChosen(RuleId, String),
     /// The answer to `Command::Preflight`.
     Preflight(RuleId, Vec<Problem>),
     /// The answer to `Command::Check` for this digest.

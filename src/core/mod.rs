@@ -34,7 +34,7 @@ use crate::reason::Reason;
 use command::Command;
 use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
-pub use policy::{Policy, PolicyVolume, TargetName};
+pub use policy::{Policy, PolicyVolume, TargetName, actions};
 use rollout::Input;
 use rule::{Neighbours, Rule};
 use source::Source;
@@ -139,6 +139,9 @@ impl Core {
             }
             Event::Inspected(rule, target) => {
                 self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
+            }
+            Event::PresetChosen(rule, action) => {
+                self.with_rule(rule, |rule, _| rule.preset_chosen(action));
             }
             Event::Preflight(rule, problems) => {
                 self.with_rule(rule, |rule, out| rule.preflight(problems, out));

@@ -117,7 +117,7 @@ impl Policy {
         };
         Self {
             name: rule.name.clone(),
-            action: rule.actions.iter().map(Action::name).collect::<Vec<_>>().join("+"),
+            action: actions(rule),
             target: TargetName::of(rule),
             volumes: rule.settings.watch.iter().enumerate().map(volume).collect(),
             settle: rule.settings.settle,
@@ -138,8 +138,21 @@ impl Policy {
             on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: rule.settings.target.wait,
             alive_for: if rule.names_process() { rule.verify.alive_for } else { Duration::ZERO },
-            proof: !rule.verify.proofs.is_empty(),
+            // A preset that is chosen later may have one.
+            proof: !rule.verify.proofs.is_empty() || rule.awaits_preset(),
             verify_timeout: rule.verify.timeout,
         }
+    }
+}
+
+/// The kinds of the rule's actions.
+#[must_use]
+pub fn actions(rule: &config::Rule) -> String {
+    let names = rule.actions.iter().map(Action::name);
+    let names: Vec<&str> = names.collect();
+    match rule.preset {
+        Some(preset) => format!("{} (preset {})", names.join("+"), preset.name),
+        None if rule.awaits_preset() => "not known yet: no action is set".to_owned(),
+        None => names.join("+"),
     }
 }

@@ -32,6 +32,12 @@ pub enum ProblemKind {
     NotPermitted,
     /// A program of the rule does not exist in podnudge's container.
     ProgramMissing,
+    /// The rule has no action, and there is no preset for the target's program.
+    NoPreset,
+    /// The target's program does not reload on this signal.
+    SignalDoesNotReload,
+    /// A broken configuration ends the target, and the rule has no check.
+    Unchecked,
 }
 
 impl ProblemKind {
@@ -46,6 +52,9 @@ impl ProblemKind {
             Self::SignalNotHandled => "signal-not-handled",
             Self::NotPermitted => "not-permitted",
             Self::ProgramMissing => "program-missing",
+            Self::NoPreset => "no-preset",
+            Self::SignalDoesNotReload => "signal-does-not-reload",
+            Self::Unchecked => "unchecked",
         }
     }
 }

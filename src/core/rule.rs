@@ -280,6 +280,11 @@ impl Rule {
             .min()
     }
 
+    /// Takes the kinds of the actions of a preset.
+    pub(super) fn preset_chosen(&mut self, action: String) {
+        self.policy.action = action;
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.policy.name
     }

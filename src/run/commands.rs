@@ -11,8 +11,8 @@ use super::agent::{Agent, Done};
 use super::clock;
 use crate::checks;
 use crate::config::Rule;
-use crate::core::command::Command;
 use crate::core::event::{Event, Probe, RuleId, VolumeId};
+use crate::core::{self, command::Command};
 use crate::volume::scan;
 use crate::volume::snapshot::Digest;
 use crate::{action, pause, preflight, process, publish, report, verify};
@@ -65,6 +65,7 @@ impl Agent {
                 )));
             }
             Command::Preflight(rule) => {
+                self.choose_preset(rule);
                 let Some(config) = self.rule(rule) else { return };
                 let problems = preflight::preflight(&self.context, &config);
                 self.handle_done(Done::Event(Event::Preflight(rule, problems)));
@@ -100,6 +101,9 @@ impl Agent {
                 Done::Written(written.map_err(|reason| (rule, reason)))
             }),
             Command::Act(act) => {
+                if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
+                    self.choose_preset(act.rule);
+                }
                 let Some(config) = self.rule(act.rule) else { return };
                 let context = Arc::clone(&self.context);
                 let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
@@ -127,6 +131,23 @@ impl Agent {
                 });
             }
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
+        }
+    }
+
+    /// Gives a rule without an action of its own the preset of its target's program.
+    fn choose_preset(&mut self, id: RuleId) {
+        let Some(config) = self.rule(id) else { return };
+        match preflight::choose_preset(&self.context, &config) {
+            None => {}
+            Some(Ok((rule, target))) => {
+                let action = core::actions(&rule);
+                report::preset(&rule.name, &target, &action);
+                if let Some(state) = self.rules.get_mut(id.0) {
+                    state.config = Arc::new(rule);
+                }
+                self.handle_event(Event::PresetChosen(id, action));
+            }
+            Some(Err(reason)) => report::preset_unusable(&config.name, &reason),
         }
     }
 

@@ -11,4 +11,5 @@ mod nginx;
 mod plain;
 mod plays;
 mod pod;
+mod presets;
 mod prometheus;

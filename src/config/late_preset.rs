@@ -1,0 +1,50 @@
+//! Gives a rule without an action the preset of its target's program. Pure.
+
+use super::agent::Agent;
+use super::file::FILE;
+use super::place::Place;
+use super::preset::{Preset, add};
+use super::problem::{At, Report};
+use super::rule::{Rule, RuleSettings};
+use super::settings;
+use super::tree::{Node, Value};
+use crate::reason::Reason;
+
+impl Rule {
+    /// The rule with the actions and proofs of a preset, in place of none.
+    ///
+    /// # Errors
+    /// If its own settings contradict those of the preset.
+    pub fn with_preset(&self, preset: &'static Preset) -> Result<Self, Reason> {
+        let Some(unresolved) = &self.unresolved else { return Ok(self.clone()) };
+        let report = Report::new(FILE, "", "", &|_| None, unresolved.bundle.as_deref());
+        let place = Place::root(&report).nth("rule", 0);
+        let at = At::Preset(preset.name.clone());
+        let mut entries = unresolved.verify.0.clone();
+        let watch = Node { at: at.clone(), value: Value::Text("/etc".to_owned()) };
+        entries.insert("watch".to_owned(), (at, watch));
+        add(&mut entries, preset);
+        let settings = settings::read::<RuleSettings>(place.clone(), entries);
+        let made = settings.zip(settings::defaults::<Agent>()).and_then(|(settings, agent)| {
+            let settings = RuleSettings { name: Some(self.name.clone()), ..settings };
+            Self::new(settings, &place, &agent)
+        });
+        let (made, _) = report.finish(made).map_err(|problems| {
+            let message = format!("the preset `{}` does not fit: {problems}", preset.name);
+            Reason::new(message).hint("set the action yourself")
+        })?;
+        Ok(Self {
+            settings: RuleSettings {
+                signal: made.settings.signal,
+                http: made.settings.http,
+                command: made.settings.command,
+                verify: made.settings.verify,
+                ..self.settings.clone()
+            },
+            actions: made.actions,
+            verify: made.verify,
+            preset: Some(preset),
+            ..self.clone()
+        })
+    }
+}

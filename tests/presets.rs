@@ -1,0 +1,199 @@
+//! Presets as data: each file is complete, and the rule's own settings take precedence. What the
+//! presets do to real applications is in `applications/presets.rs`.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use podnudge::config::{self, Action, Preset, ProofBy, Rule, preset, presets};
+
+use tempfile::TempDir;
+
+use crate::support::agent::Agent;
+use crate::support::kubelet::temporary_volume;
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::program::podnudge;
+use crate::support::wait::wait_until;
+
+fn rule(text: &str) -> Rule {
+    let parsed = config::parse("test", text, &[], None);
+    let (mut config, _) = parsed.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    config.rules.remove(0)
+}
+
+fn actions(rule: &Rule) -> String {
+    format!("{:?} {:?}", rule.actions, rule.verify)
+}
+
+#[test]
+fn every_file_of_a_preset_is_read() {
+    let name = |file: fs::DirEntry| file.file_name().to_str().unwrap().replace(".toml", "");
+    let files: BTreeSet<String> = fs::read_dir("presets").unwrap().flatten().map(name).collect();
+    let known: BTreeSet<String> = presets().iter().map(|preset| preset.name.clone()).collect();
+    assert_eq!(files, known);
+    assert!(known.len() >= 28);
+}
+
+/// The page about applications. `UPDATE=1` writes its table instead of comparing it.
+#[test]
+fn the_page_about_applications_matches_the_presets() {
+    const PAGE: &str = "docs/applications.md";
+    const MARK: &str = "<!-- Made from presets/: UPDATE=1 cargo test --test all presets -->\n";
+    let tested = fs::read_to_string("tests/applications/presets.rs").unwrap();
+    let row = |preset: &Preset| {
+        let is_tested = tested.contains(&format!("preset: \"{}\"", preset.name));
+        let bold = if is_tested { "**" } else { "" };
+        let check = match preset.check.join(" ") {
+            check if check.is_empty() => "none".to_owned(),
+            check => format!("`{check}`"),
+        };
+        let limits = preset.limits.iter().chain(&preset.no_reload_because);
+        let limits = limits.map(String::as_str).collect::<Vec<_>>().join("; ");
+        let Preset { name, about, evidence, broken, .. } = preset;
+        format!("| {bold}{name}{bold} | {about} | `{evidence}` | {broken} | {check} | {limits} |\n")
+    };
+    let rows: String = presets().iter().map(row).collect();
+    let head = "\n| preset | how it reloads | evidence | with a broken configuration it | check | limits |\n\
+                | --- | --- | --- | --- | --- | --- |\n";
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (text, _) = page.split_once(MARK).expect("the page has the mark");
+    let made = format!("{text}{MARK}{head}{rows}");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(PAGE, made).unwrap();
+    } else {
+        assert!(
+            page == made,
+            "{PAGE} is out of date: run `UPDATE=1 cargo test --test all presets`"
+        );
+    }
+}
+
+#[test]
+fn a_preset_stands_for_the_settings_that_it_prints() {
+    for preset in presets() {
+        let printed = rule(&preset.as_file());
+        let named =
+            rule(&format!("[[rule]]\nwatch = \"/etc/app\"\npreset = \"{}\"\n", preset.name));
+        assert_eq!(actions(&printed), actions(&named));
+        let effective = config::effective(&config::Config {
+            agent: config::parse("test", &preset.as_file(), &[], None).unwrap().0.agent,
+            rules: vec![named.clone()],
+        });
+        assert_eq!(actions(&rule(&effective)), actions(&named));
+    }
+}
+
+/// What a preset says about its evidence follows from its action and its proofs.
+#[test]
+fn the_evidence_of_a_preset_is_what_podnudge_can_get() {
+    for preset in presets() {
+        let rule = rule(&preset.as_file());
+        let [action] = rule.actions.as_slice() else { panic!("{} has one action", preset.name) };
+        let evidence = match action {
+            _ if !rule.verify.proofs.is_empty() => "verified",
+            Action::Signal(_) => "delivered",
+            Action::Restart => "read-at-start",
+            Action::Http(_) | Action::Exec(_) | Action::Command(_) => "accepted",
+        };
+        assert_eq!(preset.evidence, evidence, "{}", preset.name);
+        assert_eq!(preset.no_reload_on.is_empty(), preset.no_reload_because.is_none());
+    }
+}
+
+#[test]
+fn settings_of_the_rule_take_precedence_over_its_preset() {
+    let with = |preset: &str, more: &str| {
+        rule(&format!("[[rule]]\nwatch = \"/etc/app\"\npreset = \"{preset}\"\n{more}\n"))
+    };
+    let moved = with("prometheus", "http.url = \"http://127.0.0.1:9091/-/reload\"");
+    let Action::Http(http) = &moved.actions[0] else { panic!("{:?}", moved.actions) };
+    assert_eq!(http.endpoint.url.port(), Some(9091));
+    assert!(matches!(moved.verify.proofs.as_slice(), [ProofBy::Http(_)]), "its proof stays");
+    let signal = with("nginx", "signal.name = \"USR1\"");
+    assert!(
+        matches!(signal.actions.as_slice(), [Action::Signal(signal)] if signal.name as i32 == 10)
+    );
+    assert!(matches!(signal.verify.proofs.as_slice(), [ProofBy::ChildrenNewer]));
+    let unproven = with("nginx", "verify.children-newer = false");
+    assert!(unproven.verify.proofs.is_empty());
+    // New workers prove nothing about a request.
+    let other = with("nginx", "http.url = \"http://127.0.0.1/reload\"");
+    assert!(matches!(other.actions.as_slice(), [Action::Http(_)]));
+    assert!(other.verify.proofs.is_empty());
+}
+
+#[test]
+fn a_program_is_known_by_the_name_that_the_kernel_cuts() {
+    for (comm, name) in [
+        ("nginx", Some("nginx")),
+        ("apache2", Some("apache")),
+        ("httpd", Some("apache")),
+        ("blackbox_export", Some("blackbox-exporter")),
+        ("prometheus-blac", Some("blackbox-exporter")),
+        ("prometheus-aler", Some("alertmanager")),
+        ("php-fpm8.2", Some("php-fpm")),
+        ("named", Some("bind9")),
+        ("java", None),
+        ("nginx-exporter", None),
+        ("", None),
+    ] {
+        let found = Preset::of_program(comm).map(|preset| preset.name.as_str());
+        assert_eq!(found, name, "{comm}");
+    }
+    assert!(preset("ngnix").unwrap_err().hint.unwrap().contains("`nginx`"));
+}
+
+/// Starts podnudge for a process with this name, and changes the content of its volume.
+fn refused(name: &str, arguments: &[&str]) -> (TempDir, Agent, Target) {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let target = Target::start(folder.path(), name, Behaviour::Handles);
+    let mut command = podnudge();
+    command.args(["--log", "json", "--listen", "off", "--settle", "20ms", "--on-start", "never"]);
+    command.args(["--process", name, "--watch"]).arg(&kubelet.volume).args(arguments);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    wait_until("the preflight has found the problem", || agent.count("preflight") == 1);
+    kubelet.write(&[("a.conf".to_owned(), b"2".to_vec())].into());
+    (folder, agent, target)
+}
+
+/// An unknown program, and one that only a restart reloads: podnudge says so at the start, and does
+/// nothing to it.
+#[test]
+fn a_program_without_a_harmless_preset_is_left_alone() {
+    in_namespace(|| {
+        for (name, reason, hint) in [
+            ("myapp", "podnudge does not know how `myapp` reloads", "`--signal HUP`"),
+            ("redis-server", "takes a new configuration by a restart", "`--preset redis`"),
+        ] {
+            let (_folder, agent, mut target) = refused(name, &[]);
+            assert_eq!(agent.last("preflight", "problem"), "no-preset");
+            assert!(agent.last("preflight", "reason").contains(reason), "{}", agent.log());
+            assert!(agent.last("preflight", "hint").contains(hint), "{}", agent.log());
+            agent.wait_for("refused", 1);
+            assert!(agent.last("refused", "reason").contains(reason), "{}", agent.log());
+            assert!(target.is_running());
+            assert_eq!(target.signals(), 0);
+        }
+    });
+}
+
+/// The signal is sent, because a person asked for it, but not without a warning at the start.
+#[test]
+fn a_signal_that_does_not_reload_the_program_is_reported() {
+    in_namespace(|| {
+        for (name, because, instead) in [
+            ("rsyslogd", "only closes and reopens its files", "`--preset rsyslog`"),
+            ("dnsmasq", "but not dnsmasq.conf", "`--preset dnsmasq`"),
+            ("mariadbd", "does not read my.cnf", "`--preset mariadb`"),
+            ("lighttpd", "only reopens its logs", "`--preset lighttpd`"),
+            ("stunnel4", "reads the old files again", "`--preset stunnel`"),
+        ] {
+            let (_folder, agent, _target) = refused(name, &["--signal", "HUP"]);
+            assert_eq!(agent.last("preflight", "problem"), "signal-does-not-reload");
+            assert!(agent.last("preflight", "reason").contains(because), "{}", agent.log());
+            assert!(agent.last("preflight", "hint").contains(instead), "{}", agent.log());
+            agent.wait_for("delivered", 1);
+            assert_eq!(agent.count("applied"), 0);
+        }
+    });
+}
