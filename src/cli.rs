@@ -21,6 +21,7 @@ use crate::admin::client::{Status, Trigger};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
+use crate::preflight::Stage;
 use crate::reason::Reason;
 use crate::shown;
 
@@ -42,7 +43,7 @@ pub enum Command {
     /// Print the JSON schema of the configuration file.
     Schema,
     /// Print what would prevent the rules from working, as JSON if true.
-    Doctor(Sources, bool),
+    Doctor(Sources, Stage, bool),
     /// Print this text about presets.
     Presets(String),
 }
@@ -96,7 +97,9 @@ pub fn parse(
             Ok(Command::Once(settings(matches, &environment)?, wait))
         }
         Some(("doctor", matches)) => {
-            Ok(Command::Doctor(settings(matches, &environment)?, matches.get_flag("json")))
+            let is_before = matches.get_flag("before-start");
+            let stage = if is_before { Stage::BeforeStart } else { Stage::Running };
+            Ok(Command::Doctor(settings(matches, &environment)?, stage, matches.get_flag("json")))
         }
         Some(("check", matches)) => settings(matches, &environment).map(Command::Check),
         Some((_, matches)) => settings(matches, &environment).map(Command::Run),

@@ -1,99 +1,187 @@
-//! `podnudge doctor`: everything that podnudge does short of acting, once, for each rule.
+//! `podnudge doctor`: everything that podnudge does short of acting, once.
 //!
-//! Reads `/proc`, and looks for the volumes and the programs of the rules. Changes nothing.
+//! Does what the preflight of each rule does, reads the volumes, tries inotify and the admin address,
+//! and says what it found. Changes nothing.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::admin::{client, server};
 use crate::config::{Config, Rule};
 use crate::core::actions;
-use crate::core::preflight::Problem;
-use crate::preflight::{choose_preset, preflight};
-use crate::process::{Context, find, names};
+use crate::core::event::{VolumeId, Watch};
+use crate::core::preflight::{Problem, ProblemKind};
+use crate::preflight::{Addresses, Stage, choose_preset, preflight};
+use crate::process::{Context, find, others, why};
 use crate::reason::Reason;
 use crate::shown;
-use crate::volume::mounts;
+use crate::volume::watch::Watching;
+use crate::volume::{mounts, scan};
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    /// What concerns all rules.
+    pub problems: Vec<Problem>,
+    /// In the order of the configuration.
+    pub rules: Vec<RuleFindings>,
+}
 
 /// What was found about one rule.
 #[derive(Debug, Serialize)]
-pub struct Finding {
+pub struct RuleFindings {
     /// The rule's name.
     pub rule: String,
     /// The kinds of its actions.
     pub action: String,
-    /// The target processes, if they were found.
+    /// What its proofs are.
+    pub proof: String,
+    /// One line for each volume.
+    pub volumes: Vec<String>,
+    /// The target processes, if they were found, and how.
     pub target: Option<String>,
-    /// The watched paths that do not exist.
-    pub missing_volumes: Vec<String>,
+    /// Other processes that could be a target.
+    pub others: Option<String>,
     /// What would prevent the actions of the rule.
     pub problems: Vec<Problem>,
-    /// What is wrong with its volumes or its preset.
-    pub warnings: Vec<Reason>,
 }
 
-impl Finding {
+impl Findings {
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_fine(&self) -> bool {
-        self.missing_volumes.is_empty() && self.problems.is_empty() && self.warnings.is_empty()
+        self.problems.is_empty() && self.rules.iter().all(|rule| rule.problems.is_empty())
     }
 }
 
-/// Examines each rule.
-#[must_use]
-pub fn examine(config: &Config) -> Vec<Finding> {
+/// Examines podnudge and each rule.
+pub async fn examine(config: &Config, stage: Stage) -> Findings {
     let context = Context::new();
-    config.rules.iter().map(|rule| examine_rule(&context, rule)).collect()
+    let mut rules = Vec::new();
+    for rule in &config.rules {
+        rules.push(examine_rule(&context, rule, stage).await);
+    }
+    let problems = port_taken(config).await.into_iter().chain(polled(config)).collect();
+    Findings { problems, rules }
 }
 
-fn examine_rule(context: &Context, rule: &Rule) -> Finding {
-    let paths = &rule.settings.watch;
-    let mut warnings: Vec<Reason> =
-        paths.iter().filter_map(|path| mounts::subpath_warning(path)).collect();
+async fn examine_rule(context: &Context, rule: &Rule, stage: Stage) -> RuleFindings {
+    let mut problems = Vec::new();
+    let mut volumes = Vec::new();
+    let mut has_keys = false;
+    for path in &rule.settings.watch {
+        let shown = shown::path(path);
+        match scan::read(path, &rule.keys).map(|reading| reading.snapshot) {
+            Ok(Some(snapshot)) => {
+                let kind = mounts::kind(path).unwrap_or_else(|| "no volume of its own".to_owned());
+                volumes.push(format!("{shown}: {kind}, {} keys", snapshot.keys.len()));
+                has_keys |= !snapshot.keys.is_empty();
+            }
+            Ok(None) => {
+                has_keys = true;
+                let reason = Reason::new(format!("nothing exists at the watched path `{shown}`"));
+                let hint = "mount the volume in podnudge's container, too, at this path";
+                let reason = reason.hint(hint);
+                problems.push(Problem::new(ProblemKind::VolumeMissing, reason));
+            }
+            Err(error) => {
+                has_keys = true;
+                let reason = error.reason();
+                problems.push(Problem::new(ProblemKind::VolumeUnreadable, reason));
+            }
+        }
+    }
+    if !has_keys && rule.has_key_filter() {
+        problems.push(Problem::no_keys());
+    }
     let chosen = match choose_preset(context, rule) {
         Some(Ok((chosen, _))) => Some(chosen),
         Some(Err(reason)) => {
-            warnings.push(reason);
+            problems.push(Problem::new(ProblemKind::NoPreset, reason));
             None
         }
         None => None,
     };
     let rule = chosen.as_ref().unwrap_or(rule);
-    let target = rule.names_process().then(|| find(context, rule)).and_then(Result::ok);
-    let missing = paths.iter().filter(|path| !path.exists());
-    Finding {
+    let targets = rule.names_process().then(|| find(context, rule)).and_then(Result::ok);
+    let (found, _) = preflight(context, rule, Addresses::default(), stage).await;
+    problems.extend(found);
+    RuleFindings {
         rule: rule.name.clone(),
         action: actions(rule),
-        target: target.map(|targets| names(&targets)),
-        missing_volumes: missing.map(|path| shown::path(path)).collect(),
-        problems: preflight(context, rule),
-        warnings,
+        proof: rule.verify.kinds(),
+        volumes,
+        target: targets.as_ref().map(|targets| why(rule, targets)),
+        others: targets.and_then(|targets| others(context, rule, &targets)),
+        problems,
     }
+}
+
+/// Tries the admin address. A podnudge that already runs there is no problem.
+async fn port_taken(config: &Config) -> Option<Problem> {
+    let listen = config.agent.listen();
+    let reason = server::bind(listen).err()?.reason();
+    if client::is_podnudge(listen).await {
+        return None;
+    }
+    Some(Problem::new(ProblemKind::PortTaken, reason))
+}
+
+/// Tries to watch each volume.
+fn polled(config: &Config) -> Option<Problem> {
+    let paths = || {
+        config
+            .rules
+            .iter()
+            .flat_map(|rule| rule.settings.watch.iter().map(move |path| (rule, path)))
+    };
+    let mut watching = Watching::new(config.agent.watch, paths().count());
+    let reason = paths().enumerate().find_map(|(number, (rule, path))| {
+        let reading = scan::read(path, &rule.keys).ok()?;
+        match watching.sync(VolumeId(number), reading.directories).watch? {
+            Watch::Polling(reason) => Some(reason),
+            Watch::Inotify => None,
+        }
+    })?;
+    let every = humantime::format_duration(config.agent.poll);
+    let message = format!("podnudge polls every {every}: {}", reason.message);
+    Some(Problem { kind: ProblemKind::Polled, reason: Reason { message, ..reason } })
 }
 
 /// The findings for people.
 #[must_use]
-pub fn text(findings: &[Finding]) -> String {
+pub fn text(findings: &Findings) -> String {
     let mut text = String::new();
-    for finding in findings {
-        let state = if finding.is_fine() { "nothing is wrong" } else { "something is wrong" };
-        let target = finding.target.as_deref().unwrap_or("none found");
+    for problem in &findings.problems {
+        add(&mut text, "problem:", problem, "");
+    }
+    for found in &findings.rules {
+        let state =
+            if found.problems.is_empty() { "nothing is wrong" } else { "something is wrong" };
         let mut row = |name: &str, value: &str| _ = writeln!(text, "{name:<10} {value}");
-        row(&format!("{}:", finding.rule), state);
-        row("  action:", &finding.action);
-        row("  target:", target);
-        for path in &finding.missing_volumes {
-            row("  problem:", &format!("nothing exists at the watched path {path}"));
-            row("     hint:", "mount the volume in podnudge's container, too, at this path");
+        row(&format!("{}:", found.rule), state);
+        for volume in &found.volumes {
+            row("  volume:", volume);
         }
-        let problems = finding.problems.iter().map(|problem| &problem.reason);
-        for Reason { message, hint } in problems.chain(&finding.warnings) {
-            row("  problem:", message);
-            if let Some(hint) = hint {
-                row("     hint:", hint);
-            }
+        row("  action:", &found.action);
+        row("  proof:", &found.proof);
+        row("  target:", found.target.as_deref().unwrap_or("none found"));
+        if let Some(others) = &found.others {
+            row("  others:", others);
+        }
+        for problem in &found.problems {
+            add(&mut text, "problem:", problem, "  ");
         }
     }
     text
+}
+
+fn add(text: &mut String, name: &str, problem: &Problem, indent: &str) {
+    let Reason { message, hint } = &problem.reason;
+    let kind = problem.kind.name();
+    _ = writeln!(text, "{indent}{name:<w$} {message} ({kind})", w = 10 - indent.len());
+    if let Some(hint) = hint {
+        _ = writeln!(text, "{indent}{:<w$} {hint}", "   hint:", w = 10 - indent.len());
+    }
 }

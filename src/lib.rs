@@ -34,7 +34,7 @@ pub mod install;
 pub mod logs;
 pub mod os_signals;
 mod pause;
-mod preflight;
+pub mod preflight;
 pub mod process;
 pub mod publish;
 pub mod reason;

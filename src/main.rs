@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
+use podnudge::preflight::Stage;
 use podnudge::reason::Reason;
 use podnudge::{admin, config, doctor, exchange, install, logs, run};
 
@@ -23,8 +24,8 @@ fn main() -> ExitCode {
         Ok(Command::Status(arguments)) => show_status(&arguments),
         Ok(Command::Trigger(arguments)) => trigger(&arguments),
         Ok(Command::Schema) => print(Stream::Stdout, &config::schema(config::FILE), Exit::Ok),
-        Ok(Command::Doctor(arguments, json)) => {
-            with_config(&arguments, |config| examine(&config, json))
+        Ok(Command::Doctor(arguments, stage, json)) => {
+            with_config(&arguments, |config| examine(&config, stage, json))
         }
         Ok(Command::Presets(text)) => print(Stream::Stdout, &text, Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
@@ -77,10 +78,13 @@ fn once(config: &config::Config, wait: Duration) -> ExitCode {
     ))
 }
 
-fn examine(config: &config::Config, json: bool) -> ExitCode {
-    let findings = doctor::examine(config);
-    let is_fine = findings.iter().all(doctor::Finding::is_fine);
-    let exit = if is_fine { Exit::Ok } else { Exit::NotInSync };
+fn examine(config: &config::Config, stage: Stage, json: bool) -> ExitCode {
+    let threads = run::blocking_threads(config);
+    let findings = match run::block_on(threads, doctor::examine(config, stage)) {
+        Ok(findings) => findings,
+        Err(error) => return fail(&error),
+    };
+    let exit = if findings.is_fine() { Exit::Ok } else { Exit::NotInSync };
     if !json {
         return print(Stream::Stdout, &doctor::text(&findings), exit);
     }

@@ -33,7 +33,6 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
         "podnudge is watching"
     );
     for rule in &config.rules {
-        warn_subpath(rule);
         warn_secret_on_disk(rule, &config.agent.work_dir);
     }
 }
@@ -46,14 +45,6 @@ pub(crate) fn preset(rule: &str, target: &str, action: &str) {
 /// Logs that a preset cannot be used.
 pub(crate) fn preset_unusable(rule: &str, Reason { message, hint }: &Reason) {
     warn!(event = "preset-unusable", rule, hint, "{message}");
-}
-
-fn warn_subpath(rule: &Rule) {
-    for path in &rule.settings.watch {
-        let Some(Reason { message, hint }) = mounts::subpath_warning(path) else { continue };
-        let path = shown::path(path);
-        warn!(event = "subpath", rule = rule.name, path, hint, "{message}");
-    }
 }
 
 /// Warns if the content of a Secret would be written to a disk of the node.

@@ -11,6 +11,7 @@ use std::process::Command;
 use std::thread;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
+use crate::support::http::requests;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::in_namespace;
 use crate::support::program::command;
@@ -297,7 +298,10 @@ fn actions_run_in_the_order_of_the_configuration_file() {
         for stream in listener.incoming() {
             let stream = stream.unwrap();
             let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).unwrap();
+            if BufReader::new(&stream).read_line(&mut line).unwrap() == 0 {
+                // The preflight only connects.
+                continue;
+            }
             let mut file = fs::OpenOptions::new().append(true).create(true).open(&kept).unwrap();
             write!(file, "command {line}").unwrap();
             let good = line == "reload now\n";
@@ -357,8 +361,7 @@ fn an_exit_after_the_first_of_two_actions_rolls_the_content_back() {
         let address = listener.local_addr().unwrap();
         let read = config.clone();
         thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
+            for mut stream in requests(&listener) {
                 let mut line = String::new();
                 BufReader::new(&stream).read_line(&mut line).unwrap();
                 if fs::read_to_string(&read).unwrap() != "broken" {
@@ -395,8 +398,7 @@ fn an_exit_after_the_first_of_two_actions_without_rollback_is_in_sync_after_the_
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
+            for mut stream in requests(&listener) {
                 let mut line = String::new();
                 BufReader::new(&stream).read_line(&mut line).unwrap();
                 write!(stream, "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n").unwrap();

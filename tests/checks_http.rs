@@ -16,7 +16,7 @@ use podnudge::reason::Reason;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
-use crate::support::http::{Seen, answering, request, respond, server, wait};
+use crate::support::http::{Seen, answering, request, requests, respond, server, wait};
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 
 /// Parses a check as written in the configuration file.
@@ -236,8 +236,7 @@ fn a_url_check_is_retried_until_the_application_answers() {
     assert_eq!(agent.count("rejected"), 0);
     let listener = TcpListener::bind(address).unwrap();
     thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
+        for stream in requests(&listener) {
             request(&stream);
             respond(stream, "200 OK", "", "");
         }

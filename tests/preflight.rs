@@ -1,122 +1,633 @@
 //! The preflight: mistakes in the pod's spec or in the configuration are reported at the start, before
-//! the first change.
+//! the first change, and `podnudge doctor` finds the same.
 
-use std::path::Path;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
-use crate::support::http::ask;
+use crate::support::http::{answering, ask, request, requests, respond};
 use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::pod::{Behaviour, Target, in_namespace, in_network};
 use crate::support::program::{command, podnudge};
 use crate::support::wait::{is_within, wait_until};
 
 /// A mistake is reported within this time of the start.
 const AT_START: Duration = Duration::from_secs(2);
 
+/// A mistake in the configuration, or in what it refers to.
+struct Mistake {
+    /// The settings of the rule besides `watch`; `FOLDER` is the folder of the scene. With
+    /// `watch = …`, that, too.
+    settings: &'static str,
+    /// The kind of the problem.
+    problem: &'static str,
+    /// Parts of its reason and hint.
+    parts: &'static [&'static str],
+    /// Corrects what the settings refer to.
+    fix: Option<fn(&Path)>,
+}
+
+const ABOUT_TARGETS: &[Mistake] = &[
+    Mistake {
+        settings: "target = { process = \"ngnix\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-not-found",
+        parts: &["no process is named `ngnix`", "did you mean `nginx`?"],
+        fix: Some(|folder| {
+            // It runs until the end of the namespace.
+            std::mem::forget(Target::start(folder, "ngnix", Behaviour::Handles));
+        }),
+    },
+    Mistake {
+        settings: "target = { process = \"nginx\", uid = 101 }\nsignal = { name = \"HUP\" }",
+        problem: "target-not-found",
+        parts: &["no process is named `nginx` of uid 101", "nginx, uid 0"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { exe = \"/usr/sbin/nginx\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-not-found",
+        parts: &["no process runs `/usr/sbin/nginx`"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { cmdline = \"^nginx: master\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-not-found",
+        parts: &["no process has arguments that match `^nginx: master`"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { pidfile = \"FOLDER/nginx.pid\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-not-found",
+        parts: &["there is no pidfile", "mount the directory"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { pidfile = \"FOLDER/left-over\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-not-found",
+        parts: &["no process has the pid 4000000", "left over"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"ignores\" }\nsignal = { name = \"HUP\" }",
+        problem: "signal-not-handled",
+        parts: &["ignores SIGHUP", "signal on which"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"default\" }\nsignal = { name = \"HUP\" }",
+        problem: "signal-not-handled",
+        parts: &["does not handle SIGHUP", "it would end"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"twice\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-ambiguous",
+        parts: &["several processes match", "all = true"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"java\" }\nsignal = { name = \"HUP\" }",
+        problem: "runtime-ends",
+        parts: &["Java virtual machine shuts down on SIGHUP", "/actuator/refresh"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"dnsmasq\" }\nsignal = { name = \"HUP\" }",
+        problem: "signal-does-not-reload",
+        parts: &["does not reload on SIGHUP", "--preset dnsmasq"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"gunicorn\" }",
+        problem: "unchecked",
+        parts: &["a broken configuration ends `gunicorn`", "--check-exec"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"myapp\" }",
+        problem: "no-preset",
+        parts: &["how `myapp` reloads", "`--signal HUP`"],
+        fix: None,
+    },
+];
+
+const ABOUT_ADDRESSES: &[Mistake] = &[
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1:81/reload\" }",
+        problem: "unreachable",
+        parts: &["cannot connect to `127.0.0.1:81`", "refused", "check the port"],
+        fix: Some(|_| start_server(81)),
+    },
+    Mistake {
+        settings: "http = { url = \"http://nowhere.invalid/reload\" }",
+        problem: "unreachable",
+        parts: &["cannot connect to `nowhere.invalid:80`"],
+        fix: None,
+    },
+    Mistake {
+        settings: "http = { url = \"http://localhost/\", unix-socket = \"FOLDER/http.sock\" }",
+        problem: "unreachable",
+        parts: &["http.sock", "in a volume that both containers mount"],
+        fix: Some(|folder| {
+            std::mem::forget(UnixListener::bind(folder.join("http.sock")).unwrap());
+        }),
+    },
+    Mistake {
+        settings: "command = { socket = \"FOLDER/dead.sock\", send = \"reload\\n\", answer-matches = \"ok\" }",
+        problem: "unreachable",
+        parts: &["dead.sock", "no process listens there"],
+        fix: None,
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\n[rule.verify]\nhttp = \"http://127.0.0.1:82/\"",
+        problem: "unreachable",
+        parts: &["cannot connect to `127.0.0.1:82`"],
+        fix: Some(|_| start_server(82)),
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\n[rule.verify]\nhttp = \"http://127.0.0.1/metrics\"\nmetric-grew = \"config_reload\"",
+        problem: "proof-unreadable",
+        parts: &["a proof cannot be read", "config_reload"],
+        fix: None,
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nhttp = \"http://127.0.0.1:83/check\"",
+        problem: "unreachable",
+        parts: &["cannot connect to `127.0.0.1:83`"],
+        fix: Some(|_| start_server(83)),
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\", bearer-file = \"FOLDER/token\" }",
+        problem: "file-missing",
+        parts: &["/token` does not exist", "mount the volume"],
+        fix: Some(|folder| fs::write(folder.join("token"), "hunter2").unwrap()),
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\", body-file = \"FOLDER/body\" }",
+        problem: "file-missing",
+        parts: &["/body` does not exist"],
+        fix: Some(|folder| fs::write(folder.join("body"), "").unwrap()),
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nexec = [\"nginxx\", \"-t\"]",
+        problem: "program-missing",
+        parts: &["`nginxx` does not exist in podnudge's container", "podnudge install"],
+        fix: None,
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nexec = [\"FOLDER/not-executable\"]",
+        problem: "program-missing",
+        parts: &["or is not executable"],
+        fix: Some(|folder| write_program(&folder.join("not-executable"))),
+    },
+    Mistake {
+        settings: "exec = { argv = [\"FOLDER/reload\"] }",
+        problem: "program-missing",
+        parts: &["/reload` does not exist"],
+        fix: Some(|folder| write_program(&folder.join("reload"))),
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\nverify = { exec = [\"FOLDER/proof\"] }",
+        problem: "program-missing",
+        parts: &["/proof` does not exist"],
+        fix: Some(|folder| write_program(&folder.join("proof"))),
+    },
+    Mistake {
+        settings: "http = { url = \"http://127.0.0.1/\" }\nonly = \"*.cfg\"",
+        problem: "no-keys",
+        parts: &["no key of the volumes counts", "`*.conf`"],
+        fix: None,
+    },
+];
+
+const ABOUT_MOUNTS: &[Mistake] = &[
+    Mistake {
+        settings: "watch = \"FOLDER/sub\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"haproxy\" }",
+        problem: "subpath",
+        parts: &["/sub` is mounted with subPath", "without subPath"],
+        fix: None,
+    },
+    Mistake {
+        settings: "watch = \"FOLDER/parent\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"haproxy\" }",
+        problem: "subpath",
+        parts: &["/parent/sub` is mounted with subPath"],
+        fix: None,
+    },
+    Mistake {
+        settings: "signal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
+        problem: "subpath",
+        parts: &["(nginx) mounts the volume by subPath at `", "without subPath"],
+        fix: None,
+    },
+    Mistake {
+        settings: "signal = { name = \"HUP\" }\n[rule.target]\nprocess = \"haproxy\"\n[rule.publish]\ndir = \"FOLDER/published\"\nrollback = false",
+        problem: "not-published",
+        parts: &["(haproxy) does not mount `", "an emptyDir"],
+        fix: None,
+    },
+];
+
+/// The folder of the scene, with the volume `volume`.
 fn scene() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut kubelet = Kubelet::new(folder.path().join("volume"));
     kubelet.write(&payload(&[("a.conf", "1")]));
     folder
 }
 
-/// Starts podnudge for the volume of the scene, with a resync each second.
-fn start(folder: &Path, arguments: &[&str]) -> Agent {
-    let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--resync", "1s"]);
-    command.args(["--on-start", "never", "--watch"]).arg(folder.join("volume")).args(arguments);
+/// Writes a configuration with these settings, and returns its path.
+fn configuration(folder: &Path, number: usize, settings: &str) -> PathBuf {
+    let watch = "watch = \"FOLDER/volume\"\n";
+    let watch = if settings.contains("watch = ") { "" } else { watch };
+    // Where podnudge publishes, it fills the directory at its start.
+    let on_start = if settings.contains("publish") { "" } else { "on-start = \"never\"\n" };
+    let text = format!(
+        "agent = {{ resync = \"1s\", work-dir = \"FOLDER/work\" }}\n\
+         [[rule]]\nname = \"web\"\n{on_start}{watch}{settings}\n"
+    );
+    let file = folder.join(format!("{number}.toml"));
+    fs::write(&file, text.replace("FOLDER", folder.to_str().unwrap())).unwrap();
+    file
+}
+
+/// podnudge with this configuration, started by another program or by itself.
+fn start(folder: &Path, mut command: Command, file: &Path) -> Agent {
+    command.args(["run", "--log", "json", "--listen", "127.0.0.1:0", "--config"]).arg(file);
     let agent = Agent::spawn(folder, command);
-    agent.wait_for("baseline", 1);
+    agent.wait_for("started", 1);
     agent
 }
 
-/// One problem of this kind is reported at the start, and not again. Its reason and hint contain these
-/// parts.
-fn assert_reported(agent: &Agent, problem: &str, parts: &[&str]) {
-    let is_reported = || agent.count("preflight") > 0;
-    assert!(is_within(AT_START, is_reported), "{}", agent.log());
-    assert_eq!(agent.last("preflight", "problem"), problem);
+/// Each mistake is reported within 2 s of the start: one warning, a metric and a line of the status.
+/// None is repeated, and no other problem is found. Once fixed, it is reported as solved. The doctor
+/// finds the same.
+fn assert_reported(folder: &Path, by: impl Fn() -> Command, mistakes: &[Mistake]) {
+    let mut agents = Vec::new();
+    for (number, mistake) in mistakes.iter().enumerate() {
+        let file = configuration(folder, number, mistake.settings);
+        let agent = start(folder, by(), &file);
+        agent.wait_for("preflight", 1);
+        assert_in_time(&agent, mistake);
+        assert_diagnosed(by(), &file, mistake);
+        agents.push(agent);
+    }
+    // At least two resyncs find each again.
+    let is_repeated = || agents.iter().any(|agent| agent.count("preflight|preflight-solved") > 1);
+    let is_repeated = is_within(Duration::from_secs(3), is_repeated);
+    for (agent, mistake) in agents.iter().zip(mistakes) {
+        let events = agent.events("preflight|preflight-solved");
+        assert!(!is_repeated || events.len() == 1, "{}: {events:?}", mistake.settings);
+    }
+    for (agent, mistake) in agents.iter().zip(mistakes) {
+        if let Some(fix) = mistake.fix {
+            fix(folder);
+            wait_until(&format!("`{}` is solved", mistake.settings), || {
+                agent.count("preflight-solved") == 1
+            });
+            assert_eq!(agent.count("preflight"), 1, "{}", agent.log());
+        }
+    }
+}
+
+fn assert_in_time(agent: &Agent, mistake: &Mistake) {
+    let Mistake { settings, problem, parts, .. } = mistake;
+    assert_eq!(agent.last("preflight", "problem"), *problem, "{settings}");
     let explanation = agent.last("preflight", "reason") + "; " + &agent.last("preflight", "hint");
-    for part in parts {
+    for part in *parts {
         assert!(explanation.contains(part), "`{part}` is not in: {explanation}");
     }
+    let time =
+        |event: &str| -> humantime::Timestamp { agent.last(event, "timestamp").parse().unwrap() };
+    let after = time("preflight").duration_since(*time("started")).unwrap();
+    assert!(after <= AT_START, "{settings}: after {after:?}");
     let address = agent.last("started", "listen");
-    let metric = format!("podnudge_preflight_problem{{rule=\"default\",problem=\"{problem}\"}} 1");
+    let metric = format!("podnudge_preflight_problem{{rule=\"web\",problem=\"{problem}\"}} 1");
     assert!(ask(&address, "GET", "/metrics").contains(&metric));
     let url = format!("http://{address}");
     let output = podnudge().args(["status", "--url", &url]).output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("\n  problem: "), "{table}");
-    // At least two resyncs find it again.
-    let is_gone = || !ask(&address, "GET", "/status").contains("\"preflight\"");
-    assert!(!is_within(Duration::from_secs(3), is_gone), "{}", agent.log());
-    assert_eq!(agent.count("preflight"), 1, "{}", agent.log());
 }
 
-/// All targets are older than 10 s: a younger one may still install its handler.
+/// `podnudge doctor` finds this problem only.
+fn assert_diagnosed(mut doctor: Command, file: &Path, mistake: &Mistake) {
+    let output = doctor
+        .args(["doctor", "--json", "--listen", "off", "--config"])
+        .arg(file)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(1));
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(findings["problems"], serde_json::json!([]));
+    let problems = findings["rules"][0]["problems"].as_array().unwrap();
+    let kinds: Vec<&Value> = problems.iter().map(|problem| &problem["problem"]).collect();
+    assert_eq!(kinds, [mistake.problem], "{findings:#}");
+}
+
+/// Waits until a process is older than 10 s: a younger one may still install its handler.
+fn wait_until_old(target: &Target) {
+    let process = Path::new("/proc").join(target.pid().to_string());
+    let is_old = || process.metadata().unwrap().modified().unwrap().elapsed().unwrap();
+    wait_until("the targets are old enough", || is_old() > Duration::from_secs(11));
+}
+
 #[test]
 fn mistakes_about_the_target_are_reported_at_the_start() {
     in_namespace(|| {
         let folder = scene();
-        let _ignores = Target::start_by(folder.path(), "ignores", Behaviour::Ignores, |program| {
+        let folder = folder.path();
+        let start_target = |name: &str, does: Behaviour| Target::start(folder, name, does);
+        let _ignores = Target::start_by(folder, "ignores", Behaviour::Ignores, |program| {
             let mut shell = command("sh");
             shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
             shell
         });
-        let targets = [
-            ("nginx", Behaviour::Handles),
-            ("default", Behaviour::Default),
-            ("twice", Behaviour::Handles),
-            ("twice", Behaviour::Handles),
-        ];
-        let running = targets.map(|(name, does)| Target::start(folder.path(), name, does));
-        let youngest = Path::new("/proc").join(running[3].pid().to_string());
-        let is_old = || youngest.metadata().unwrap().modified().unwrap().elapsed().unwrap();
-        wait_until("all targets are old enough", || is_old() > Duration::from_secs(11));
-        for (name, problem, parts) in [
-            ("ngnix", "target-not-found", ["no process is named `ngnix`", "did you mean `nginx`?"]),
-            ("ignores", "signal-not-handled", ["ignores SIGHUP", "signal on which"]),
-            ("default", "signal-not-handled", ["does not handle SIGHUP", "it would end"]),
-            ("twice", "target-ambiguous", ["several processes match", "all = true"]),
-        ] {
-            let agent = start(folder.path(), &["--process", name, "--signal", "HUP"]);
-            assert_reported(&agent, problem, &parts);
-        }
-        let agent = start(folder.path(), &["--process", "nginx", "--signal", "HUP"]);
+        let _running = ["nginx", "java", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
+            .map(|name| start_target(name, Behaviour::Handles));
+        let default = start_target("default", Behaviour::Default);
+        fs::write(folder.join("left-over"), "4000000").unwrap();
+        wait_until_old(&default);
+        assert_reported(folder, podnudge, ABOUT_TARGETS);
+        let file = configuration(folder, 99, "target = { process = \"nginx\" }");
+        let agent = start(folder, podnudge(), &file);
         agent.wait_for("baseline", 1);
-        assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
+        let is_reported = || agent.count("preflight") > 0;
+        assert!(!is_within(AT_START, is_reported), "{}", agent.log());
     });
 }
 
 #[test]
-fn a_missing_program_is_reported_at_the_start() {
+fn a_target_of_another_uid_is_reported_with_the_security_context_to_set() {
+    in_namespace(|| {
+        let folder = scene();
+        let _nginx = Target::start(folder.path(), "nginx", Behaviour::Handles);
+        let as_other = || {
+            let mut command = command("setpriv");
+            command.args(["--reuid=65532", "--regid=65532", "--clear-groups"]);
+            command.arg(env!("CARGO_BIN_EXE_podnudge"));
+            command
+        };
+        assert_reported(
+            folder.path(),
+            as_other,
+            &[Mistake {
+                settings: "target = { process = \"nginx\" }",
+                problem: "not-permitted",
+                parts: &["podnudge runs as uid 65532 and the target as uid 0", "runAsUser: 0"],
+                fix: None,
+            }],
+        );
+    });
+}
+
+/// A server that answers every request with 200 and some metrics.
+fn start_server(port: u16) {
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    std::thread::spawn(move || {
+        for stream in requests(&listener) {
+            request(&stream);
+            respond(stream, "200 OK", "", "config_reloads 1\n");
+        }
+    });
+}
+
+fn write_program(path: &Path) {
+    fs::write(path, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Port 80 answers, and nothing listens at port 81 and above.
+#[test]
+fn mistakes_about_addresses_programs_and_files_are_reported_at_the_start() {
+    in_network(|| {
+        let folder = scene();
+        let folder = folder.path();
+        start_server(80);
+        drop(UnixListener::bind(folder.join("dead.sock")).unwrap());
+        fs::write(folder.join("not-executable"), "").unwrap();
+        assert_reported(folder, podnudge, ABOUT_ADDRESSES);
+    });
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn a_missing_ca_file_is_reported_at_the_start() {
     let folder = scene();
-    let url = ["--url", "http://127.0.0.1:1/reload"];
-    for program in ["nginxx", "/opt/app/check"] {
-        let checked = [&url[..], &["--check-exec", program]].concat();
-        let agent = start(folder.path(), &checked);
-        let parts = [program, "does not exist in podnudge's container", "podnudge install"];
-        assert_reported(&agent, "program-missing", &parts);
-    }
-    let agent = start(folder.path(), &[&url[..], &["--check-exec", "true"]].concat());
-    assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let url = url.replace("http://", "https://");
+    let settings = format!("http = {{ url = \"{url}\", ca-file = \"FOLDER/ca.pem\" }}").leak();
+    assert_reported(
+        folder.path(),
+        podnudge,
+        &[Mistake {
+            settings,
+            problem: "file-missing",
+            parts: &["/ca.pem` does not exist"],
+            fix: None,
+        }],
+    );
+}
+
+/// Mounts at a folder in this mount namespace, with options of mount(8).
+fn mount(options: &[&str], from: &Path, at: &Path) {
+    fs::create_dir_all(at).unwrap();
+    let mounted = command("mount").args(options).arg(from).arg(at).status().unwrap();
+    assert!(mounted.success(), "mount {options:?}");
+}
+
+#[test]
+fn mistakes_about_mounts_are_reported_at_the_start() {
+    in_namespace(|| {
+        let folder = scene();
+        let folder = folder.path();
+        let volume = folder.join("volume");
+        mount(&["--bind"], &volume, &volume);
+        let generation = fs::canonicalize(volume.join("..data")).unwrap();
+        mount(&["--bind"], &generation, &folder.join("sub"));
+        mount(&["--bind"], &generation, &folder.join("parent/sub"));
+        // Its own mounts: a generation in place of the volume, and no publish directory.
+        let _app = Target::start_by(folder, "nginx", Behaviour::Handles, |program| {
+            let script = "umount \"$0\" && mount --bind \"$1\" \"$0\" && shift && exec \"$@\"";
+            let mut unshare = command("unshare");
+            unshare
+                .args(["--mount", "sh", "-c", script])
+                .arg(&volume)
+                .arg(&generation)
+                .arg(program);
+            unshare
+        });
+        let _other = Target::start_by(folder, "haproxy", Behaviour::MasterWithWorker, |program| {
+            let mut unshare = command("unshare");
+            unshare.args(["--mount", "--propagation", "private"]).arg(program);
+            unshare
+        });
+        mount(&["-t", "tmpfs"], Path::new("tmpfs"), &folder.join("published"));
+        assert_reported(folder, podnudge, ABOUT_MOUNTS);
+    });
 }
 
 #[test]
 fn a_process_namespace_that_is_not_shared_is_reported_at_the_start() {
     let folder = scene();
-    let mut command = command("unshare");
-    command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
-    command.arg(env!("CARGO_BIN_EXE_podnudge")).args(["--log", "json", "--listen", "off"]);
-    command.args(["--on-start", "never", "--signal", "HUP", "--process", "app", "--watch"]);
-    command.arg(folder.path().join("volume"));
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("preflight", 1);
-    assert_eq!(agent.last("preflight", "problem"), "namespace-not-shared");
-    assert!(agent.last("preflight", "hint").contains("shareProcessNamespace: true"));
+    let in_own = || {
+        let mut command = command("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command.arg(env!("CARGO_BIN_EXE_podnudge"));
+        command
+    };
+    assert_reported(
+        folder.path(),
+        in_own,
+        &[Mistake {
+            settings: "signal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
+            problem: "namespace-not-shared",
+            parts: &["no process outside its own container", "shareProcessNamespace: true"],
+            fix: None,
+        }],
+    );
+}
+
+/// podnudge in a container: another root, and all processes of this machine.
+#[test]
+fn the_process_namespace_of_the_node_is_reported_at_the_start() {
+    let folder = scene();
+    let in_container = || {
+        let script = "root=$(mktemp -d) && mount -t tmpfs tmpfs $root && cd $root && \
+                      for at in usr lib lib64 bin proc tmp sys; do mkdir $at && mount --rbind /$at $at; done && \
+                      mkdir -p .$(dirname \"$0\") && mount --bind \"$(dirname \"$0\")\" .$(dirname \"$0\") && \
+                      exec chroot . \"$0\" \"$@\"";
+        let mut command = command("unshare");
+        command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_podnudge")]);
+        command
+    };
+    let _target = Target::start(folder.path(), "app-of-this-test", Behaviour::Handles);
+    assert_reported(
+        folder.path(),
+        in_container,
+        &[Mistake {
+            settings: "signal = { name = \"HUP\" }\ntarget = { process = \"app-of-this-test\" }",
+            problem: "host-pid",
+            parts: &["the processes of the whole node", "shareProcessNamespace: true"],
+            fix: None,
+        }],
+    );
+}
+
+/// A control group with 16 MiB, removed at the end of the test.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Self {
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (root, file) = if v1.exists() {
+            (v1, "memory.limit_in_bytes")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "memory.max")
+        };
+        let group = root.join(format!("podnudge-test-{}", std::process::id()));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join(file), "16777216").unwrap();
+        Self(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        wait_until("the group is empty", || fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn too_little_memory_for_a_check_is_reported_at_the_start() {
+    let folder = scene();
+    let mut kubelet = Kubelet::new(folder.path().join("large"));
+    kubelet.write(&payload(&[("a.yaml", &"- item\n".repeat(15_000))]));
+    let group = Group::new();
+    let in_group = || {
+        let mut shell = command("sh");
+        let script = "echo $$ > \"$0\" && exec \"$@\"";
+        shell.args(["-c", script]).arg(group.0.join("cgroup.procs"));
+        shell.arg(env!("CARGO_BIN_EXE_podnudge"));
+        shell
+    };
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let settings = format!(
+        "watch = \"FOLDER/large\"\nhttp = {{ url = \"{url}\" }}\n[[rule.check]]\nsyntax = \"yaml\""
+    );
+    assert_reported(
+        folder.path(),
+        in_group,
+        &[Mistake {
+            settings: settings.leak(),
+            problem: "memory-limit",
+            parts: &["podnudge may use 16 MiB", "(103 KiB) may need 27 MiB", "memory: 27Mi"],
+            fix: None,
+        }],
+    );
+}
+
+/// The addresses are left alone while nothing changes: each connection shows in some logs.
+#[test]
+fn addresses_that_answer_are_tried_once() {
+    let folder = scene();
+    let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let kept = std::sync::Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for _ in listener.incoming() {
+            kept.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    let settings = format!("http = {{ url = \"http://{address}/reload\" }}");
+    let file = configuration(folder.path(), 0, &settings);
+    let agent = start(folder.path(), podnudge(), &file);
+    let count = || connections.load(std::sync::atomic::Ordering::SeqCst);
+    wait_until("the address was tried", || count() == 1);
+    assert!(!is_within(Duration::from_secs(3), || count() > 1));
+    assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
+}
+
+/// What only the doctor says: podnudge has a state or an event of its own for it.
+#[test]
+fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
+    let folder = scene();
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let doctor = |settings: &str, more: &[&str]| {
+        let file = configuration(folder.path(), 0, settings);
+        let mut command = podnudge();
+        command.args(["doctor", "--config"]).arg(file).args(more);
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let http = format!("http = {{ url = \"{url}\" }}");
+    let (exit, text) = doctor(&http, &["--listen", "off"]);
+    assert_eq!(exit, 0, "{text}");
+    let (exit, text) = doctor(&format!("watch = \"FOLDER/volme\"\n{http}"), &["--listen", "off"]);
+    assert!(exit == 1 && text.contains("nothing exists at the watched path"), "{text}");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (exit, text) = doctor(&http, &["--listen", &taken.local_addr().unwrap().to_string()]);
+    assert!(exit == 1 && text.contains("cannot listen on 127.0.0.1:"), "{text}");
+    // A podnudge that runs there is no problem.
+    let file = configuration(folder.path(), 1, &http);
+    let agent = start(folder.path(), podnudge(), &file);
+    let (exit, text) = doctor(&http, &["--listen", &agent.last("started", "listen")]);
+    assert_eq!(exit, 0, "{text}");
+    let dead = "http = { url = \"http://127.0.0.1:1/reload\" }";
+    assert_eq!(doctor(dead, &["--listen", "off"]).0, 1);
+    let (exit, text) = doctor(dead, &["--listen", "off", "--before-start"]);
+    assert_eq!(exit, 0, "{text}");
 }
 
 #[test]
@@ -124,59 +635,12 @@ fn a_problem_that_was_fixed_is_reported_as_solved() {
     in_namespace(|| {
         let folder = scene();
         let _other = Target::start(folder.path(), "other", Behaviour::Handles);
-        let agent = start(folder.path(), &["--process", "app", "--signal", "HUP"]);
+        let settings = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }";
+        let file = configuration(folder.path(), 0, settings);
+        let agent = start(folder.path(), podnudge(), &file);
         agent.wait_for("preflight", 1);
         let _target = Target::start(folder.path(), "app", Behaviour::Handles);
         agent.wait_for("preflight-solved", 1);
         assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
-    });
-}
-
-/// `podnudge doctor` finds the same, once, and its exit code says whether there is something.
-#[test]
-fn the_doctor_finds_mistakes_without_acting() {
-    in_namespace(|| {
-        let folder = scene();
-        let nginx = Target::start(folder.path(), "nginx", Behaviour::Handles);
-        let app = Target::start(folder.path(), "myapp", Behaviour::Handles);
-        let file = Path::new("/proc").join(app.pid().to_string());
-        let age = || file.metadata().unwrap().modified().unwrap().elapsed().unwrap();
-        wait_until("the targets are old enough", || age() > Duration::from_secs(3));
-        let doctor = |volume: &str, arguments: &[&str]| {
-            let mut command = podnudge();
-            command.arg("doctor").arg("--watch").arg(folder.path().join(volume)).args(arguments);
-            let output = command.output().unwrap();
-            assert_eq!(output.stderr, b"");
-            (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
-        };
-        let healthy = doctor("volume", &["--process", "nginx"]);
-        let wanted = format!(
-            "default:   nothing is wrong\n  action:  signal (preset nginx)\n  target:  {} (nginx)\n",
-            nginx.pid()
-        );
-        assert_eq!(healthy, (0, wanted));
-        for (volume, arguments, parts) in [
-            (
-                "volume",
-                &["--process", "ngnix", "--signal", "HUP"][..],
-                &["did you mean `nginx`?"][..],
-            ),
-            ("volume", &["--process", "myapp"], &["how `myapp` reloads", "`--signal HUP`"]),
-            ("volme", &["--process", "nginx"], &["nothing exists at the watched path"]),
-            (
-                "volume",
-                &["--process", "nginx", "--check-exec", "nginxx -t"],
-                &["the program `nginxx` does not exist", "podnudge install"],
-            ),
-        ] {
-            let (exit, text) = doctor(volume, arguments);
-            assert_eq!(exit, 1, "{text}");
-            assert!(text.starts_with("default:   something is wrong\n"), "{text}");
-            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
-        }
-        let (exit, json) = doctor("volume", &["--process", "myapp", "--json"]);
-        let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!((exit, &findings[0]["problems"][0]["problem"]), (1, &"no-preset".into()));
-        assert_eq!((nginx.signals(), app.signals()), (0, 0));
     });
 }

@@ -1,12 +1,14 @@
 //! Requests to a running podnudge: `podnudge status` and `podnudge trigger`, because an image
 //! without a shell has no curl either.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::Url;
 
 use super::table;
+use crate::config::Listen;
 use crate::exchange::http::base_client;
 use crate::exit::Exit;
 use crate::files;
@@ -81,6 +83,19 @@ async fn status(url: &Url) -> Result<String, Reason> {
         client.get(address).send().await?.error_for_status()?.text().await
     };
     ask.await.map_err(|error| no_answer(url, error))
+}
+
+/// Whether a podnudge listens at this address.
+pub(crate) async fn is_podnudge(listen: Listen) -> bool {
+    let (Listen::Default(address) | Listen::Explicit(address)) = listen else { return false };
+    let local = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    let url = format!("http://{}", SocketAddr::new(local, address.port()));
+    let Ok(url) = url.parse() else { return false };
+    status(&url).await.is_ok_and(|status| table::render(&status).is_ok())
 }
 
 fn no_answer(url: &Url, error: reqwest::Error) -> Reason {

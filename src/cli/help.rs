@@ -123,6 +123,12 @@ pub(super) fn command() -> Command {
         .about("Look for what would prevent podnudge from working here, without acting")
         .override_usage("podnudge doctor [OPTIONS]")
         .arg(json("Print JSON instead of text"))
+        .arg(
+            Arg::new("before-start")
+                .long("before-start")
+                .action(ArgAction::SetTrue)
+                .help("Do not look for the application: for an init container"),
+        )
         .after_help(AFTER_DOCTOR);
     let presets = Command::new("presets")
         .about("List the applications that podnudge knows, or print the configuration for one")

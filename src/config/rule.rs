@@ -162,6 +162,12 @@ impl Rule {
         is_named || self.awaits_preset() || self.actions.iter().any(Action::needs_process)
     }
 
+    /// Whether some keys do not count.
+    #[must_use]
+    pub fn has_key_filter(&self) -> bool {
+        !self.keys.only.is_empty() || !self.keys.ignore.is_empty()
+    }
+
     /// Whether the rule has no action of its own: its target's program determines the preset.
     #[must_use]
     pub fn awaits_preset(&self) -> bool {

@@ -101,6 +101,21 @@ pub struct Verify {
     pub timeout: Duration,
 }
 
+impl Verify {
+    /// The kinds of the proofs, such as `http+children-newer`, or `none`.
+    #[must_use]
+    pub fn kinds(&self) -> String {
+        let kind = |proof: &ProofBy| match proof {
+            ProofBy::Http(_) => "http",
+            ProofBy::ChildrenNewer => "children-newer",
+            ProofBy::Socket(_) => "socket",
+            ProofBy::Exec(_) => "exec",
+        };
+        let kinds: Vec<&str> = self.proofs.iter().map(kind).collect();
+        if kinds.is_empty() { "none".to_owned() } else { kinds.join("+") }
+    }
+}
+
 /// A source of proof that the application runs the new content.
 #[derive(Debug, Clone)]
 pub enum ProofBy {

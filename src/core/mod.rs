@@ -101,7 +101,6 @@ impl Core {
             first_rule: usize::MAX,
         };
         core.tick(now);
-        core.commands.extend((0..core.rules.len()).map(|rule| Command::Preflight(RuleId(rule))));
         core
     }
 
@@ -144,7 +143,7 @@ impl Core {
                 self.with_rule(rule, |rule, _| rule.preset_chosen(action));
             }
             Event::Preflight(rule, problems) => {
-                self.with_rule(rule, |rule, out| rule.preflight(problems, out));
+                self.with_rule(rule, |rule, out| rule.preflight(now, problems, out));
             }
             Event::Checked(rule, digest, checked) => {
                 self.with_rule(rule, |rule, out| rule.checked(now, digest, checked, out));

@@ -31,6 +31,8 @@ pub struct Policy {
     pub publishes: bool,
     /// Whether failed publications are rolled back.
     pub rolls_back: bool,
+    /// Whether some keys do not count.
+    pub has_key_filter: bool,
     /// Whether an action needs the list of changed keys.
     pub needs_changed_keys: bool,
     /// The configured holds. The pause file is read outside the core.
@@ -126,6 +128,7 @@ impl Policy {
             has_certificates: rule.checks.iter().any(config::Check::checks_certificates),
             publishes: rule.settings.publish.is_some(),
             rolls_back: rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback),
+            has_key_filter: rule.has_key_filter(),
             needs_changed_keys: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
             hold: rule.settings.hold.clone(),
             jitter: rule.settings.jitter,

@@ -1,7 +1,10 @@
 //! The problems that would prevent the actions of a rule, found before there is anything to do.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use crate::clock::Moment;
 use crate::reason::Reason;
 
 /// A problem that would prevent the actions of a rule.
@@ -38,9 +41,53 @@ pub enum ProblemKind {
     SignalDoesNotReload,
     /// A broken configuration ends the target, and the rule has no check.
     Unchecked,
+    /// The runtime of the target's program ends on this signal.
+    RuntimeEnds,
+    /// A file that a request needs does not exist in podnudge's container.
+    FileMissing,
+    /// Nothing accepts connections at an address of the rule.
+    Unreachable,
+    /// A page has no value with which a proof could compare.
+    ProofUnreadable,
+    /// A subPath mount, which never changes.
+    Subpath,
+    /// The target does not mount the publish directory.
+    NotPublished,
+    /// No key counts.
+    NoKeys,
+    /// A check may need more memory than podnudge may use.
+    MemoryLimit,
+    /// podnudge sees the processes of the whole node.
+    HostPid,
+    /// Nothing exists at a watched path. Only `podnudge doctor` says so: podnudge has a state for it.
+    VolumeMissing,
+    /// A volume cannot be read. Only `podnudge doctor` says so.
+    VolumeUnreadable,
+    /// Another program uses the admin address. Only `podnudge doctor` says so.
+    PortTaken,
+    /// inotify does not work. Only `podnudge doctor` says so.
+    Polled,
 }
 
 impl ProblemKind {
+    /// Whether an action may cause the problem for a moment, or says itself that it exists.
+    pub(super) fn may_be_of_rollout(self) -> bool {
+        matches!(
+            self,
+            Self::TargetNotFound
+                | Self::TargetAmbiguous
+                | Self::SignalNotHandled
+                | Self::NotPermitted
+                | Self::Unreachable
+                | Self::ProofUnreadable
+        )
+    }
+
+    /// Whether the problem also exists while the application starts.
+    fn may_solve_itself(self) -> bool {
+        matches!(self, Self::TargetNotFound | Self::Unreachable | Self::ProofUnreadable)
+    }
+
     /// The name in status, log and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -55,29 +102,116 @@ impl ProblemKind {
             Self::NoPreset => "no-preset",
             Self::SignalDoesNotReload => "signal-does-not-reload",
             Self::Unchecked => "unchecked",
+            Self::RuntimeEnds => "runtime-ends",
+            Self::FileMissing => "file-missing",
+            Self::Unreachable => "unreachable",
+            Self::ProofUnreadable => "proof-unreadable",
+            Self::Subpath => "subpath",
+            Self::NotPublished => "not-published",
+            Self::NoKeys => "no-keys",
+            Self::MemoryLimit => "memory-limit",
+            Self::HostPid => "host-pid",
+            Self::VolumeMissing => "volume-missing",
+            Self::VolumeUnreadable => "volume-unreadable",
+            Self::PortTaken => "port-taken",
+            Self::Polled => "polled",
         }
     }
 }
 
+impl Problem {
+    /// A problem of this kind.
+    #[must_use]
+    pub fn new(kind: ProblemKind, reason: Reason) -> Self {
+        Self { kind, reason }
+    }
+
+    /// The settings `only` and `ignore` exclude every key.
+    #[must_use]
+    pub fn no_keys() -> Self {
+        let reason = Reason::new("no key of the volumes counts, so podnudge never acts").hint(
+            "correct `only` and `ignore`: they are patterns for names of files, such as `*.conf`",
+        );
+        Self::new(ProblemKind::NoKeys, reason)
+    }
+}
+
+/// How long after the first preflight a second one follows: the containers of a pod start one after
+/// the other.
+const STARTUP_TIME: Duration = Duration::from_secs(1);
+
 /// The current problems of a rule.
 #[derive(Debug, Default)]
-pub(super) struct Preflight(Vec<Problem>);
+pub(super) struct Preflight {
+    problems: Vec<Problem>,
+    progress: Progress,
+}
+
+/// How far the preflights at the start have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Progress {
+    #[default]
+    Due,
+    First,
+    /// The first one has found a problem that may solve itself while the application starts.
+    Again(Moment),
+    Done,
+}
 
 impl Preflight {
     pub(super) fn problems(&self) -> &[Problem] {
-        &self.0
+        &self.problems
+    }
+
+    /// Whether the first one is due, after the first scan. The first call only.
+    pub(super) fn take_first(&mut self) -> bool {
+        let is_due = self.progress == Progress::Due;
+        if is_due {
+            self.progress = Progress::First;
+        }
+        is_due
+    }
+
+    /// Whether a second one is due. The first call only.
+    pub(super) fn take_second(&mut self, now: Moment) -> bool {
+        let is_due = self.next_wakeup().is_some_and(|at| at <= now);
+        if is_due {
+            self.progress = Progress::Done;
+        }
+        is_due
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        match self.progress {
+            Progress::Again(at) => Some(at),
+            _ => None,
+        }
     }
 
     pub(super) fn contains(&self, kind: ProblemKind) -> bool {
-        self.0.iter().any(|problem| problem.kind == kind)
+        self.problems.iter().any(|problem| problem.kind == kind)
     }
 
     /// Takes the problems that were found now. Returns the new ones, and the kinds that are solved.
-    pub(super) fn found(&mut self, problems: Vec<Problem>) -> (Vec<Problem>, Vec<ProblemKind>) {
-        let before = std::mem::replace(&mut self.0, problems);
+    pub(super) fn found(
+        &mut self,
+        now: Moment,
+        mut problems: Vec<Problem>,
+    ) -> (Vec<Problem>, Vec<ProblemKind>) {
+        if self.progress == Progress::First {
+            let found = problems.len();
+            problems.retain(|problem| !problem.kind.may_solve_itself());
+            self.progress = if problems.len() == found {
+                Progress::Done
+            } else {
+                Progress::Again(now.after(STARTUP_TIME))
+            };
+        }
+        let before = std::mem::replace(&mut self.problems, problems);
         let has = |problems: &[Problem], kind| problems.iter().any(|problem| problem.kind == kind);
-        let new = self.0.iter().filter(|problem| !has(&before, problem.kind)).cloned().collect();
+        let new =
+            self.problems.iter().filter(|problem| !has(&before, problem.kind)).cloned().collect();
         let kinds = before.iter().map(|problem| problem.kind);
-        (new, kinds.filter(|kind| !has(&self.0, *kind)).collect())
+        (new, kinds.filter(|kind| !has(&self.problems, *kind)).collect())
     }
 }

@@ -237,6 +237,9 @@ impl Rule {
         if let Some(volumes) = self.source.begin_due_scan(now.mono) {
             out.push_back(Command::Scan(self.id, volumes));
         }
+        if self.preflight.take_second(now.mono) {
+            out.push_back(Command::Preflight(self.id));
+        }
         self.choose_candidate(now, out);
         self.start_checks(now, out);
         self.schedule(now, out);
@@ -274,10 +277,9 @@ impl Rule {
         }
         let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now.mono));
         let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
-        [rollout.and_then(Rollout::next_wakeup), gate, self.next_check(), self.source.next_wakeup()]
-            .into_iter()
-            .flatten()
-            .min()
+        let rollout = rollout.and_then(Rollout::next_wakeup);
+        let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
+        [rollout, gate, self.next_check(), source, preflight].into_iter().flatten().min()
     }
 
     /// Takes the kinds of the actions of a preset.

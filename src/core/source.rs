@@ -204,6 +204,12 @@ impl Source {
             && self.scanned_at != Some(now)
     }
 
+    /// Whether all volumes were read, and have no key that counts.
+    pub(super) fn has_no_keys(&self) -> bool {
+        let is_empty = |volume: &Volume| volume.snapshot().is_some_and(|read| read.keys.is_empty());
+        self.volumes.iter().all(is_empty)
+    }
+
     /// The known keys of all volumes.
     pub(super) fn keys(&self) -> Vec<Keys> {
         let keys = |volume: &Volume| volume.snapshot().map(|snapshot| snapshot.keys.clone());

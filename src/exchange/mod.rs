@@ -3,6 +3,7 @@
 //!
 //! The callers (`action`, `checks` and `verify`) interpret the answer.
 
+pub(crate) mod connect;
 pub mod http;
 pub mod program;
 pub mod socket;

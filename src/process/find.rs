@@ -107,3 +107,22 @@ pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + 
     let text = names(chosen.clone());
     Targets { names: chosen.into_iter().map(|target| target.comm.clone()).collect(), text }
 }
+
+/// For messages: the target processes, and the setting that they match.
+pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
+    let how = match &rule.settings.target.by {
+        TargetBy::Mount => "mounts the volume".to_owned(),
+        TargetBy::Process(name) => format!("named `{name}`"),
+        TargetBy::Exe(path) => format!("runs `{}`", path.display()),
+        TargetBy::Cmdline(regex) => format!("its arguments match `{regex}`"),
+        TargetBy::Pidfile(path) => format!("its pid is in `{}`", path.display()),
+    };
+    format!("{}: {how}", names(chosen))
+}
+
+/// For messages: the other processes that a target setting could select, if there are any.
+pub(crate) fn others(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> Option<String> {
+    let (own, target) = (&context.own, &rule.settings.target);
+    let table = proc::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
+    select::others(&table, &roots(chosen))
+}

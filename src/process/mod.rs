@@ -23,11 +23,12 @@ mod terminate;
 pub(crate) use context::Context;
 pub use find::TargetProcess;
 pub(crate) use find::{
-    age_of_oldest_candidate, all_read_config_after, find, find_cached, names, roots, targets,
+    age_of_oldest_candidate, all_read_config_after, find, find_cached, names, others, roots,
+    targets, why,
 };
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
-pub(crate) use proc::age;
+pub(crate) use proc::{View, age, is_host_namespace, view_of};
 pub use select::Refusal;
 pub use state::{ProcessState, process_state};
 pub(crate) use terminate::terminate;

@@ -300,6 +300,56 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
     })
 }
 
+/// What a process sees of volumes that podnudge mounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum View {
+    /// It mounts one of them, or a directory of it.
+    Mounted,
+    /// It mounts a generation of one by subPath at this path, and sees no change.
+    SubPath(PathBuf),
+    /// It mounts none of them.
+    Nothing,
+}
+
+/// What a process sees of the volumes at these paths. `None` if they are no volumes of their own in
+/// podnudge's container, or if that cannot be read.
+pub(crate) fn view_of(identity: Identity, paths: &[PathBuf]) -> Option<View> {
+    let own = own_mounts(paths).ok()?;
+    let text = read_process_file(identity.pid, "mountinfo").ok()??;
+    let all = mounts::parse(&text);
+    let shares = |mount: &&Mount| {
+        own.iter()
+            .filter(|own| own.device == mount.device)
+            .any(|own| mount.root.starts_with(&own.root) || own.root.starts_with(&mount.root))
+    };
+    let volumes = all.iter().filter(|mount| mount.mount_point != Path::new("/"));
+    let mut seen: Vec<&Mount> = volumes.filter(shares).collect();
+    seen.sort_by_key(|mount| mount.is_subpath());
+    Some(match seen.first() {
+        None => View::Nothing,
+        Some(mount) if mount.is_subpath() => View::SubPath(mount.mount_point.clone()),
+        Some(_) => View::Mounted,
+    })
+}
+
+/// Whether podnudge sees the processes of the whole node, and is in a container: it sees kernel
+/// threads, and the first process has another root file system.
+pub(crate) fn is_host_namespace() -> bool {
+    /// Always `kthreadd` (`rest_init` in init/main.c).
+    const KERNEL_THREADS: i32 = 2;
+    let sees_kernel = matches!(stat(KERNEL_THREADS), Ok(Some(stat)) if stat.is_kernel_thread);
+    let root = |text: Vec<u8>| {
+        let mounts = mounts::parse(&text);
+        mounts.into_iter().rfind(|mount| mount.mount_point == Path::new("/"))
+    };
+    let own = read_proc_file("/proc/self/mountinfo").ok().and_then(root);
+    let first = read_process_file(1, "mountinfo").ok().flatten().and_then(root);
+    let is_same = |first: &Mount| {
+        own.as_ref().is_some_and(|own| (own.device, &own.root) == (first.device, &first.root))
+    };
+    sees_kernel && first.is_some_and(|first| !is_same(&first))
+}
+
 /// Reads the pid from a pidfile; surrounding white space is ignored.
 pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
     let shown = path.display();

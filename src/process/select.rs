@@ -260,6 +260,19 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
     Refusal::NotFound(Reason::new(format!("{what}{uid}")).hint(hint))
 }
 
+/// For messages: the processes that may be selected and are not, nor are descendants of, the chosen
+/// ones.
+pub(super) fn others(table: &ProcessTable, chosen: &[Identity]) -> Option<String> {
+    let is_chosen = |process: &Process| {
+        chosen
+            .iter()
+            .any(|chosen| process.identity == *chosen || descends_from(process, chosen.pid, table))
+    };
+    let others: Vec<&Process> =
+        candidates(table).into_iter().filter(|process| !is_chosen(process)).collect();
+    (!others.is_empty()).then(|| list(&others))
+}
+
 /// The name that begins with `name`, such as `redis-server` for `redis`.
 fn longer<'a>(name: &str, comms: &[&'a str]) -> Option<&'a str> {
     comms.iter().find(|comm| comm.starts_with(name)).copied()

@@ -20,8 +20,10 @@ use crate::config::{Config, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
+use crate::core::preflight::Problem;
 use crate::core::{Core, Intervals, Policy};
 use crate::os_signals::{OsSignal, OsSignals};
+use crate::preflight::Addresses;
 use crate::process::Context;
 use crate::reason::Reason;
 use crate::report;
@@ -42,6 +44,7 @@ pub(super) enum Done {
     CheckedLocally(RuleId, Digest, LocalResult),
     Acted(RuleId, Acted, Baseline),
     Verified(RuleId, Verified, Baseline),
+    Preflight(RuleId, Vec<Problem>, Addresses),
     Event(Event),
     Written(Result<(), (RuleId, Reason)>),
     Nothing,
@@ -58,6 +61,10 @@ pub(super) struct RuleState {
     pub(super) full_digest: Option<Digest>,
     /// The task that runs its programs and requests.
     pub(super) check_task: Option<AbortHandle>,
+    /// What the last preflight has found about its addresses.
+    pub(super) addresses: Addresses,
+    /// The task of the preflight.
+    pub(super) preflight_task: Option<AbortHandle>,
 }
 
 pub(super) struct Agent {
@@ -89,12 +96,22 @@ impl RuleState {
             checked_digest: None,
             full_digest: None,
             check_task: None,
+            addresses: Addresses::default(),
+            preflight_task: None,
         }
     }
 
     /// Stops the programs and requests of a check, because its result is no longer needed.
     pub(super) fn abort_check(&mut self) {
         if let Some(task) = self.check_task.take() {
+            task.abort();
+        }
+    }
+
+    /// Stops the tasks whose results are no longer needed when podnudge stops.
+    fn stop(&mut self) {
+        self.abort_check();
+        if let Some(task) = self.preflight_task.take() {
             task.abort();
         }
     }
@@ -169,8 +186,7 @@ impl Agent {
                         info!(event = "ending", "stop signal received: stopping");
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.handle_event(Event::Stop);
-                        // Their results would no longer be used.
-                        self.rules.iter_mut().for_each(RuleState::abort_check);
+                        self.rules.iter_mut().for_each(RuleState::stop);
                     }
                     OsSignal::Trigger => self.handle_event(Event::Trigger(None)),
                     OsSignal::DumpStatus => self.dump_status(),
@@ -258,6 +274,12 @@ impl Agent {
             Done::Verified(rule, verified, baseline) => {
                 self.set_baseline(rule, baseline);
                 self.handle_event(Event::Verified(rule, verified));
+            }
+            Done::Preflight(rule, problems, addresses) => {
+                if let Some(state) = self.rules.get_mut(rule.0) {
+                    state.addresses = addresses;
+                }
+                self.handle_event(Event::Preflight(rule, problems));
             }
             Done::Event(event) => self.handle_event(event),
             Done::Written(Err((rule, reason))) => {

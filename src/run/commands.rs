@@ -13,6 +13,7 @@ use crate::checks;
 use crate::config::Rule;
 use crate::core::event::{Event, Probe, RuleId, VolumeId};
 use crate::core::{self, command::Command};
+use crate::preflight::Stage;
 use crate::volume::scan;
 use crate::volume::snapshot::Digest;
 use crate::{action, pause, preflight, process, publish, report, verify};
@@ -64,12 +65,7 @@ impl Agent {
                     process::inspect(&self.context, &config),
                 )));
             }
-            Command::Preflight(rule) => {
-                self.choose_preset(rule);
-                let Some(config) = self.rule(rule) else { return };
-                let problems = preflight::preflight(&self.context, &config);
-                self.handle_done(Done::Event(Event::Preflight(rule, problems)));
-            }
+            Command::Preflight(rule) => self.preflight(rule),
             Command::Check(rule, digest) => self.check(rule, digest),
             Command::Probe(rule, Probe::PauseFile) => {
                 let Some(config) = self.rule(rule) else { return };
@@ -131,6 +127,25 @@ impl Agent {
                 });
             }
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
+        }
+    }
+
+    /// Starts the preflight of a rule, unless an earlier one still waits for an address.
+    fn preflight(&mut self, rule: RuleId) {
+        self.choose_preset(rule);
+        let Some(state) = self.rules.get_mut(rule.0) else { return };
+        if state.preflight_task.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let (config, last) = (Arc::clone(&state.config), std::mem::take(&mut state.addresses));
+        let context = Arc::clone(&self.context);
+        let task = self.start_task(async move {
+            let (problems, addresses) =
+                preflight::preflight(&context, &config, last, Stage::Running).await;
+            Done::Preflight(rule, problems, addresses)
+        });
+        if let Some(state) = self.rules.get_mut(rule.0) {
+            state.preflight_task = task;
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use crate::reason::Reason;
+use crate::shown;
 
 /// The fields of a mountinfo line that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,16 +63,36 @@ pub fn containing<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     mounts.iter().filter(|mount| path.starts_with(&mount.mount_point)).max_by_key(depth)
 }
 
-/// The warning for a watched path that is a subPath mount: it will never change.
+/// What is mounted at a path, if that is a volume: a kubelet's mount shows its kind and its name.
+#[must_use]
+pub fn kind(path: &Path) -> Option<String> {
+    /// The kinds of volumes that change while they are mounted, by the names of their plugins.
+    const KINDS: [(&str, &str); 4] = [
+        ("kubernetes.io~configmap", "ConfigMap"),
+        ("kubernetes.io~secret", "Secret"),
+        ("kubernetes.io~projected", "projected volume"),
+        ("kubernetes.io~empty-dir", "emptyDir"),
+    ];
+    let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
+    let mount = containing(path, &mounts).filter(|mount| mount.mount_point != Path::new("/"))?;
+    let parts: Vec<_> = mount.root.iter().map(|part| part.to_string_lossy()).collect();
+    let known = KINDS.iter().find_map(|(plugin, kind)| {
+        let at = parts.iter().position(|part| part == plugin)?;
+        Some(format!("{kind} `{}`", shown::text(parts.get(at + 1)?)))
+    });
+    Some(known.unwrap_or_else(|| format!("a mount of type {}", mount.fs_type)))
+}
+
+/// The warning for a watched path that is a subPath mount, or has one below it: it will never change.
 #[must_use]
 pub fn subpath_warning(path: &Path) -> Option<Reason> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
-    let mount = containing(path, &mounts)?;
-    mount.is_subpath().then(|| {
-        let (path, mount_point) = (path.display(), mount.mount_point.display());
-        Reason::new(format!("`{path}` is mounted with subPath, so it never changes: `{mount_point}`"))
-            .hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there")
-    })
+    let below = mounts.iter().filter(|mount| mount.mount_point.starts_with(path));
+    let mount =
+        containing(path, &mounts).into_iter().chain(below).find(|mount| mount.is_subpath())?;
+    let mount_point = mount.mount_point.display();
+    let message = format!("`{mount_point}` is mounted with subPath, so it never changes");
+    Some(Reason::new(message).hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there"))
 }
 
 /// The first volume that is kept in memory, as Secrets are (`medium: Memory`, kubernetes

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::http::requests;
+
 /// An application that reloads on any request, and records the content of each reload.
 pub(crate) struct Application {
     port: u16,
@@ -21,11 +23,11 @@ impl Application {
         let reloads = Arc::new(Mutex::new(Vec::new()));
         let (file, seen) = (volume.join(key), Arc::clone(&reloads));
         thread::spawn(move || {
-            for stream in listener.incoming() {
+            for stream in requests(&listener) {
                 let content = fs::read_to_string(&file).unwrap_or_default();
                 let status = if content.contains("broken") { "400 Broken" } else { "200 OK" };
                 seen.lock().unwrap().push(content);
-                answer(stream.unwrap(), status);
+                answer(stream, status);
             }
         });
         Self { port, reloads }

@@ -12,8 +12,14 @@ pub(crate) type Seen = Arc<Mutex<Vec<String>>>;
 pub(crate) fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/-/reload", listener.local_addr().unwrap());
-    thread::spawn(move || listener.incoming().for_each(|stream| serve(stream.unwrap())));
+    thread::spawn(move || requests(&listener).for_each(serve));
     url
+}
+
+/// The connections on which a client sends something: the preflight only connects.
+pub(crate) fn requests(listener: &TcpListener) -> impl Iterator<Item = TcpStream> {
+    let streams = listener.incoming().map(Result::unwrap);
+    streams.filter(|stream| stream.peek(&mut [0]).unwrap_or(0) > 0)
 }
 
 /// Reads a request with its body.

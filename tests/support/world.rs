@@ -126,6 +126,7 @@ pub(crate) fn policy() -> Policy {
         has_checks: false,
         has_certificates: false,
         hold: Hold::default(),
+        has_key_filter: false,
         needs_changed_keys: false,
         publishes: false,
         rolls_back: false,

@@ -35,6 +35,9 @@ impl Rule {
         scans: Vec<(VolumeId, Scan)>,
         out: &mut VecDeque<Command>,
     ) {
+        if self.preflight.take_first() {
+            out.push_back(Command::Preflight(self.id));
+        }
         let Some(scanned) = self.source.scanned(now, scans) else { return };
         for fact in scanned.facts {
             self.report(fact, out);
@@ -109,17 +112,23 @@ impl Rule {
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
-    /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem is reported: its
-    /// own outcome says what is wrong, and the target may be absent for a moment.
+    /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem with the target
+    /// is reported: its outcome says what is wrong, and the target may be absent for a moment.
     pub(in crate::core) fn preflight(
         &mut self,
+        now: Now,
         mut problems: Vec<Problem>,
         out: &mut VecDeque<Command>,
     ) {
-        if self.rollout.is_some() {
-            problems.retain(|problem| self.preflight.contains(problem.kind));
+        if self.policy.has_key_filter && self.source.has_no_keys() {
+            problems.push(Problem::no_keys());
         }
-        let (new, solved) = self.preflight.found(problems);
+        if self.rollout.is_some() {
+            problems.retain(|Problem { kind, .. }| {
+                !kind.may_be_of_rollout() || self.preflight.contains(*kind)
+            });
+        }
+        let (new, solved) = self.preflight.found(now.mono, problems);
         for problem in new {
             self.report(Fact::Preflight(problem), out);
         }

@@ -1,34 +1,35 @@
-//! Performs `Preflight`: looks for what would prevent the actions of a rule, without acting.
-//!
-//! Reads `/proc` on the loop's thread, and looks for the programs of the rule. Changes nothing.
+//! The target of a rule: whether it is there, handles the signal and may be signalled, and what the
+//! presets know of its program.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::config::{Action, Condition, Preset, ProofBy, Rule, SignalAction, Step};
+use crate::config::{Action, Preset, Rule, SignalAction, Step};
 use crate::core::preflight::{Problem, ProblemKind};
-use crate::exchange::program;
 use crate::process::signal::{SendError, prepare};
 use crate::process::{Context, Refusal, TargetProcess, age_of_oldest_candidate, find};
 use crate::reason::Reason;
-use crate::shown::{self, literal};
+use crate::shown;
 
 /// A missing target is a problem only if other containers run a process that is older than this: the
 /// application may be starting.
-const STARTUP_TIME: Duration = Duration::from_secs(2);
+pub(super) const STARTUP_TIME: Duration = Duration::from_secs(2);
 
-/// Finds the problems of a rule.
-pub(crate) fn preflight(context: &Context, rule: &Rule) -> Vec<Problem> {
-    let targets = rule.names_process().then(|| find(context, rule));
-    let target = match &targets {
-        None => None,
-        Some(Ok(targets)) => signal(rule, targets),
-        Some(Err(refusal)) => not_found(context, rule, refusal),
-    };
-    let mut programs = targets.iter().flatten().flatten().map(|target| target.comm.as_str());
-    let known = programs.find_map(|program| known(rule, program));
-    target.into_iter().chain(known).chain(missing_program(rule)).collect()
+/// The problems with the target. `found` is the result of the search for it, if the rule has one.
+pub(super) fn problems(
+    context: &Context,
+    rule: &Rule,
+    found: Option<&Result<Vec<TargetProcess>, Refusal>>,
+) -> Vec<Problem> {
+    match found {
+        None => Vec::new(),
+        Some(Err(refusal)) => not_found(context, rule, refusal).into_iter().collect(),
+        Some(Ok(targets)) => {
+            let known = targets.iter().find_map(|target| known(rule, &target.comm));
+            signal(rule, targets).into_iter().chain(known).collect()
+        }
+    }
 }
 
 /// Gives a rule without an action of its own the preset of its target's program, if it does not have
@@ -53,7 +54,16 @@ pub(crate) fn choose_preset(
 fn known(rule: &Rule, program: &str) -> Option<Problem> {
     if rule.actions.is_empty() {
         let reason = Preset::chosen_for(program).err()?;
-        return Some(Problem { kind: ProblemKind::NoPreset, reason });
+        return Some(Problem::new(ProblemKind::NoPreset, reason));
+    }
+    if program == "java"
+        && let Some(signal) = ends_java(rule)
+    {
+        let message = format!("a Java virtual machine shuts down on {signal}");
+        let hint = "reload by a URL, such as Spring Boot's `/actuator/refresh`; if the application has a handler \
+                    of its own for this signal, set `allow-unhandled = true`";
+        let reason = Reason::new(message).hint(hint);
+        return Some(Problem::new(ProblemKind::RuntimeEnds, reason));
     }
     let preset = rule.preset.or_else(|| Preset::of_program(program))?;
     let program = shown::text(program);
@@ -65,7 +75,7 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
         let message = format!("`{program}` does not reload on {signal}: {because}");
         let hint = format!("what it needs is {}: set `--preset {}`", preset.about, preset.name);
         let reason = Reason::new(message).hint(hint);
-        return Some(Problem { kind: ProblemKind::SignalDoesNotReload, reason });
+        return Some(Problem::new(ProblemKind::SignalDoesNotReload, reason));
     }
     let rolls_back = rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback);
     if !preset.ends || !rule.checks.is_empty() || rolls_back {
@@ -79,7 +89,19 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
         let check = preset.check.join(" ");
         format!("run podnudge in its image, with `--check-exec \"{check}\"`; or {publish}")
     };
-    Some(Problem { kind: ProblemKind::Unchecked, reason: Reason::new(message).hint(hint) })
+    Some(Problem::new(ProblemKind::Unchecked, Reason::new(message).hint(hint)))
+}
+
+/// The signal of the rule, if a Java virtual machine has a handler for it that shuts it down (java(1),
+/// `-Xrs`).
+fn ends_java(rule: &Rule) -> Option<Signal> {
+    rule.actions.iter().find_map(|action| match action {
+        Action::Signal(SignalAction {
+            name: name @ (Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM),
+            allow_unhandled: false,
+        }) => Some(*name),
+        _ => None,
+    })
 }
 
 /// Why the target cannot be signalled.
@@ -122,29 +144,4 @@ fn not_found(context: &Context, rule: &Rule, refusal: &Refusal) -> Option<Proble
         Refusal::ProcUnreadable(_) => return None,
     };
     Some(Problem { kind, reason: refusal.reason() })
-}
-
-/// The first program of the rule that does not exist.
-fn missing_program(rule: &Rule) -> Option<Problem> {
-    let actions = rule.actions.iter().filter_map(|action| match action {
-        Action::Exec(program) => Some(program),
-        _ => None,
-    });
-    let checks = rule.checks.iter().filter_map(|check| match &check.condition {
-        Condition::Exec(program) => Some(program),
-        _ => None,
-    });
-    let proofs = rule.verify.proofs.iter().filter_map(|proof| match proof {
-        ProofBy::Exec(program) => Some(program),
-        _ => None,
-    });
-    let names = actions.chain(checks).chain(proofs).filter_map(|one| one.arguments.first());
-    let missing = names.into_iter().find(|name| !program::exists(name))?;
-    let message = format!(
-        "the program {} does not exist in podnudge's container, or is not executable",
-        literal(missing)
-    );
-    let hint = "run podnudge in the application's image: an init container with `podnudge install DIR` \
-                copies it there";
-    Some(Problem { kind: ProblemKind::ProgramMissing, reason: Reason::new(message).hint(hint) })
 }

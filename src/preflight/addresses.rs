@@ -1,0 +1,73 @@
+//! The addresses of a rule: connects to each without sending anything, and reads the pages of the
+//! proofs that compare values.
+
+use std::time::Duration;
+
+use crate::config::{Action, Condition, Endpoint, HttpProof, ProofBy, Rule, SocketAddress};
+use crate::core::preflight::{Problem, ProblemKind};
+use crate::exchange::{ExchangeError, connect};
+use crate::reason::Reason;
+use crate::verify;
+
+/// The limit for a connection.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// At most one problem: the application has to be reached before its answer says anything.
+pub(super) async fn problem(rule: &Rule) -> Option<Problem> {
+    for endpoint in endpoints(rule) {
+        let connected = connect::to_endpoint(endpoint, LIMIT.min(endpoint.timeout)).await;
+        if let Err(error) = connected {
+            return Some(unreachable(error));
+        }
+    }
+    for (socket, limit) in sockets(rule) {
+        if let Err(error) = connect::to_socket(socket, LIMIT.min(limit)).await {
+            return Some(unreachable(error));
+        }
+    }
+    for proof in http_proofs(rule) {
+        if let Err(Reason { message, hint }) = verify::http::values_before(proof).await {
+            let message = format!("a proof cannot be read: {message}");
+            let reason = Reason { message, hint };
+            return Some(Problem::new(ProblemKind::ProofUnreadable, reason));
+        }
+    }
+    None
+}
+
+fn unreachable(error: ExchangeError) -> Problem {
+    Problem::new(ProblemKind::Unreachable, error.into_reason())
+}
+
+/// The endpoints of the rule's requests.
+pub(super) fn endpoints(rule: &Rule) -> impl Iterator<Item = &Endpoint> {
+    let actions = rule.actions.iter().filter_map(|action| match action {
+        Action::Http(http) => Some(&http.endpoint),
+        _ => None,
+    });
+    let checks = rule.checks.iter().filter_map(|check| match &check.condition {
+        Condition::Http(http) => Some(&http.endpoint),
+        _ => None,
+    });
+    actions.chain(http_proofs(rule).map(|proof| &proof.endpoint)).chain(checks)
+}
+
+fn http_proofs(rule: &Rule) -> impl Iterator<Item = &HttpProof> {
+    rule.verify.proofs.iter().filter_map(|proof| match proof {
+        ProofBy::Http(proof) => Some(proof.as_ref()),
+        _ => None,
+    })
+}
+
+/// The sockets of the rule's commands, with the time limit of the exchange.
+fn sockets(rule: &Rule) -> impl Iterator<Item = (&SocketAddress, Duration)> {
+    let actions = rule.actions.iter().filter_map(|action| match action {
+        Action::Command(command) => Some((&command.socket, command.timeout)),
+        _ => None,
+    });
+    let proofs = rule.verify.proofs.iter().filter_map(|proof| match proof {
+        ProofBy::Socket(command) => Some((&command.socket, command.timeout)),
+        _ => None,
+    });
+    actions.chain(proofs)
+}

@@ -1,0 +1,62 @@
+//! The programs and files that a rule names: whether they exist.
+
+use std::path::Path;
+
+use super::addresses;
+use crate::config::{Action, Auth, Body, Condition, ProofBy, Rule};
+use crate::core::preflight::{Problem, ProblemKind};
+use crate::exchange::program;
+use crate::reason::Reason;
+use crate::shown::literal;
+
+/// The first program of the rule that does not exist.
+pub(super) fn missing_program(rule: &Rule) -> Option<Problem> {
+    let actions = rule.actions.iter().filter_map(|action| match action {
+        Action::Exec(program) => Some(program),
+        _ => None,
+    });
+    let checks = rule.checks.iter().filter_map(|check| match &check.condition {
+        Condition::Exec(program) => Some(program),
+        _ => None,
+    });
+    let proofs = rule.verify.proofs.iter().filter_map(|proof| match proof {
+        ProofBy::Exec(program) => Some(program),
+        _ => None,
+    });
+    let names = actions.chain(checks).chain(proofs).filter_map(|one| one.arguments.first());
+    let missing = names.into_iter().find(|name| !program::exists(name))?;
+    let message = format!(
+        "the program {} does not exist in podnudge's container, or is not executable",
+        literal(missing)
+    );
+    let hint = "run podnudge in the application's image: an init container with `podnudge install DIR` \
+                copies it there";
+    Some(Problem::new(ProblemKind::ProgramMissing, Reason::new(message).hint(hint)))
+}
+
+/// The first file of the rule's requests that does not exist: a body, credentials or certificates.
+pub(super) fn missing_file(rule: &Rule) -> Option<Problem> {
+    let bodies = rule.actions.iter().filter_map(|action| match action {
+        Action::Http(http) => match &http.body {
+            Body::File(path) => Some(path),
+            Body::Empty | Body::Text(_) => None,
+        },
+        _ => None,
+    });
+    let credentials = addresses::endpoints(rule).filter_map(|endpoint| match &endpoint.auth {
+        Some(Auth::Basic(basic)) => Some(&basic.password_file),
+        Some(Auth::Bearer(token)) => Some(token),
+        None => None,
+    });
+    let tls = addresses::endpoints(rule).filter_map(|endpoint| endpoint.tls.as_ref());
+    let certificates = tls.flat_map(|tls| {
+        let client = tls.client.iter().flat_map(|client| [&client.cert_file, &client.key_file]);
+        std::iter::once(&tls.ca_file).chain(client)
+    });
+    let is_missing = |path: &&std::path::PathBuf| !Path::new(path).exists();
+    let missing = bodies.chain(credentials).chain(certificates).find(is_missing)?;
+    let message =
+        format!("the file `{}` does not exist in podnudge's container", missing.display());
+    let hint = "mount the volume that contains it into podnudge's container, too";
+    Some(Problem::new(ProblemKind::FileMissing, Reason::new(message).hint(hint)))
+}

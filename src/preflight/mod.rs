@@ -1,0 +1,74 @@
+//! Performs `Preflight`: looks for what would prevent the actions of a rule, without acting.
+//!
+//! Reads `/proc` and the control group, looks for the programs and files of the rule, connects to its
+//! addresses, and reads the pages with whose values its proofs compare. Changes nothing.
+
+mod addresses;
+mod files;
+mod limits;
+mod target;
+mod volumes;
+
+use crate::config::Rule;
+use crate::core::preflight::Problem;
+use crate::process::{Context, Identity, age, find, roots};
+pub(crate) use target::choose_preset;
+
+/// What the last preflight of a rule has found about its addresses. While nothing changes they are
+/// left alone: each connection shows in the log of some applications.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// They were not tried yet, or there was a problem.
+    #[default]
+    Unknown,
+    /// They answered while these target processes ran.
+    Fine(Vec<Identity>),
+}
+
+/// Whether the application is expected to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Not yet, as in an init container: its process and its addresses are not looked for.
+    BeforeStart,
+    /// It runs, or is about to.
+    Running,
+}
+
+/// Finds the problems of a rule. Returns them, and what to pass to the next call.
+pub(crate) async fn preflight(
+    context: &Context,
+    rule: &Rule,
+    last: Addresses,
+    stage: Stage,
+) -> (Vec<Problem>, Addresses) {
+    let is_running = stage == Stage::Running;
+    let found = (is_running && rule.names_process()).then(|| find(context, rule));
+    let mut problems = target::problems(context, rule, found.as_ref());
+    let targets = found.and_then(Result::ok).unwrap_or_default();
+    problems.extend(files::missing_program(rule));
+    problems.extend(files::missing_file(rule));
+    problems.extend(volumes::subpath(rule, &targets));
+    problems.extend(volumes::not_published_to(rule, &targets));
+    problems.extend(limits::memory(rule));
+    problems.extend(limits::host_pid(rule));
+    if !is_running {
+        return (problems, last);
+    }
+    let processes = roots(&targets);
+    let is_unchanged = match &last {
+        Addresses::Fine(before) => {
+            // A new process needs some time before it listens.
+            let is_young = |process: &Identity| age(*process) < target::STARTUP_TIME;
+            *before == processes || processes.iter().any(is_young)
+        }
+        Addresses::Unknown => false,
+    };
+    if is_unchanged {
+        return (problems, last);
+    }
+    let unreachable = addresses::problem(rule).await;
+    let addresses =
+        if unreachable.is_some() { Addresses::Unknown } else { Addresses::Fine(processes) };
+    problems.extend(unreachable);
+    (problems, addresses)
+}

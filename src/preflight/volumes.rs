@@ -1,0 +1,40 @@
+//! The volumes of a rule as they are mounted in podnudge's and in the target's container.
+
+use crate::config::Rule;
+use crate::core::preflight::{Problem, ProblemKind};
+use crate::process::{TargetProcess, View, view_of};
+use crate::reason::Reason;
+use crate::volume::mounts;
+
+/// A subPath mount in podnudge's container, also below a watched path, or in the target's: it never
+/// changes.
+pub(super) fn subpath(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let own = rule.settings.watch.iter().find_map(|path| mounts::subpath_warning(path));
+    let reason = own.or_else(|| targets.iter().find_map(|target| subpath_of(rule, target)))?;
+    Some(Problem::new(ProblemKind::Subpath, reason))
+}
+
+fn subpath_of(rule: &Rule, target: &TargetProcess) -> Option<Reason> {
+    let View::SubPath(path) = view_of(target.identity, rule.read_by_application())? else {
+        return None;
+    };
+    let (target, path) = (&target.name, path.display());
+    let message = format!(
+        "process {target} mounts the volume by subPath at `{path}`, where it never changes"
+    );
+    let hint = "mount the whole volume into the application's container, without subPath";
+    Some(Reason::new(message).hint(hint))
+}
+
+/// The target does not mount the directory to which podnudge publishes.
+pub(super) fn not_published_to(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let publish = rule.settings.publish.as_ref()?;
+    let dir = std::slice::from_ref(&publish.dir);
+    let is_blind = |target: &&TargetProcess| view_of(target.identity, dir) == Some(View::Nothing);
+    let target = &targets.iter().find(is_blind)?.name;
+    let dir = publish.dir.display();
+    let message = format!("process {target} does not mount `{dir}`, to which podnudge publishes");
+    let hint = "mount the same volume (an emptyDir) into the application's container, and let it read its \
+                configuration from there";
+    Some(Problem::new(ProblemKind::NotPublished, Reason::new(message).hint(hint)))
+}
