@@ -260,6 +260,9 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
         Fact::Tripped(digest, reason) =>
             (Error, line("tripped", "the target ended just after the action; nothing more is sent")
                 .digest(digest).reason(reason)),
+        Fact::KeepsEnding(digest, reason) =>
+            (Error, line("keeps-ending", "the target ends again and again")
+                .digest(digest).reason(reason)),
         Fact::Applied(digest, evidence, took) =>
             (Info, Line {
                 evidence: Some(evidence.name()),
@@ -419,6 +422,7 @@ mod tests {
             Fact::Refused(why()),
             Fact::GaveUp(one, why(), 3),
             Fact::Tripped(one, why()),
+            Fact::KeepsEnding(one, why()),
             Fact::Applied(one, crate::core::evidence::Evidence::Verified, wait),
             Fact::Delivered(one, wait),
             Fact::Preflight(problem()),

@@ -417,6 +417,31 @@ fn an_exit_after_the_first_of_two_actions_without_rollback_is_in_sync_after_the_
     });
 }
 
+#[test]
+fn an_application_that_keeps_ending_after_a_restart_is_reported_with_the_place_to_look() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let file = pod.file("volume/app.conf");
+        let application = pod.supervised(&format!(
+            "grep -q broken '{}' && {{ sleep 0.3; exit 1; }}; {RUNS}",
+            file.display()
+        ));
+        let settings = format!("{}on-start = \"never\"\nrestart = {{}}", target_that_exits());
+        let agent = pod.nudge(&settings);
+        agent.wait_for("baseline", 1);
+        pod.change("broken");
+        agent.wait_for("keeps-ending", 1);
+        let reason = agent.last("keeps-ending", "reason");
+        assert!(reason.starts_with("the target ended 3 times in "), "{reason}");
+        assert_eq!(agent.last("keeps-ending", "hint"), "the log of its container says why");
+        assert_eq!((agent.count("restarted"), agent.count("tripped")), (1, 1), "{}", agent.log());
+        assert!(application.starts() >= 4);
+        pod.change("fixed");
+        agent.wait_for(ROLLED_OUT, 1);
+        assert_eq!(agent.count("keeps-ending"), 1);
+    });
+}
+
 /// SIGTERM was sent and SIGKILL cannot be: this counts as a restart, whatever its outcome.
 #[test]
 fn a_restart_that_fails_halfway_counts_against_the_budget() {

@@ -72,6 +72,8 @@ pub enum Fact {
     GaveUp(Digest, Reason, u32),
     /// The target ended just after the action.
     Tripped(Digest, Reason),
+    /// The target has ended several times with this digest.
+    KeepsEnding(Digest, Reason),
     /// The application runs the digest, by this evidence; the duration is the time since its commit.
     Applied(Digest, Evidence, Duration),
     /// The target received the signal and survived, and no proof is configured.

@@ -49,6 +49,8 @@ pub(super) struct Rollout {
     /// Set once the target ended just after an action: nothing more is sent. Counts the polls for a
     /// process that has read the content at its start.
     tripped: Option<u32>,
+    /// When the target first ended with this content, and how often it has ended since.
+    ends: Option<(Moment, u32)>,
     /// The last reported absence or refusal, to report each only once.
     reported: Option<(State, String)>,
 }
@@ -107,6 +109,7 @@ impl Rollout {
             absent: None,
             refusals: 0,
             tripped: None,
+            ends: None,
             reported: None,
         }
     }

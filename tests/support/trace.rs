@@ -195,6 +195,7 @@ impl Trace {
                 format!("gave up {} after attempt {attempts}: {reason}", self.name(*digest))
             }
             Fact::Tripped(digest, reason) => format!("tripped by {}: {reason}", self.name(*digest)),
+            Fact::KeepsEnding(digest, reason) => format!("with {}, {reason}", self.name(*digest)),
             Fact::Applied(digest, evidence, after) => {
                 let (name, evidence) = (self.name(*digest), evidence.name());
                 format!("applied {name} after {} ({evidence})", time(*after))
@@ -297,6 +298,7 @@ fn reach(command: &Command) -> Reach {
         | Fact::Retrying(..)
         | Fact::GaveUp(..)
         | Fact::Tripped(..)
+        | Fact::KeepsEnding(..)
         | Fact::Applied(..)
         | Fact::Delivered(..)
         | Fact::Superseded(_) => Reach::Settled,

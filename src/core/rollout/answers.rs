@@ -61,7 +61,10 @@ impl Rollout {
         match acted {
             Acted::Fresh(_) if self.tripped.is_some() => self.verify_fresh(ctx, progress),
             // The process that the poll found has ended since.
-            _ if self.tripped.is_some() => self.trip(Reason::new("the target ended"), ctx),
+            _ if self.tripped.is_some() => {
+                let reason = self.count_end(Reason::new("the target ended"), ctx, progress);
+                self.trip(reason, ctx);
+            }
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Evidence::Delivered, ctx, progress);

@@ -15,6 +15,9 @@ use crate::reason::Reason;
 /// The interval between polls for an absent target: initial and maximum.
 const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
+/// After so many ends of the target with the same content, podnudge reports that it keeps ending.
+const ENDS_REPORTED: u32 = 3;
+
 /// The kind of failure of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -85,12 +88,13 @@ impl Rollout {
         if !is_fresh {
             progress.effect(Effect::Tripped);
         }
+        let counted = self.count_end(reason.clone(), ctx, progress);
         let is_back = self.direction != Direction::Forward;
         let restarted = self.is_restart || ctx.policy.is_restart;
         if ctx.roll_back_to.is_some() && ctx.may_be_at_fault {
             progress.end(Outcome::RollBack(reason));
         } else if self.tripped.is_some() {
-            self.trip(reason, ctx);
+            self.trip(counted, ctx);
         } else if is_fresh || (is_back && !restarted) || !ctx.may_be_at_fault {
             // The process ended for another reason, or because of the rolled-back content or
             // another rule's content. It may be started again.
@@ -100,6 +104,31 @@ impl Rollout {
             progress.report(Fact::Tripped(digest, reason.clone()));
             self.trip(reason, ctx);
         }
+    }
+
+    /// Counts the end of a process that had read the content. Returns the reason, with the count if
+    /// others ended before it.
+    pub(super) fn count_end(
+        &mut self,
+        reason: Reason,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) -> Reason {
+        let now = ctx.now.mono;
+        let (since, before) = self.ends.unwrap_or((now, 0));
+        let count = before.saturating_add(1);
+        self.ends = Some((since, count));
+        if count == 1 {
+            return reason;
+        }
+        let during = Duration::from_secs(now.since(since).as_secs());
+        let during = humantime::format_duration(during);
+        let message = format!("the target ended {count} times in {during} with this content");
+        let reason = Reason::new(message).hint("the log of its container says why");
+        if count == ENDS_REPORTED {
+            progress.report(Fact::KeepsEnding(self.digest(), reason.clone()));
+        }
+        reason
     }
 
     /// Sends nothing more, and polls for a new process, which reads the content at its start.
