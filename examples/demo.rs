@@ -4,9 +4,9 @@
 //! cargo run --release --example demo
 //! ```
 //!
-//! A volume is created and swapped as by the kubelet, a small HTTP application serves a version
-//! from it, and the real podnudge binary makes the application reload each change: first by a URL,
-//! then by a signal. Then podnudge rejects broken content, rolls back content with which the
+//! A volume is created and swapped as by the kubelet, a small application runs a version from it, and
+//! the real podnudge binary makes the application reload each change: first with one option, then by a
+//! URL, then by a signal. Then podnudge rejects broken content, rolls back content with which the
 //! application does not work, and refuses to signal a process that the signal would kill.
 
 #![expect(
@@ -37,6 +37,9 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
         (Some("application"), Some(volume)) => application(Path::new(&volume)),
+        (Some("one-option"), Some(podnudge)) => one_option(Path::new(&podnudge)),
+        (Some("master"), Some(volume)) => master(Path::new(&volume)),
+        (Some("worker"), Some(volume)) => worker(Path::new(&volume)),
         (Some("bystander"), _) => bystander(),
         (Some("checker"), Some(file)) => return checker(Path::new(&file)),
         _ => demo(),
@@ -46,12 +49,16 @@ fn main() -> ExitCode {
 
 fn demo() {
     let podnudge = build();
+    println!(
+        "\n1. One option. podnudge finds the process that mounts the volume, and knows the program."
+    );
+    in_namespace(&podnudge);
     let folder = tempfile::tempdir().unwrap();
     let volume = folder.path().join("etc/app");
     let mut kubelet = Kubelet::new(&volume);
     kubelet.write(&payload(&[("version", "1")]));
 
-    println!("\n1. By URL. The application serves a version from a mounted ConfigMap.");
+    println!("\n2. By URL. The application serves a version from a mounted ConfigMap.");
     let mut application = Application::start(&volume);
     let reload = format!("http://127.0.0.1:{}/-/reload", application.port);
     let mut agent = Agent::start(&podnudge, &volume, &["--url", &reload]);
@@ -63,7 +70,7 @@ fn demo() {
     assert_eq!(application.reloads, 4);
     drop(agent);
 
-    println!("\n2. By signal. The same application, HUP instead of a request.");
+    println!("\n3. By signal. The same application, HUP instead of a request.");
     let pidfile = folder.path().join("app.pid");
     fs::write(&pidfile, format!("{}\n", application.process.id())).unwrap();
     let by_signal = ["--signal", "HUP", "--pidfile", pidfile.to_str().unwrap()];
@@ -72,7 +79,7 @@ fn demo() {
     println!("   No proof is configured, so podnudge only says that it delivered the signal.");
     drop(agent);
 
-    println!("\n3. Rejected. The application's own checker finds an error in the content.");
+    println!("\n4. Rejected. The application's own checker finds an error in the content.");
     let config = folder.path().join("podnudge.toml");
     let checker = std::env::current_exe().unwrap();
     let rule = format!(
@@ -95,7 +102,7 @@ fn demo() {
 
     rolled_back(&podnudge, folder.path(), &mut kubelet);
 
-    println!("\n5. Refused. A process without a handler for HUP would be killed by it.");
+    println!("\n6. Refused. A process without a handler for HUP would be killed by it.");
     let mut bystander = again("bystander", &[]).spawn().unwrap();
     fs::write(&pidfile, format!("{}\n", bystander.id())).unwrap();
     let mut agent = Agent::start(&podnudge, &volume, &by_signal);
@@ -110,9 +117,72 @@ fn demo() {
     bystander.wait().unwrap();
 }
 
+/// Runs the first part in namespaces of its own, where the volume can be mounted without being root.
+fn in_namespace(podnudge: &Path) {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]);
+    unshare.arg("--kill-child").arg(std::env::current_exe().unwrap());
+    let done = unshare.arg("one-option").arg(podnudge).status();
+    assert!(
+        done.is_ok_and(|status| status.success()),
+        "this part needs unshare(1) of util-linux, and user namespaces (sysctl \
+         kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0, or root)"
+    );
+}
+
+/// The application here has the name of nginx, and reloads as nginx does: on HUP the master process
+/// starts a new worker, which reads the configuration.
+fn one_option(podnudge: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("conf.d");
+    fs::create_dir(&volume).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&volume).status();
+    assert!(mounted.unwrap().success());
+    let mut kubelet = Kubelet::new(&volume);
+    kubelet.write(&payload(&[("version", "1")]));
+    // podnudge compares the start of the process with the commit, whose clock is coarse.
+    std::thread::sleep(Duration::from_secs(1));
+    let program = folder.path().join("nginx");
+    std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut nginx = Command::new(&program);
+    let nginx = nginx.arg("master").arg(&volume).stdout(Stdio::piped()).spawn().unwrap();
+    let mut nginx = Application::of(nginx, 0);
+    assert_eq!(nginx.next_reload().0, "1");
+    println!("   $ podnudge --watch /etc/nginx/conf.d");
+    let (listen, watch) = (["--listen", "off", "--watch"], volume.to_str().unwrap());
+    let mut agent = Agent::launch(podnudge, &[listen.as_slice(), &[watch]].concat());
+    println!("   {}", agent.next("preset"));
+    agent.next("baseline");
+    show_swaps(&mut agent, &mut kubelet, &mut nginx, ["2", "3"], "applied");
+    println!(
+        "   The new worker is the proof, so podnudge says that the application runs the content."
+    );
+}
+
+/// The master process: starts a worker, and replaces it on HUP.
+fn master(volume: &Path) {
+    let program = std::env::args_os().next().unwrap();
+    let start = || Command::new(&program).arg("worker").arg(volume).spawn().unwrap();
+    let mut signals = Signals::new([SIGHUP]).unwrap();
+    let mut worker = start();
+    for _ in signals.forever() {
+        let mut old = std::mem::replace(&mut worker, start());
+        old.kill().unwrap();
+        old.wait().unwrap();
+    }
+}
+
+/// A worker process: prints the version that it has read.
+fn worker(volume: &Path) {
+    let version = fs::read_to_string(volume.join("version")).unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    println!("{version} {}", now.as_nanos());
+    Signals::new([SIGHUP]).unwrap().forever().for_each(drop);
+}
+
 /// Content that passes the check but with which the application does not work.
 fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
-    println!("\n4. Rolled back. The application reads what podnudge publishes, not the volume.");
+    println!("\n5. Rolled back. The application reads what podnudge publishes, not the volume.");
     let (dir, config) = (folder.join("published"), folder.join("publishing.toml"));
     fs::create_dir(&dir).unwrap();
     let write = |url: &str| {
@@ -232,12 +302,16 @@ impl Agent {
     }
 
     fn spawn(podnudge: &Path, arguments: &[&str]) -> Self {
+        let mut agent = Self::launch(podnudge, arguments);
+        agent.next("baseline");
+        agent
+    }
+
+    fn launch(podnudge: &Path, arguments: &[&str]) -> Self {
         let mut process =
             Command::new(podnudge).args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(process.stderr.take().unwrap());
-        let mut agent = Self { process, log };
-        agent.next("baseline");
-        agent
+        Self { process, log }
     }
 
     /// The next log line about `event`, without its time.
@@ -268,14 +342,20 @@ struct Application {
 
 impl Application {
     fn start(volume: &Path) -> Self {
-        let mut process = again("application", &[volume.to_str().unwrap()])
+        let process = again("application", &[volume.to_str().unwrap()])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(process.stdout.take().unwrap());
+        let mut application = Self::of(process, 0);
         let mut port = String::new();
-        said.read_line(&mut port).unwrap();
-        Self { process, said, port: port.trim().parse().unwrap(), reloads: 0 }
+        application.said.read_line(&mut port).unwrap();
+        application.port = port.trim().parse().unwrap();
+        application
+    }
+
+    fn of(mut process: Child, port: u16) -> Self {
+        let said = BufReader::new(process.stdout.take().unwrap());
+        Self { process, said, port, reloads: 0 }
     }
 
     /// The version in its response.
