@@ -103,7 +103,8 @@ impl<'a> Table<'a> {
             if let Value::Table(entries) = node.value {
                 tables.push((place, entries));
             } else {
-                self.wrong_type(key, &node, &format!("a table, `{}`", example(section)), None);
+                let hint = as_table(key, section, &node.value).filter(|_| section.is_inline());
+                self.wrong_type(key, &node, &format!("a table, `{}`", example(section)), hint);
             }
         }
         tables
@@ -206,7 +207,9 @@ impl<'a> Table<'a> {
         };
         let hint = match (form, &node.value) {
             (Form::Number(..), Value::Text(text)) if text.parse::<u32>().is_ok() => {
-                Some(format!("write {text}, without quotes"))
+                let is_in_list = self.place.at(Spot::Value(key)) != node.at;
+                let line = if is_in_list { text.clone() } else { format!("`{key} = {text}`") };
+                Some(format!("write {line}, without quotes"))
             }
             _ => None,
         };
@@ -261,15 +264,39 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How to write a table in place of text, if it has one required setting.
+/// How to write a table in place of text: the text is its first required setting, or also the second one
+/// if it is written like `name == 1`. A table with more is not guessed.
 fn as_table(key: &str, section: &Section, value: &Value) -> Option<String> {
     let Value::Text(text) = value else { return None };
     let settings = section.settings();
-    let mut required =
-        settings.iter().filter(|setting| matches!(setting.presence, Presence::Required(_)));
-    let only = required.next().filter(|_| required.next().is_none())?;
-    let value = toml::Value::from(text.as_str());
-    Some(format!("write `{key} = {{ {} = {value} }}`", only.key()))
+    let required = settings.iter().filter_map(|setting| match setting.presence {
+        Presence::Required(example) => Some((setting.key(), example)),
+        _ => None,
+    });
+    let entries = match required.collect::<Vec<_>>().as_slice() {
+        [(only, _)] => format!("{only} = {}", quoted(text)),
+        [(first, _), (second, example)] => match comparison(text) {
+            Some((name, value)) => format!("{first} = {}, {second} = {value}", quoted(name)),
+            None if text.contains(char::is_whitespace) => return None,
+            None => format!("{first} = {}, {example}", quoted(text)),
+        },
+        _ => return None,
+    };
+    Some(format!("write `{key} = {{ {entries} }}`"))
+}
+
+/// The two sides of a comparison such as `name == 1`, if the second can be compared with.
+fn comparison(text: &str) -> Option<(&str, &str)> {
+    let is_between = |c: char| c == '=' || c.is_whitespace();
+    let (name, value) = text.trim().rsplit_once(is_between)?;
+    let is_text = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+    let is_value = is_text || value.parse::<i64>().is_ok() || value.parse::<bool>().is_ok();
+    let name = name.trim_end_matches(is_between);
+    (is_value && !name.is_empty()).then_some((name, value))
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
 }
 
 /// How the file writes a table.
