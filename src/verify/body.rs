@@ -1,14 +1,21 @@
 //! Checks the body of an HTTP response against the proofs of a rule. Pure.
 
+use std::cmp::Reverse;
+
 use serde_json::Value;
 
 use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
 use crate::reason::Reason;
-use crate::shown;
+use crate::shown::{self, literal};
 
 /// The most bytes of a body that are read: a page of metrics may be long.
 pub(super) const MAX_BODY: usize = 1024 * 1024;
+
+/// The most samples that a hint names.
+const MOST_SAMPLES: usize = 3;
+/// How much of two names must be equal to be similar.
+const LIKE_PERCENT: usize = 60;
 
 /// A response body.
 #[derive(Debug)]
@@ -162,7 +169,9 @@ impl Page {
         });
         let number = value.and_then(|value| value.split_ascii_whitespace().next()?.parse().ok());
         number.ok_or_else(|| {
-            self.reason(format_args!("there is no sample `{sample}`{}", self.truncation_note()))
+            let note = self.truncation_note();
+            let reason = self.reason(format_args!("there is no sample `{sample}`{note}"));
+            reason.hint(samples_like(sample, self.complete_lines()))
         })
     }
 
@@ -191,6 +200,60 @@ impl Page {
     fn reason(&self, what: std::fmt::Arguments<'_>) -> Reason {
         Reason::new(format!("{}: {what}", self.what))
     }
+}
+
+/// For the hint: the samples of a page whose names are most like that of the missing one.
+fn samples_like(missing: &str, page: &str) -> String {
+    let mut similar: Vec<(usize, &str)> = Vec::new();
+    let mut first = None;
+    for sample in page.lines().filter_map(sample_of_line) {
+        first.get_or_insert(sample);
+        let likeness = likeness(name(missing), name(sample));
+        if likeness >= LIKE_PERCENT && !similar.iter().any(|(_, known)| *known == sample) {
+            similar.push((likeness, sample));
+            // Stable: of equals, the first of the page stay first.
+            similar.sort_by_key(|(likeness, _)| Reverse(*likeness));
+            similar.truncate(MOST_SAMPLES);
+        }
+    }
+    let similar: Vec<String> = similar.into_iter().map(|(_, sample)| literal(sample)).collect();
+    match (similar.as_slice(), first) {
+        ([], None) => "the page has no sample; is this the URL of the metrics?".to_owned(),
+        ([], Some(first)) => {
+            format!(
+                "the page has no sample with a similar name; its first one is {}",
+                literal(first)
+            )
+        }
+        (similar, _) => format!("the page has {}", similar.join(", ")),
+    }
+}
+
+/// The name of a sample with its labels, as the line prints it.
+fn sample_of_line(line: &str) -> Option<&str> {
+    let (sample, value) = match line.rfind('}') {
+        // A label's value may contain blanks.
+        Some(end) => line.split_at(end + 1),
+        None => line.split_at(line.find([' ', '\t'])?),
+    };
+    let is_number = value.split_ascii_whitespace().next()?.parse::<f64>().is_ok();
+    let is_name = sample.starts_with(|c: char| c.is_ascii_alphabetic() || "_:".contains(c));
+    (is_name && is_number).then_some(sample)
+}
+
+/// The name of a sample without its labels.
+fn name(sample: &str) -> &str {
+    sample.split('{').next().unwrap_or_default()
+}
+
+/// How much of two names is equal at their beginning and at their end, in percent of both. An edit
+/// distance would take too long for a large page, which is checked at each poll.
+fn likeness(one: &str, other: &str) -> usize {
+    let shorter = one.len().min(other.len());
+    let equal = |pair: &(u8, u8)| pair.0 == pair.1;
+    let head = one.bytes().zip(other.bytes()).take_while(equal).count();
+    let tail = one.bytes().rev().zip(other.bytes().rev()).take_while(equal).count();
+    200 * (head + tail).min(shorter) / (one.len() + other.len()).max(1)
 }
 
 fn equals(value: &Value, wanted: &Scalar) -> bool {
@@ -253,6 +316,46 @@ mod tests {
         assert_eq!(page.metric("reloads"), Ok(1500.0));
         assert_eq!(page.metric("reloads_total{kind=\"a\"}"), Ok(3.0));
         assert!(page.metric("reloads_total").is_err());
+    }
+
+    #[test]
+    fn the_hint_about_a_missing_sample_names_the_most_similar_ones() {
+        let text = "# HELP config_last_reload_successful Whether it was\n\
+                    # TYPE config_last_reload_successful gauge\n\
+                    app_config_last_reload_successful 1\n\
+                    app_config_last_reload_success_timestamp_seconds 1.7e9\n\
+                    reloads_total{kind=\"a b\",\u{1b}=\"} 2\"} 3 1700000000\n\
+                    reloads_total{kind=\"c\"} 4\nup 1\n";
+        let hint = |sample: &str| page(text).metric(sample).unwrap_err().hint.unwrap();
+        assert_eq!(
+            hint("app_config_last_reload_sucessful"),
+            "the page has `app_config_last_reload_successful`, \
+             `app_config_last_reload_success_timestamp_seconds`"
+        );
+        assert_eq!(
+            hint("config_last_reload_successful"),
+            "the page has `app_config_last_reload_successful`"
+        );
+        let labels = "the page has `reloads_total{kind=\"a b\",\\u{1b}=\"} 2\"}`, \
+                      `reloads_total{kind=\"c\"}`";
+        assert_eq!(hint("reloads_total"), labels);
+        assert_eq!(hint("relods_total"), labels);
+        let none = "the page has no sample with a similar name; its first one is \
+                    `app_config_last_reload_successful`";
+        assert_eq!(hint("requests"), none);
+        let html = page("<html>\nthis is 5\n</html>").metric("up").unwrap_err();
+        let is_url = "the page has no sample; is this the URL of the metrics?";
+        assert_eq!(html.hint.as_deref(), Some(is_url));
+    }
+
+    /// A page is checked at each poll, on the thread of the loop.
+    #[test]
+    fn the_hint_about_a_missing_sample_is_bounded() {
+        let line = |n: usize| format!("reloads_total{{kind=\"{}{n}\"}} 1\n", "x".repeat(500));
+        let large: String = (0..2000).map(line).collect();
+        let hint = page(&large).metric("reloads_total").unwrap_err().hint.unwrap();
+        assert!(hint.len() < 300, "{hint}");
+        assert_eq!(hint.matches("reloads_total{").count(), MOST_SAMPLES);
     }
 
     #[test]
