@@ -104,7 +104,7 @@ fn another_program_is_not_signalled(target: &[&str], other: &str, reason: &str) 
 #[test]
 fn a_target_that_execs_another_program_is_searched_for_again() {
     in_namespace(|| {
-        another_program_is_not_signalled(&["--process", "app"], "other", "no process is named");
+        another_program_is_not_signalled(&["--process", "app"], "other", "no process named");
     });
 }
 

@@ -154,7 +154,8 @@ fn a_process_that_reads_the_signal_from_a_signalfd_gets_it() {
     in_namespace(|| assert_takes("signalfd"));
 }
 
-fn assert_refused(kind: &str, wanted: &str) {
+/// The reason of the refusal says what would happen, and its hint what podnudge saw of the threads.
+fn assert_refused(kind: &str, wanted: &str, seen: &str) {
     let mut scene = Scene::new();
     let mut program = scene.start(kind);
     let started = fs::metadata(format!("/proc/{}", program.0.id())).unwrap().modified().unwrap();
@@ -165,22 +166,34 @@ fn assert_refused(kind: &str, wanted: &str) {
     agent.wait_for("refused", 1);
     let reason = agent.last("refused", "reason");
     assert!(reason.contains(wanted), "{reason}");
+    let hint = agent.last("refused", "hint");
+    assert!(hint.contains(seen), "{hint}");
     assert!(program.0.try_wait().unwrap().is_none());
     assert_eq!((scene.lines("hup"), agent.count("sent")), (0, 0));
 }
 
 #[test]
 fn a_process_that_waits_for_another_signal_is_not_signalled() {
-    in_namespace(|| assert_refused("other", "does not handle SIGHUP: it would end"));
+    in_namespace(|| {
+        let seen =
+            "its thread neither waits for SIGHUP nor blocks it; configure the signal on which";
+        assert_refused("other", "does not handle SIGHUP: it would end", seen);
+    });
 }
 
 /// The kernel would deliver the signal to the main thread, which ends the process.
 #[test]
 fn a_thread_that_waits_while_another_one_does_not_block_the_signal_is_not_enough() {
-    in_namespace(|| assert_refused("unblocked", "does not handle SIGHUP: it would end"));
+    in_namespace(|| {
+        let seen = "1 of its 2 threads neither waits for SIGHUP nor blocks it";
+        assert_refused("unblocked", "does not handle SIGHUP: it would end", seen);
+    });
 }
 
 #[test]
 fn an_init_that_passes_signals_on_is_not_signalled() {
-    in_namespace(|| assert_refused("init", "is an init, which passes SIGHUP on to its child"));
+    in_namespace(|| {
+        let wanted = "is an init, which passes SIGHUP on to its child";
+        assert_refused("init", wanted, "name the application's own process");
+    });
 }

@@ -225,7 +225,7 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
     let uid = target.uid.map_or_else(String::new, |uid| format!(" of uid {uid}"));
     let what = match &target.by {
         TargetBy::Mount => return not_mounted(candidates),
-        TargetBy::Process(name) => format!("no process is named `{name}`"),
+        TargetBy::Process(name) => format!("no process named `{name}`"),
         TargetBy::Exe(path) => format!("no process runs `{}`", path.display()),
         TargetBy::Cmdline(regex) => format!("no process has arguments that match `{regex}`"),
         TargetBy::Pidfile(path) => {
@@ -257,7 +257,7 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
         }
         _ => there,
     };
-    Refusal::NotFound(Reason::new(format!("{what}{uid}")).hint(hint))
+    Refusal::NotFound(Reason::new(format!("target not found: {what}{uid}")).hint(hint))
 }
 
 /// For messages: the processes that may be selected and are not, nor are descendants of, the chosen

@@ -15,7 +15,7 @@ use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::proc::{self, contains, mask};
-use super::sigwait::{Taker, taker};
+use super::sigwait::{Taker, describe_threads, taker};
 use super::state::{ProcessState, process_state};
 use crate::config::SignalAction;
 use crate::reason::Reason;
@@ -226,11 +226,12 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
         }
         Taker::Nobody => {}
     }
+    let seen = describe_threads(chosen.identity.pid, signal);
     if has("SigBlk:") {
         // HAProxy's master does so during its exec, whether it ignores the signal or not.
         let what = format!("process {name} blocks {signal}, and has no handler for it now");
         let hint = format!(
-            "it may be restarting; if it waits for signals and runs as another uid, which podnudge cannot see, {allow}"
+            "{seen}; it may be restarting; if it waits for signals and runs as another uid, which podnudge cannot see, {allow}"
         );
         return Err(SendError::Starting(Reason::new(what).hint(hint)));
     }
@@ -243,8 +244,9 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     } else {
         format!("process {name} does not handle {signal}: it would end")
     };
-    let hint =
-        format!("configure the signal on which the application reloads, or use a URL; {allow}");
+    let hint = format!(
+        "{seen}; configure the signal on which the application reloads, or use a URL; {allow}"
+    );
     Err(SendError::Refused(Reason::new(what).hint(hint)))
 }
 

@@ -33,10 +33,9 @@ pub(super) enum Taker {
 /// thread neither blocks the signal nor waits for it, so all threads count.
 pub(super) fn taker(pid: i32, signal: Signal) -> Taker {
     let process = format!("/proc/{pid}");
-    let tasks = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
-    let threads: Vec<Thread> = tasks.map(|task| Thread::read(&task.path(), &process)).collect();
+    let threads = Thread::read_all(&process);
     let takes = |thread: &Thread| thread.waited.is_some_and(|waited| contains(waited, signal));
-    let is_safe = |thread: &Thread| contains(thread.blocked, signal) || takes(thread);
+    let is_safe = |thread: &Thread| thread.is_safe(signal);
     let set = threads.iter().find(|thread| takes(thread)).and_then(|thread| thread.waited);
     match set {
         _ if threads.is_empty() || !threads.iter().all(is_safe) => Taker::Nobody,
@@ -47,6 +46,20 @@ pub(super) fn taker(pid: i32, signal: Signal) -> Taker {
     }
 }
 
+/// What the threads of a process do about this signal, for a process that does not take it.
+pub(super) fn describe_threads(pid: i32, signal: Signal) -> String {
+    let threads = Thread::read_all(&format!("/proc/{pid}"));
+    let unsafe_ones = threads.iter().filter(|thread| !thread.is_safe(signal)).count();
+    match (unsafe_ones, threads.len()) {
+        (0, _) => format!("its threads block {signal}, and podnudge sees none that waits for it"),
+        (1, 1) => format!("its thread neither waits for {signal} nor blocks it"),
+        (1, all) => format!("1 of its {all} threads neither waits for {signal} nor blocks it"),
+        (some, all) => {
+            format!("{some} of its {all} threads neither wait for {signal} nor block it")
+        }
+    }
+}
+
 struct Thread {
     blocked: u64,
     /// The signals that it waits for now.
@@ -54,6 +67,16 @@ struct Thread {
 }
 
 impl Thread {
+    fn read_all(process: &str) -> Vec<Self> {
+        let tasks = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+        tasks.map(|task| Self::read(&task.path(), process)).collect()
+    }
+
+    /// Whether the kernel does not deliver the signal to this thread while it has no handler.
+    fn is_safe(&self, signal: Signal) -> bool {
+        contains(self.blocked, signal) || self.waited.is_some_and(|waited| contains(waited, signal))
+    }
+
     fn read(task: &Path, process: &str) -> Self {
         let status = fs::read_to_string(task.join("status")).unwrap_or_default();
         Self {
