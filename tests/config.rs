@@ -410,6 +410,13 @@ fn approve_without_post_reload_causes_a_warning() {
         warned.len() == 1 && warned[0].starts_with("c.toml:5:1: `approve` waits"),
         "{warned:?}"
     );
+    for way in [
+        "`reload = \"loopback\"` in `[agent]`",
+        "`--reload=loopback`",
+        "`PODNUDGE_RELOAD=loopback`",
+    ] {
+        assert!(warned[0].contains(way), "{warned:?}");
+    }
     assert!(warnings("[agent]\nreload = \"loopback\"\n").is_empty());
 }
 

@@ -71,8 +71,9 @@ It takes the options of podnudge itself, such as `--config FILE`. Exit codes: 0 
 In a pod: kubectl exec POD -c podnudge -- /podnudge doctor --watch /etc/app --signal HUP";
 
 const AFTER_TRIGGER: &str = "\
-It needs agent.reload = \"loopback\", or agent.reload-token-file, in the configuration of the
-running podnudge. Exit codes: 0 accepted, 69 podnudge does not answer, or refuses.";
+The running podnudge needs --reload=loopback, PODNUDGE_RELOAD=loopback, or in the [agent] of its file
+reload = \"loopback\" or reload-token-file. Exit codes: 0 accepted, 69 podnudge does not answer, or
+refuses.";
 
 const AFTER_SCHEMA: &str = "\
 Editors with a language server for TOML (Taplo, Even Better TOML) take it from the first line of the

@@ -206,7 +206,8 @@ impl RuleSettings {
         }
         if self.hold.approve && agent.reload() == ReloadEndpoint::Off {
             let reason = Reason::new("`approve` waits for a trigger, and `POST /reload` is off");
-            let hint = "set `agent.reload = \"loopback\"` for `podnudge trigger`; or send podnudge itself HUP";
+            let hint = "for `podnudge trigger`, set `reload = \"loopback\"` in `[agent]`, `--reload=loopback` \
+                        or `PODNUDGE_RELOAD=loopback`; or send podnudge itself HUP";
             place.inner("hold").warn(Key("approve"), reason.hint(hint));
         }
         if let Some(publish) = &mut self.publish {

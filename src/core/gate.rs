@@ -173,7 +173,9 @@ fn held(
     }
     if hold.approve {
         let reason = Reason::new("the rule waits for an approval");
-        return Some((None, reason.hint("with `agent.reload` set, run `podnudge trigger` or send POST /reload; or send podnudge HUP")));
+        let hint = "run `podnudge trigger`, which needs `reload = \"loopback\"` in `[agent]`, \
+                    `--reload=loopback` or `PODNUDGE_RELOAD=loopback`; or send podnudge HUP";
+        return Some((None, reason.hint(hint)));
     }
     if let Some(key) = hold.pause_key.as_ref().filter(|_| ctx.is_paused_by_key) {
         let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
