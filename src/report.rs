@@ -117,9 +117,15 @@ impl Line {
     }
 }
 
-/// Logs a fact about `rule`. `path` returns the escaped path of a volume.
-pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
-    let (level, line) = line(fact, path);
+/// Logs a fact about `rule`. `state_dir` is the state directory, if there is one, and `path` returns the
+/// escaped path of a volume.
+pub(crate) fn fact(
+    rule: &str,
+    fact: &Fact,
+    state_dir: Option<&Path>,
+    path: impl Fn(VolumeId) -> String,
+) {
+    let (level, line) = line(fact, state_dir, path);
     // Each call site of tracing has a fixed level, so there is one for each.
     macro_rules! write {
         ($write:ident) => {
@@ -158,12 +164,16 @@ pub(crate) fn fact(rule: &str, fact: &Fact, path: impl Fn(VolumeId) -> String) {
 
 #[rustfmt::skip] // a table
 #[expect(clippy::too_many_lines, reason = "a table: one arm a fact")]
-fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
+fn line(
+    fact: &Fact,
+    state_dir: Option<&Path>,
+    path: impl Fn(VolumeId) -> String,
+) -> (LogLevel, Line) {
     use LogLevel::{Debug, Error, Info, Warn};
     let line = Line::new;
     match fact {
         Fact::Baseline(digest, basis) =>
-            (Info, baseline(*basis).digest(digest)),
+            (Info, baseline(*basis, state_dir).digest(digest)),
         Fact::VolumeMissing(volume) =>
             (Warn, line("volume-missing", "nothing exists at the watched path; waiting for it")
                 .path(path(*volume))),
@@ -291,7 +301,7 @@ fn line(fact: &Fact, path: impl Fn(VolumeId) -> String) -> (LogLevel, Line) {
     }
 }
 
-fn baseline(basis: Basis) -> Line {
+fn baseline(basis: Basis, state_dir: Option<&Path>) -> Line {
     let because = match basis {
         Basis::Remembered => {
             let message = "the content on disk was rolled out before podnudge was restarted";
@@ -306,9 +316,10 @@ fn baseline(basis: Basis) -> Line {
         Basis::Unknown => {
             let hint =
                 "set state-dir to an emptyDir mount, so that a restart of podnudge misses nothing";
+            let hint = state_dir.is_none().then(|| hint.to_owned());
             let message =
                 "start time of the target unknown; assuming that it runs the content on disk";
-            return Line { hint: Some(hint.to_owned()), ..Line::new("baseline", message) };
+            return Line { hint, ..Line::new("baseline", message) };
         }
     };
     Line {
@@ -451,7 +462,7 @@ mod tests {
             tracing_subscriber::registry().with(lines.without_time().json().flatten_event(true));
         let all = || {
             for known in every_fact() {
-                fact("web", &known, |_| "/etc/app".to_owned());
+                fact("web", &known, None, |_| "/etc/app".to_owned());
             }
         };
         tracing::subscriber::with_default(text, all);

@@ -27,7 +27,8 @@ impl Agent {
         }
         for (rule, fact) in std::mem::take(&mut self.pending_facts) {
             if let Some(config) = self.rule(rule) {
-                report::fact(&config.name, &fact, |volume| self.display_path(volume));
+                let state_dir = self.config.agent.state_dir.as_deref();
+                report::fact(&config.name, &fact, state_dir, |volume| self.display_path(volume));
             }
         }
     }
