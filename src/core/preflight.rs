@@ -53,6 +53,8 @@ pub enum ProblemKind {
     Subpath,
     /// The target does not mount the publish directory.
     NotPublished,
+    /// The publish directory is not in a mounted volume, so the application cannot see it.
+    PublishNotAMount,
     /// No key counts.
     NoKeys,
     /// A check may need more memory than podnudge may use.
@@ -108,6 +110,7 @@ impl ProblemKind {
             Self::ProofUnreadable => "proof-unreadable",
             Self::Subpath => "subpath",
             Self::NotPublished => "not-published",
+            Self::PublishNotAMount => "publish-not-a-mount",
             Self::NoKeys => "no-keys",
             Self::MemoryLimit => "memory-limit",
             Self::HostPid => "host-pid",

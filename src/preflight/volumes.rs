@@ -2,8 +2,9 @@
 
 use crate::config::Rule;
 use crate::core::preflight::{Problem, ProblemKind};
-use crate::process::{TargetProcess, View, view_of};
+use crate::process::{Context, TargetProcess, View, view_of};
 use crate::reason::Reason;
+use crate::shown;
 use crate::volume::mounts;
 
 /// A subPath mount in podnudge's container, also below a watched path, or in the target's: it never
@@ -24,6 +25,27 @@ fn subpath_of(rule: &Rule, target: &TargetProcess) -> Option<Reason> {
     );
     let hint = "mount the whole volume into the application's container, without subPath";
     Some(Reason::new(message).hint(hint))
+}
+
+/// A publish directory on the root file system of podnudge's own container, which the application, in
+/// another container, cannot see.
+pub(super) fn publish_not_a_mount(
+    context: &Context,
+    rule: &Rule,
+    targets: &[TargetProcess],
+) -> Option<Problem> {
+    let dir = &rule.settings.publish.as_ref()?.dir;
+    // Without a shared process namespace, podnudge sees a target only in its own container.
+    let is_in_pod = context.sees_other_containers() || mounts::is_in_pod();
+    let is_in_own_container = !targets.is_empty() && !context.sees_other_containers();
+    if !is_in_pod || is_in_own_container || !mounts::is_on_root(dir) {
+        return None;
+    }
+    let dir = shown::path_literal(dir);
+    let message =
+        format!("the publish directory {dir} is not a mount: the application cannot see it");
+    let hint = "mount one emptyDir there, in podnudge's container and in the application's";
+    Some(Problem::new(ProblemKind::PublishNotAMount, Reason::new(message).hint(hint)))
 }
 
 /// The target does not mount the directory to which podnudge publishes.

@@ -28,6 +28,11 @@ impl Context {
         }
     }
 
+    /// Whether podnudge sees processes of other containers: the pod shares its process namespace.
+    pub(crate) fn sees_other_containers(&self) -> bool {
+        self.own.pid_1_is_foreign
+    }
+
     /// Empties the target cache, so that the next search of each rule reads all processes.
     pub(crate) fn forget_targets(&self) {
         self.target_cache.forget_all();

@@ -95,6 +95,29 @@ pub fn subpath_warning(path: &Path) -> Option<Reason> {
     Some(Reason::new(message).hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there"))
 }
 
+/// Whether a path is on the root file system, which no other container can see.
+#[must_use]
+pub fn is_on_root(path: &Path) -> bool {
+    let Ok(text) = fs::read("/proc/self/mountinfo") else { return false };
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    containing(&real, &parse(&text)).is_some_and(|mount| mount.mount_point == Path::new("/"))
+}
+
+/// Whether podnudge runs in a container of a pod, as far as its mounts show.
+#[must_use]
+pub fn is_in_pod() -> bool {
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    parse(&text).iter().any(is_of_kubelet)
+}
+
+/// Whether the kubelet has made this mount, as it does in each container: `/etc/hosts` (`makeHostsMount`
+/// in kubernetes `pkg/kubelet/kubelet_pods.go`), and the file for the message of a container that ends
+/// (`makeMounts` in `pkg/kubelet/kuberuntime/kuberuntime_container.go`).
+fn is_of_kubelet(mount: &Mount) -> bool {
+    mount.mount_point == Path::new("/dev/termination-log")
+        || (mount.mount_point == Path::new("/etc/hosts") && mount.root.ends_with("etc-hosts"))
+}
+
 /// The first volume that is kept in memory, as Secrets are (`medium: Memory`, kubernetes
 /// pkg/volume/secret/secret.go), if files written to `to` are stored on a disk.
 #[must_use]
