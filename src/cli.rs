@@ -23,7 +23,7 @@ use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
 use crate::preflight::Stage;
 use crate::reason::Reason;
-use crate::shown;
+use crate::shown::{self, Colours};
 
 /// The command to run.
 #[derive(Debug, Clone)]
@@ -121,6 +121,20 @@ pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> R
         // The standard library seeds its hashers from the system's random source.
         seed: RandomState::new().build_hasher().finish(),
     }
+}
+
+/// Whether to colour an output: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>) or the
+/// terminal is dumb.
+#[must_use]
+pub fn colours(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    is_terminal: bool,
+) -> Colours {
+    let is_refusal = |(name, value): (OsString, OsString)| {
+        (name == "NO_COLOR" && !value.is_empty()) || (name == "TERM" && value == "dumb")
+    };
+    let is_refused = environment.into_iter().any(is_refusal);
+    if is_terminal && !is_refused { Colours::On } else { Colours::Off }
 }
 
 fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, Stop> {

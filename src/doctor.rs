@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::admin::{client, server};
 use crate::config::{Config, Rule};
-use crate::core::actions;
 use crate::core::event::{VolumeId, Watch};
 use crate::core::preflight::{Problem, ProblemKind};
+use crate::core::{actions, proof_kinds};
 use crate::preflight::{Addresses, Stage, choose_preset, preflight};
 use crate::process::{Context, find, others, why};
 use crate::reason::Reason;
@@ -75,7 +75,7 @@ async fn examine_rule(context: &Context, rule: &Rule, stage: Stage) -> RuleFindi
         match scan::read(path, &rule.keys).map(|reading| reading.snapshot) {
             Ok(Some(snapshot)) => {
                 let kind = mounts::kind(path).unwrap_or_else(|| "no volume of its own".to_owned());
-                volumes.push(format!("{shown}: {kind}, {} keys", snapshot.keys.len()));
+                volumes.push(format!("{shown}: {kind}; keys: {}", snapshot.keys.len()));
                 has_keys |= !snapshot.keys.is_empty();
             }
             Ok(None) => {
@@ -110,7 +110,7 @@ async fn examine_rule(context: &Context, rule: &Rule, stage: Stage) -> RuleFindi
     RuleFindings {
         rule: rule.name.clone(),
         action: actions(rule),
-        proof: rule.verify.kinds(),
+        proof: proof_kinds(rule),
         volumes,
         target: targets.as_ref().map(|targets| why(rule, targets)),
         others: targets.and_then(|targets| others(context, rule, &targets)),

@@ -40,7 +40,7 @@ pub mod publish;
 pub mod reason;
 mod report;
 pub mod run;
-mod shown;
+pub mod shown;
 pub mod state;
 pub mod verify;
 pub mod volume;

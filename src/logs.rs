@@ -10,9 +10,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Agent, LogFormat, LogLevel};
 use crate::exit::sentence;
+use crate::shown::Colours;
 
-/// Starts the log. Uses colours only on a terminal.
-pub fn start(agent: &Agent, terminal: bool) {
+/// Starts the log.
+pub fn start(agent: &Agent, colours: Colours) {
     let level = match agent.log_level {
         LogLevel::Error => tracing::Level::ERROR,
         LogLevel::Warn => tracing::Level::WARN,
@@ -24,7 +25,7 @@ pub fn start(agent: &Agent, terminal: bool) {
     let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
     let log = tracing_subscriber::registry().with(ours);
     match agent.log {
-        LogFormat::Text => log.with(lines.with_ansi(terminal)).init(),
+        LogFormat::Text => log.with(lines.with_ansi(colours == Colours::On)).init(),
         LogFormat::Json => log.with(lines.json().flatten_event(true)).init(),
     }
 }

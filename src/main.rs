@@ -58,7 +58,7 @@ fn with_config(
 }
 
 fn start(config: config::Config) -> ExitCode {
-    logs::start(&config.agent, std::io::stderr().is_terminal());
+    start_log(&config);
     let replica = cli::replica(std::env::vars_os());
     match run::block_on(run::blocking_threads(&config), run::run(config, replica))
         .and_then(|ended| ended)
@@ -68,8 +68,13 @@ fn start(config: config::Config) -> ExitCode {
     }
 }
 
+fn start_log(config: &config::Config) {
+    let colours = cli::colours(std::env::vars_os(), std::io::stderr().is_terminal());
+    logs::start(&config.agent, colours);
+}
+
 fn once(config: &config::Config, wait: Duration) -> ExitCode {
-    logs::start(&config.agent, std::io::stderr().is_terminal());
+    start_log(config);
     print_result(run::block_on(run::blocking_threads(config), run::once(config, wait)).map(
         |ended| {
             let done = ended.map(|()| (String::new(), Exit::Ok));
@@ -100,7 +105,8 @@ fn install_into(folder: &Path) -> ExitCode {
 }
 
 fn show_status(arguments: &admin::client::Status) -> ExitCode {
-    let shown = run::block_on(1, admin::client::show(arguments));
+    let colours = cli::colours(std::env::vars_os(), std::io::stdout().is_terminal());
+    let shown = run::block_on(1, admin::client::show(arguments, colours));
     print_result(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
 }
 

@@ -8,6 +8,15 @@ use std::path::Path;
 /// The longest excerpt of an output on one line, in characters.
 const LONGEST: usize = 200;
 
+/// Whether an output is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colours {
+    /// For a terminal.
+    On,
+    /// For a file, a pipe, or a person who wants none.
+    Off,
+}
+
 /// A name: control characters are escaped, quotes and backslashes are not.
 pub(crate) fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());

@@ -9,8 +9,11 @@ use std::time::Duration;
 use podnudge::admin::{metrics, table};
 use podnudge::clock::UnixTime;
 use podnudge::core::evidence::{Evidence, InSync};
-use podnudge::core::status::{Counters, Histogram, RuleStatus, State, Status, VolumeStatus};
+use podnudge::core::status::{
+    Counters, Histogram, RuleStatus, State, Status, TargetStatus, VolumeStatus,
+};
 use podnudge::reason::Reason;
+use podnudge::shown::Colours;
 use podnudge::volume::snapshot::Digest;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
@@ -309,6 +312,7 @@ fn sample() -> Status {
     let volume = VolumeStatus {
         path: "/etc/\"app\"".to_owned(),
         present: true,
+        committed_at: Some(at(1_700_000_090)),
         backend: "inotify",
         reason: None,
     };
@@ -320,13 +324,17 @@ fn sample() -> Status {
         evidence: Evidence::None,
         digest_on_disk: Some(Digest([0xab; 32])),
         digest_applied: None,
+        digest_running: Some(Digest([0xcd; 32])),
         digest_published: None,
         certificates_expire_at: None,
         not_ready: None,
         committed_at: Some(at(1_700_000_090)),
         applied_at: None,
+        succeeded_at: Some(at(1_700_000_050)),
         next_action_at: Some(at(1_700_000_112)),
         action: "signal".to_owned(),
+        proof: "children-newer".to_owned(),
+        targets: vec![TargetStatus { pid: 41, name: "my \"app\"".to_owned() }],
         preflight: Vec::new(),
         volumes: vec![volume],
         counters,
@@ -370,8 +378,8 @@ fn the_metrics_pass_promtool_in_the_text_format() {
 #[test]
 fn the_table_is_for_people() {
     let json = serde_json::to_string(&sample()).unwrap();
-    let (text, in_sync) = table::render(&json).unwrap();
+    let (text, in_sync) = table::render(&json, Colours::Off).unwrap();
     assert!(!in_sync);
     insta::assert_snapshot!(text);
-    assert!(table::render("<html>").is_err());
+    assert!(table::render("<html>", Colours::Off).is_err());
 }

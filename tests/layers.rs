@@ -44,9 +44,9 @@ const LAYERS: &[(&str, Imports)] = &[
     ("install", &[&["reason"]]),
     ("os_signals", &[]),
     // Output for people.
-    ("logs", &[&["config", "exit"]]),
+    ("logs", &[&["config", "exit", "shown"]]),
     ("report", &[&["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]]),
-    ("admin", &[&["exchange", "core", "config", "clock", "reason", "exit", "files"]]),
+    ("admin", &[&["exchange", "core", "config", "clock", "reason", "shown", "exit", "files"]]),
     (
         "doctor",
         &[&["admin", "preflight", "process", "volume", "core", "config", "reason", "shown"]],

@@ -39,7 +39,7 @@ const ABOUT_TARGETS: &[Mistake] = &[
     Mistake {
         settings: "target = { process = \"ngnix\" }\nsignal = { name = \"HUP\" }",
         problem: "target-not-found",
-        parts: &["no process is named `ngnix`", "did you mean `nginx`?"],
+        parts: &["target not found: no process named `ngnix`", "did you mean `nginx`?"],
         fix: Some(|folder| {
             // It runs until the end of the namespace.
             std::mem::forget(Target::start(folder, "ngnix", Behaviour::Handles));
@@ -48,7 +48,7 @@ const ABOUT_TARGETS: &[Mistake] = &[
     Mistake {
         settings: "target = { process = \"nginx\", uid = 101 }\nsignal = { name = \"HUP\" }",
         problem: "target-not-found",
-        parts: &["no process is named `nginx` of uid 101", "nginx, uid 0"],
+        parts: &["no process named `nginx` of uid 101", "nginx, uid 0"],
         fix: None,
     },
     Mistake {

@@ -13,6 +13,7 @@ use crate::exchange::http::base_client;
 use crate::exit::Exit;
 use crate::files;
 use crate::reason::Reason;
+use crate::shown::Colours;
 
 /// `podnudge status`.
 #[derive(Debug, Clone)]
@@ -40,9 +41,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// If there is no answer, or another program answers.
-pub async fn show(arguments: &Status) -> Result<(String, Exit), Reason> {
+pub async fn show(arguments: &Status, colours: Colours) -> Result<(String, Exit), Reason> {
     let json = status(&arguments.url).await?;
-    let (table, is_right) = table::render(&json)?;
+    let (table, is_right) = table::render(&json, colours)?;
     let exit = if is_right { Exit::Ok } else { Exit::NotInSync };
     Ok((if arguments.json { json } else { table }, exit))
 }
@@ -95,7 +96,7 @@ pub(crate) async fn is_podnudge(listen: Listen) -> bool {
     };
     let url = format!("http://{}", SocketAddr::new(local, address.port()));
     let Ok(url) = url.parse() else { return false };
-    status(&url).await.is_ok_and(|status| table::render(&status).is_ok())
+    status(&url).await.is_ok_and(|status| table::render(&status, Colours::Off).is_ok())
 }
 
 fn no_answer(url: &Url, error: reqwest::Error) -> Reason {

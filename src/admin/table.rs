@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::reason::Reason;
+use crate::shown::Colours;
 
 /// The fields of `/status` that the table shows. Lenient: podnudge may have another version.
 #[derive(Deserialize)]
@@ -20,12 +21,22 @@ struct Rule {
     state: String,
     in_sync: String,
     evidence: String,
+    #[serde(default)]
+    proof: Option<String>,
+    #[serde(default)]
+    targets: Vec<Target>,
     reason: Option<ReasonView>,
     digest_on_disk: Option<String>,
     digest_applied: Option<String>,
     next_action_at: Option<f64>,
     #[serde(default)]
     preflight: Vec<Problem>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    pid: i32,
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -39,56 +50,132 @@ struct ReasonView {
     hint: Option<String>,
 }
 
+const HEADER: [&str; 8] =
+    ["RULE", "STATE", "IN-SYNC", "EVIDENCE", "PROOF", "TARGET", "ON-DISK", "NEXT-ACTION"];
+
 /// Renders the table, and returns whether no rule is known to be out of sync.
 ///
 /// # Errors
 /// If the text is not the status of a podnudge.
-pub fn render(json: &str) -> Result<(String, bool), Reason> {
+pub fn render(json: &str, colours: Colours) -> Result<(String, bool), Reason> {
     let view: View = serde_json::from_str(json).map_err(|error| {
         Reason::new(format!("this is not the status of a podnudge: {error}"))
             .hint("give podnudge's own listen address by --url")
     })?;
-    let header = ["RULE", "STATE", "IN-SYNC", "EVIDENCE", "ON-DISK", "APPLIED", "NEXT-ACTION"];
-    let mut rows = vec![header.map(str::to_owned)];
+    let header = HEADER.map(|name| Cell { text: name.to_owned(), colour: Colour::Bold });
+    let mut rows = vec![header];
     rows.extend(view.rules.iter().map(|rule| row(rule, view.now)));
     let width =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max();
-    let widths: Vec<usize> = (0..header.len()).filter_map(width).collect();
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max();
+    let widths: Vec<usize> = (0..HEADER.len()).filter_map(width).collect();
     let mut table = String::new();
     for (n, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        // Writing to a `String` cannot fail.
-        _ = writeln!(table, "{}", line.trim_end());
-        let Some(rule) = n.checked_sub(1).and_then(|n| view.rules.get(n)) else { continue };
-        let problems = rule.preflight.iter().map(|problem| ("problem", &problem.reason));
-        for (name, why) in rule.reason.iter().map(|why| ("reason", why)).chain(problems) {
-            // A checker may have written several lines.
-            _ = writeln!(table, "  {name}: {}", why.message.replace('\n', "\n    "));
-            if let Some(hint) = &why.hint {
-                _ = writeln!(table, "  hint: {hint}");
-            }
+        let last = row.len() - 1;
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // No blanks at the end of the line.
+            let blanks = if column == last { 0 } else { width - cell.width() + 2 };
+            table.push_str(&paint(&cell.text, cell.colour, colours));
+            table.extend(std::iter::repeat_n(' ', blanks));
+        }
+        table.push('\n');
+        if let Some(rule) = n.checked_sub(1).and_then(|n| view.rules.get(n)) {
+            add_details(&mut table, rule, colours);
         }
     }
     Ok((table, view.rules.iter().all(|rule| rule.in_sync != "no")))
 }
 
-fn row(rule: &Rule, now: f64) -> [String; 7] {
-    let short = |digest: &Option<String>| {
-        digest.as_ref().map_or("-".to_owned(), |digest| digest.chars().take(12).collect())
+/// The lines below a rule's row.
+fn add_details(table: &mut String, rule: &Rule, colours: Colours) {
+    let mut line = |name: &str, text: &str| {
+        let name = paint(&format!("{name}:"), Colour::Bold, colours);
+        // Writing to a `String` cannot fail. A checker may have written several lines.
+        _ = writeln!(table, "  {name} {}", text.replace('\n', "\n    "));
     };
+    if rule.digest_applied.is_some() && rule.digest_applied != rule.digest_on_disk {
+        line("applied", &short(rule.digest_applied.as_ref()));
+    }
+    let problems = rule.preflight.iter().map(|problem| ("problem", &problem.reason));
+    for (name, why) in rule.reason.iter().map(|why| ("reason", why)).chain(problems) {
+        line(name, &why.message);
+        if let Some(hint) = &why.hint {
+            line("hint", hint);
+        }
+    }
+}
+
+fn row(rule: &Rule, now: f64) -> [Cell; 8] {
+    let plain = |text: String| Cell { text, colour: Colour::None };
+    let state = match rule.state.as_str() {
+        "rejected" | "rolled-back" | "failed" | "tripped" => Colour::Red,
+        "held" | "backoff" | "waiting-for-volume" | "waiting-for-target" => Colour::Yellow,
+        _ => Colour::None,
+    };
+    let in_sync = match rule.in_sync.as_str() {
+        "yes" => Colour::Green,
+        "no" => Colour::Red,
+        _ => Colour::Yellow,
+    };
+    let next = rule.next_action_at.map(|at| format!("in {}", whole_seconds(at - now)));
+    let missing = || "-".to_owned();
     [
-        rule.name.clone(),
-        rule.state.clone(),
-        rule.in_sync.clone(),
-        rule.evidence.clone(),
-        short(&rule.digest_on_disk),
-        short(&rule.digest_applied),
-        rule.next_action_at.map_or("-".to_owned(), |at| format!("in {}", whole_seconds(at - now))),
+        plain(rule.name.clone()),
+        Cell { text: rule.state.clone(), colour: state },
+        Cell { text: rule.in_sync.clone(), colour: in_sync },
+        plain(rule.evidence.clone()),
+        plain(rule.proof.clone().unwrap_or_else(missing)),
+        plain(target(&rule.targets)),
+        plain(short(rule.digest_on_disk.as_ref())),
+        plain(next.unwrap_or_else(missing)),
     ]
+}
+
+/// `41 (nginx)`, and how many more there are.
+fn target(targets: &[Target]) -> String {
+    match targets {
+        [] => "-".to_owned(),
+        [Target { pid, name }] => format!("{pid} ({name})"),
+        [Target { pid, name }, more @ ..] => format!("{pid} ({name}) +{}", more.len()),
+    }
+}
+
+fn short(digest: Option<&String>) -> String {
+    digest.map_or("-".to_owned(), |digest| digest.chars().take(12).collect())
 }
 
 fn whole_seconds(seconds: f64) -> humantime::FormattedDuration {
     let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default();
     humantime::format_duration(Duration::from_secs(time.as_secs()))
+}
+
+struct Cell {
+    text: String,
+    colour: Colour,
+}
+
+impl Cell {
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Colour {
+    None,
+    Bold,
+    Red,
+    Green,
+    Yellow,
+}
+
+/// The text in a colour of ECMA-48.
+fn paint(text: &str, colour: Colour, colours: Colours) -> String {
+    let code = match (colour, colours) {
+        (Colour::None, _) | (_, Colours::Off) => return text.to_owned(),
+        (Colour::Bold, Colours::On) => 1,
+        (Colour::Red, Colours::On) => 31,
+        (Colour::Green, Colours::On) => 32,
+        (Colour::Yellow, Colours::On) => 33,
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }

@@ -101,21 +101,6 @@ pub struct Verify {
     pub timeout: Duration,
 }
 
-impl Verify {
-    /// The kinds of the proofs, such as `http+children-newer`, or `none`.
-    #[must_use]
-    pub fn kinds(&self) -> String {
-        let kind = |proof: &ProofBy| match proof {
-            ProofBy::Http(_) => "http",
-            ProofBy::ChildrenNewer => "children-newer",
-            ProofBy::Socket(_) => "socket",
-            ProofBy::Exec(_) => "exec",
-        };
-        let kinds: Vec<&str> = self.proofs.iter().map(kind).collect();
-        if kinds.is_empty() { "none".to_owned() } else { kinds.join("+") }
-    }
-}
-
 /// A source of proof that the application runs the new content.
 #[derive(Debug, Clone)]
 pub enum ProofBy {
@@ -127,6 +112,19 @@ pub enum ProofBy {
     Socket(SocketCommand),
     /// The exit status of a program.
     Exec(Program),
+}
+
+impl ProofBy {
+    /// Its key in `[rule.verify]`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::ChildrenNewer => "children-newer",
+            Self::Socket(_) => "socket",
+            Self::Exec(_) => "exec",
+        }
+    }
 }
 
 /// An HTTP request whose answer is the proof.

@@ -35,8 +35,15 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
-    /// The kinds of the actions of the preset that was chosen for a rule.
-    PresetChosen(RuleId, String),
+    /// A preset was chosen for a rule without an action.
+    PresetChosen {
+        /// The rule.
+        rule: RuleId,
+        /// The kinds of its actions now.
+        action: String,
+        /// The kinds of its proofs now.
+        proof_kinds: String,
+    },
     /// The answer to `Command::Preflight`.
     Preflight(RuleId, Vec<Problem>),
     /// The answer to `Command::Check` for this digest.

@@ -34,7 +34,7 @@ use crate::reason::Reason;
 use command::Command;
 use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
-pub use policy::{Policy, PolicyVolume, TargetName, actions};
+pub use policy::{Policy, PolicyVolume, TargetName, actions, proof_kinds};
 use rollout::Input;
 use rule::{Neighbours, Rule};
 use source::Source;
@@ -139,8 +139,8 @@ impl Core {
             Event::Inspected(rule, target) => {
                 self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
             }
-            Event::PresetChosen(rule, action) => {
-                self.with_rule(rule, |rule, _| rule.preset_chosen(action));
+            Event::PresetChosen { rule, action, proof_kinds } => {
+                self.with_rule(rule, |rule, _| rule.preset_chosen(action, proof_kinds));
             }
             Event::Preflight(rule, problems) => {
                 self.with_rule(rule, |rule, out| rule.preflight(now, problems, out));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::event::VolumeId;
-use crate::config::{self, Action, Hold, Jitter, OnStart, Restart, Retry, Step, TargetBy};
+use crate::config::{self, Action, Hold, Jitter, OnStart, ProofBy, Restart, Retry, Step, TargetBy};
 use crate::shown;
 
 /// The settings of a rule that decisions depend on.
@@ -15,6 +15,8 @@ pub struct Policy {
     pub name: String,
     /// The kinds of its actions, such as `signal`, or `exec+http`.
     pub action: String,
+    /// The kinds of its proofs, such as `children-newer`, or `none`.
+    pub proof_kinds: String,
     /// How its target is identified.
     pub target: TargetName,
     /// The watched paths, in the order of the configuration.
@@ -120,6 +122,7 @@ impl Policy {
         Self {
             name: rule.name.clone(),
             action: actions(rule),
+            proof_kinds: proof_kinds(rule),
             target: TargetName::of(rule),
             volumes: rule.settings.watch.iter().enumerate().map(volume).collect(),
             settle: rule.settings.settle,
@@ -157,5 +160,16 @@ pub fn actions(rule: &config::Rule) -> String {
         Some(preset) => format!("{} (preset {})", names.join("+"), preset.name),
         None if rule.awaits_preset() => "not known yet: no action is set".to_owned(),
         None => names.join("+"),
+    }
+}
+
+/// The kinds of the rule's proofs.
+#[must_use]
+pub fn proof_kinds(rule: &config::Rule) -> String {
+    let kinds: Vec<&str> = rule.verify.proofs.iter().map(ProofBy::name).collect();
+    match kinds.as_slice() {
+        [] if rule.awaits_preset() && rule.preset.is_none() => "unknown".to_owned(),
+        [] => "none".to_owned(),
+        kinds => kinds.join("+"),
     }
 }

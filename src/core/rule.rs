@@ -78,6 +78,8 @@ pub(super) struct Rule {
     exposed_at: Option<Moment>,
     /// The digest that was verified last, and the time of its verification.
     applied: Option<(Digest, UnixTime)>,
+    /// The time of the last rollout of new content that was applied, or delivered without a proof.
+    succeeded_at: Option<UnixTime>,
     /// The digest whose certificates were inspected last, and the first expiry.
     certificates: (Option<Digest>, Option<UnixTime>),
     /// The number of random draws for the jitter.
@@ -120,6 +122,7 @@ impl Rule {
             last_action: None,
             exposed_at: None,
             applied: None,
+            succeeded_at: None,
             certificates: (None, None),
             draws: 0,
             stopping: false,
@@ -282,9 +285,10 @@ impl Rule {
         [rollout, gate, self.next_check(), source, preflight].into_iter().flatten().min()
     }
 
-    /// Takes the kinds of the actions of a preset.
-    pub(super) fn preset_chosen(&mut self, action: String) {
+    /// Takes the kinds of the actions and of the proofs of a preset.
+    pub(super) fn preset_chosen(&mut self, action: String, proof_kinds: String) {
         self.policy.action = action;
+        self.policy.proof_kinds = proof_kinds;
     }
 
     pub(super) fn name(&self) -> &str {

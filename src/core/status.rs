@@ -50,6 +50,8 @@ pub struct RuleStatus {
     pub digest_on_disk: Option<Digest>,
     /// The last digest with evidence that the application ran it.
     pub digest_applied: Option<Digest>,
+    /// The digest that the application runs, as far as podnudge knows; `None` while that is unknown.
+    pub digest_running: Option<Digest>,
     /// The digest that the application reads, where podnudge publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest_published: Option<Digest>,
@@ -57,6 +59,8 @@ pub struct RuleStatus {
     pub committed_at: Option<UnixTime>,
     /// When that evidence was found.
     pub applied_at: Option<UnixTime>,
+    /// When new content was last applied, or delivered without a proof.
+    pub succeeded_at: Option<UnixTime>,
     /// When the first of the checked certificates on disk expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_expire_at: Option<UnixTime>,
@@ -64,6 +68,11 @@ pub struct RuleStatus {
     pub next_action_at: Option<UnixTime>,
     /// The kinds of the rule's actions, such as `signal`, or `exec+http`.
     pub action: String,
+    /// The kinds of the configured proofs, such as `children-newer`, or `none`.
+    pub proof: String,
+    /// The target processes that were found last and still run, at most [`RuleStatus::MOST_TARGETS`].
+    /// The loop sets them.
+    pub targets: Vec<TargetStatus>,
     /// What would prevent the rule's actions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preflight: Vec<Problem>,
@@ -71,6 +80,20 @@ pub struct RuleStatus {
     pub volumes: Vec<VolumeStatus>,
     /// Counters since podnudge started.
     pub counters: Counters,
+}
+
+impl RuleStatus {
+    /// The most target processes that are listed.
+    pub const MOST_TARGETS: usize = 8;
+}
+
+/// A target process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TargetStatus {
+    /// Its pid, as podnudge sees it.
+    pub pid: i32,
+    /// The name that the kernel reports, with control characters escaped.
+    pub name: String,
 }
 
 /// The state of a rule.
@@ -124,6 +147,8 @@ pub struct VolumeStatus {
     pub path: String,
     /// Whether the path exists.
     pub present: bool,
+    /// When its content on disk was committed, if it was read.
+    pub committed_at: Option<UnixTime>,
     /// How it is watched: `inotify`, `polling`, or `starting` before it is.
     pub backend: &'static str,
     /// Why it is polled, or why it could not be read.

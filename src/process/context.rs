@@ -2,6 +2,7 @@
 //!
 //! Reads `/proc/self`, once.
 
+use super::last_targets::LastTargets;
 use super::proc;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
@@ -16,6 +17,8 @@ pub(crate) struct Context {
     pub(crate) restarts: Restarts,
     /// The target of each rule, as found by the last search.
     pub(super) target_cache: TargetCache,
+    /// The target that the last search of each rule found.
+    pub(super) last_targets: LastTargets,
 }
 
 impl Context {
@@ -25,6 +28,7 @@ impl Context {
             own: proc::own_process(),
             restarts: Restarts::default(),
             target_cache: TargetCache::default(),
+            last_targets: LastTargets::default(),
         }
     }
 

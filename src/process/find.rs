@@ -12,6 +12,7 @@ use super::select::{self, Process, Refusal};
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
 use crate::core::event::Targets;
+use crate::core::status::TargetStatus;
 
 /// A target process of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,11 +39,22 @@ impl TargetProcess {
 /// # Errors
 /// If no process matches, or none that may be signalled, with the reason.
 pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>, Refusal> {
-    let found = search(context, rule);
-    if found.is_err() {
-        context.target_cache.store(rule, None);
+    match search(context, rule) {
+        Ok(found) => {
+            let named = found.iter().map(|target| (target.identity, target.comm.clone()));
+            context.last_targets.store(rule, named);
+            Ok(found)
+        }
+        Err(refusal) => {
+            context.target_cache.store(rule, None);
+            Err(context.last_targets.explain(rule, refusal))
+        }
     }
-    found
+}
+
+/// The target processes that the last search found and that still run, for the status.
+pub(crate) fn running_targets(context: &Context, rule: &Rule) -> Vec<TargetStatus> {
+    if rule.names_process() { context.last_targets.running(rule) } else { Vec::new() }
 }
 
 /// The age of the oldest process that could be selected by another target setting.

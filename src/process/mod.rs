@@ -11,6 +11,7 @@ pub(crate) mod exit_watch;
 mod find;
 mod identity;
 mod inspect;
+mod last_targets;
 pub mod proc;
 mod restarts;
 pub mod select;
@@ -24,7 +25,7 @@ pub(crate) use context::Context;
 pub use find::TargetProcess;
 pub(crate) use find::{
     age_of_oldest_candidate, all_read_config_after, find, find_cached, names, others, roots,
-    targets, why,
+    running_targets, targets, why,
 };
 pub use identity::Identity;
 pub(crate) use inspect::inspect;

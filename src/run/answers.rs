@@ -6,12 +6,14 @@ use super::agent::Agent;
 use super::clock;
 use crate::admin::server::AdminRequest;
 use crate::core::event::{Event, RuleId};
+use crate::core::status::Status;
+use crate::process;
 
 impl Agent {
     pub(super) fn answer(&mut self, request: AdminRequest) {
         // A client that has disconnected does not concern the loop.
         match request {
-            AdminRequest::Status(reply) => drop(reply.send(self.core.status(clock::now()))),
+            AdminRequest::Status(reply) => drop(reply.send(self.status())),
             AdminRequest::Reload { rule, reply } => {
                 let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
                 let known = match &rule {
@@ -26,9 +28,17 @@ impl Agent {
         }
     }
 
+    /// The status of the core, with the target processes that run now.
+    fn status(&self) -> Status {
+        let mut status = self.core.status(clock::now());
+        for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
+            rule.targets = process::running_targets(&self.context, &state.config);
+        }
+        status
+    }
+
     pub(super) fn dump_status(&self) {
-        let status = self.core.status(clock::now());
-        match serde_json::to_string(&status) {
+        match serde_json::to_string(&self.status()) {
             Ok(status) => info!(event = "status", status, "requested by USR1"),
             Err(error) => warn!(event = "status", %error, "cannot serialize the status"),
         }

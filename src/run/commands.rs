@@ -156,12 +156,12 @@ impl Agent {
         match preflight::choose_preset(&self.context, &config) {
             None => {}
             Some(Ok((rule, target))) => {
-                let action = core::actions(&rule);
+                let (action, proof_kinds) = (core::actions(&rule), core::proof_kinds(&rule));
                 report::preset(&rule.name, &target, &action);
                 if let Some(state) = self.rules.get_mut(id.0) {
                     state.config = Arc::new(rule);
                 }
-                self.handle_event(Event::PresetChosen(id, action));
+                self.handle_event(Event::PresetChosen { rule: id, action, proof_kinds });
             }
             Some(Err(reason)) => report::preset_unusable(&config.name, &reason),
         }

@@ -119,6 +119,7 @@ pub(crate) fn policy() -> Policy {
     Policy {
         name: "app".to_owned(),
         action: "signal".to_owned(),
+        proof_kinds: "none".to_owned(),
         target: TargetName::Any,
         volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
         settle: Duration::ZERO,

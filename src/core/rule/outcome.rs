@@ -25,16 +25,10 @@ impl Rule {
         let disk = self.source.digest();
         if rollout.failed_digest().is_some() || self.is_quarantined() {
             self.report(Fact::RolledBack(digest), out);
-        } else if !(is_fresh && self.tracker.reads_volumes() && !rollout.has_tripped()) {
-            let took = now.wall.since(rollout.content().committed);
-            if evidence.is_proof() {
-                if !is_fresh {
-                    self.counters.actions_applied += 1;
-                    self.counters.commit_to_applied.observe(took.as_secs_f64());
-                }
-                self.report(Fact::Applied(digest, evidence, took), out);
-            } else {
-                self.report(Fact::Delivered(digest, took), out);
+        } else {
+            self.succeeded_at = Some(now.wall);
+            if !(is_fresh && self.tracker.reads_volumes() && !rollout.has_tripped()) {
+                self.report_success(now, rollout, is_fresh, evidence, out);
             }
         }
         if evidence.is_proof() {
@@ -45,6 +39,26 @@ impl Rule {
         if disk == Some(digest) {
             self.source.clear_gaps();
         }
+    }
+
+    fn report_success(
+        &mut self,
+        now: Now,
+        rollout: &Rollout,
+        is_fresh: bool,
+        evidence: Evidence,
+        out: &mut VecDeque<Command>,
+    ) {
+        let digest = rollout.digest();
+        let took = now.wall.since(rollout.content().committed);
+        if !evidence.is_proof() {
+            return self.report(Fact::Delivered(digest, took), out);
+        }
+        if !is_fresh {
+            self.counters.actions_applied += 1;
+            self.counters.commit_to_applied.observe(took.as_secs_f64());
+        }
+        self.report(Fact::Applied(digest, evidence, took), out);
     }
 
     /// Makes content that could not be published a candidate again.

@@ -33,12 +33,19 @@ impl Rule {
             evidence,
             digest_on_disk: disk.map(|disk| disk.digest),
             digest_applied: self.applied.map(|(digest, _)| digest),
+            digest_running: self
+                .tracker
+                .running()
+                .filter(|_| self.tracker.evidence() != Evidence::None),
             digest_published: self.tracker.current().map(|current| current.digest),
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
+            succeeded_at: self.succeeded_at,
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
             action: self.policy.action.clone(),
+            proof: self.policy.proof_kinds.clone(),
+            targets: Vec::new(),
             preflight: self.preflight.problems().to_vec(),
             volumes: self.source.status(),
             counters: Counters { commits, missed_by_watch, read_errors, ..self.counters.clone() },

@@ -297,6 +297,7 @@ impl Volume {
         VolumeStatus {
             path: self.path.clone(),
             present: self.present == Some(true),
+            committed_at: self.snapshot.as_ref().map(|snapshot| snapshot.committed),
             backend: match &self.watch {
                 _ if self.is_polled() => "polling",
                 Some(_) => "inotify",
