@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
+use podnudge::admin::process_metrics::OwnProcess;
 use podnudge::admin::{metrics, table};
 use podnudge::clock::UnixTime;
 use podnudge::core::evidence::{Evidence, InSync};
@@ -326,6 +327,7 @@ fn sample() -> Status {
         digest_applied: None,
         digest_running: Some(Digest([0xcd; 32])),
         digest_published: None,
+        shows_digests: true,
         certificates_expire_at: None,
         not_ready: None,
         committed_at: Some(at(1_700_000_090)),
@@ -351,7 +353,15 @@ fn sample() -> Status {
 
 #[test]
 fn metrics_are_openmetrics_text() {
-    insta::assert_snapshot!(metrics::render(&sample()));
+    let process = OwnProcess {
+        start_time: Some(1_699_999_999.5),
+        cpu_seconds: Some(0.25),
+        resident_bytes: Some(4 << 20),
+        virtual_bytes: Some(8 << 20),
+        open_fds: Some(9),
+        max_fds: Some(1024),
+    };
+    insta::assert_snapshot!(metrics::render(&sample(), &process));
 }
 
 /// What Prometheus and its tools expect of clients that do not ask for OpenMetrics.

@@ -25,6 +25,7 @@ mod invariants;
 mod kept_target;
 mod layers;
 mod messages;
+mod metrics;
 mod orphans;
 mod preflight;
 mod presets;

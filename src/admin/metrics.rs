@@ -1,14 +1,16 @@
 //! The status as metrics, in the OpenMetrics text format. Pure.
 
+use std::collections::BTreeSet;
+
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::process_metrics::OwnProcess;
+use super::series::{Kind, Series, Value, counter, encode_family, gauge};
 use crate::clock::UnixTime;
 use crate::core::evidence::{Evidence, InSync};
-use crate::core::status::{Counters, Histogram, RuleStatus, State, Status};
+use crate::core::status::{Counters, RuleStatus, State, Status, VolumeStatus};
 
 /// All states. Each is a series, and exactly one of them is 1.
 const STATES: [(State, &str); 19] = [
@@ -35,12 +37,15 @@ const STATES: [(State, &str); 19] = [
 
 /// Renders all metrics.
 #[must_use]
-pub fn render(status: &Status) -> String {
-    let mut registry = Registry::with_prefix("podnudge");
-    registry.register_collector(Box::new(Snapshot(status.clone())));
+pub fn render(status: &Status, process: &OwnProcess) -> String {
+    let mut ours = Registry::with_prefix("podnudge");
+    ours.register_collector(Box::new(Snapshot(status.clone())));
+    let mut standard = Registry::with_prefix("process");
+    standard.register_collector(Box::new(*process));
     let mut output = String::new();
     // Writing to a `String` cannot fail.
-    _ = text::encode(&mut output, &registry);
+    _ = text::encode_registry(&mut output, &ours);
+    _ = text::encode(&mut output, &standard);
     output
 }
 
@@ -83,7 +88,11 @@ const COUNTERS: [RuleCounter; 8] = [
 type RuleTime = (&'static str, &'static str, fn(&RuleStatus) -> Option<UnixTime>);
 
 const TIMES: [RuleTime; 4] = [
-    ("committed_timestamp", "When the newest volume on disk was committed", |r| r.committed_at),
+    (
+        "last_success_timestamp",
+        "When new content was last applied, or delivered without a proof",
+        |r| r.succeeded_at,
+    ),
     (
         "applied_timestamp",
         "When there was last evidence that the application runs new content",
@@ -98,23 +107,13 @@ const TIMES: [RuleTime; 4] = [
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let Self(status) = self;
-        let (help, kind) = ("When podnudge started", Kind::Gauge.metric_type());
-        let started = encoder.encode_descriptor("start_time", help, Some(&Unit::Seconds), kind)?;
-        ConstGauge::new(seconds(status.started)).encode(started)?;
         let mut family =
             |name: &str, help: &str, unit: Option<&Unit>, kind: Kind, series: &[Series]| {
-                let mut family = encoder.encode_descriptor(name, help, unit, kind.metric_type())?;
-                series.iter().try_for_each(|series| {
-                    let labels: Vec<(&str, &str)> =
-                        series.labels.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                    let encoder = family.encode_family(&labels)?;
-                    match &series.value {
-                        Value::Counter(value) => ConstCounter::new(*value).encode(encoder),
-                        Value::Gauge(value) => ConstGauge::new(*value).encode(encoder),
-                        Value::Histogram(histogram) => encode_histogram(histogram, encoder),
-                    }
-                })
+                encode_family(&mut encoder, (name, help, unit, kind), series)
             };
+        let started = gauge(Vec::new(), seconds(status.started));
+        let help = "When podnudge started";
+        family("start_time", help, Some(&Unit::Seconds), Kind::Gauge, &[started])?;
         let rules = &status.rules;
         let rule = |rule: &RuleStatus| vec![("rule", rule.name.clone())];
 
@@ -129,31 +128,23 @@ impl Collector for Snapshot {
         let delivered = rules.iter().map(|r| gauge(rule(r), flag(r.evidence != Evidence::None)));
         let help = "Whether the content on disk was delivered to the application";
         family("delivered", help, None, Kind::Gauge, &delivered.collect::<Vec<_>>())?;
-        let by_evidence = rules.iter().flat_map(|r| {
-            Evidence::ALL.map(|evidence| {
-                let labels =
-                    vec![("rule", r.name.clone()), ("evidence", evidence.name().to_owned())];
-                gauge(labels, flag(r.evidence == evidence))
-            })
-        });
+        let by_evidence = rules.iter().flat_map(evidence);
         let help = "How podnudge knows that the application runs the content: 1 for that evidence";
         family("evidence", help, None, Kind::Gauge, &by_evidence.collect::<Vec<_>>())?;
 
-        let problems = rules.iter().flat_map(|r| {
-            r.preflight.iter().map(|problem| {
-                let kind = problem.kind.name().to_owned();
-                gauge(vec![("rule", r.name.clone()), ("problem", kind)], 1.0)
-            })
-        });
+        let digests = rules.iter().filter(|r| r.shows_digests).flat_map(digests);
+        let help =
+            "The digest of the content on disk, and of the content that the application runs";
+        family("config_info", help, None, Kind::Gauge, &digests.collect::<Vec<_>>())?;
+        let targets = rules.iter().flat_map(targets);
+        let help = "The name of the target's program; absent while no target runs";
+        family("target_info", help, None, Kind::Gauge, &targets.collect::<Vec<_>>())?;
+
+        let problems = rules.iter().flat_map(problems);
         let help = "A problem that would prevent the actions of the rule";
         family("preflight_problem", help, None, Kind::Gauge, &problems.collect::<Vec<_>>())?;
 
-        let by_state = rules.iter().flat_map(|r| {
-            STATES.iter().map(move |(state, name)| {
-                let labels = vec![("rule", r.name.clone()), ("state", (*name).to_owned())];
-                gauge(labels, f64::from(u8::from(r.state == *state)))
-            })
-        });
+        let by_state = rules.iter().flat_map(states);
         let help = "What the rule is doing: 1 for that state";
         family("rule_state", help, None, Kind::Gauge, &by_state.collect::<Vec<_>>())?;
 
@@ -173,23 +164,27 @@ impl Collector for Snapshot {
         let help = "Actions by outcome; a delivered one may later be applied, failed or tripped";
         family("actions", help, None, Kind::Counter, &actions.collect::<Vec<_>>())?;
 
-        let volumes =
-            |value: fn(&crate::core::status::VolumeStatus) -> (Option<&'static str>, f64)| {
-                let series = rules.iter().flat_map(move |r| {
-                    r.volumes.iter().map(move |volume| {
-                        let (backend, value) = value(volume);
-                        let mut labels =
-                            vec![("rule", r.name.clone()), ("volume", volume.path.clone())];
-                        labels.extend(backend.map(|backend| ("backend", backend.to_owned())));
-                        gauge(labels, value)
-                    })
-                });
-                series.collect::<Vec<_>>()
-            };
+        let volumes = |value: fn(&VolumeStatus) -> (Option<&'static str>, f64)| {
+            let series = rules.iter().flat_map(move |r| {
+                r.volumes.iter().map(move |volume| {
+                    let (backend, value) = value(volume);
+                    let mut labels =
+                        vec![("rule", r.name.clone()), ("volume", volume.path.clone())];
+                    labels.extend(backend.map(|backend| ("backend", backend.to_owned())));
+                    gauge(labels, value)
+                })
+            });
+            series.collect::<Vec<_>>()
+        };
         let backends = volumes(|volume| (Some(volume.backend), 1.0));
         family("watch_backend", "How the volume is watched", None, Kind::Gauge, &backends)?;
         let present = volumes(|volume| (None, f64::from(u8::from(volume.present))));
         family("volume_present", "Whether the volume exists", None, Kind::Gauge, &present)?;
+
+        let committed = rules.iter().flat_map(commits);
+        let help = "When the content of the volume on disk was committed";
+        let committed: Vec<_> = committed.collect();
+        family("committed_timestamp", help, Some(&Unit::Seconds), Kind::Gauge, &committed)?;
 
         let took = rules.iter().map(|r| Series {
             labels: rule(r),
@@ -200,6 +195,53 @@ impl Collector for Snapshot {
         let took: Vec<_> = took.collect();
         family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)
     }
+}
+
+fn evidence(rule: &RuleStatus) -> [Series; Evidence::ALL.len()] {
+    Evidence::ALL.map(|evidence| {
+        let labels = vec![("rule", rule.name.clone()), ("evidence", evidence.name().to_owned())];
+        gauge(labels, f64::from(u8::from(rule.evidence == evidence)))
+    })
+}
+
+fn states(rule: &RuleStatus) -> [Series; STATES.len()] {
+    STATES.map(|(state, name)| {
+        let labels = vec![("rule", rule.name.clone()), ("state", name.to_owned())];
+        gauge(labels, f64::from(u8::from(rule.state == state)))
+    })
+}
+
+fn digests(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
+    let name = rule.name.clone();
+    let digests = [("on-disk", rule.digest_on_disk), ("running", rule.digest_running)];
+    digests.into_iter().filter_map(move |(content, digest)| {
+        let labels = vec![
+            ("rule", name.clone()),
+            ("content", content.to_owned()),
+            ("digest", format!("{:.12}", digest?)),
+        ];
+        Some(gauge(labels, 1.0))
+    })
+}
+
+/// One series for each name: a target may have several processes.
+fn targets(rule: &RuleStatus) -> Vec<Series> {
+    let names: BTreeSet<&str> = rule.targets.iter().map(|target| target.name.as_str()).collect();
+    let labels = |name: &str| vec![("rule", rule.name.clone()), ("target", name.to_owned())];
+    names.into_iter().map(|name| gauge(labels(name), 1.0)).collect()
+}
+
+fn problems(rule: &RuleStatus) -> Vec<Series> {
+    let labels = |kind: &str| vec![("rule", rule.name.clone()), ("problem", kind.to_owned())];
+    rule.preflight.iter().map(|problem| gauge(labels(problem.kind.name()), 1.0)).collect()
+}
+
+fn commits(rule: &RuleStatus) -> Vec<Series> {
+    let series = |volume: &VolumeStatus| {
+        let labels = vec![("rule", rule.name.clone()), ("volume", volume.path.clone())];
+        Some(gauge(labels, seconds(volume.committed_at?)))
+    };
+    rule.volumes.iter().filter_map(series).collect()
 }
 
 fn checks(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
@@ -237,55 +279,6 @@ fn actions(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
     })
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-impl Kind {
-    fn metric_type(self) -> prometheus_client::metrics::MetricType {
-        match self {
-            Self::Counter => prometheus_client::metrics::MetricType::Counter,
-            Self::Gauge => prometheus_client::metrics::MetricType::Gauge,
-            Self::Histogram => prometheus_client::metrics::MetricType::Histogram,
-        }
-    }
-}
-
-type Labels = Vec<(&'static str, String)>;
-
-struct Series {
-    labels: Labels,
-    value: Value,
-}
-
-enum Value {
-    Counter(u64),
-    Gauge(f64),
-    Histogram(Histogram),
-}
-
-fn counter(labels: Labels, value: u64) -> Series {
-    Series { labels, value: Value::Counter(value) }
-}
-
-fn gauge(labels: Labels, value: f64) -> Series {
-    Series { labels, value: Value::Gauge(value) }
-}
-
 fn seconds(time: UnixTime) -> f64 {
     time.0.as_secs_f64()
-}
-
-fn encode_histogram(
-    histogram: &Histogram,
-    mut encoder: prometheus_client::encoding::MetricEncoder<'_>,
-) -> std::fmt::Result {
-    let bounds = Histogram::BOUNDS_SECONDS.into_iter().chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
-    let count = histogram.buckets.iter().sum();
-    // Without exemplars, their label type does not matter.
-    encoder.encode_histogram::<[(&str, &str); 0]>(histogram.sum_seconds, count, &buckets, None)
 }

@@ -2,5 +2,8 @@
 
 pub mod client;
 pub mod metrics;
+mod own_process;
+pub mod process_metrics;
+mod series;
 pub mod server;
 pub mod table;

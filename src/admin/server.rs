@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::metrics;
+use super::{metrics, own_process};
 use crate::config::{Listen, ReloadEndpoint};
 use crate::core::status::Status;
 use crate::exit::chain;
@@ -189,11 +189,12 @@ fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
     match path {
         "/metrics" if as_openmetrics => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            with_type(StatusCode::OK, kind, metrics::render(status))
+            with_type(StatusCode::OK, kind, metrics::render(status, &own_process::read()))
         }
         "/metrics" => {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
-            with_type(StatusCode::OK, kind, metrics::to_text_format(&metrics::render(status)))
+            let metrics = metrics::render(status, &own_process::read());
+            with_type(StatusCode::OK, kind, metrics::to_text_format(&metrics))
         }
         "/livez" => match &status.unhealthy {
             None => text(StatusCode::OK, "ok\n"),

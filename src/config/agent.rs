@@ -20,6 +20,8 @@ settings! {
         reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", Reload::choice()).option("reload", "WHO", Podnudge);
         /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
         reload_token_file: Option<PathBuf> = optional("", path());
+        /// Whose digests `/metrics` shows: those of rules that watch nothing but ConfigMaps, those of all rules, or none. The digest of a short secret can be guessed.
+        digests_in_metrics: DigestsInMetrics = default("configmaps", DigestsInMetrics::choice());
         /// The log format.
         log: LogFormat = default("text", LogFormat::choice()).option("log", "FORMAT", Podnudge);
         /// The lowest level that is logged.
@@ -57,6 +59,18 @@ words! {
         Off = "off",
         /// Clients whose address is a loopback address.
         Loopback = "loopback",
+    }
+}
+
+words! {
+    /// Whose digests the metrics show.
+    pub enum DigestsInMetrics {
+        /// Those of rules that watch nothing but ConfigMaps.
+        Configmaps = "configmaps",
+        /// Those of all rules.
+        All = "all",
+        /// None.
+        None = "none",
     }
 }
 

@@ -40,7 +40,7 @@ mod waits;
 mod write;
 
 pub use action::{Action, Restart, SignalAction, Step};
-pub use agent::{Agent, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
+pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
 pub use file::{Config, FILE, File, effective, parse};

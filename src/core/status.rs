@@ -55,6 +55,9 @@ pub struct RuleStatus {
     /// The digest that the application reads, where podnudge publishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest_published: Option<Digest>,
+    /// Whether the metrics may show these digests as labels. The loop sets it.
+    #[serde(skip)]
+    pub shows_digests: bool,
     /// When the newest volume on disk was committed.
     pub committed_at: Option<UnixTime>,
     /// When that evidence was found.

@@ -16,7 +16,7 @@ use super::queues::BlockingQueue;
 use crate::admin::server;
 use crate::checks::{self, LocalResult};
 use crate::clock::Moment;
-use crate::config::{Config, Rule};
+use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
@@ -30,6 +30,7 @@ use crate::report;
 use crate::shown;
 use crate::state::StateDir;
 use crate::verify::Baseline;
+use crate::volume::mounts;
 use crate::volume::scan::{ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
 use crate::volume::watch::Watching;
@@ -65,6 +66,8 @@ pub(super) struct RuleState {
     pub(super) addresses: Addresses,
     /// The task of the preflight.
     pub(super) preflight_task: Option<AbortHandle>,
+    /// Whether the metrics may show its digests.
+    pub(super) shows_digests: bool,
 }
 
 pub(super) struct Agent {
@@ -89,8 +92,13 @@ pub(super) struct Agent {
 }
 
 impl RuleState {
-    fn new(config: Rule) -> Self {
+    fn new(config: Rule, agent: &config::Agent) -> Self {
         Self {
+            shows_digests: match agent.digests_in_metrics {
+                DigestsInMetrics::All => true,
+                DigestsInMetrics::Configmaps => mounts::are_configmaps(&config.settings.watch),
+                DigestsInMetrics::None => false,
+            },
             config: Arc::new(config),
             baseline: Baseline::default(),
             checked_digest: None,
@@ -145,7 +153,11 @@ impl Agent {
         }
         let rounds = Intervals { resync: config.agent.resync, poll: config.agent.poll };
         Self {
-            rules: config.rules.iter().cloned().map(RuleState::new).collect(),
+            rules: config
+                .rules
+                .iter()
+                .map(|rule| RuleState::new(rule.clone(), &config.agent))
+                .collect(),
             core: Core::new(rules, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             context: Arc::new(Context::new()),

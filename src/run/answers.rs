@@ -33,6 +33,7 @@ impl Agent {
         let mut status = self.core.status(clock::now());
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);
+            rule.shows_digests = state.shows_digests;
         }
         status
     }

@@ -95,6 +95,29 @@ pub fn subpath_warning(path: &Path) -> Option<Reason> {
     Some(Reason::new(message).hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there"))
 }
 
+/// Whether these paths hold nothing but ConfigMaps, as far as podnudge's mounts show. The kubelet keeps
+/// a ConfigMap in `…/kubernetes.io~configmap/NAME` (kubernetes pkg/volume/configmap/configmap.go); a
+/// projected volume may also hold Secrets.
+#[must_use]
+pub fn are_configmaps(paths: &[PathBuf]) -> bool {
+    let Ok(text) = fs::read("/proc/self/mountinfo") else { return false };
+    let mounts = parse(&text);
+    paths.iter().all(|path| {
+        // A link may lead out of the volume.
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        is_configmap(path, &mounts) && is_configmap(&real, &mounts)
+    })
+}
+
+/// Whether a path is in a ConfigMap volume, and nothing else is mounted below it.
+fn is_configmap(path: &Path, mounts: &[Mount]) -> bool {
+    let is_in_one = containing(path, mounts).is_some_and(|mount| {
+        mount.root.components().any(|part| part.as_os_str() == "kubernetes.io~configmap")
+    });
+    let is_below = |mount: &Mount| mount.mount_point != path && mount.mount_point.starts_with(path);
+    is_in_one && !mounts.iter().any(is_below)
+}
+
 /// Whether a path is on the root file system, which no other container can see.
 #[must_use]
 pub fn is_on_root(path: &Path) -> bool {

@@ -38,6 +38,7 @@ impl Rule {
                 .running()
                 .filter(|_| self.tracker.evidence() != Evidence::None),
             digest_published: self.tracker.current().map(|current| current.digest),
+            shows_digests: false,
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
             succeeded_at: self.succeeded_at,

@@ -1,0 +1,236 @@
+//! The metrics of the real binary, beside those that `admin.rs` renders from a constructed status.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+
+use crate::support::agent::Agent;
+use crate::support::application::Application;
+use crate::support::http::ask;
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
+use crate::support::pod::{Behaviour, Target, in_namespace};
+use crate::support::program::{command, podnudge};
+use crate::support::wait::wait_until;
+
+fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
+    let mut command = podnudge();
+    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s"]);
+    command.args(["--on-start", "never"]).args(arguments);
+    let agent = Agent::spawn(folder, command);
+    agent.wait_for("baseline", 1);
+    agent
+}
+
+fn metrics(agent: &Agent) -> String {
+    ask(&agent.last("started", "listen"), "GET", "/metrics")
+}
+
+/// The value of a series in the text format.
+fn value(metrics: &str, series: &str) -> Option<f64> {
+    let rest = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    rest.map(|value| value.parse().unwrap())
+}
+
+fn now() -> f64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64()
+}
+
+#[test]
+fn the_last_success_is_absent_until_content_was_applied_and_not_moved_by_a_failure() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let (volume, url) = (kubelet.volume.to_str().unwrap().to_owned(), application.url());
+    let agent = nudge(folder.path(), &["--watch", &volume, "--url", &url]);
+    let series = "podnudge_last_success_timestamp_seconds{rule=\"default\"}";
+    assert_eq!(value(&metrics(&agent), series), None);
+    let before = now();
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("applied", 1);
+    let success = value(&metrics(&agent), series).unwrap();
+    assert!(success > before && success < now(), "{before} {success}");
+    kubelet.write(&payload(&[("a.conf", "broken")]));
+    agent.wait_for("retrying|gave-up", 1);
+    assert_eq!(value(&metrics(&agent), series), Some(success));
+}
+
+#[test]
+fn each_watched_path_has_its_commit_time() {
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let plain = folder.path().join("plain");
+    fs::create_dir(&plain).unwrap();
+    fs::write(plain.join("b.conf"), "1").unwrap();
+    let paths = [&kubelet.volume, &plain].map(|path| path.to_str().unwrap());
+    let url = ["--url", "http://127.0.0.1:9/"];
+    let agent =
+        nudge(folder.path(), &[&["--watch", paths[0], "--watch", paths[1]], &url[..]].concat());
+    let metrics = metrics(&agent);
+    for path in paths {
+        let series =
+            format!("podnudge_committed_timestamp_seconds{{rule=\"default\",volume=\"{path}\"}}");
+        let committed = value(&metrics, &series).unwrap();
+        assert!(committed > now() - 3600.0 && committed <= now(), "{path}: {committed}");
+    }
+}
+
+#[test]
+fn the_standard_metrics_are_about_the_process_of_podnudge() {
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let volume = kubelet.volume.to_str().unwrap();
+    let agent = nudge(folder.path(), &["--watch", volume, "--url", "http://127.0.0.1:9/"]);
+    let page = metrics(&agent);
+    let of = |name: &str| value(&page, name).unwrap();
+    // The clock of process start times counts in hundredths of a second, and that of the boot in seconds.
+    assert!((now() - of("process_start_time_seconds")).abs() < 300.0);
+    let again = value(&metrics(&agent), "process_start_time_seconds");
+    assert_eq!(again, Some(of("process_start_time_seconds")));
+    let status = fs::read_to_string(format!("/proc/{}/status", agent.pid())).unwrap();
+    let kib = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.split_ascii_whitespace().next().unwrap().parse::<f64>().unwrap()
+    };
+    // A thread may have ended in between.
+    for (metric, field) in
+        [("process_virtual_memory_bytes", "VmSize:"), ("process_resident_memory_bytes", "VmRSS:")]
+    {
+        let ratio = of(metric) / (kib(field) * 1024.0);
+        assert!((0.25..4.0).contains(&ratio), "{metric}: {ratio}");
+    }
+    assert_eq!(value(&page, "process_max_fds"), Some(1024.0));
+    let fds = fs::read_dir(format!("/proc/{}/fd", agent.pid())).unwrap().count();
+    // The connection of this request may be open or closed.
+    assert!((of("process_open_fds") - f64::from(u32::try_from(fds).unwrap())).abs() <= 2.0);
+    assert!((0.0..60.0).contains(&of("process_cpu_seconds_total")));
+}
+
+#[test]
+fn the_name_of_the_target_is_a_label_and_its_pid_is_not() {
+    in_namespace(|| {
+        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
+        let mut targets =
+            ["app", "app"].map(|name| Target::start(folder.path(), name, Behaviour::Handles));
+        let file = folder.path().join("podnudge.toml");
+        let text = format!(
+            "[[rule]]\nwatch = \"{}\"\nsignal.name = \"HUP\"\ntarget = {{ process = \"app\", all = true }}\n",
+            kubelet.volume.display()
+        );
+        fs::write(&file, text).unwrap();
+        let agent = nudge(folder.path(), &["--config", file.to_str().unwrap()]);
+        let series = "podnudge_target_info{rule=\"default\",target=\"app\"}";
+        wait_until("the target is found", || value(&metrics(&agent), series) == Some(1.0));
+        assert_eq!(metrics(&agent).matches("podnudge_target_info{").count(), 1);
+        targets.iter_mut().for_each(Target::kill);
+        assert_eq!(value(&metrics(&agent), series), None);
+    });
+}
+
+/// A volume in a mount as the kubelet makes it for this plugin.
+fn mounted(plugin: &str) -> (TempDir, Kubelet) {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, volume) =
+        (folder.path().join(plugin).join("config"), folder.path().join("volume"));
+    fs::create_dir_all(&source).unwrap();
+    fs::create_dir(&volume).unwrap();
+    let mounted = command("mount").arg("--bind").args([&source, &volume]).status().unwrap();
+    assert!(mounted.success());
+    let mut kubelet = Kubelet::new(volume);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    (folder, kubelet)
+}
+
+#[test]
+fn digests_are_labels_only_of_config_maps_or_if_asked_for() {
+    in_namespace(|| {
+        let (folder, configmap) = mounted("kubernetes.io~configmap");
+        let (_other, secret) = mounted("kubernetes.io~secret");
+        let [configmap, secret] =
+            [configmap, secret].map(|kubelet| kubelet.volume.display().to_string());
+        let nested = format!("{configmap}/nested");
+        for (watch, setting, wanted) in [
+            (format!("\"{configmap}\""), "", true),
+            (format!("\"{configmap}/a.conf\""), "", true),
+            (format!("\"{configmap}\""), "digests-in-metrics = \"none\"", false),
+            (format!("\"{secret}\""), "", false),
+            (format!("[\"{configmap}\", \"{secret}\"]"), "", false),
+            (format!("\"{secret}\""), "digests-in-metrics = \"all\"", true),
+        ] {
+            let file = folder.path().join("podnudge.toml");
+            let text = format!(
+                "[agent]\n{setting}\n[[rule]]\nwatch = {watch}\nhttp.url = \"http://127.0.0.1:9/\"\n"
+            );
+            fs::write(&file, text).unwrap();
+            let agent = nudge(folder.path(), &["--config", file.to_str().unwrap()]);
+            let digest = agent.last("baseline", "digest");
+            let series = format!(
+                "podnudge_config_info{{rule=\"default\",content=\"on-disk\",digest=\"{digest}\"}}"
+            );
+            let page = metrics(&agent);
+            assert_eq!(value(&page, &series).is_some(), wanted, "{watch} {setting}");
+            assert_eq!(page.contains(&digest), wanted, "{watch} {setting}");
+        }
+        // A Secret may be mounted inside.
+        fs::create_dir(&nested).unwrap();
+        assert!(
+            command("mount").args(["-t", "tmpfs", "tmpfs", &nested]).status().unwrap().success()
+        );
+        let agent = nudge(folder.path(), &["--watch", &configmap, "--url", "http://127.0.0.1:9/"]);
+        assert!(!metrics(&agent).contains("podnudge_config_info{"));
+        drop(agent);
+        for path in [&nested, &configmap, &secret] {
+            wait_until("it can be unmounted", || {
+                command("umount").arg(path).status().unwrap().success()
+            });
+        }
+    });
+}
+
+#[test]
+fn the_digest_that_runs_differs_from_the_one_on_disk_until_the_content_is_applied() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let file = folder.path().join("podnudge.toml");
+    let text = format!(
+        "[agent]\ndigests-in-metrics = \"all\"\n[[rule]]\nwatch = \"{}\"\nhttp.url = \"{}\"\n",
+        kubelet.volume.display(),
+        application.url()
+    );
+    fs::write(&file, text).unwrap();
+    let agent = nudge(folder.path(), &["--config", file.to_str().unwrap()]);
+    let series = |content: &str, digest: &str| {
+        let labels = format!("rule=\"default\",content=\"{content}\",digest=\"{digest}\"");
+        value(&metrics(&agent), &format!("podnudge_config_info{{{labels}}}"))
+    };
+    assert!(!metrics(&agent).contains("content=\"running\""), "nothing is known yet");
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("applied", 1);
+    let good = agent.last("applied", "digest");
+    assert_eq!((series("on-disk", &good), series("running", &good)), (Some(1.0), Some(1.0)));
+    kubelet.write(&payload(&[("a.conf", "broken")]));
+    agent.wait_for("retrying|gave-up", 1);
+    assert_eq!((series("on-disk", &good), series("running", &good)), (None, None));
+}
+
+/// The alerts of the README and of docs/monitoring.md.
+#[test]
+fn the_alerts_are_valid_rules() {
+    let mut count = 0;
+    for page in ["README.md", "docs/monitoring.md"] {
+        let text = fs::read_to_string(page).unwrap();
+        for block in text.split("```yaml\n").skip(1).filter(|block| block.starts_with("groups:")) {
+            let (rules, _) = block.split_once("\n```").unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("rules.yaml");
+            fs::write(&file, rules).unwrap();
+            let mut promtool = command("promtool");
+            promtool.args(["check", "rules"]).arg(&file).stdout(Stdio::piped());
+            let output = promtool.output().expect("promtool is installed (package prometheus)");
+            let said =
+                String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{page}: {said}");
+            count += rules.matches("alert: ").count();
+        }
+    }
+    assert!(count >= 6, "only {count} alerts");
+}
