@@ -462,6 +462,50 @@ fn a_pidfile_names_the_target_and_a_stale_one_is_reported() {
     });
 }
 
+/// The kernel uses a pid again. The file of an application that has ended then names another process.
+#[test]
+fn the_process_of_a_pidfile_that_is_older_than_it_is_not_signalled() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut first = Target::start(folder.path(), "app", Behaviour::Handles);
+        let (pid, pidfile) = (first.pid(), folder.path().join("app.pid"));
+        fs::write(&pidfile, format!("{pid}\n")).unwrap();
+        first.kill();
+        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
+        let other = Target::start(folder.path(), "other", Behaviour::Handles);
+        assert_eq!(other.pid(), pid, "the pid is used again");
+        // A pid is used again after hours or days.
+        let write_ago = |time: Duration| {
+            let file = fs::File::options().write(true).open(&pidfile).unwrap();
+            let started = fs::metadata(format!("/proc/{pid}")).unwrap().modified().unwrap();
+            file.set_modified(started - time).unwrap();
+        };
+        write_ago(Duration::from_hours(1));
+        let agent = nudge(folder.path(), &["--pidfile", pidfile.to_str().unwrap()]);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("waiting-for-target", 1);
+        let event = "waiting-for-target";
+        let reason = agent.last(event, "reason") + "; " + &agent.last(event, "hint");
+        for part in [
+            &format!("is older than process {pid} (other)"),
+            "is that of a process that has ended",
+            "write the file at each start",
+        ] {
+            assert!(reason.contains(part), "`{part}` is not in: {reason}");
+        }
+        assert_eq!(other.signals(), 0);
+        // A file that seems to be some seconds older is correct: the clock was set.
+        write_ago(Duration::from_secs(5));
+        agent.wait_for(ROLLED_OUT, 1);
+        assert_eq!(other.signals(), 1);
+        // The file is compared before each action.
+        write_ago(Duration::from_hours(1));
+        kubelet.write(&payload(&[("a.conf", "3")]));
+        agent.wait_for("waiting-for-target", 2);
+        assert_eq!(other.signals(), 1);
+    });
+}
+
 #[test]
 fn a_target_that_restarts_before_the_action_gets_no_signal() {
     in_namespace(|| {

@@ -14,7 +14,7 @@ settings! {
         exe: Option<PathBuf> = optional("", path()).option("exe", "PATH", TargetProcess);
         /// The process whose arguments, joined by spaces, match.
         cmdline: Option<regex_lite::Regex> = optional("", regex()).option("cmdline", "REGEX", TargetProcess);
-        /// The process whose pid is in this file.
+        /// The process whose pid is in this file, unless it started after the file was written.
         pidfile: Option<PathBuf> = optional("", path()).option("pidfile", "FILE", TargetProcess);
         /// Only processes with this user id.
         uid: Option<u32> = optional("any", number(0, u32::MAX - 1)).option("uid", "UID", TargetProcess);

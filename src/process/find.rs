@@ -69,7 +69,7 @@ pub(crate) fn age_of_oldest_candidate(context: &Context, rule: &Rule) -> Option<
 pub(crate) fn find_cached(context: &Context, rule: &Rule) -> Option<TargetProcess> {
     let process = context.target_cache.take_unchanged(rule)?;
     let is_named = match &rule.settings.target.by {
-        TargetBy::Pidfile(path) => proc::pidfile(path).ok()? == process.identity.pid,
+        TargetBy::Pidfile(path) => proc::pidfile(path).ok()?.names(&process),
         _ => true,
     };
     is_named.then(|| TargetProcess::new(&process, true))

@@ -4,15 +4,15 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
-use super::select::{COMM_LENGTH, Mounts, OwnProcess, Process, ProcessTable, Refusal};
-use crate::clock::Moment;
+use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
+use crate::clock::{Moment, Now, UnixTime};
 use crate::config::{Target, TargetBy};
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
@@ -74,9 +74,13 @@ pub(crate) fn age(identity: Identity) -> Duration {
 
 /// The current time on the clock of process start times, which count from the boot (proc(5)).
 pub(super) fn now() -> Moment {
-    let now = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    Moment(Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or(0)))
+    Moment(time_of(ClockId::Boottime))
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The fields of `/proc/PID/stat` that podnudge uses.
@@ -148,7 +152,7 @@ pub(super) fn read(
     own: &OwnProcess,
     target: &Target,
     volumes: &[PathBuf],
-    pidfile: Option<i32>,
+    pidfile: Option<Pidfile>,
     detail: Detail,
 ) -> Result<ProcessTable, Refusal> {
     let own_mounts = match &target.by {
@@ -156,7 +160,7 @@ pub(super) fn read(
         _ => Vec::new(),
     };
     let pids = match (pidfile, detail) {
-        (Some(pid), Detail::Likely) => vec![pid],
+        (Some(file), Detail::Likely) => vec![file.pid],
         _ => all_pids()?,
     };
     let mut table = ProcessTable { own: own.clone(), ..ProcessTable::default() };
@@ -350,10 +354,10 @@ pub(crate) fn is_host_namespace() -> bool {
     sees_kernel && first.is_some_and(|first| !is_same(&first))
 }
 
-/// Reads the pid from a pidfile; surrounding white space is ignored.
-pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
+/// Reads a pidfile; white space around the pid is ignored.
+pub(super) fn pidfile(path: &Path) -> Result<Pidfile, Refusal> {
     let shown = path.display();
-    let bytes = files::read(path, LARGEST).map_err(|error| match error {
+    let refused = |error: FileError| match error {
         FileError::System(error) if error.kind() == io::ErrorKind::NotFound => Refusal::NotFound(
             Reason::new(format!("there is no pidfile `{shown}`"))
                 .hint("mount the directory of the file into both containers, or use process"),
@@ -361,10 +365,16 @@ pub(super) fn pidfile(path: &Path) -> Result<i32, Refusal> {
         error => {
             Refusal::Unsupported(Reason::new(format!("cannot read the pidfile `{shown}`: {error}")))
         }
-    })?;
+    };
+    // Before the content: an older time than that of the content is corrected by the next reading.
+    let metadata = fs::metadata(path).map_err(|error| refused(error.into()))?;
+    let written = metadata.modified().map_err(|error| refused(error.into()))?;
+    let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let bytes = files::read(path, LARGEST).map_err(refused)?;
+    let now = Now { mono: now(), wall: UnixTime(time_of(ClockId::Realtime)) };
     let text = String::from_utf8_lossy(&bytes);
     match text.trim().parse() {
-        Ok(pid) if pid > 0 => Ok(pid),
+        Ok(pid) if pid > 0 => Ok(Pidfile { pid, written: now.moment_of(UnixTime(written)) }),
         // The application may be writing the file.
         _ if text.trim().is_empty() => {
             Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty"))))

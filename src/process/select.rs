@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Identity;
+use crate::clock::Moment;
 use crate::config::{Target, TargetBy, nearest};
 use crate::reason::Reason;
 use crate::shown;
@@ -13,6 +15,10 @@ use crate::shown;
 pub(super) const COMM_LENGTH: usize = 15;
 /// The most processes that a message lists.
 const MAX_LISTED: usize = 8;
+/// A process that started later than this after its pidfile was written is another one. An application
+/// writes the file after its start, so this only allows for a wall clock that was set meanwhile: the time
+/// of the file is from the wall clock, and the start time is not.
+const PIDFILE_TOLERANCE: Duration = Duration::from_secs(10);
 
 /// A process, as far as podnudge can read its `/proc` entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +62,27 @@ pub struct ProcessTable {
     pub parents: BTreeMap<i32, i32>,
     /// podnudge's own process.
     pub own: OwnProcess,
+}
+
+/// A pidfile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pidfile {
+    /// The pid in it.
+    pub pid: i32,
+    /// When it was written, if the wall clock was not set since then.
+    pub written: Moment,
+}
+
+impl Pidfile {
+    /// Whether it names this process.
+    pub(super) fn names(self, process: &Process) -> bool {
+        self.pid == process.identity.pid && !self.is_older_than(process)
+    }
+
+    /// Whether the process started after the file was written: the kernel has used the pid again.
+    fn is_older_than(self, process: &Process) -> bool {
+        process.identity.started() > self.written.after(PIDFILE_TOLERANCE)
+    }
 }
 
 /// podnudge's own process.
@@ -117,16 +144,17 @@ impl Process {
 }
 
 /// Selects the target: of the matching processes the root of the process tree, or all of them with
-/// `all`. `pidfile` is the pid in the rule's pidfile.
+/// `all`.
 ///
 /// Never selects PID 1 (`/pause` if the namespace is shared; TERM to it restarts every container),
 /// podnudge itself, or a process of podnudge's own container, unless that is the only container.
 ///
 /// # Errors
-/// If there is no match, or more than one root without `all`.
+/// If there is no match, or more than one root without `all`, or if the rule's pidfile is older than the
+/// process.
 pub fn select<'a>(
     target: &Target,
-    pidfile: Option<i32>,
+    pidfile: Option<Pidfile>,
     table: &'a ProcessTable,
 ) -> Result<Vec<&'a Process>, Refusal> {
     let candidates = candidates(table);
@@ -140,6 +168,10 @@ pub fn select<'a>(
         .filter(|process| matches(&target.by, pidfile, process))
         .filter(has_uid)
         .collect();
+    let is_stale = |process: &&&Process| pidfile.is_some_and(|file| file.is_older_than(process));
+    if let Some(process) = matching.iter().find(is_stale) {
+        return Err(stale(target, process));
+    }
     if target.all && !matching.is_empty() {
         return Ok(matching);
     }
@@ -179,7 +211,7 @@ fn is_pause(process: &Process) -> bool {
     process.comm == "pause" && process.arguments.first().is_none_or(|first| first == "/pause")
 }
 
-fn matches(by: &TargetBy, pidfile: Option<i32>, process: &Process) -> bool {
+fn matches(by: &TargetBy, pidfile: Option<Pidfile>, process: &Process) -> bool {
     match by {
         TargetBy::Mount => matches!(process.mounts, Mounts::Volume(_)),
         TargetBy::Process(name) => is_named(process, name),
@@ -187,7 +219,7 @@ fn matches(by: &TargetBy, pidfile: Option<i32>, process: &Process) -> bool {
         TargetBy::Cmdline(regex) => {
             !process.arguments.is_empty() && regex.is_match(&process.arguments.join(" "))
         }
-        TargetBy::Pidfile(_) => pidfile == Some(process.identity.pid),
+        TargetBy::Pidfile(_) => pidfile.is_some_and(|file| file.pid == process.identity.pid),
     }
 }
 
@@ -221,7 +253,19 @@ fn descends_from(process: &Process, ancestor: i32, table: &ProcessTable) -> bool
         .any(|pid| pid == ancestor)
 }
 
-fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> Refusal {
+fn stale(target: &Target, process: &Process) -> Refusal {
+    let path = match &target.by {
+        TargetBy::Pidfile(path) => path.display().to_string(),
+        _ => String::new(),
+    };
+    let (name, pid) = (process.display_name(), process.identity.pid);
+    Refusal::NotFound(
+        Reason::new(format!("the pidfile `{path}` is older than process {name}, so its pid {pid} is that of a process that has ended"))
+            .hint("let the application write the file at each start, and remove an old one before that; or use process or cmdline"),
+    )
+}
+
+fn not_found(target: &Target, pidfile: Option<Pidfile>, candidates: &[&Process]) -> Refusal {
     let uid = target.uid.map_or_else(String::new, |uid| format!(" of uid {uid}"));
     let what = match &target.by {
         TargetBy::Mount => return not_mounted(candidates),
@@ -229,7 +273,7 @@ fn not_found(target: &Target, pidfile: Option<i32>, candidates: &[&Process]) -> 
         TargetBy::Exe(path) => format!("no process runs `{}`", path.display()),
         TargetBy::Cmdline(regex) => format!("no process has arguments that match `{regex}`"),
         TargetBy::Pidfile(path) => {
-            let pid = pidfile.unwrap_or_default();
+            let pid = pidfile.map(|file| file.pid).unwrap_or_default();
             let path = path.display();
             return Refusal::NotFound(
                 Reason::new(format!("no process{uid} has the pid {pid} from `{path}`")).hint(
