@@ -48,3 +48,4 @@ mod support;
 mod volume;
 mod was_read;
 mod words;
+mod wrappers;

@@ -16,8 +16,8 @@ use crate::config::{Action, Preset, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
-    self, Context, Refusal, TargetProcess, all_read_config_after, find, find_cached, inspect,
-    names, roots,
+    self, Context, Refusal, TargetProcess, all_read_config_after, find, find_cached,
+    find_to_restart, inspect, names, roots,
 };
 use crate::publish;
 use crate::reason::Reason;
@@ -109,14 +109,17 @@ async fn try_to_act(
 ) -> Result<(Acted, Baseline), Acted> {
     let targets = match cached {
         Some(target) => vec![target.clone()],
-        None if rule.names_process() || act.restart => {
+        None if act.restart => {
+            find_to_restart(context, rule).map_err(|error| acted_on_refusal(&error))?
+        }
+        None if rule.names_process() => {
             find(context, rule).map_err(|error| acted_on_refusal(&error))?
         }
         None => Vec::new(),
     };
     if act.fresh_after.is_some_and(|moment| all_read_config_after(&targets, moment)) {
         let before = Some(Arc::new(StateBefore::for_new_process(rule, act.digest)));
-        let baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
+        let baseline = Baseline { before, ..Baseline::of(&targets) };
         return Ok((Acted::Fresh(process::targets(&targets)), baseline));
     }
     if rule.actions.is_empty() && !act.restart {
@@ -139,7 +142,7 @@ async fn try_to_act(
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));
-    let mut baseline = Baseline { processes: roots(&targets), before, ..Baseline::default() };
+    let mut baseline = Baseline { before, ..Baseline::of(&targets) };
     let mut progress = Progress::default();
     for action in &rule.actions {
         let step = match action {

@@ -7,30 +7,36 @@ use std::sync::Arc;
 use super::signal::not_sent;
 use crate::config::Rule;
 use crate::core::command::Act;
-use crate::core::event::Acted;
-use crate::process::{self, Context, TargetProcess, roots, terminate};
+use crate::core::event::{Acted, Targets};
+use crate::process::{self, Context, Identity, TargetProcess, names, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
 
-/// Terminates the targets; their supervisor starts them again.
+/// Terminates the root of each target's tree; its supervisor starts it again.
 pub(super) async fn restart(
     context: &Context,
     rule: &Rule,
     act: &Act,
     targets: &[TargetProcess],
 ) -> Result<(Acted, Baseline), Acted> {
-    let replaced: Vec<&TargetProcess> = targets.iter().filter(|target| target.is_root).collect();
-    context.restarts.record(&roots(replaced.iter().copied()));
+    let targets: Vec<&TargetProcess> = targets.iter().filter(|target| target.is_root).collect();
+    let replaced: Vec<&TargetProcess> =
+        targets.iter().map(|target| target.root_of_tree()).collect();
+    let identities: Vec<Identity> = replaced.iter().map(|process| process.identity).collect();
+    // A target below a wrapper ends with it.
+    context.restarts.record(&[roots(targets.iter().copied()), identities.clone()].concat());
     let ended = terminate(&replaced, rule.restart.grace).await;
     let still_runs = ended.map_err(|error| not_sent(&error))?;
     let baseline = Baseline {
         processes: Vec::new(),
-        replaced: roots(replaced.iter().copied()),
+        replaced: identities,
+        replaced_at: act.at,
         before: Some(Arc::new(StateBefore::for_new_process(rule, act.digest))),
         ..Baseline::default()
     };
     // The verification detects a process that still runs.
-    let mut targets = process::targets(replaced.iter().copied());
+    let text = names(replaced.iter().copied());
+    let mut targets = Targets { text, ..process::targets(targets) };
     if let Some(reason) = still_runs {
         targets.text = format!("{}; {}", targets.text, reason.message);
     }

@@ -1,5 +1,7 @@
 //! `[[rule]]`: watched volumes, a target, and the actions to take. Pure.
 
+use nix::sys::signal::Signal;
+
 use super::action::{Action, Restart, SignalAction, Step};
 use super::agent::{Agent, ReloadEndpoint};
 use super::check::{Check, CheckSettings};
@@ -181,6 +183,17 @@ impl Rule {
             Some(publish) => std::slice::from_ref(&publish.dir),
             None => &self.settings.watch,
         }
+    }
+
+    /// The signal that only a process that handles it gets, if there is one such target.
+    #[must_use]
+    pub fn checked_signal(&self) -> Option<Signal> {
+        self.actions.iter().find_map(|action| match action {
+            Action::Signal(signal) if !signal.allow_unhandled && !self.settings.target.all => {
+                Some(signal.name)
+            }
+            _ => None,
+        })
     }
 
     /// Whether a restart is one of the actions.

@@ -113,8 +113,11 @@ fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
     let restarts = rule.restarts_target() || rule.settings.on_failure.contains(&Step::Restart);
     // A restart begins with SIGTERM, which needs no handler.
     let terminate = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
-    let signal = signal.or(restarts.then_some(terminate))?;
-    targets.iter().find_map(|target| signal_problem(target, signal))
+    let of_target = signal.or(restarts.then_some(terminate))?;
+    let mut targets_and_roots = targets.iter().map(|target| (target, of_target)).chain(
+        targets.iter().filter(|_| restarts).map(|target| (target.root_of_tree(), terminate)),
+    );
+    targets_and_roots.find_map(|(target, signal)| signal_problem(target, signal))
 }
 
 fn signal_problem(target: &TargetProcess, signal: SignalAction) -> Option<Problem> {

@@ -6,6 +6,7 @@ use super::last_targets::LastTargets;
 use super::proc;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
+use super::takers::Takers;
 use super::target_cache::TargetCache;
 
 /// State that is shared by all code that finds or signals processes.
@@ -15,6 +16,8 @@ pub(crate) struct Context {
     pub(super) own: OwnProcess,
     /// The processes that podnudge itself has terminated.
     pub(crate) restarts: Restarts,
+    /// The processes that took a signal.
+    pub(super) takers: Takers,
     /// The target of each rule, as found by the last search.
     pub(super) target_cache: TargetCache,
     /// The target that the last search of each rule found.
@@ -27,6 +30,7 @@ impl Context {
         Self {
             own: proc::own_process(),
             restarts: Restarts::default(),
+            takers: Takers::default(),
             target_cache: TargetCache::default(),
             last_targets: LastTargets::default(),
         }

@@ -4,11 +4,14 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use super::Identity;
 use super::config_read::earliest_config_read;
 use super::context::Context;
 use super::proc::{self, Detail};
 use super::select::{self, Process, Refusal};
+use super::wrapper::{Taker, find_taker};
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
 use crate::core::event::Targets;
@@ -25,21 +28,36 @@ pub struct TargetProcess {
     pub comm: String,
     /// Whether no other target process is its ancestor.
     pub is_root: bool,
+    /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
+    /// matching tree first. Empty if the target is that root.
+    pub wrappers: Vec<Self>,
 }
 
 impl TargetProcess {
     fn new(process: &Process, is_root: bool) -> Self {
         let (name, comm) = (process.display_name(), process.comm.clone());
-        Self { identity: process.identity, name, comm, is_root }
+        Self { identity: process.identity, name, comm, is_root, wrappers: Vec::new() }
+    }
+
+    fn below(wrappers: &[Process], process: &Process) -> Self {
+        let wrappers = wrappers.iter().map(|wrapper| Self::new(wrapper, false)).collect();
+        Self { wrappers, ..Self::new(process, true) }
+    }
+
+    /// The root of the matching tree: the process to end for a restart, since its container or its
+    /// supervisor ends or restarts with it.
+    pub(crate) fn root_of_tree(&self) -> &Self {
+        self.wrappers.first().unwrap_or(self)
     }
 }
 
-/// Searches all processes for the rule's target: the root of the matching tree, or all matches.
+/// Searches all processes for the rule's target: the root of the matching tree, or all matches. For a
+/// signal that the root does not handle, the one topmost process of its tree that does.
 ///
 /// # Errors
 /// If no process matches, or none that may be signalled, with the reason.
 pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>, Refusal> {
-    match search(context, rule) {
+    match search(context, rule, rule.checked_signal()) {
         Ok(found) => {
             let named = found.iter().map(|target| (target.identity, target.comm.clone()));
             context.last_targets.store(rule, named);
@@ -55,6 +73,20 @@ pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>,
 /// The target processes that the last search found and that still run, for the status.
 pub(crate) fn running_targets(context: &Context, rule: &Rule) -> Vec<TargetStatus> {
     if rule.names_process() { context.last_targets.running(rule) } else { Vec::new() }
+}
+
+/// The same for a restart, for which it does not matter that several processes handle the signal.
+///
+/// # Errors
+/// As for [`find`].
+pub(crate) fn find_to_restart(
+    context: &Context,
+    rule: &Rule,
+) -> Result<Vec<TargetProcess>, Refusal> {
+    match find(context, rule) {
+        Err(Refusal::Ambiguous(_)) => search(context, rule, None),
+        found => found,
+    }
 }
 
 /// The age of the oldest process that could be selected by another target setting.
@@ -75,7 +107,11 @@ pub(crate) fn find_cached(context: &Context, rule: &Rule) -> Option<TargetProces
     is_named.then(|| TargetProcess::new(&process, true))
 }
 
-fn search(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>, Refusal> {
+fn search(
+    context: &Context,
+    rule: &Rule,
+    signal: Option<Signal>,
+) -> Result<Vec<TargetProcess>, Refusal> {
     let (own, target, volumes) = (&context.own, &rule.settings.target, rule.read_by_application());
     let wanted = match &target.by {
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
@@ -87,6 +123,20 @@ fn search(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>, Refusal>
         table = proc::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &table)?;
+    if let ([root], Some(signal)) = (chosen.as_slice(), signal) {
+        match find_taker(context, target, root, signal)? {
+            Taker::Root => {}
+            // Another process may be the target next time, so it is not cached.
+            Taker::Below(wrappers, taker) => {
+                context.target_cache.store(rule, None);
+                return Ok(vec![TargetProcess::below(&wrappers, &taker)]);
+            }
+            Taker::Unknown => {
+                context.target_cache.store(rule, None);
+                return Ok(vec![TargetProcess::new(root, true)]);
+            }
+        }
+    }
     context.target_cache.store(rule, Some(&chosen));
     let roots = select::roots(&chosen, &table);
     Ok(chosen.iter().map(|process| TargetProcess::new(process, roots.contains(process))).collect())
@@ -114,10 +164,12 @@ pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) ->
     names.join(", ")
 }
 
-/// The target's names for the core, which compares the targets of its rules.
+/// The target's names for the core, which compares the targets of its rules. Another rule may end a
+/// wrapper and so the target.
 pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + Clone) -> Targets {
     let text = names(chosen.clone());
-    Targets { names: chosen.into_iter().map(|target| target.comm.clone()).collect(), text }
+    let all = chosen.into_iter().flat_map(|target| std::iter::once(target).chain(&target.wrappers));
+    Targets { names: all.map(|process| process.comm.clone()).collect(), text }
 }
 
 /// For messages: the target processes, and the setting that they match.
@@ -129,12 +181,18 @@ pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
         TargetBy::Cmdline(regex) => format!("its arguments match `{regex}`"),
         TargetBy::Pidfile(path) => format!("its pid is in `{}`", path.display()),
     };
-    format!("{}: {how}", names(chosen))
+    let below = match chosen {
+        [TargetProcess { wrappers, .. }] => wrappers.first(),
+        _ => None,
+    };
+    let below = below.map_or_else(String::new, |root| format!(" below {}", root.name));
+    format!("{}{below}: {how}", names(chosen))
 }
 
 /// For messages: the other processes that a target setting could select, if there are any.
 pub(crate) fn others(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> Option<String> {
     let (own, target) = (&context.own, &rule.settings.target);
     let table = proc::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
-    select::others(&table, &roots(chosen))
+    let roots: Vec<Identity> = chosen.iter().map(|target| target.root_of_tree().identity).collect();
+    select::others(&table, &roots)
 }

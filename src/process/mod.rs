@@ -9,6 +9,7 @@ mod config_read;
 mod context;
 pub(crate) mod exit_watch;
 mod find;
+mod handling;
 mod identity;
 mod inspect;
 mod last_targets;
@@ -18,14 +19,16 @@ pub mod select;
 pub mod signal;
 mod sigwait;
 mod state;
+mod takers;
 mod target_cache;
 mod terminate;
+mod wrapper;
 
 pub(crate) use context::Context;
 pub use find::TargetProcess;
 pub(crate) use find::{
-    age_of_oldest_candidate, all_read_config_after, find, find_cached, names, others, roots,
-    running_targets, targets, why,
+    age_of_oldest_candidate, all_read_config_after, find, find_cached, find_to_restart, names,
+    others, roots, running_targets, targets, why,
 };
 pub use identity::Identity;
 pub(crate) use inspect::inspect;

@@ -1,5 +1,7 @@
 //! Selects the target among the processes. Pure: takes the processes and the target setting, and
-//! returns the selection or a refusal with its reason.
+//! returns the selection or a refusal with its reason. `taker` looks below a wrapper.
+
+pub mod taker;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
@@ -14,16 +13,17 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
+use super::handling::{Effect, Handling, handling, is_young};
 use super::proc::{self, contains, mask};
-use super::sigwait::{Taker, describe_threads, taker};
+use super::sigwait::describe_threads;
 use super::state::{ProcessState, process_state};
 use crate::config::SignalAction;
 use crate::reason::Reason;
 
-/// A process without a handler that is younger than this may still be starting.
-const STARTUP_TIME: Duration = Duration::from_secs(10);
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;
+/// How to choose the application instead of the process that starts it.
+const NAME_IT: &str = "name the application's own process by process, exe or cmdline";
 
 /// Why a signal was not sent. None of these had any effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,48 +205,62 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
     _ = rustix::process::kill_process_group(leader, signal);
 }
 
-/// Checks in `/proc/PID/status` how the process handles the signal: without a handler it would be
-/// terminated, and if it ignores the signal nothing would happen. A blocked signal is checked again
-/// later.
+/// Checks how the process treats the signal: without a handler it would be terminated, and if it ignores
+/// the signal nothing would happen. A blocked signal is checked again later.
 fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
-    let status = proc::status(chosen.identity.pid).map_err(SendError::Failed)?;
-    let status = status.ok_or_else(|| gone(chosen))?;
-    let has = |field: &str| mask(&status, field).is_some_and(|mask| contains(mask, signal));
+    let handling = handling(chosen.identity, signal).map_err(SendError::Failed)?;
     let allow = "allow-unhandled = true sends the signal anyway";
-    if has("SigCgt:") {
-        return Ok(());
-    }
-    match taker(chosen.identity.pid, signal) {
-        Taker::Process => return Ok(()),
-        Taker::Init => {
-            let what = format!("process {name} is an init, which passes {signal} on to its child");
-            let hint = "name the application's own process by process, exe or cmdline";
-            return Err(SendError::Refused(Reason::new(what).hint(hint)));
+    let seen = || describe_threads(chosen.identity.pid, signal);
+    let effect = match handling.ok_or_else(|| gone(chosen))? {
+        Handling::Taken => return Ok(()),
+        Handling::Init if is_young(chosen.identity) => {
+            let what = format!(
+                "process {name} is an init that has just started, and no process below it handles {signal} yet"
+            );
+            return Err(SendError::Starting(Reason::new(what)));
         }
-        Taker::Nobody => {}
-    }
-    let seen = describe_threads(chosen.identity.pid, signal);
-    if has("SigBlk:") {
+        Handling::Init => {
+            let what = format!("process {name} is an init, which passes {signal} on to its child");
+            return Err(SendError::Refused(Reason::new(what).hint(format!(
+                "podnudge found no process below it that handles {signal}; {NAME_IT}"
+            ))));
+        }
         // HAProxy's master does so during its exec, whether it ignores the signal or not.
-        let what = format!("process {name} blocks {signal}, and has no handler for it now");
-        let hint = format!(
-            "{seen}; it may be restarting; if it waits for signals and runs as another uid, which podnudge cannot see, {allow}"
-        );
-        return Err(SendError::Starting(Reason::new(what).hint(hint)));
-    }
-    if proc::age(chosen.identity) < STARTUP_TIME {
-        let what = format!("process {name} has just started, and does not handle {signal} yet");
-        return Err(SendError::Starting(Reason::new(what)));
-    }
-    let what = if has("SigIgn:") {
-        format!("process {name} ignores {signal}: nothing would happen")
-    } else {
-        format!("process {name} does not handle {signal}: it would end")
+        Handling::Blocked => {
+            let what = format!("process {name} blocks {signal}, and has no handler for it now");
+            let hint = format!(
+                "{}; it may be restarting; if it waits for signals and runs as another uid, which podnudge cannot see, {allow}",
+                seen()
+            );
+            return Err(SendError::Starting(Reason::new(what).hint(hint)));
+        }
+        Handling::Starting => {
+            let what = format!("process {name} has just started, and does not handle {signal} yet");
+            return Err(SendError::Starting(Reason::new(what)));
+        }
+        Handling::ExitTrap => {
+            let what = format!(
+                "process {name} is bash with a trap for EXIT: it would end on {signal}, unless it has a trap for that, too"
+            );
+            return Err(SendError::Refused(Reason::new(what).hint(allow)));
+        }
+        Handling::Untaken(effect) | Handling::Unreadable(effect) => effect,
     };
-    let hint = format!(
-        "{seen}; configure the signal on which the application reloads, or use a URL; {allow}"
-    );
+    let what = match effect {
+        Effect::Nothing => format!("process {name} ignores {signal}: nothing would happen"),
+        Effect::End => format!("process {name} does not handle {signal}: it would end"),
+    };
+    let hint = if matches!(handling, Some(Handling::Unreadable(_))) {
+        format!(
+            "podnudge may not read whether it waits for signals: run podnudge as its uid, with all of its capabilities; if it only starts the application, {NAME_IT}"
+        )
+    } else {
+        format!(
+            "{}; configure the signal on which the application reloads, or use a URL; {allow}",
+            seen()
+        )
+    };
     Err(SendError::Refused(Reason::new(what).hint(hint)))
 }
 

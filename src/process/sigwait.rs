@@ -2,8 +2,9 @@
 //! reads them from a signalfd(2).
 //!
 //! Reads `/proc/PID/task` and `/proc/PID/fdinfo`, and from the memory of a waiting thread the set of
-//! signals that it waits for. That needs the uid of the process, and no capability (proc(5)). What cannot
-//! be read counts as not taken.
+//! signals that it waits for. That needs the uid of the process, and no capability (proc(5)). Where Yama
+//! restricts ptrace(2), only the name of the kernel function in which a thread sleeps can be read: that
+//! is enough to know that it does not wait for signals.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -14,42 +15,60 @@ use nix::sys::signal::Signal;
 
 use super::proc::{contains, mask};
 
-/// A process that waits for more signals than this is an init, such as tini: it passes them on to its
-/// child, which may end.
+/// A process with a single thread that waits for more signals than this is an init, such as tini: it
+/// passes them on to its child, which may end.
 const MAX_WAITED: u32 = 16;
 
 /// Who takes a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taker {
-    /// Nobody, as far as podnudge can read.
+    /// Nobody.
     Nobody,
     /// The process itself.
     Process,
     /// An init, which passes it on to its child.
     Init,
+    /// podnudge may not read whether the process takes it.
+    Unreadable,
 }
 
 /// Who takes this signal in a process without a handler for it. The kernel ends the process if a
 /// thread neither blocks the signal nor waits for it, so all threads count.
 pub(super) fn taker(pid: i32, signal: Signal) -> Taker {
-    let process = format!("/proc/{pid}");
-    let threads = Thread::read_all(&process);
-    let takes = |thread: &Thread| thread.waited.is_some_and(|waited| contains(waited, signal));
-    let is_safe = |thread: &Thread| thread.is_safe(signal);
-    let set = threads.iter().find(|thread| takes(thread)).and_then(|thread| thread.waited);
-    match set {
-        _ if threads.is_empty() || !threads.iter().all(is_safe) => Taker::Nobody,
-        Some(set) if set.count_ones() > MAX_WAITED => Taker::Init,
-        Some(_) => Taker::Process,
-        None if has_signalfd(&process, signal) => Taker::Process,
-        None => Taker::Nobody,
+    let threads = threads(pid);
+    let takes = |thread: &Thread| thread.set().is_some_and(|set| contains(set, signal));
+    let blocks = |thread: &Thread| contains(thread.blocked, signal);
+    let ends = |thread: &Thread| !blocks(thread) && !takes(thread) && !thread.is_unreadable();
+    if threads.is_empty() || threads.iter().any(ends) {
+        return Taker::Nobody;
     }
+    if threads.iter().any(|thread| !blocks(thread) && thread.is_unreadable()) {
+        return Taker::Unreadable;
+    }
+    match threads.as_slice() {
+        [only] if takes(only) && only.waits_like_an_init() => Taker::Init,
+        several if several.iter().any(takes) => Taker::Process,
+        _ if has_signalfd(pid, signal) => Taker::Process,
+        _ => Taker::Nobody,
+    }
+}
+
+/// Whether a process with handlers is an init nevertheless: dumb-init has a handler for each signal that
+/// it waits for, which never runs.
+pub(super) fn is_init(pid: i32, status: &str) -> bool {
+    let has_one_thread = status.lines().any(|line| line == "Threads:\t1");
+    let handlers = mask(status, "SigCgt:").unwrap_or_default();
+    has_one_thread
+        && handlers.count_ones() > MAX_WAITED
+        && matches!(threads(pid).as_slice(), [only] if only.waits_like_an_init())
 }
 
 /// What the threads of a process do about this signal, for a process that does not take it.
 pub(super) fn describe_threads(pid: i32, signal: Signal) -> String {
-    let threads = Thread::read_all(&format!("/proc/{pid}"));
-    let unsafe_ones = threads.iter().filter(|thread| !thread.is_safe(signal)).count();
+    let threads = threads(pid);
+    let takes = |thread: &Thread| thread.set().is_some_and(|set| contains(set, signal));
+    let is_unsafe = |thread: &&Thread| !contains(thread.blocked, signal) && !takes(thread);
+    let unsafe_ones = threads.iter().filter(is_unsafe).count();
     match (unsafe_ones, threads.len()) {
         (0, _) => format!("its threads block {signal}, and podnudge sees none that waits for it"),
         (1, 1) => format!("its thread neither waits for {signal} nor blocks it"),
@@ -62,45 +81,88 @@ pub(super) fn describe_threads(pid: i32, signal: Signal) -> String {
 
 struct Thread {
     blocked: u64,
-    /// The signals that it waits for now.
-    waited: Option<u64>,
+    waited: Waited,
+}
+
+/// The signals that a thread waits for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Nothing,
+    Set(u64),
+    Unreadable,
+}
+
+fn threads(pid: i32) -> Vec<Thread> {
+    let process = format!("/proc/{pid}");
+    let tasks = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| Thread::read(&task.path(), &process)).collect()
 }
 
 impl Thread {
-    fn read_all(process: &str) -> Vec<Self> {
-        let tasks = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
-        tasks.map(|task| Self::read(&task.path(), process)).collect()
-    }
-
-    /// Whether the kernel does not deliver the signal to this thread while it has no handler.
-    fn is_safe(&self, signal: Signal) -> bool {
-        contains(self.blocked, signal) || self.waited.is_some_and(|waited| contains(waited, signal))
-    }
-
     fn read(task: &Path, process: &str) -> Self {
         let status = fs::read_to_string(task.join("status")).unwrap_or_default();
         Self {
             blocked: mask(&status, "SigBlk:").unwrap_or_default(),
-            waited: waited(task, process),
+            waited: Waited::read(task, process),
+        }
+    }
+
+    fn set(&self) -> Option<u64> {
+        match self.waited {
+            Waited::Set(set) => Some(set),
+            Waited::Nothing | Waited::Unreadable => None,
+        }
+    }
+
+    fn is_unreadable(&self) -> bool {
+        self.waited == Waited::Unreadable
+    }
+
+    fn waits_like_an_init(&self) -> bool {
+        self.set().is_some_and(|set| set.count_ones() > MAX_WAITED)
+    }
+}
+
+impl Waited {
+    /// `/proc/PID/task/TID/syscall` is `128 0x7ffc… …`: the number of the system call that the thread is
+    /// in, and its arguments. The first one of `rt_sigtimedwait(2)` points to the set.
+    fn read(task: &Path, process: &str) -> Self {
+        let Ok(syscall) = fs::read_to_string(task.join("syscall")) else {
+            return Self::by_kernel_function(task, Self::Unreadable);
+        };
+        let mut words = syscall.split_ascii_whitespace();
+        if words.next().and_then(|number| number.parse().ok()) != Some(SYS_rt_sigtimedwait) {
+            // A 32-bit program uses another number.
+            return Self::by_kernel_function(task, Self::Nothing);
+        }
+        words
+            .next()
+            .and_then(|address| read_set(process, address))
+            .map_or(Self::Unreadable, Self::Set)
+    }
+
+    /// By `/proc/PID/task/TID/wchan`, such as `do_sigtimedwait`; 0 if the thread runs, or if podnudge may
+    /// not read it.
+    fn by_kernel_function(task: &Path, without_one: Self) -> Self {
+        let function = fs::read_to_string(task.join("wchan")).unwrap_or_default();
+        match function.trim() {
+            "" | "0" => without_one,
+            function if function.contains("sigtimedwait") => Self::Unreadable,
+            _ => Self::Nothing,
         }
     }
 }
 
-/// `/proc/PID/task/TID/syscall` is `128 0x7ffc… …`: the number of the system call that the thread is in,
-/// and its arguments. The first one of `rt_sigtimedwait(2)` points to the set.
-fn waited(task: &Path, process: &str) -> Option<u64> {
-    let syscall = fs::read_to_string(task.join("syscall")).ok()?;
-    let mut words = syscall.split_ascii_whitespace();
-    let is_waiting = words.next()?.parse() == Ok(SYS_rt_sigtimedwait);
-    let address = words.next().filter(|_| is_waiting)?.strip_prefix("0x")?;
-    let mut set = [0; 8];
+fn read_set(process: &str, address: &str) -> Option<u64> {
+    let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
     let memory = File::open(format!("{process}/mem")).ok()?;
-    memory.read_exact_at(&mut set, u64::from_str_radix(address, 16).ok()?).ok()?;
+    let mut set = [0; 8];
+    memory.read_exact_at(&mut set, address).ok()?;
     Some(u64::from_ne_bytes(set))
 }
 
-fn has_signalfd(process: &str, signal: Signal) -> bool {
-    let files = fs::read_dir(format!("{process}/fdinfo")).into_iter().flatten().flatten();
+fn has_signalfd(pid: i32, signal: Signal) -> bool {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let mut infos = files.filter_map(|file| fs::read_to_string(file.path()).ok());
     infos.any(|info| mask(&info, "sigmask:").is_some_and(|mask| contains(mask, signal)))
 }

@@ -8,7 +8,7 @@ use super::proofs::StateBefore;
 use crate::clock::Moment;
 use crate::core::event::Acted;
 use crate::process::exit_watch::{self, ExitWatch};
-use crate::process::{Identity, ProcessState, process_state};
+use crate::process::{Identity, ProcessState, TargetProcess, process_state, roots};
 use crate::volume::snapshot::Digest;
 
 /// The state that an action passes to its verification and to the next attempt: the processes it
@@ -17,8 +17,13 @@ use crate::volume::snapshot::Digest;
 pub(crate) struct Baseline {
     /// The processes that were acted on and must keep running.
     pub(crate) processes: Vec<Identity>,
+    /// The wrappers of these processes, such as an init: if podnudge terminates one for another rule,
+    /// that ends them, too.
+    pub(crate) wrappers: Vec<Identity>,
     /// The processes that were terminated, to be restarted.
     pub(crate) replaced: Vec<Identity>,
+    /// When they were terminated: those that replace them started later.
+    pub(crate) replaced_at: Moment,
     /// The signal that these processes were sent.
     pub(crate) signal: Option<Signal>,
     /// The values that the proofs compare with.
@@ -36,6 +41,16 @@ pub(crate) struct Partial {
 }
 
 impl Baseline {
+    /// For an action on these processes.
+    pub(crate) fn of(targets: &[TargetProcess]) -> Self {
+        let wrappers = targets.iter().flat_map(|target| &target.wrappers);
+        Self {
+            processes: roots(targets),
+            wrappers: wrappers.map(|wrapper| wrapper.identity).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Whether a process that must keep running has ended.
     pub(crate) fn has_ended(&self) -> bool {
         let has_ended =

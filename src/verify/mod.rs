@@ -12,9 +12,7 @@ mod socket;
 
 use crate::config::Rule;
 use crate::core::event::{Absence, Alive, Proof, Verified};
-use crate::process::{
-    self, Context, Identity, ProcessState, Refusal, age, find, process_state, roots,
-};
+use crate::process::{self, Context, Identity, ProcessState, Refusal, age, find, process_state};
 use crate::publish;
 use crate::reason::Reason;
 pub(crate) use baseline::{Baseline, Partial};
@@ -32,11 +30,18 @@ pub(crate) async fn verify(
 async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verified {
     if baseline.processes.is_empty() && !baseline.replaced.is_empty() {
         match find(context, rule) {
-            Ok(chosen) => baseline.processes = roots(&chosen),
+            Ok(chosen) => {
+                let Baseline { processes, wrappers, .. } = Baseline::of(&chosen);
+                (baseline.processes, baseline.wrappers) = (processes, wrappers);
+            }
             Err(Refusal::NotFound(reason)) => return absent(rule, reason),
             Err(refusal) => return pending(refusal.reason()),
         }
-        baseline.processes.retain(|process| !baseline.replaced.contains(process));
+        // A process below the one that was terminated may outlive it for a moment.
+        baseline.processes.retain(|process| {
+            !baseline.replaced.contains(process)
+                && process.may_have_started_after(baseline.replaced_at)
+        });
         let (back, ended) = (baseline.processes.len(), baseline.replaced.len());
         if back < ended {
             baseline.processes.clear();
@@ -92,7 +97,8 @@ fn check_processes(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
 /// new processes take their place.
 fn failed_or_replaced(baseline: &mut Baseline, failed: Verified, context: &Context) -> Verified {
     let is_ours = |process: &Identity| context.restarts.contains(*process);
-    if !baseline.has_ended() || !baseline.processes.iter().all(is_ours) {
+    let are_ours = baseline.processes.iter().all(is_ours) || baseline.wrappers.iter().any(is_ours);
+    if !baseline.has_ended() || !are_ours {
         return failed;
     }
     baseline.replaced = std::mem::take(&mut baseline.processes);
