@@ -3,6 +3,7 @@
 //! With the examples that only reload, every change is served, no request fails, and only the
 //! master is signalled. With those that check and publish, the application never loads a broken
 //! configuration. With the same examples without checks, such a configuration is rolled back.
+//! Applications that take signals without a handler get them, also below an init.
 
 mod apache;
 mod haproxy;
@@ -13,3 +14,4 @@ mod plays;
 mod pod;
 mod presets;
 mod prometheus;
+mod waiting;

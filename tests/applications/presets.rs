@@ -100,7 +100,7 @@ fn banner(port: u16) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes[..count]).into_owned())
 }
 
-fn dns(port: u16) -> Option<String> {
+pub(super) fn dns(port: u16) -> Option<String> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     socket.send_to(VERSION_BIND, ("127.0.0.1", port)).ok()?;
