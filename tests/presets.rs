@@ -1,5 +1,5 @@
 //! Presets as data: each file is complete, and the rule's own settings take precedence. What the
-//! presets do to real applications is in `applications/presets.rs`.
+//! presets do to real applications is in `applications/presets/`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,10 +8,11 @@ use podnudge::config::{self, Action, Preset, ProofBy, Rule, preset, presets};
 
 use tempfile::TempDir;
 
+use crate::applications::presets::subjects;
 use crate::support::agent::Agent;
 use crate::support::kubelet::temporary_volume;
 use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::podnudge;
+use crate::support::program::{command, podnudge};
 use crate::support::wait::wait_until;
 
 fn rule(text: &str) -> Rule {
@@ -38,10 +39,9 @@ fn every_file_of_a_preset_is_read() {
 fn the_page_about_applications_matches_the_presets() {
     const PAGE: &str = "docs/applications.md";
     const MARK: &str = "<!-- Made from presets/: UPDATE=1 cargo test --test all presets -->\n";
-    let tested = fs::read_to_string("tests/applications/presets.rs").unwrap();
     let row = |preset: &Preset| {
-        let is_tested = tested.contains(&format!("preset: \"{}\"", preset.name));
-        let bold = if is_tested { "**" } else { "" };
+        let subject = subjects().find(|subject| subject.preset == preset.name);
+        let tested = subject.map(|subject| release(subject.package)).unwrap_or_default();
         let check = match preset.check.join(" ") {
             check if check.is_empty() => "none".to_owned(),
             check => format!("`{check}`"),
@@ -49,11 +49,11 @@ fn the_page_about_applications_matches_the_presets() {
         let limits = preset.limits.iter().chain(&preset.no_reload_because);
         let limits = limits.map(String::as_str).collect::<Vec<_>>().join("; ");
         let Preset { name, about, evidence, broken, .. } = preset;
-        format!("| {bold}{name}{bold} | {about} | `{evidence}` | {broken} | {check} | {limits} |\n")
+        format!("| {name} | {tested} | {about} | `{evidence}` | {broken} | {check} | {limits} |\n")
     };
     let rows: String = presets().iter().map(row).collect();
-    let head = "\n| preset | how it reloads | evidence | with a broken configuration it | check | limits |\n\
-                | --- | --- | --- | --- | --- | --- |\n";
+    let head = "\n| preset | tested | how it reloads | evidence | with a broken configuration it | check | limits |\n\
+                | --- | --- | --- | --- | --- | --- | --- |\n";
     let page = fs::read_to_string(PAGE).unwrap();
     let (text, _) = page.split_once(MARK).expect("the page has the mark");
     let made = format!("{text}{MARK}{head}{rows}");
@@ -64,6 +64,32 @@ fn the_page_about_applications_matches_the_presets() {
             page == made,
             "{PAGE} is out of date: run `UPDATE=1 cargo test --test all presets`"
         );
+    }
+}
+
+/// The release of the software in a Debian package: without the numbers that a security update
+/// changes.
+fn release(package: &str) -> String {
+    let mut query = command("dpkg-query");
+    let output = query.args(["--show", "--showformat=${Version}", package]).output().unwrap();
+    assert!(output.status.success(), "the package {package} is not installed: run ./test");
+    // An epoch, a colon, the version of the software, and what Debian made of it.
+    let version = String::from_utf8(output.stdout).unwrap();
+    let software = version.split_once(':').map_or(version.as_str(), |(_, software)| software);
+    let end = software.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    let numbers: Vec<&str> = software[..end.unwrap_or(software.len())].split('.').collect();
+    // PostgreSQL's second number counts the fixes.
+    let count = if package.starts_with("postgresql-") { 1 } else { 2 };
+    numbers[..count].join(".")
+}
+
+#[test]
+fn the_test_command_installs_every_tested_application() {
+    let script = fs::read_to_string("test").unwrap();
+    for package in subjects().map(|subject| subject.package) {
+        let is_installed =
+            |line: &str| line.starts_with("need ") && line.ends_with(&format!(" {package}"));
+        assert!(script.lines().any(is_installed), "./test does not install {package}");
     }
 }
 

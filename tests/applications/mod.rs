@@ -12,6 +12,6 @@ mod nginx;
 mod plain;
 mod plays;
 mod pod;
-mod presets;
+pub(crate) mod presets;
 mod prometheus;
 mod waiting;

@@ -8,6 +8,7 @@ use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,7 +16,10 @@ use nix::unistd::Pid;
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, Payload};
 use crate::support::program::{command, podnudge};
-use crate::support::wait::{pause, wait_until};
+use crate::support::wait::{is_within, pause, wait_until};
+
+/// How long an application that has ended stays down.
+const RESTART_DELAY: Duration = Duration::from_millis(100);
 
 /// An application, and its configurations for the tests.
 #[derive(Debug)]
@@ -181,7 +185,7 @@ impl Drop for Pod {
 }
 
 /// An application in its own pid namespace, as in a container: it ends as a whole, and is restarted
-/// at once, whereas the kubelet waits.
+/// soon, whereas the kubelet waits for 10 s and longer.
 #[derive(Debug)]
 pub(super) struct Container {
     shared: Arc<Shared>,
@@ -197,19 +201,21 @@ struct Shared {
 }
 
 impl Container {
-    fn start(command: Vec<String>, log: PathBuf) -> Self {
+    pub(super) fn start(command: Vec<String>, log: PathBuf) -> Self {
         let child = Mutex::new(run(&command, &log));
         let (ends, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { child, ends, is_over });
         let (keeps, log_file) = (Arc::clone(&shared), log.clone());
         let supervisor = thread::spawn(move || {
-            while !keeps.is_over.load(Ordering::SeqCst) {
-                let mut child = keeps.child.lock().unwrap();
-                if child.try_wait().unwrap().is_some() {
+            let is_over = || keeps.is_over.load(Ordering::SeqCst);
+            while !is_over() {
+                let has_ended = keeps.child.lock().unwrap().try_wait().unwrap().is_some();
+                if has_ended {
                     keeps.ends.fetch_add(1, Ordering::SeqCst);
-                    *child = run(&command, &log_file);
+                    if !is_within(RESTART_DELAY, is_over) {
+                        *keeps.child.lock().unwrap() = run(&command, &log_file);
+                    }
                 }
-                drop(child);
                 pause();
             }
         });

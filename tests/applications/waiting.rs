@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::plain::Application;
-use super::presets::dns;
+use super::presets::{Class, Seen};
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_network;
@@ -90,9 +90,7 @@ fn named_gets_the_signal_below_dumb_init() {
             content: "options { directory \"{run}\"; pid-file \"{run}/pid\"; session-keyfile \"{run}/key\"; \
                 listen-on port 5353 { 127.0.0.1; }; listen-on-v6 { none; }; version \"{version}\"; \
                 recursion no; };\ncontrols { };\n",
-            has_reloaded: |_, version| {
-                dns(5353).is_some_and(|answer| answer.contains(&format!("version-{version}")))
-            },
+            has_reloaded: |_, version| Seen::Dns(Class::Chaos).shows(&format!("version-{version}")),
         });
     });
 }

@@ -1,0 +1,166 @@
+//! Real applications with podnudge's presets.
+//!
+//! - With the preset alone, a good change is in effect, with the evidence that the preset promises;
+//!   a broken one is never reported as in sync.
+//! - With the preset's check, a broken change does not reach the application.
+//! - With a publish directory and without a check, podnudge rolls a broken change back if it can
+//!   see the failure.
+
+mod scene;
+mod seen;
+mod subjects;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use podnudge::config::presets;
+use scene::{Rule, Scene};
+pub(super) use seen::{Class, Seen};
+use serde_json::Value;
+pub(crate) use subjects::{Subject, subjects};
+
+use crate::support::pod::in_network;
+use crate::support::wait::{is_within, wait_until};
+
+/// Makes a test of each part, and lists them.
+macro_rules! tests {
+    ($($subject:ident: $($part:ident)+;)+) => {
+        $(
+            mod $subject {
+                use super::*;
+                $(
+                    #[test]
+                    fn $part() {
+                        in_network(|| super::$part(subject(stringify!($subject))));
+                    }
+                )+
+            }
+        )+
+        const TESTED: &[(&str, &[&str])] = &[$((stringify!($subject), &[$(stringify!($part)),+])),+];
+    };
+}
+
+tests! {
+    alertmanager: reloads rejects publishes;
+    apache: reloads rejects publishes;
+    bind9: reloads rejects publishes;
+    blackbox_exporter: reloads rejects publishes;
+    caddy: reloads rejects publishes;
+    dnsmasq: reloads rejects publishes;
+    dovecot: reloads rejects publishes;
+    gunicorn: reloads rejects publishes;
+    haproxy: reloads rejects publishes;
+    keepalived: reloads rejects publishes;
+    lighttpd: reloads rejects publishes;
+    mariadb: reloads rejects publishes;
+    mosquitto: reloads publishes;
+    nats: reloads rejects publishes;
+    nginx: reloads rejects publishes;
+    pgbouncer: reloads publishes;
+    php_fpm: reloads rejects publishes;
+    postgres: reloads rejects publishes;
+    prometheus: reloads rejects publishes;
+    redis: reloads publishes;
+    rsyslog: reloads rejects publishes;
+    squid: reloads rejects publishes;
+    sshd: reloads rejects publishes;
+    stunnel: reloads publishes;
+    unbound: reloads rejects publishes;
+    varnish: reloads rejects publishes;
+}
+
+fn subject(test: &str) -> &'static Subject {
+    let name = test.replace('_', "-");
+    subjects().find(|subject| subject.preset == name).unwrap()
+}
+
+/// The preset alone: two good changes, a broken one, and the fix.
+fn reloads(subject: &'static Subject) {
+    let mut scene = Scene::new(subject, Rule::Preset);
+    let known = scene.known;
+    for version in ["7101", "7102"] {
+        scene.change_to(version);
+    }
+    let ends = scene.application.ends();
+    assert_eq!(ends, if subject.restarts() { 2 } else { 0 });
+    scene.break_with("7103");
+    if known.ends && !subject.restarts() {
+        scene.agent.wait_for("tripped", 1);
+    }
+    is_never_in_sync(&scene);
+    assert_eq!(scene.application.ends() > ends, known.ends);
+    let takes_a_part = known.broken.starts_with("takes");
+    assert_eq!(subject.shows("7103"), takes_a_part);
+    assert_eq!(subject.shows("7102"), !takes_a_part && !known.ends);
+    let warnings = scene.agent.events("preflight");
+    let warnings: Vec<&Value> = warnings.iter().map(|warning| &warning["problem"]).collect();
+    assert_eq!(warnings, if known.ends { vec!["unchecked"] } else { Vec::new() });
+    scene.write("7104", "");
+    wait_until("the fix is in effect", || subject.shows("7104"));
+    wait_until("podnudge knows it", || scene.status()["in_sync"] != "no");
+}
+
+/// Meanwhile the application is used.
+fn is_never_in_sync(scene: &Scene) {
+    let claims = || {
+        scene.subject.shows("7103");
+        scene.status()["in_sync"] == "yes"
+    };
+    assert!(!is_within(Duration::from_secs(3), claims));
+}
+
+/// With the preset's check: a broken change, and then a good one.
+fn rejects(subject: &'static Subject) {
+    let mut scene = Scene::new(subject, Rule::Checked);
+    scene.break_with("7101");
+    scene.agent.wait_for("rejected", 1);
+    wait_until("the status shows it", || scene.status()["state"] == "rejected");
+    assert_eq!(scene.status()["in_sync"], "no");
+    assert!(subject.shows("7100"));
+    assert_eq!(scene.application.ends(), 0);
+    scene.change_to("7102");
+    assert_eq!((scene.agent.count("rejected"), scene.agent.count("check-failed")), (1, 0));
+    assert_eq!(scene.agent.count("preflight"), 0, "{}", scene.agent.log());
+}
+
+/// With a publish directory and without a check: a good change, a broken one, and a good one.
+fn publishes(subject: &'static Subject) {
+    let mut scene = Scene::new(subject, Rule::Published);
+    scene.change_to("7101");
+    let ends = scene.application.ends();
+    scene.break_with("7102");
+    if scene.known.evidence == "delivered" && !scene.known.ends {
+        is_never_in_sync(&scene);
+        assert_eq!(scene.agent.count("rolling-back"), 0);
+    } else {
+        scene.agent.wait_for("rolled-back", 1);
+        wait_until("the application runs the last good content", || subject.shows("7101"));
+        assert_eq!(scene.status()["in_sync"], "no");
+        assert!(!subject.shows("7102"));
+        assert_eq!(scene.application.ends() > ends, scene.known.ends);
+    }
+    scene.change_to("7103");
+}
+
+/// Every application has a test of each part that its preset allows.
+#[test]
+fn every_application_is_tested_completely() {
+    let parts = |subject: &Subject| {
+        let has_check = !subject.known().check.is_empty();
+        if has_check {
+            vec!["reloads", "rejects", "publishes"]
+        } else {
+            vec!["reloads", "publishes"]
+        }
+    };
+    let wanted: BTreeMap<&str, _> =
+        subjects().map(|subject| (subject.preset, parts(subject))).collect();
+    let tested: Vec<(String, &[&str])> =
+        TESTED.iter().map(|(test, parts)| (test.replace('_', "-"), *parts)).collect();
+    let tested: BTreeMap<&str, _> =
+        tested.iter().map(|(name, parts)| (name.as_str(), parts.to_vec())).collect();
+    assert_eq!(tested, wanted);
+    let untested = presets().iter().map(|preset| preset.name.as_str());
+    let untested: Vec<&str> = untested.filter(|name| !wanted.contains_key(name)).collect();
+    assert_eq!(untested, ["grafana", "spring-boot"], "Debian has packages of all others");
+}

@@ -1,0 +1,207 @@
+//! The application of a subject with podnudge beside it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use podnudge::config::{Preset, preset};
+use serde_json::Value;
+
+use super::subjects::Subject;
+use crate::applications::plain::{Application, volume};
+use crate::applications::pod::Container;
+use crate::support::agent::Agent;
+use crate::support::http::ask;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::program::{PATH, command, podnudge};
+use crate::support::wait::wait_until;
+
+/// How long a new process must survive: longer than one that cannot start lives on a busy machine.
+const LIFE: &str = "3s";
+
+/// How podnudge is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// With the preset alone.
+    Preset,
+    /// With the preset, and with its check by an option.
+    Checked,
+    /// With the preset, without a check, and with a publish directory, by a file.
+    Published,
+}
+
+/// A pod.
+pub(super) struct Scene {
+    pub(super) subject: &'static Subject,
+    pub(super) known: &'static Preset,
+    pub(super) agent: Agent,
+    pub(super) application: Container,
+    /// A visible process while the application is down, as `/pause` is in a pod.
+    #[expect(dead_code, reason = "it runs until it is dropped")]
+    pause: Application,
+    kubelet: Kubelet,
+    folder: tempfile::TempDir,
+}
+
+impl Subject {
+    /// A text with its placeholders filled in.
+    fn filled(&self, text: &str, folder: &Path, version: &str) -> String {
+        text.replace("{dir}", self.dir)
+            .replace("{run}", folder.join("run").to_str().unwrap())
+            .replace("{version}", version)
+    }
+
+    pub(super) fn shows(&self, version: &str) -> bool {
+        self.seen.shows(&self.mark.replace("{version}", version))
+    }
+
+    /// Prepares its directories and files, and the programs of its check.
+    fn prepare(&self, folder: &Path) {
+        // Some applications change to an unprivileged user.
+        for path in [folder.to_owned(), folder.join("run")] {
+            fs::create_dir_all(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        for (name, text) in self.others {
+            fs::write(folder.join("run").join(name), self.filled(text, folder, "")).unwrap();
+        }
+        fs::create_dir(folder.join("bin")).unwrap();
+        for (name, program) in self.programs {
+            symlink(program, folder.join("bin").join(name)).unwrap();
+        }
+        let script = self.filled(self.prepare, folder, "");
+        let output = command("sh").args(["-ec", &script]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The configuration for [`Rule::Published`].
+    fn file(&self, folder: &Path) -> String {
+        // podnudge waits for a proof that does not come, or for a process that it never sees because
+        // it ends at once.
+        let limits = match self.known().evidence.as_str() {
+            "verified" => "verify.timeout = \"3s\"\n".to_owned(),
+            "read-at-start" => format!(
+                "verify = {{ alive-for = \"{LIFE}\", timeout = \"6s\" }}\ntarget.wait = \"6s\"\n"
+            ),
+            _ => String::new(),
+        };
+        let text = format!(
+            "[[rule]]\npreset = \"{}\"\nwatch = \"{}\"\nsettle = \"20ms\"\n\
+             publish.dir = \"{}\"\ntarget.process = \"{}\"\n{limits}",
+            self.preset,
+            folder.join("source").display(),
+            self.dir,
+            self.process,
+        );
+        let file = folder.join("podnudge.toml");
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// Whether only a restart makes it read its configuration.
+    pub(super) fn restarts(&self) -> bool {
+        self.known().evidence == "read-at-start"
+    }
+
+    pub(super) fn known(&self) -> &'static Preset {
+        preset(self.preset).unwrap()
+    }
+}
+
+impl Scene {
+    /// Starts the application with version 7100, and then podnudge.
+    pub(super) fn new(subject: &'static Subject, rule: Rule) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        subject.prepare(at);
+        let is_published = rule == Rule::Published;
+        let mut kubelet = volume(subject.dir);
+        if is_published {
+            kubelet = Kubelet::new(at.join("source"));
+        }
+        write(&mut kubelet, subject, at, "7100", "");
+        let arguments = match rule {
+            Rule::Preset => by_options(subject),
+            Rule::Checked => [
+                by_options(subject),
+                vec!["--check-exec".to_owned(), subject.known().check.join(" ")],
+            ]
+            .concat(),
+            Rule::Published => vec!["--config".to_owned(), subject.file(at)],
+        };
+        let path = format!("{}:{PATH}", at.join("bin").display());
+        if is_published {
+            let once = podnudge().arg("once").args(&arguments).env("PATH", &path).output().unwrap();
+            assert!(once.status.success(), "{}", String::from_utf8_lossy(&once.stderr));
+        }
+        let pause = Application::start("sleep", &["infinity"], &at.join("pause.log"));
+        let fill = |argument: &&str| subject.filled(argument, at, "");
+        let line = subject.command.iter().map(fill).collect();
+        let application = Container::start(line, at.join("application.log"));
+        wait_until("the application runs version 7100", || subject.shows("7100"));
+        let mut command = podnudge();
+        command.args(["--log", "json", "--listen", "127.0.0.1:0"]).args(&arguments);
+        command.env("PATH", path);
+        let agent = Agent::spawn(at, command);
+        let scene =
+            Self { subject, known: subject.known(), agent, application, pause, kubelet, folder };
+        wait_until("podnudge knows what the application runs", || {
+            scene.agent.count("baseline|applied|delivered") > 0
+        });
+        scene
+    }
+
+    pub(super) fn write(&mut self, version: &str, fault: &str) {
+        write(&mut self.kubelet, self.subject, self.folder.path(), version, fault);
+    }
+
+    /// Writes a good version, and waits until it is in effect with the evidence of the preset.
+    pub(super) fn change_to(&mut self, version: &str) {
+        let before = self.status()["digest_on_disk"].clone();
+        self.write(version, "");
+        let in_sync = if self.known.evidence == "delivered" { "unknown" } else { "yes" };
+        wait_until(&format!("{version} is in effect with the evidence of the preset"), || {
+            let status = self.status();
+            status["digest_on_disk"] != before
+                && status["state"] == "idle"
+                && status["in_sync"] == in_sync
+                && status["evidence"] == self.known.evidence.as_str()
+        });
+        wait_until(&format!("{version} is visible"), || self.subject.shows(version));
+    }
+
+    /// Writes a broken version, and waits until podnudge has seen it.
+    pub(super) fn break_with(&mut self, version: &str) {
+        let before = self.status()["digest_on_disk"].clone();
+        self.write(version, self.subject.fault);
+        wait_until("podnudge has seen the change", || self.status()["digest_on_disk"] != before);
+    }
+
+    /// The status of the only rule.
+    pub(super) fn status(&self) -> Value {
+        self.agent.wait_for("started", 1);
+        let answer = ask(&self.agent.last("started", "listen"), "GET", "/status");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: Value = serde_json::from_str(body).unwrap();
+        status["rules"][0].clone()
+    }
+}
+
+fn write(kubelet: &mut Kubelet, subject: &Subject, folder: &Path, version: &str, fault: &str) {
+    let (key, text) = subject.file;
+    let content = subject.filled(text, folder, version) + fault + "\n";
+    kubelet.write(&payload(&[(key, &content)]));
+}
+
+/// The watched volume, the target, and as little else as possible.
+fn by_options(subject: &Subject) -> Vec<String> {
+    let mut options = vec!["--settle", "20ms", "--on-start", "never"];
+    options.extend(["--watch", subject.dir, "--process", subject.process]);
+    if subject.restarts() {
+        options.extend(["--alive-for", LIFE]);
+    }
+    if Preset::chosen_for(subject.process).is_err() {
+        options.extend(["--preset", subject.preset]);
+    }
+    options.into_iter().map(str::to_owned).collect()
+}
