@@ -153,6 +153,27 @@ fn a_restarted_target_has_read_the_content_at_its_start() {
 
 /// Nothing is known of a target that podnudge does not find.
 #[test]
+fn content_is_no_longer_in_sync_when_the_application_has_ended_for_good() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = scene();
+        let mut app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
+        let arguments =
+            ["--process", "app", "--signal", "HUP", "--children-newer", "--resync", "1s"];
+        let agent = nudge(folder.path(), &arguments);
+        kubelet.write(&payload(&[("a.conf", "2")]));
+        agent.wait_for("applied", 1);
+        assert_eq!(knowledge(&agent), ["yes", "verified"]);
+        app.kill();
+        command("pkill").args(["-x", "app"]).status().unwrap();
+        wait_until("the status shows it", || knowledge(&agent)[0] == "unknown");
+        let reason = agent.last("preflight", "reason");
+        assert!(reason.ends_with("exited and has not come back"), "{reason}");
+        let _app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
+        wait_until("the application is back", || knowledge(&agent)[0] == "yes");
+    });
+}
+
+#[test]
 fn a_target_that_was_never_found_is_not_in_sync() {
     in_namespace(|| {
         let (folder, _kubelet) = scene();

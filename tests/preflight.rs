@@ -316,6 +316,7 @@ fn assert_in_time(agent: &Agent, mistake: &Mistake) {
     let output = podnudge().args(["status", "--url", &url]).output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("\n  problem: "), "{table}");
+    assert!(!ask(&address, "GET", "/status").contains("\"in_sync\":\"yes\""), "{settings}");
 }
 
 /// `podnudge doctor` finds this problem only.

@@ -141,7 +141,11 @@ fn not_found(context: &Context, rule: &Rule, refusal: &Refusal) -> Option<Proble
         Refusal::Ambiguous(_) => ProblemKind::TargetAmbiguous,
         Refusal::Unsupported(_) => ProblemKind::TargetUnsupported,
         Refusal::NotFound(_) => {
-            age_of_oldest_candidate(context, rule).filter(|age| *age > STARTUP_TIME)?;
+            let is_late =
+                || age_of_oldest_candidate(context, rule).is_some_and(|age| age > STARTUP_TIME);
+            if !context.target_has_exited(rule) && !is_late() {
+                return None;
+            }
             ProblemKind::TargetNotFound
         }
         Refusal::ProcUnreadable(_) => return None,

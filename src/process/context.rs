@@ -8,6 +8,7 @@ use super::restarts::Restarts;
 use super::select::OwnProcess;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
+use crate::config::Rule;
 
 /// State that is shared by all code that finds or signals processes.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ impl Context {
     /// Whether podnudge sees processes of other containers: the pod shares its process namespace.
     pub(crate) fn sees_other_containers(&self) -> bool {
         self.own.pid_1_is_foreign
+    }
+
+    /// Whether the rule's target was seen, and has ended since.
+    pub(crate) fn target_has_exited(&self, rule: &Rule) -> bool {
+        self.last_targets.have_exited(rule)
     }
 
     /// Empties the target cache, so that the next search of each rule reads all processes.

@@ -46,13 +46,18 @@ impl LastTargets {
         if !matches!(refusal, Refusal::NotFound(_) | Refusal::NamespaceNotShared) {
             return refusal;
         }
+        if !self.have_exited(rule) {
+            return refusal;
+        }
+        Refusal::NotFound(exited(&self.of(rule)))
+    }
+
+    /// Whether the last target is known, and has ended.
+    pub(super) fn have_exited(&self, rule: &Rule) -> bool {
         let known = self.of(rule);
         let has_ended =
             |(identity, _): &Named| matches!(process_state(*identity), ProcessState::Ended(_));
-        if known.is_empty() || !known.iter().all(has_ended) {
-            return refusal;
-        }
-        Refusal::NotFound(exited(&known))
+        !known.is_empty() && known.iter().all(has_ended)
     }
 
     fn of(&self, rule: &Rule) -> Vec<Named> {

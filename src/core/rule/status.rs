@@ -5,6 +5,7 @@ use crate::clock::{Moment, Now, UnixTime};
 use crate::core::candidate::Candidate;
 use crate::core::checks::Verdict;
 use crate::core::evidence::{Evidence, InSync};
+use crate::core::preflight::ProblemKind;
 use crate::core::source::Activity;
 use crate::core::status::{Counters, RuleStatus, State};
 use crate::reason::Reason;
@@ -20,6 +21,8 @@ impl Rule {
         // The volumes changed unseen: the process that runs may have read something else.
         let may_have_read_other =
             self.tracker.reads_volumes() && self.source.has_gap_before(now.mono);
+        // What ran the content has ended, and nothing is known to run it now.
+        let is_missing = self.preflight.contains(ProblemKind::TargetNotFound);
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
@@ -27,7 +30,9 @@ impl Rule {
             not_ready: self.not_ready(),
             in_sync: match evidence {
                 _ if !is_running || !is_complete => InSync::No,
-                evidence if evidence.is_proof() && !may_have_read_other => InSync::Yes,
+                evidence if evidence.is_proof() && !may_have_read_other && !is_missing => {
+                    InSync::Yes
+                }
                 _ => InSync::Unknown,
             },
             evidence,

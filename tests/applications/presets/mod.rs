@@ -3,6 +3,8 @@
 //! - With the preset alone, a good change is in effect, with the evidence that the preset promises;
 //!   a broken one is never reported as in sync.
 //! - With the preset's check, a broken change does not reach the application.
+//! - With HUP in place of the preset, as somebody may try first, podnudge never reports that the
+//!   application runs content that it has not taken.
 //! - With a publish directory and without a check, podnudge rolls a broken change back if it can
 //!   see the failure.
 
@@ -13,6 +15,7 @@ mod subjects;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use podnudge::config::presets;
 use scene::{Rule, Scene};
 pub(super) use seen::{Class, Seen};
@@ -45,26 +48,26 @@ tests! {
     apache: reloads rejects publishes;
     bind9: reloads rejects publishes;
     blackbox_exporter: reloads rejects publishes;
-    caddy: reloads rejects publishes;
-    dnsmasq: reloads rejects publishes;
-    dovecot: reloads rejects publishes;
+    caddy: reloads rejects publishes is_signalled;
+    dnsmasq: reloads rejects publishes is_signalled;
+    dovecot: reloads rejects publishes is_signalled;
     gunicorn: reloads rejects publishes;
-    haproxy: reloads rejects publishes;
+    haproxy: reloads rejects publishes is_signalled;
     keepalived: reloads rejects publishes;
-    lighttpd: reloads rejects publishes;
-    mariadb: reloads rejects publishes;
-    mosquitto: reloads publishes;
-    nats: reloads rejects publishes;
-    nginx: reloads rejects publishes;
-    pgbouncer: reloads publishes;
+    lighttpd: reloads rejects publishes is_signalled;
+    mariadb: reloads rejects publishes is_signalled;
+    mosquitto: reloads publishes is_signalled;
+    nats: reloads rejects publishes is_signalled;
+    nginx: reloads rejects publishes is_signalled;
+    pgbouncer: reloads publishes is_signalled;
     php_fpm: reloads rejects publishes;
-    postgres: reloads rejects publishes;
-    prometheus: reloads rejects publishes;
+    postgres: reloads rejects publishes is_signalled;
+    prometheus: reloads rejects publishes is_signalled;
     redis: reloads publishes;
-    rsyslog: reloads rejects publishes;
+    rsyslog: reloads rejects publishes is_signalled;
     squid: reloads rejects publishes;
     sshd: reloads rejects publishes;
-    stunnel: reloads publishes;
+    stunnel: reloads publishes is_signalled;
     unbound: reloads rejects publishes;
     varnish: reloads rejects publishes;
 }
@@ -123,6 +126,28 @@ fn rejects(subject: &'static Subject) {
     assert_eq!(scene.agent.count("preflight"), 0, "{}", scene.agent.log());
 }
 
+/// HUP, and neither a preset nor a proof: the application survives, and keeps its configuration or a
+/// part of it, as it does not reload on HUP or the content is broken.
+fn is_signalled(subject: &'static Subject) {
+    let mut scene = Scene::new(subject, Rule::Signalled);
+    let does_not_reload = scene.known.no_reload_on.contains(&Signal::SIGHUP);
+    if does_not_reload {
+        scene.write("7103", "");
+    } else {
+        scene.break_with("7103");
+    }
+    is_never_in_sync(&scene);
+    assert_eq!(scene.agent.count("applied"), 0, "{}", scene.agent.log());
+    let takes_a_part = !does_not_reload && scene.known.broken.starts_with("takes");
+    assert_eq!(subject.shows("7103"), takes_a_part);
+    assert_eq!(scene.application.ends(), 0);
+    let is_warned = |problem: &str| {
+        let warnings = scene.agent.events("preflight");
+        warnings.iter().any(|warning| warning["problem"] == problem)
+    };
+    assert_eq!(is_warned("signal-does-not-reload"), does_not_reload);
+}
+
 /// With a publish directory and without a check: a good change, a broken one, and a good one.
 fn publishes(subject: &'static Subject) {
     let mut scene = Scene::new(subject, Rule::Published);
@@ -153,12 +178,16 @@ fn every_application_is_tested_completely() {
             vec!["reloads", "publishes"]
         }
     };
+    // Some are also signalled.
+    let of_preset = |parts: &[&'static str]| -> Vec<&str> {
+        parts.iter().copied().filter(|part| *part != "is_signalled").collect()
+    };
     let wanted: BTreeMap<&str, _> =
         subjects().map(|subject| (subject.preset, parts(subject))).collect();
     let tested: Vec<(String, &[&str])> =
         TESTED.iter().map(|(test, parts)| (test.replace('_', "-"), *parts)).collect();
     let tested: BTreeMap<&str, _> =
-        tested.iter().map(|(name, parts)| (name.as_str(), parts.to_vec())).collect();
+        tested.iter().map(|(name, parts)| (name.as_str(), of_preset(parts))).collect();
     assert_eq!(tested, wanted);
     let untested = presets().iter().map(|preset| preset.name.as_str());
     let untested: Vec<&str> = untested.filter(|name| !wanted.contains_key(name)).collect();

@@ -26,6 +26,8 @@ pub(super) enum Rule {
     Preset,
     /// With the preset, and with its check by an option.
     Checked,
+    /// With HUP in place of the preset.
+    Signalled,
     /// With the preset, without a check, and with a publish directory, by a file.
     Published,
 }
@@ -127,6 +129,18 @@ impl Scene {
                 vec!["--check-exec".to_owned(), subject.known().check.join(" ")],
             ]
             .concat(),
+            Rule::Signalled => [
+                "--settle",
+                "20ms",
+                "--watch",
+                subject.dir,
+                "--process",
+                subject.process,
+                "--signal",
+                "HUP",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             Rule::Published => vec!["--config".to_owned(), subject.file(at)],
         };
         let path = format!("{}:{PATH}", at.join("bin").display());
