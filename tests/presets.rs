@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use podnudge::config::{self, Action, Preset, ProofBy, Rule, preset, presets};
+use podnudge::config::{self, Action, Condition, Preset, ProofBy, Rule, preset, presets};
 
 use tempfile::TempDir;
 
@@ -90,6 +90,24 @@ fn the_test_command_installs_every_tested_application() {
         let is_installed =
             |line: &str| line.starts_with("need ") && line.ends_with(&format!(" {package}"));
         assert!(script.lines().any(is_installed), "./test does not install {package}");
+    }
+}
+
+/// Where the preset alone is not enough: a broken configuration ends the application.
+#[test]
+fn every_application_that_a_broken_configuration_ends_has_an_example() {
+    for preset in presets().iter().filter(|preset| preset.ends) {
+        let file = format!("examples/{}-published.toml", preset.name);
+        let example = rule(&fs::read_to_string(&file).unwrap());
+        assert!(example.settings.publish.is_some(), "{file} publishes");
+        let checks = example.checks.iter().filter_map(|check| match &check.condition {
+            Condition::Exec(program) => program.arguments.first(),
+            _ => None,
+        });
+        let checker = preset.check.first();
+        assert_eq!(checks.collect::<Vec<_>>(), Vec::from_iter(checker), "{file} checks");
+        let alone = rule(&format!("[[rule]]\npreset = \"{}\"\nwatch = \"/etc\"", preset.name));
+        assert_eq!(example.actions.len(), alone.actions.len(), "{file}");
     }
 }
 
