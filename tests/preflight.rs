@@ -95,8 +95,8 @@ const ABOUT_TARGETS: &[Mistake] = &[
     },
     Mistake {
         settings: "target = { process = \"java\" }\nsignal = { name = \"HUP\" }",
-        problem: "runtime-ends",
-        parts: &["Java virtual machine shuts down on SIGHUP", "/actuator/refresh"],
+        problem: "signal-not-handled",
+        parts: &["a Java virtual machine, which shuts down on SIGHUP", "/actuator/refresh"],
         fix: None,
     },
     Mistake {

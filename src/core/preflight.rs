@@ -41,8 +41,6 @@ pub enum ProblemKind {
     SignalDoesNotReload,
     /// A broken configuration ends the target, and the rule has no check.
     Unchecked,
-    /// The runtime of the target's program ends on this signal.
-    RuntimeEnds,
     /// A file that a request needs does not exist in podnudge's container.
     FileMissing,
     /// Nothing accepts connections at an address of the rule.
@@ -104,7 +102,6 @@ impl ProblemKind {
             Self::NoPreset => "no-preset",
             Self::SignalDoesNotReload => "signal-does-not-reload",
             Self::Unchecked => "unchecked",
-            Self::RuntimeEnds => "runtime-ends",
             Self::FileMissing => "file-missing",
             Self::Unreachable => "unreachable",
             Self::ProofUnreadable => "proof-unreadable",

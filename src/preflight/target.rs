@@ -56,15 +56,6 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
         let reason = Preset::chosen_for(program).err()?;
         return Some(Problem::new(ProblemKind::NoPreset, reason));
     }
-    if program == "java"
-        && let Some(signal) = ends_java(rule)
-    {
-        let message = format!("a Java virtual machine shuts down on {signal}");
-        let hint = "reload by a URL, such as Spring Boot's `/actuator/refresh`; if the application has a handler \
-                    of its own for this signal, set `allow-unhandled = true`";
-        let reason = Reason::new(message).hint(hint);
-        return Some(Problem::new(ProblemKind::RuntimeEnds, reason));
-    }
     let preset = rule.preset.or_else(|| Preset::of_program(program))?;
     let program = shown::text(program);
     let useless = rule.actions.iter().find_map(|action| match action {
@@ -90,18 +81,6 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
         format!("run podnudge in its image, with `--check-exec \"{check}\"`; or {publish}")
     };
     Some(Problem::new(ProblemKind::Unchecked, Reason::new(message).hint(hint)))
-}
-
-/// The signal of the rule, if a Java virtual machine has a handler for it that shuts it down (java(1),
-/// `-Xrs`).
-fn ends_java(rule: &Rule) -> Option<Signal> {
-    rule.actions.iter().find_map(|action| match action {
-        Action::Signal(SignalAction {
-            name: name @ (Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM),
-            allow_unhandled: false,
-        }) => Some(*name),
-        _ => None,
-    })
 }
 
 /// Why the target cannot be signalled.

@@ -70,8 +70,8 @@ enum Handle {
 
 /// Checks that the process still is the selected one and handles the signal.
 ///
-/// This cannot detect one case: the Go runtime and the JVM have a HUP handler of their own, which
-/// ends the process unless the program handles HUP. Only the verification shows that.
+/// This cannot detect one case: the Go runtime has a HUP handler of its own, which ends the process
+/// unless the program handles HUP. Only the verification shows that. A Java virtual machine is refused.
 ///
 /// # Errors
 /// If it must not be sent, with the reason.
@@ -213,6 +213,13 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     let allow = "allow-unhandled = true sends the signal anyway";
     let seen = || describe_threads(chosen.identity.pid, signal);
     let effect = match handling.ok_or_else(|| gone(chosen))? {
+        Handling::Taken if chosen.comm == "java" && ends_java(signal) => {
+            let what =
+                format!("process {name} is a Java virtual machine, which shuts down on {signal}");
+            return Err(SendError::Refused(Reason::new(what).hint(format!(
+                "reload by a URL, such as `/actuator/refresh` of Spring Boot; if the application has a handler of its own for it, {allow}"
+            ))));
+        }
         Handling::Taken => return Ok(()),
         Handling::Init if is_young(chosen.identity) => {
             let what = format!(
@@ -262,6 +269,11 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
         )
     };
     Err(SendError::Refused(Reason::new(what).hint(hint)))
+}
+
+/// Whether a Java virtual machine has a handler for this signal that shuts it down (java(1), `-Xrs`).
+fn ends_java(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM)
 }
 
 /// Explains EPERM in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).

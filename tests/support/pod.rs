@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, waitpid};
+use rustix::process::set_parent_process_death_signal;
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -143,6 +144,10 @@ fn target_main() {
     #[expect(clippy::disallowed_methods, reason = "the environment configures a target")]
     let Ok(behaviour) = std::env::var(BEHAVIOUR) else { return };
     let role = if behaviour == "Worker" { "worker" } else { "master" };
+    if role == "worker" {
+        // A worker ends with its master, also with one that is killed.
+        set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    }
     let handled = match behaviour.as_str() {
         // A target that ignores HUP inherits this from the shell that starts it.
         "Default" | "Ignores" => SIGUSR1,
