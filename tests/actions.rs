@@ -16,7 +16,7 @@ use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::in_namespace;
 use crate::support::program::command;
 use crate::support::supervisor::Supervisor;
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
 /// A pod: a volume, and an application that is restarted when it exits, as by a kubelet.
 struct Pod {
@@ -27,6 +27,8 @@ struct Pod {
 impl Pod {
     fn new() -> Self {
         let (folder, kubelet) = temporary_volume(&[("app.conf", "1")]);
+        // Otherwise podnudge could not know whether the application has read this content, and would act.
+        wait_until_commit_is_past(&kubelet.volume);
         Self { folder, kubelet }
     }
 

@@ -15,7 +15,7 @@ use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::{command, podnudge};
 use crate::support::supervisor::Supervisor;
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
 fn scene() -> (TempDir, Kubelet) {
     let folder = tempfile::tempdir().unwrap();
@@ -170,6 +170,23 @@ fn content_is_no_longer_in_sync_when_the_application_has_ended_for_good() {
         assert!(reason.ends_with("exited and has not come back"), "{reason}");
         let _app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
         wait_until("the application is back", || knowledge(&agent)[0] == "yes");
+    });
+}
+
+/// As beside a native sidecar, which starts first.
+#[test]
+fn an_application_that_starts_after_podnudge_has_read_the_content() {
+    in_namespace(|| {
+        let (folder, kubelet) = scene();
+        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
+        let arguments = ["--process", "app", "--signal", "HUP", "--resync", "1s"];
+        let agent = start(folder.path(), &arguments);
+        agent.wait_for("baseline", 1);
+        assert_eq!(knowledge(&agent), ["unknown", "none"]);
+        wait_until_commit_is_past(&kubelet.volume);
+        let app = Target::start(folder.path(), "app", Behaviour::Handles);
+        wait_until("podnudge knows it", || knowledge(&agent) == ["yes", "read-at-start"]);
+        assert_eq!(app.signals(), 0);
     });
 }
 

@@ -214,6 +214,9 @@ impl Core {
             self.commands.push_back(Command::Resync(all));
             self.commands
                 .extend((0..self.rules.len()).map(|rule| Command::Preflight(RuleId(rule))));
+            for rule in &mut self.rules {
+                rule.resynced(now, &mut self.commands);
+            }
             let publishing = self.rules.iter().enumerate().filter(|(_, rule)| rule.publishes());
             let read = publishing.map(|(index, _)| Command::ReadPublished(RuleId(index)));
             self.commands.extend(read);

@@ -82,6 +82,12 @@ pub(super) trait Tracker: Debug + Send {
     /// a rollout of other content before.
     fn unchanged(&mut self, now: Now, source: &Source, after_other: bool) -> Conclusion;
 
+    /// Looks for evidence that the application runs the content on disk, if there is none: it may have
+    /// started since.
+    fn look_for_evidence(&mut self, _disk: Digest) -> Conclusion {
+        Conclusion::Nothing
+    }
+
     /// Handles the answer to the pending inspection.
     fn inspected(
         &mut self,

@@ -35,6 +35,8 @@ enum Question {
     Unchanged,
     /// The same, after other content that was not rolled out.
     Reverted,
+    /// There is no evidence that the target runs the content: has it started since, and read it?
+    Later,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,13 @@ impl Tracker for VolumeTracker {
         self.must_act
     }
 
+    fn look_for_evidence(&mut self, disk: Digest) -> Conclusion {
+        if !self.is_resolved() || self.running != Some(disk) || self.evidence.is_proof() {
+            return Conclusion::Nothing;
+        }
+        self.inspect(Question::Later)
+    }
+
     fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
         self.started = true;
         match (self.remembered, self.on_start) {
@@ -164,6 +173,15 @@ impl Tracker for VolumeTracker {
                     Conclusion::Baseline(Basis::TargetIsYounger)
                 }
             }
+            (Question::Later, Inspection::Running { first, last })
+                if self.running == Some(disk.digest)
+                    && disk.committed_at.after(CLOCK_MARGIN) < first
+                    && now.mono >= last.after(MAX_STARTUP)
+                    && !source.has_gap_before(now.mono) =>
+            {
+                Conclusion::Baseline(Basis::TargetIsYounger)
+            }
+            (Question::Later, _) => Conclusion::Nothing,
             (Question::FirstScan, Inspection::Blind) => Conclusion::RollOut,
             (Question::FirstScan, _) => Conclusion::Baseline(Basis::Unknown),
             (Question::Remembered, Inspection::Running { first, last })

@@ -98,6 +98,14 @@ impl Rule {
         self.tracker.unchanged(now, &self.source, had_candidate || rollout.is_some())
     }
 
+    /// Handles a resync: the application may have started, and read the content, since the last one.
+    pub(in crate::core) fn resynced(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let is_idle = self.rollout.is_none() && self.candidate.is_none();
+        let Some(disk) = self.source.on_disk().filter(|_| is_idle) else { return };
+        let conclusion = self.tracker.look_for_evidence(disk.digest);
+        self.apply_conclusion(now, disk, conclusion, out);
+    }
+
     /// Handles the answer to [`Command::Inspect`].
     pub(in crate::core) fn inspected(
         &mut self,
