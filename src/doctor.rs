@@ -95,14 +95,8 @@ async fn examine_rule(context: &Context, rule: &Rule, stage: Stage) -> RuleFindi
     if !has_keys && rule.has_key_filter() {
         problems.push(Problem::no_keys());
     }
-    let chosen = match choose_preset(context, rule) {
-        Some(Ok((chosen, _))) => Some(chosen),
-        Some(Err(reason)) => {
-            problems.push(Problem::new(ProblemKind::NoPreset, reason));
-            None
-        }
-        None => None,
-    };
+    // The preflight says why a preset cannot be used.
+    let chosen = choose_preset(context, rule).and_then(Result::ok).map(|(chosen, _)| chosen);
     let rule = chosen.as_ref().unwrap_or(rule);
     let targets = rule.names_process().then(|| find(context, rule)).and_then(Result::ok);
     let (found, _) = preflight(context, rule, Addresses::default(), stage).await;
@@ -112,7 +106,11 @@ async fn examine_rule(context: &Context, rule: &Rule, stage: Stage) -> RuleFindi
         action: actions(rule),
         proof: proof_kinds(rule),
         volumes,
-        target: targets.as_ref().map(|targets| why(rule, targets)),
+        target: match &targets {
+            Some(targets) => Some(why(rule, targets)),
+            None if !rule.names_process() => Some("not needed".to_owned()),
+            None => None,
+        },
         others: targets.and_then(|targets| others(context, rule, &targets)),
         problems,
     }

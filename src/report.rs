@@ -42,11 +42,6 @@ pub(crate) fn preset(rule: &str, target: &str, action: &str) {
     info!(event = "preset", rule, target, action, "podnudge knows how this program reloads");
 }
 
-/// Logs that a preset cannot be used.
-pub(crate) fn preset_unusable(rule: &str, Reason { message, hint }: &Reason) {
-    warn!(event = "preset-unusable", rule, hint, "{message}");
-}
-
 /// Warns if the content of a Secret would be written to a disk of the node.
 pub(crate) fn warn_secret_on_disk(rule: &Rule, work_dir: &Path) {
     let published = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());
@@ -288,7 +283,7 @@ fn line(
         Fact::Preflight(problem) =>
             (Warn, Line {
                 problem: Some(problem.kind.name()),
-                ..line("preflight", "the next action would not succeed").reason(&problem.reason)
+                ..line("preflight", "something is wrong that the next change would show").reason(&problem.reason)
             }),
         Fact::PreflightSolved(kind) =>
             (Info, Line {

@@ -166,6 +166,7 @@ fn content_is_no_longer_in_sync_when_the_application_has_ended_for_good() {
         app.kill();
         command("pkill").args(["-x", "app"]).status().unwrap();
         wait_until("the status shows it", || knowledge(&agent)[0] == "unknown");
+        agent.wait_for("preflight", 1);
         let reason = agent.last("preflight", "reason");
         assert!(reason.ends_with("exited and has not come back"), "{reason}");
         let _app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);

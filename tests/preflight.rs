@@ -100,6 +100,12 @@ const ABOUT_TARGETS: &[Mistake] = &[
         fix: None,
     },
     Mistake {
+        settings: "target = { process = \"caddy\" }\nverify = { alive-for = \"2s\" }",
+        problem: "no-preset",
+        parts: &["the preset `caddy` does not fit: ", "--preset caddy"],
+        fix: None,
+    },
+    Mistake {
         settings: "target = { process = \"dnsmasq\" }\nsignal = { name = \"HUP\" }",
         problem: "signal-does-not-reload",
         parts: &["does not reload on SIGHUP", "--preset dnsmasq"],
@@ -209,6 +215,12 @@ const ABOUT_ADDRESSES: &[Mistake] = &[
 ];
 
 const ABOUT_MOUNTS: &[Mistake] = &[
+    Mistake {
+        settings: "watch = \"FOLDER/memory\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"blind\" }",
+        problem: "not-mounted",
+        parts: &["(blind) does not mount the watched volume", "mount the same volume"],
+        fix: None,
+    },
     Mistake {
         settings: "watch = \"FOLDER/sub\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"haproxy\" }",
         problem: "subpath",
@@ -353,7 +365,7 @@ fn mistakes_about_the_target_are_reported_at_the_start() {
             shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
             shell
         });
-        let _running = ["nginx", "java", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
+        let _running = ["nginx", "java", "caddy", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
             .map(|name| start_target(name, Behaviour::Handles));
         let default = start_target("default", Behaviour::Default);
         fs::write(folder.join("left-over"), "4000000").unwrap();
@@ -452,6 +464,16 @@ fn mistakes_about_mounts_are_reported_at_the_start() {
         let folder = scene();
         let folder = folder.path();
         let volume = folder.join("volume");
+        let without_mounts = |name: &str, behaviour: Behaviour| {
+            Target::start_by(folder, name, behaviour, |program| {
+                let mut unshare = command("unshare");
+                unshare.args(["--mount", "--propagation", "private"]).arg(program);
+                unshare
+            })
+        };
+        let _blind = without_mounts("blind", Behaviour::Handles);
+        mount(&["-t", "tmpfs"], Path::new("tmpfs"), &folder.join("memory"));
+        Kubelet::new(folder.join("memory")).write(&payload(&[("a.conf", "1")]));
         mount(&["--bind"], &volume, &volume);
         let generation = fs::canonicalize(volume.join("..data")).unwrap();
         mount(&["--bind"], &generation, &folder.join("sub"));
@@ -467,11 +489,7 @@ fn mistakes_about_mounts_are_reported_at_the_start() {
                 .arg(program);
             unshare
         });
-        let _other = Target::start_by(folder, "haproxy", Behaviour::MasterWithWorker, |program| {
-            let mut unshare = command("unshare");
-            unshare.args(["--mount", "--propagation", "private"]).arg(program);
-            unshare
-        });
+        let _other = without_mounts("haproxy", Behaviour::MasterWithWorker);
         mount(&["-t", "tmpfs"], Path::new("tmpfs"), &folder.join("published"));
         assert_reported(folder, podnudge, ABOUT_MOUNTS);
     });

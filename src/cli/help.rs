@@ -62,7 +62,7 @@ Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitte
 All options, with their units, defaults and environment variables: podnudge --help";
 
 const AFTER_STATUS: &str = "\
-Exit codes: 0 everything is in sync, 1 something is not, 69 podnudge does not answer.
+Exit codes: 0 nothing is known to be wrong, 1 a rule is not in sync, 69 podnudge does not answer.
 In a pod: kubectl exec POD -c podnudge -- /podnudge status";
 
 const AFTER_DOCTOR: &str = "\

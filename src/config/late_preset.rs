@@ -30,8 +30,12 @@ impl Rule {
             Self::new(settings, &place, &agent)
         });
         let (made, _) = report.finish(made).map_err(|problems| {
-            let message = format!("the preset `{}` does not fit: {problems}", preset.name);
-            Reason::new(message).hint("set the action yourself")
+            let message =
+                format!("the preset `{}` does not fit: {}", preset.name, problems.summary());
+            Reason::new(message).hint(format!(
+                "set `--preset {}` to see the setting at fault, or set the action yourself",
+                preset.name
+            ))
         })?;
         Ok(Self {
             settings: RuleSettings {

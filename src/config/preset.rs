@@ -138,7 +138,8 @@ impl Preset {
             let message =
                 format!("the rule has no action, and podnudge does not know how `{shown}` reloads");
             let hint = "set one: `--signal HUP`, `--url URL`, `--exec COMMAND` or `--restart`; \
-                        `podnudge presets` lists the programs that it knows";
+                        `podnudge presets` lists the programs that it knows; if this one only starts the \
+                        application, set `--preset NAME`";
             return Err(Reason::new(message).hint(hint));
         };
         let Self { name, about, .. } = preset;

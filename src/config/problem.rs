@@ -43,6 +43,15 @@ pub struct Problems {
     pub exit: Exit,
 }
 
+impl Problems {
+    /// The messages without their places, on one line.
+    pub(super) fn summary(&self) -> String {
+        let messages: Vec<&str> =
+            self.problems.iter().map(|problem| problem.reason.message.as_str()).collect();
+        messages.join("; ")
+    }
+}
+
 impl std::error::Error for Problems {}
 
 impl fmt::Display for Problems {

@@ -51,6 +51,8 @@ pub enum ProblemKind {
     Subpath,
     /// The target does not mount the publish directory.
     NotPublished,
+    /// The target does not mount the watched volumes.
+    NotMounted,
     /// The publish directory is not in a mounted volume, so the application cannot see it.
     PublishNotAMount,
     /// No key counts.
@@ -83,6 +85,21 @@ impl ProblemKind {
         )
     }
 
+    /// Whether only a running target shows the problem.
+    fn is_of_target(self) -> bool {
+        matches!(
+            self,
+            Self::SignalNotHandled
+                | Self::NotPermitted
+                | Self::NoPreset
+                | Self::SignalDoesNotReload
+                | Self::Unchecked
+                | Self::Subpath
+                | Self::NotPublished
+                | Self::NotMounted
+        )
+    }
+
     /// Whether the problem also exists while the application starts.
     fn may_solve_itself(self) -> bool {
         matches!(self, Self::TargetNotFound | Self::Unreachable | Self::ProofUnreadable)
@@ -107,6 +124,7 @@ impl ProblemKind {
             Self::ProofUnreadable => "proof-unreadable",
             Self::Subpath => "subpath",
             Self::NotPublished => "not-published",
+            Self::NotMounted => "not-mounted",
             Self::PublishNotAMount => "publish-not-a-mount",
             Self::NoKeys => "no-keys",
             Self::MemoryLimit => "memory-limit",
@@ -206,6 +224,11 @@ impl Preflight {
             } else {
                 Progress::Again(now.after(STARTUP_TIME))
             };
+        }
+        if problems.iter().any(|problem| problem.kind == ProblemKind::TargetNotFound) {
+            // Nothing was learnt about the target's other problems.
+            let kept = self.problems.iter().filter(|problem| problem.kind.is_of_target());
+            problems.extend(kept.cloned());
         }
         let before = std::mem::replace(&mut self.problems, problems);
         let has = |problems: &[Problem], kind| problems.iter().any(|problem| problem.kind == kind);

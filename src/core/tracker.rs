@@ -102,6 +102,9 @@ pub(super) trait Tracker: Debug + Send {
     /// An action was sent: what runs is unknown, and the application may be reading until `until`.
     fn delivered(&mut self, until: Moment);
 
+    /// The target has ended after the rollout: what ran the content is gone.
+    fn target_ended(&mut self) {}
+
     /// Forgets the running digest.
     fn invalidate(&mut self);
 

@@ -236,6 +236,10 @@ impl Tracker for VolumeTracker {
         self.read_until = until;
     }
 
+    fn target_ended(&mut self) {
+        self.evidence = Evidence::None;
+    }
+
     fn invalidate(&mut self) {
         self.running = None;
     }

@@ -48,6 +48,7 @@ pub(crate) async fn preflight(
     problems.extend(files::missing_program(rule));
     problems.extend(files::missing_file(rule));
     problems.extend(volumes::subpath(rule, &targets));
+    problems.extend(volumes::not_mounted(rule, &targets));
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));
     problems.extend(volumes::not_published_to(rule, &targets));
     problems.extend(limits::memory(rule));

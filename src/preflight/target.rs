@@ -26,6 +26,9 @@ pub(super) fn problems(
         None => Vec::new(),
         Some(Err(refusal)) => not_found(context, rule, refusal).into_iter().collect(),
         Some(Ok(targets)) => {
+            if let Some(Err(reason)) = choose_preset(context, rule) {
+                return vec![Problem::new(ProblemKind::NoPreset, reason)];
+            }
             let known = targets.iter().find_map(|target| known(rule, &target.comm));
             signal(rule, targets).into_iter().chain(known).collect()
         }
@@ -64,7 +67,10 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
     });
     if let Some((signal, because)) = useless.zip(preset.no_reload_because.as_ref()) {
         let message = format!("`{program}` does not reload on {signal}: {because}");
-        let hint = format!("what it needs is {}: set `--preset {}`", preset.about, preset.name);
+        let note =
+            preset.limits.as_ref().map_or(String::new(), |limits| format!("; note: {limits}"));
+        let hint =
+            format!("what it needs is {}: set `--preset {}`{note}", preset.about, preset.name);
         let reason = Reason::new(message).hint(hint);
         return Some(Problem::new(ProblemKind::SignalDoesNotReload, reason));
     }

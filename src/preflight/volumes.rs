@@ -1,6 +1,6 @@
 //! The volumes of a rule as they are mounted in podnudge's and in the target's container.
 
-use crate::config::Rule;
+use crate::config::{Action, Rule};
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::{Context, TargetProcess, View, view_of};
 use crate::reason::Reason;
@@ -16,15 +16,34 @@ pub(super) fn subpath(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem>
 }
 
 fn subpath_of(rule: &Rule, target: &TargetProcess) -> Option<Reason> {
-    let View::SubPath(path) = view_of(target.identity, rule.read_by_application())? else {
-        return None;
-    };
+    let path = rule.read_by_application().iter().find_map(|volume| {
+        match view_of(target.identity, std::slice::from_ref(volume))? {
+            View::SubPath(path) => Some(path),
+            View::Mounted | View::Nothing => None,
+        }
+    })?;
     let (target, path) = (&target.name, path.display());
     let message = format!(
         "process {target} mounts the volume by subPath at `{path}`, where it never changes"
     );
     let hint = "mount the whole volume into the application's container, without subPath";
     Some(Reason::new(message).hint(hint))
+}
+
+/// The target mounts none of the volumes, though it is to read them again on a signal or at its start.
+pub(super) fn not_mounted(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let acts_on_process = |action: &Action| matches!(action, Action::Signal(_) | Action::Restart);
+    if rule.settings.publish.is_some() || !rule.actions.iter().all(acts_on_process) {
+        return None;
+    }
+    let is_blind = |target: &&TargetProcess| {
+        view_of(target.identity, &rule.settings.watch) == Some(View::Nothing)
+    };
+    let target = &targets.iter().find(is_blind)?.name;
+    let message = format!("process {target} does not mount the watched volume");
+    let hint = "mount the same volume in the application's container, or publish to a directory that it \
+                mounts";
+    Some(Problem::new(ProblemKind::NotMounted, Reason::new(message).hint(hint)))
 }
 
 /// A publish directory on the root file system of podnudge's own container, which the application, in

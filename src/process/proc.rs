@@ -36,6 +36,9 @@ fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     }
 }
 
+/// The rest of a longer file is not read: a process decides about the length of its arguments.
+const LARGEST_PROC_FILE: usize = 256 * 1024;
+
 /// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
 /// need many system calls.
 fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
@@ -46,6 +49,9 @@ fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
         match file.read(&mut piece)? {
             0 => return Ok(text),
             length => text.extend_from_slice(piece.get(..length).unwrap_or_default()),
+        }
+        if text.len() >= LARGEST_PROC_FILE {
+            return Ok(text);
         }
     }
 }
@@ -210,7 +216,7 @@ fn process(
     Ok(Some(Process {
         identity: Identity { pid, start_ticks: stat.start_ticks },
         parent: stat.parent,
-        arguments: if all || by_arguments { arguments(pid)? } else { Vec::new() },
+        arguments: if by_arguments { arguments(pid)? } else { Vec::new() },
         exe: by_exe.then(|| exe(pid)).flatten(),
         uid: if all || target.uid.is_some() { uid(pid)? } else { None },
         container,
@@ -329,6 +335,11 @@ pub(crate) fn view_of(identity: Identity, paths: &[PathBuf]) -> Option<View> {
     let volumes = all.iter().filter(|mount| mount.mount_point != Path::new("/"));
     let mut seen: Vec<&Mount> = volumes.filter(shares).collect();
     seen.sort_by_key(|mount| mount.is_subpath());
+    // Its root file system may hold the volume.
+    let is_root = |mount: &&Mount| mount.mount_point == Path::new("/");
+    if seen.is_empty() && all.iter().filter(is_root).any(|mount| shares(&mount)) {
+        return None;
+    }
     Some(match seen.first() {
         None => View::Nothing,
         Some(mount) if mount.is_subpath() => View::SubPath(mount.mount_point.clone()),

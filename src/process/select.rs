@@ -263,7 +263,7 @@ fn stale(target: &Target, process: &Process) -> Refusal {
     let (name, pid) = (process.display_name(), process.identity.pid);
     Refusal::NotFound(
         Reason::new(format!("the pidfile `{path}` is older than process {name}, so its pid {pid} is that of a process that has ended"))
-            .hint("let the application write the file at each start, and remove an old one before that; or use process or cmdline"),
+            .hint("let the application write the file at each start, and remove an old one before that; or use process or cmdline, also if the clock of the node was set since"),
     )
 }
 

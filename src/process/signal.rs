@@ -213,9 +213,8 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     let allow = "allow-unhandled = true sends the signal anyway";
     let seen = || describe_threads(chosen.identity.pid, signal);
     let effect = match handling.ok_or_else(|| gone(chosen))? {
-        Handling::Taken if chosen.comm == "java" && ends_java(signal) => {
-            let what =
-                format!("process {name} is a Java virtual machine, which shuts down on {signal}");
+        Handling::Taken if let Some((runtime, does)) = runtime_handler(&chosen.comm, signal) => {
+            let what = format!("process {name} is {runtime}, which {does} on {signal}");
             return Err(SendError::Refused(Reason::new(what).hint(format!(
                 "reload by a URL, such as `/actuator/refresh` of Spring Boot; if the application has a handler of its own for it, {allow}"
             ))));
@@ -271,9 +270,18 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     Err(SendError::Refused(Reason::new(what).hint(hint)))
 }
 
-/// Whether a Java virtual machine has a handler for this signal that shuts it down (java(1), `-Xrs`).
-fn ends_java(signal: Signal) -> bool {
-    matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM)
+/// What a language runtime does on a signal for which it has a handler of its own, and the application may
+/// have none.
+fn runtime_handler(comm: &str, signal: Signal) -> Option<(&'static str, &'static str)> {
+    match (comm, signal) {
+        // Its other handlers are for its own use: USR2 from outside crashes it (java(1), `-Xrs`).
+        ("java", Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM) => {
+            Some(("a Java virtual machine", "shuts down"))
+        }
+        ("java", _) => Some(("a Java virtual machine", "does not reload")),
+        ("node", Signal::SIGUSR1) => Some(("Node.js", "starts its debugger")),
+        _ => None,
+    }
 }
 
 /// Explains EPERM in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).

@@ -153,17 +153,14 @@ impl Agent {
     /// Gives a rule without an action of its own the preset of its target's program.
     fn choose_preset(&mut self, id: RuleId) {
         let Some(config) = self.rule(id) else { return };
-        match preflight::choose_preset(&self.context, &config) {
-            None => {}
-            Some(Ok((rule, target))) => {
-                let (action, proof_kinds) = (core::actions(&rule), core::proof_kinds(&rule));
-                report::preset(&rule.name, &target, &action);
-                if let Some(state) = self.rules.get_mut(id.0) {
-                    state.config = Arc::new(rule);
-                }
-                self.handle_event(Event::PresetChosen { rule: id, action, proof_kinds });
+        // The preflight reports why a preset cannot be used.
+        if let Some(Ok((rule, target))) = preflight::choose_preset(&self.context, &config) {
+            let (action, proof_kinds) = (core::actions(&rule), core::proof_kinds(&rule));
+            report::preset(&rule.name, &target, &action);
+            if let Some(state) = self.rules.get_mut(id.0) {
+                state.config = Arc::new(rule);
             }
-            Some(Err(reason)) => report::preset_unusable(&config.name, &reason),
+            self.handle_event(Event::PresetChosen { rule: id, action, proof_kinds });
         }
     }
 

@@ -63,6 +63,9 @@ impl Rule {
         {
             self.target_names.clone_from(&targets.names);
         }
+        if matches!(input, Input::Ended) && self.rollout.is_none() {
+            self.tracker.target_ended();
+        }
         self.progress(now, input, out);
     }
 
