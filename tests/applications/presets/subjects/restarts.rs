@@ -48,7 +48,7 @@ pub(super) const RESTARTS: &[Subject] = &[
         preset: "rsyslog",
         package: "rsyslog",
         process: "rsyslogd",
-        command: &["rsyslogd", "-n", "-f", "{dir}/rsyslog.conf", "-i", "{run}/pid"],
+        command: &["rsyslogd", "-n", "-f", "{dir}/rsyslog.conf", "-iNONE"],
         file: (
             "rsyslog.conf",
             "global(workDirectory=\"{run}\" abortOnUncleanConfig=\"on\"\n\
