@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
@@ -25,7 +26,11 @@ pub(crate) async fn to_endpoint(endpoint: &Endpoint, limit: Duration) -> Result<
     // The URL has an IPv6 address in brackets.
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let what = format!("{host}:{port}");
-    connected(&what, AddressKind::Port, limit, TcpStream::connect((name, port))).await
+    let connection = async {
+        let stream = TcpStream::connect((name, port)).await;
+        stream.map(drop).map_err(|error| failed(&what, AddressKind::Port, &error))
+    };
+    within(limit, &what, connection).await
 }
 
 /// Connects to a socket.
@@ -36,35 +41,44 @@ pub(crate) async fn to_socket(
     address: &SocketAddress,
     limit: Duration,
 ) -> Result<(), ExchangeError> {
+    within(limit, &address.to_string(), async { open(address).await.map(drop) }).await
+}
+
+/// A connection of either kind.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Opens a connection to a socket.
+pub(super) async fn open(address: &SocketAddress) -> Result<Box<dyn Stream>, ExchangeError> {
     let what = address.to_string();
     match address {
         SocketAddress::Unix(path) => {
-            connected(&what, AddressKind::UnixSocket, limit, UnixStream::connect(path)).await
+            let stream = UnixStream::connect(path).await;
+            Ok(Box::new(stream.map_err(|error| failed(&what, AddressKind::UnixSocket, &error))?))
         }
         SocketAddress::Tcp(address) => {
-            connected(&what, AddressKind::Port, limit, TcpStream::connect(*address)).await
+            let stream = TcpStream::connect(*address).await;
+            Ok(Box::new(stream.map_err(|error| failed(&what, AddressKind::Port, &error))?))
         }
     }
 }
 
-async fn connected<T>(
-    what: &str,
-    kind: AddressKind,
+fn failed(what: &str, kind: AddressKind, error: &io::Error) -> ExchangeError {
+    let reason = Reason::new(format!("cannot connect to `{what}`: {error}"));
+    connection_error(reason, kind, error.kind())
+}
+
+async fn within(
     limit: Duration,
-    connection: impl Future<Output = io::Result<T>>,
+    what: &str,
+    connection: impl Future<Output = Result<(), ExchangeError>>,
 ) -> Result<(), ExchangeError> {
-    match timeout(limit, connection).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => {
-            let reason = Reason::new(format!("cannot connect to `{what}`: {error}"));
-            Err(connection_error(reason, kind, error.kind()))
-        }
-        Err(_) => {
-            let limit = humantime::format_duration(limit);
-            let reason = Reason::new(format!("cannot connect to `{what}` within {limit}"));
-            Err(ExchangeError::Failed(
-                reason.hint("check the address, and that no NetworkPolicy forbids the connection"),
-            ))
-        }
-    }
+    timeout(limit, connection).await.unwrap_or_else(|_| {
+        let limit = humantime::format_duration(limit);
+        let reason = Reason::new(format!("cannot connect to `{what}` within {limit}"));
+        Err(ExchangeError::Failed(
+            reason.hint("check the address, and that no NetworkPolicy forbids the connection"),
+        ))
+    })
 }

@@ -9,22 +9,17 @@
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use super::{AddressKind, AnswerEnd, ExchangeError, connection_error};
+use super::connect::{Stream, open};
+use super::{AnswerEnd, ExchangeError};
 use crate::config::{SocketAddress, SocketCommand};
 use crate::reason::Reason;
 use crate::shown;
 
 /// The most bytes of an answer that are read.
 pub(crate) const MAX_ANSWER: usize = 64 * 1024;
-
-/// A connection of either kind.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,22 +80,7 @@ async fn exchange(
     max_bytes: usize,
     bytes: &mut Vec<u8>,
 ) -> Result<AnswerEnd, ExchangeError> {
-    let connection_error = |error: io::Error| {
-        let reason = Reason::new(format!("cannot connect to `{address}`: {error}"));
-        let by = match address {
-            SocketAddress::Unix(_) => AddressKind::UnixSocket,
-            SocketAddress::Tcp(_) => AddressKind::Port,
-        };
-        connection_error(reason, by, error.kind())
-    };
-    let mut stream: Box<dyn Stream> = match address {
-        SocketAddress::Unix(path) => {
-            Box::new(UnixStream::connect(path).await.map_err(connection_error)?)
-        }
-        SocketAddress::Tcp(address) => {
-            Box::new(TcpStream::connect(*address).await.map_err(connection_error)?)
-        }
-    };
+    let mut stream = open(address).await?;
     match send_and_read(&mut *stream, text, max_bytes, bytes).await {
         Ok(end) => Ok(end),
         Err(error) if bytes.is_empty() => {
