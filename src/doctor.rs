@@ -16,6 +16,7 @@ use crate::preflight::{Addresses, Stage, choose_preset, preflight};
 use crate::process::{Context, find, others, why};
 use crate::reason::Reason;
 use crate::shown;
+use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};
 
@@ -58,41 +59,66 @@ impl Findings {
 /// Examines podnudge and each rule.
 pub async fn examine(config: &Config, stage: Stage) -> Findings {
     let context = Context::new();
+    let volumes = config.rules.iter().map(|rule| rule.settings.watch.len()).sum();
+    let mut watched =
+        Watched { watching: Watching::new(config.agent.watch, volumes), count: 0, polled: None };
     let mut rules = Vec::new();
     for rule in &config.rules {
-        rules.push(examine_rule(&context, rule, stage).await);
+        rules.push(examine_rule(&context, rule, stage, &mut watched).await);
     }
-    let problems = port_taken(config).await.into_iter().chain(polled(config)).collect();
+    let polled = watched.polled.map(|reason| polled(config, reason));
+    let problems = port_taken(config).await.into_iter().chain(polled).collect();
     Findings { problems, rules }
 }
 
-async fn examine_rule(context: &Context, rule: &Rule, stage: Stage) -> RuleFindings {
-    let mut problems = Vec::new();
-    let mut volumes = Vec::new();
-    let mut has_keys = false;
-    for path in &rule.settings.watch {
-        let shown = shown::path(path);
-        match scan::read(path, &rule.keys).map(|reading| reading.snapshot) {
-            Ok(Some(snapshot)) => {
-                let kind = mounts::kind(path).unwrap_or_else(|| "no volume of its own".to_owned());
-                volumes.push(format!("{shown}: {kind}; keys: {}", snapshot.keys.len()));
-                has_keys |= !snapshot.keys.is_empty();
-            }
-            Ok(None) => {
-                has_keys = true;
-                let reason = Reason::new(format!("nothing exists at the watched path `{shown}`"));
-                let hint = "mount the volume in podnudge's container, too, at this path";
-                let reason = reason.hint(hint);
-                problems.push(Problem::new(ProblemKind::VolumeMissing, reason));
-            }
-            Err(error) => {
-                has_keys = true;
-                let reason = error.reason();
-                problems.push(Problem::new(ProblemKind::VolumeUnreadable, reason));
-            }
+/// Tries to watch the volumes of all rules.
+struct Watched {
+    watching: Watching,
+    count: usize,
+    /// Why a volume cannot be watched.
+    polled: Option<Reason>,
+}
+
+impl Watched {
+    fn watch(&mut self, directories: Vec<Directory>) {
+        let volume = VolumeId(self.count);
+        self.count += 1;
+        if let Some(Watch::Polling(reason)) = self.watching.sync(volume, directories).watch {
+            self.polled.get_or_insert(reason);
         }
     }
-    if !has_keys && rule.has_key_filter() {
+}
+
+async fn examine_rule(
+    context: &Context,
+    rule: &Rule,
+    stage: Stage,
+    watched: &mut Watched,
+) -> RuleFindings {
+    let mut problems = Vec::new();
+    let mut volumes = Vec::new();
+    let mut keys = 0;
+    for path in &rule.settings.watch {
+        let shown = shown::path(path);
+        let reading = match scan::read(path, &rule.keys) {
+            Ok(reading) => reading,
+            Err(error) => {
+                problems.push(Problem::new(ProblemKind::VolumeUnreadable, error.reason()));
+                continue;
+            }
+        };
+        watched.watch(reading.directories);
+        let Some(snapshot) = reading.snapshot else {
+            let reason = Reason::new(format!("nothing exists at the watched path `{shown}`"));
+            let hint = "mount the volume in podnudge's container, too, at this path";
+            problems.push(Problem::new(ProblemKind::VolumeMissing, reason.hint(hint)));
+            continue;
+        };
+        let kind = mounts::kind(path).unwrap_or_else(|| "no volume of its own".to_owned());
+        volumes.push(format!("{shown}: {kind}; keys: {}", snapshot.keys.len()));
+        keys += snapshot.keys.len();
+    }
+    if problems.is_empty() && keys == 0 && rule.has_key_filter() {
         problems.push(Problem::no_keys());
     }
     // The preflight says why a preset cannot be used.
@@ -126,25 +152,10 @@ async fn port_taken(config: &Config) -> Option<Problem> {
     Some(Problem::new(ProblemKind::PortTaken, reason))
 }
 
-/// Tries to watch each volume.
-fn polled(config: &Config) -> Option<Problem> {
-    let paths = || {
-        config
-            .rules
-            .iter()
-            .flat_map(|rule| rule.settings.watch.iter().map(move |path| (rule, path)))
-    };
-    let mut watching = Watching::new(config.agent.watch, paths().count());
-    let reason = paths().enumerate().find_map(|(number, (rule, path))| {
-        let reading = scan::read(path, &rule.keys).ok()?;
-        match watching.sync(VolumeId(number), reading.directories).watch? {
-            Watch::Polling(reason) => Some(reason),
-            Watch::Inotify => None,
-        }
-    })?;
+fn polled(config: &Config, reason: Reason) -> Problem {
     let every = humantime::format_duration(config.agent.poll);
     let message = format!("podnudge polls every {every}: {}", reason.message);
-    Some(Problem { kind: ProblemKind::Polled, reason: Reason { message, ..reason } })
+    Problem::new(ProblemKind::Polled, Reason { message, ..reason })
 }
 
 /// The findings for people.

@@ -4,18 +4,18 @@ use nix::sys::signal::Signal;
 
 use super::action::{Action, Restart, SignalAction, Step};
 use super::agent::{Agent, ReloadEndpoint};
-use super::check::{Check, CheckSettings};
+use super::check::{Check, CheckSettings, Condition};
 use super::hold::Hold;
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
 use super::program::ExecAction;
 use super::publish::{self, Publish};
-use super::request::HttpSettings;
+use super::request::{Endpoint, HttpSettings};
 use super::settings;
 use super::socket::SocketCommand;
 use super::target::{Target, TargetBy};
-use super::verify::{Verify, VerifySettings};
+use super::verify::{ProofBy, Verify, VerifySettings};
 use super::waits::{Jitter, OnStart, Retry};
 
 settings! {
@@ -174,6 +174,23 @@ impl Rule {
     #[must_use]
     pub fn awaits_preset(&self) -> bool {
         self.unresolved.is_some()
+    }
+
+    /// The endpoints of all requests of the rule.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        let actions = self.actions.iter().filter_map(|action| match action {
+            Action::Http(http) => Some(&http.endpoint),
+            _ => None,
+        });
+        let proofs = self.verify.proofs.iter().filter_map(|proof| match proof {
+            ProofBy::Http(http) => Some(&http.endpoint),
+            _ => None,
+        });
+        let checks = self.checks.iter().filter_map(|check| match &check.condition {
+            Condition::Http(http) => Some(&http.endpoint),
+            _ => None,
+        });
+        actions.chain(proofs).chain(checks)
     }
 
     /// The directories that the application reads: the volumes, or the publish directory.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::config::{Action, Condition, Endpoint, HttpProof, ProofBy, Rule, SocketAddress};
+use crate::config::{Action, HttpProof, ProofBy, Rule, SocketAddress};
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::exchange::{ExchangeError, connect};
 use crate::reason::Reason;
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// At most one problem: the application has to be reached before its answer says anything.
 pub(super) async fn problem(rule: &Rule) -> Option<Problem> {
-    for endpoint in endpoints(rule) {
+    for endpoint in rule.endpoints() {
         let connected = connect::to_endpoint(endpoint, LIMIT.min(endpoint.timeout)).await;
         if let Err(error) = connected {
             return Some(unreachable(error));
@@ -37,19 +37,6 @@ pub(super) async fn problem(rule: &Rule) -> Option<Problem> {
 
 fn unreachable(error: ExchangeError) -> Problem {
     Problem::new(ProblemKind::Unreachable, error.into_reason())
-}
-
-/// The endpoints of the rule's requests.
-pub(super) fn endpoints(rule: &Rule) -> impl Iterator<Item = &Endpoint> {
-    let actions = rule.actions.iter().filter_map(|action| match action {
-        Action::Http(http) => Some(&http.endpoint),
-        _ => None,
-    });
-    let checks = rule.checks.iter().filter_map(|check| match &check.condition {
-        Condition::Http(http) => Some(&http.endpoint),
-        _ => None,
-    });
-    actions.chain(http_proofs(rule).map(|proof| &proof.endpoint)).chain(checks)
 }
 
 fn http_proofs(rule: &Rule) -> impl Iterator<Item = &HttpProof> {

@@ -1,8 +1,7 @@
 //! The programs and files that a rule names: whether they exist.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use super::addresses;
 use crate::config::{Action, Auth, Body, Condition, ProofBy, Rule};
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::exchange::program;
@@ -43,17 +42,17 @@ pub(super) fn missing_file(rule: &Rule) -> Option<Problem> {
         },
         _ => None,
     });
-    let credentials = addresses::endpoints(rule).filter_map(|endpoint| match &endpoint.auth {
+    let credentials = rule.endpoints().filter_map(|endpoint| match &endpoint.auth {
         Some(Auth::Basic(basic)) => Some(&basic.password_file),
         Some(Auth::Bearer(token)) => Some(token),
         None => None,
     });
-    let tls = addresses::endpoints(rule).filter_map(|endpoint| endpoint.tls.as_ref());
+    let tls = rule.endpoints().filter_map(|endpoint| endpoint.tls.as_ref());
     let certificates = tls.flat_map(|tls| {
         let client = tls.client.iter().flat_map(|client| [&client.cert_file, &client.key_file]);
         std::iter::once(&tls.ca_file).chain(client)
     });
-    let is_missing = |path: &&std::path::PathBuf| !Path::new(path).exists();
+    let is_missing = |path: &&PathBuf| !path.exists();
     let missing = bodies.chain(credentials).chain(certificates).find(is_missing)?;
     let message =
         format!("the file `{}` does not exist in podnudge's container", missing.display());

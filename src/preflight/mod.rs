@@ -50,7 +50,6 @@ pub(crate) async fn preflight(
     problems.extend(volumes::subpath(rule, &targets));
     problems.extend(volumes::not_mounted(rule, &targets));
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));
-    problems.extend(volumes::not_published_to(rule, &targets));
     problems.extend(limits::memory(rule));
     problems.extend(limits::host_pid(rule));
     if !is_running {

@@ -26,7 +26,7 @@ pub(super) fn problems(
         None => Vec::new(),
         Some(Err(refusal)) => not_found(context, rule, refusal).into_iter().collect(),
         Some(Ok(targets)) => {
-            if let Some(Err(reason)) = choose_preset(context, rule) {
+            if let Some(Err(reason)) = preset_for(rule, targets) {
                 return vec![Problem::new(ProblemKind::NoPreset, reason)];
             }
             let known = targets.iter().find_map(|target| known(rule, &target.comm));
@@ -45,7 +45,12 @@ pub(crate) fn choose_preset(
     rule: &Rule,
 ) -> Option<Result<(Rule, String), Reason>> {
     let targets = rule.awaits_preset().then(|| find(context, rule))?.ok()?;
-    let target = targets.first()?;
+    preset_for(rule, &targets)
+}
+
+/// The same for a target that was found.
+fn preset_for(rule: &Rule, targets: &[TargetProcess]) -> Option<Result<(Rule, String), Reason>> {
+    let target = targets.first().filter(|_| rule.awaits_preset())?;
     let preset = Preset::chosen_for(&target.comm).ok()?;
     if rule.preset.is_some_and(|chosen| chosen.name == preset.name) {
         return None;

@@ -30,20 +30,29 @@ fn subpath_of(rule: &Rule, target: &TargetProcess) -> Option<Reason> {
     Some(Reason::new(message).hint(hint))
 }
 
-/// The target mounts none of the volumes, though it is to read them again on a signal or at its start.
+/// The target mounts nothing of what it is to read: the watched volumes, on a signal or at its start, or
+/// the directory to which podnudge publishes.
 pub(super) fn not_mounted(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
     let acts_on_process = |action: &Action| matches!(action, Action::Signal(_) | Action::Restart);
-    if rule.settings.publish.is_some() || !rule.actions.iter().all(acts_on_process) {
+    let publish = rule.settings.publish.as_ref();
+    if publish.is_none() && !rule.actions.iter().all(acts_on_process) {
         return None;
     }
     let is_blind = |target: &&TargetProcess| {
-        view_of(target.identity, &rule.settings.watch) == Some(View::Nothing)
+        view_of(target.identity, rule.read_by_application()) == Some(View::Nothing)
     };
     let target = &targets.iter().find(is_blind)?.name;
-    let message = format!("process {target} does not mount the watched volume");
-    let hint = "mount the same volume in the application's container, or publish to a directory that it \
-                mounts";
-    Some(Problem::new(ProblemKind::NotMounted, Reason::new(message).hint(hint)))
+    let Some(publish) = publish else {
+        let message = format!("process {target} does not mount the watched volume");
+        let hint = "mount the same volume in the application's container, or publish to a directory that \
+                    it mounts";
+        return Some(Problem::new(ProblemKind::NotMounted, Reason::new(message).hint(hint)));
+    };
+    let dir = publish.dir.display();
+    let message = format!("process {target} does not mount `{dir}`, to which podnudge publishes");
+    let hint = "mount the same volume (an emptyDir) into the application's container, and let it read its \
+                configuration from there";
+    Some(Problem::new(ProblemKind::NotPublished, Reason::new(message).hint(hint)))
 }
 
 /// A publish directory on the root file system of podnudge's own container, which the application, in
@@ -65,17 +74,4 @@ pub(super) fn publish_not_a_mount(
         format!("the publish directory {dir} is not a mount: the application cannot see it");
     let hint = "mount one emptyDir there, in podnudge's container and in the application's";
     Some(Problem::new(ProblemKind::PublishNotAMount, Reason::new(message).hint(hint)))
-}
-
-/// The target does not mount the directory to which podnudge publishes.
-pub(super) fn not_published_to(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
-    let publish = rule.settings.publish.as_ref()?;
-    let dir = std::slice::from_ref(&publish.dir);
-    let is_blind = |target: &&TargetProcess| view_of(target.identity, dir) == Some(View::Nothing);
-    let target = &targets.iter().find(is_blind)?.name;
-    let dir = publish.dir.display();
-    let message = format!("process {target} does not mount `{dir}`, to which podnudge publishes");
-    let hint = "mount the same volume (an emptyDir) into the application's container, and let it read its \
-                configuration from there";
-    Some(Problem::new(ProblemKind::NotPublished, Reason::new(message).hint(hint)))
 }

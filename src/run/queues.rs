@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::agent::Done;
-use crate::config::{Action, Condition, Config, Endpoint, ProofBy, Rule};
+use crate::config::{Config, Rule};
 
 /// The blocking threads that a configuration needs: one for each queue, and one for the resolver if an
 /// URL has a host name. Tokio would start one more if a job comes while a thread finishes another one.
@@ -17,28 +17,12 @@ use crate::config::{Action, Condition, Config, Endpoint, ProofBy, Rule};
 pub fn blocking_threads(config: &Config) -> usize {
     let writes = config.agent.state_dir.is_some()
         || config.rules.iter().any(|rule| rule.settings.publish.is_some());
-    let resolves = config.rules.iter().flat_map(endpoints).any(|endpoint| {
+    let resolves = config.rules.iter().flat_map(Rule::endpoints).any(|endpoint| {
         let host = endpoint.url.host_str().unwrap_or_default();
         let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
         endpoint.unix_socket.is_none() && !is_address
     });
     1 + usize::from(writes) + usize::from(resolves)
-}
-
-fn endpoints(rule: &Rule) -> impl Iterator<Item = &Endpoint> {
-    let actions = rule.actions.iter().filter_map(|action| match action {
-        Action::Http(http) => Some(&http.endpoint),
-        _ => None,
-    });
-    let checks = rule.checks.iter().filter_map(|check| match &check.condition {
-        Condition::Http(http) => Some(&http.endpoint),
-        _ => None,
-    });
-    let proofs = rule.verify.proofs.iter().filter_map(|proof| match proof {
-        ProofBy::Http(http) => Some(&http.endpoint),
-        _ => None,
-    });
-    actions.chain(checks).chain(proofs)
 }
 
 /// Runs jobs one after the other, in order of arrival, on a blocking thread.
