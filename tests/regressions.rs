@@ -393,6 +393,45 @@ fn only_the_content_that_kills_the_application_is_quarantined() {
     });
 }
 
+/// Guards: content is not good as soon as it is verified. An application that starts slowly fails later,
+/// and must not find the content again when it starts.
+#[test]
+fn content_that_ends_the_application_late_is_rolled_back() {
+    in_namespace(|| {
+        let mut pod = Pod::new("1");
+        let config = pod.path("config/app.conf").display().to_string();
+        let fails = format!("if grep -qs broken {config}; then sleep 2; exit 1; fi");
+        let end = pod.path("end").display().to_string();
+        // A kubelet starts it again after a second or more.
+        let script = format!(
+            "sleep 2; trap '{fails}' HUP; {fails}; while :; do sleep 0.05; rm {end} 2>/dev/null && exit; done"
+        );
+        let application = Supervisor::start(pod.folder.path(), &script);
+        let podnudge = pod.nudge(&format!(
+            "{PUBLISH}target = {{ cmdline = \"^sh -c .* FOLDER$\" }}\nsignal = {{ name = \"HUP\" }}\n\
+             verify = {{ alive-for = \"500ms\", timeout = \"6s\" }}\n"
+        ));
+        wait_until("the first content is good", || recorded(&pod.path("config"), "good"));
+        pod.change("broken");
+        podnudge.agent.wait_for("delivered", 2);
+        podnudge.agent.wait_for("rolled-back", 1);
+        assert_eq!((pod.published(), application.starts()), ("1".to_owned(), 2));
+        let record = pod.path("config/..podnudge.json");
+        let good = || {
+            let record = fs::read(&record).unwrap_or_default();
+            serde_json::from_slice::<Value>(&record).unwrap_or_default()["good"].clone()
+        };
+        let first = good();
+        pod.change("2");
+        wait_until("the second content has passed its trial", || good() != first);
+        fs::write(&end, "").unwrap();
+        wait_until("the application has ended for another reason", || application.starts() == 3);
+        pod.change("3");
+        wait_until("the third content is published", || pod.published() == "3");
+        assert_eq!(podnudge.agent.count("rolling-back"), 1, "{}", podnudge.agent.log());
+    });
+}
+
 /// Guards: a starting application reads the same before and after a swap with equal content, such
 /// as the swap for a rotated token.
 #[test]

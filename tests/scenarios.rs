@@ -45,7 +45,7 @@ use podnudge::config::{JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId, Watch,
+    Absence, Acted, Alive, Checked, Event, Proof, RuleId, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
@@ -290,6 +290,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "readable" => world.disks[volume].unreadable = None,
         "inotify" => world.tell(Event::Watched(VolumeId(volume), Watch::Inotify)),
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
+        "target-ends" => world.tell(Event::Ended(RuleId(0))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
         "resyncs-hang" => world.resyncs_hang = true,

@@ -244,6 +244,10 @@ impl Tracker for Generations {
     fn applied(&mut self, _now: Now, digest: Digest, evidence: Evidence, _: &Source) -> Save {
         self.running = self.current.map(|current| current.digest).filter(|one| *one == digest);
         self.evidence = evidence;
-        self.approve(digest, evidence)
+        Save::Nothing
+    }
+
+    fn survived(&mut self, digest: Digest) -> Save {
+        self.approve(digest, self.evidence)
     }
 }

@@ -24,6 +24,7 @@ mod rule;
 mod source;
 pub mod status;
 mod tracker;
+mod trial;
 mod volume_tracker;
 
 use std::collections::VecDeque;

@@ -10,6 +10,7 @@ mod inputs;
 mod outcome;
 mod progress;
 mod status;
+mod trial;
 mod waiting;
 
 use std::collections::VecDeque;
@@ -29,6 +30,7 @@ use super::rollout::{Direction, Input, Outcome, Rollout};
 use super::source::{Gaps, OnDisk, Source};
 use super::status::Counters;
 use super::tracker::{Tracker, Unfinished};
+use super::trial::Trial;
 use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
@@ -64,6 +66,8 @@ pub(super) struct Rule {
     candidate: Option<Candidate>,
     trigger: Trigger,
     rollout: Option<Rollout>,
+    /// The last rollout's content, until it is the last good generation. Only without a rollout.
+    trial: Option<Trial>,
     given_up: Option<GivenUp>,
     tracker: Box<dyn Tracker>,
     budget: Budget,
@@ -112,6 +116,7 @@ impl Rule {
             candidate: None,
             trigger: Trigger::None,
             rollout: None,
+            trial: None,
             given_up: None,
             tracker,
             budget: Budget::default(),
@@ -152,6 +157,7 @@ impl Rule {
         is_triggered: bool,
         out: &mut VecDeque<Command>,
     ) {
+        self.supersede_trial(content.digest, out);
         let mut rollout = Rollout::new(content, direction, is_triggered);
         let before = self.rollout.take();
         let progress = rollout.begin(before, &self.context(now, &rollout));
@@ -181,18 +187,13 @@ impl Rule {
                 self.given_up = Some(GivenUp { digest, reason });
             }
             Outcome::RollBack(reason) => {
-                let failed = rollout.digest();
                 let after_restart = rollout.is_restart() || self.policy.is_restart;
-                self.counters.rollbacks += 1;
-                if let Some(good) = self.tracker.roll_back_to(failed) {
-                    self.report(Fact::RollingBack(failed, good, reason.clone()), out);
+                self.quarantine(rollout.content(), reason, out);
+                if let Some((content, direction)) =
+                    self.plan_rollback(rollout.content(), after_restart)
+                {
+                    self.begin(now, content, direction, false, out);
                 }
-                self.tracker.quarantine(failed, reason);
-                // The trigger was for this content, and has been served.
-                if self.source.digest() == Some(failed) {
-                    self.trigger = self.trigger.ended();
-                }
-                self.roll_back(now, rollout.content(), after_restart, out);
             }
             Outcome::Unpublished(publication) => {
                 self.rollout = rollout.take_superseded();
@@ -201,15 +202,16 @@ impl Rule {
         }
     }
 
-    fn roll_back(
-        &mut self,
-        now: Now,
-        failed: OnDisk,
-        after_restart: bool,
-        out: &mut VecDeque<Command>,
-    ) {
-        if let Some((content, direction)) = self.plan_rollback(failed, after_restart) {
-            self.begin(now, content, direction, false, out);
+    /// Quarantines content that is to be rolled back.
+    fn quarantine(&mut self, failed: OnDisk, reason: Reason, out: &mut VecDeque<Command>) {
+        self.counters.rollbacks += 1;
+        if let Some(good) = self.tracker.roll_back_to(failed.digest) {
+            self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
+        }
+        self.tracker.quarantine(failed.digest, reason);
+        // The trigger was for this content, and has been served.
+        if self.source.digest() == Some(failed.digest) {
+            self.trigger = self.trigger.ended();
         }
     }
 
@@ -246,6 +248,7 @@ impl Rule {
         self.choose_candidate(now, out);
         self.start_checks(now, out);
         self.schedule(now, out);
+        self.end_due_trial(now, out);
         self.pass_gate(now, out) || self.continue_rollout(now, out)
     }
 
@@ -282,7 +285,8 @@ impl Rule {
         let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
-        [rollout, gate, self.next_check(), source, preflight].into_iter().flatten().min()
+        let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
+        [rollout, gate, self.next_check(), source, preflight, trial].into_iter().flatten().min()
     }
 
     /// Takes the kinds of the actions and of the proofs of a preset.
@@ -304,14 +308,19 @@ impl Rule {
             && (is_unknown || names.iter().any(|name| others.contains(name)))
     }
 
-    /// Whether the rule is publishing, acting on its target, or waiting for the proof.
+    /// Whether the rule is publishing, acting on its target, or waiting for the proof, or for why
+    /// the target has ended.
     pub(super) fn is_busy(&self) -> bool {
         self.rollout.as_ref().is_some_and(Rollout::is_busy)
+            || self.trial.as_ref().is_some_and(Trial::is_polling)
     }
 
-    /// Since when the application could read the rollout's content, while it is unproven. If the
-    /// content was verified before, it is not the cause when the application ends.
+    /// Since when the application could read the rollout's content, while it is unproven or on
+    /// trial. If the content was good before, it is not the cause when the application ends.
     pub(super) fn exposed_at(&self) -> Option<Moment> {
+        if self.trial.is_some() {
+            return self.exposed_at;
+        }
         let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none())?;
         let digest = rollout.digest();
         let can_read =

@@ -111,6 +111,11 @@ pub(super) trait Tracker: Debug + Send {
     /// The rollout of this digest has succeeded, with this evidence.
     fn applied(&mut self, now: Now, digest: Digest, evidence: Evidence, source: &Source) -> Save;
 
+    /// The digest has passed its trial, or needs none: it is good.
+    fn survived(&mut self, _digest: Digest) -> Save {
+        Save::Nothing
+    }
+
     /// A scan found this digest.
     fn scanned(&mut self, _on_disk: Digest) {}
 

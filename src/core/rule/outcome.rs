@@ -36,6 +36,7 @@ impl Rule {
         }
         let save = self.tracker.applied(now, digest, evidence, &self.source);
         self.save(save, out);
+        self.begin_trial(now, rollout, out);
         if disk == Some(digest) {
             self.source.clear_gaps();
         }

@@ -45,7 +45,7 @@ impl Rule {
     ) {
         // Ignore it while a publication is in progress.
         if !self.is_busy() && self.tracker.found_published(digest) {
-            self.given_up = None;
+            (self.given_up, self.trial) = (None, None);
             self.report(Fact::PublicationLost(digest), out);
         }
     }
@@ -63,10 +63,19 @@ impl Rule {
         {
             self.target_names.clone_from(&targets.names);
         }
-        if matches!(input, Input::Ended) && self.rollout.is_none() {
-            self.tracker.target_ended();
+        match input {
+            Input::Ended if self.rollout.is_none() => {
+                self.tracker.target_ended();
+                self.ended_in_trial(out);
+            }
+            Input::Verified(verified) if self.rollout.is_none() => {
+                self.polled_in_trial(verified, out);
+            }
+            Input::EndedElsewhere(reason) if self.rollout.is_none() => {
+                self.fail_trial(reason, out);
+            }
+            input => self.progress(now, input, out),
         }
-        self.progress(now, input, out);
     }
 
     pub(super) fn progress(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {

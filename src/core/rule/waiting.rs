@@ -128,9 +128,13 @@ impl Rule {
     pub(super) fn gate(&self, now: Now) -> Option<Gate> {
         let candidate = self.candidate.as_ref().filter(|_| !self.stopping)?;
         let cause = self.cause();
-        let rollout = self.rollout.as_ref().map_or(Supersedable::Now, |rollout| {
-            rollout.supersedable_by(candidate.digest(), &self.context(now, rollout))
-        });
+        let rollout = match &self.rollout {
+            Some(rollout) => {
+                rollout.supersedable_by(candidate.digest(), &self.context(now, rollout))
+            }
+            None if self.is_busy() => Supersedable::Later(None),
+            None => Supersedable::Now,
+        };
         let is_readable = self.tracker.reads_volumes() || self.source.unreadable().is_none();
         let is_complete = is_readable && !self.source.is_missing_a_volume();
         let may_be_incomplete = cause == Cause::Triggered && self.tracker.reads_volumes();
@@ -159,7 +163,8 @@ impl Rule {
     /// first.
     pub(super) fn rule_ahead(&self, cause: Cause) -> Option<&Reason> {
         let unproven = self.neighbours.unproven.as_ref();
-        let is_suspect = self.exposed_at().is_some() && !self.neighbours.newer;
+        let is_suspect =
+            self.trial.is_none() && self.exposed_at().is_some() && !self.neighbours.newer;
         let unproven = unproven.filter(|_| cause == Cause::Changed && !is_suspect);
         self.neighbours.busy.as_ref().or(unproven)
     }
