@@ -12,8 +12,8 @@ use crate::config::{Config, Rule};
 use crate::core::event::{VolumeId, Watch};
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::core::{actions, proof_kinds};
-use crate::preflight::{Addresses, Stage, choose_preset, preflight};
-use crate::process::{Context, find, others, why};
+use crate::preflight::{Addresses, Stage, preflight, still_starting};
+use crate::process::{Context, choose_preset, find, others, why};
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::scan::Directory;
@@ -122,11 +122,12 @@ async fn examine_rule(
         problems.push(Problem::no_keys());
     }
     // The preflight says why a preset cannot be used.
-    let chosen = choose_preset(context, rule).and_then(Result::ok).map(|(chosen, _)| chosen);
+    let chosen = choose_preset(context, rule).ok().flatten().map(|(chosen, _)| chosen);
     let rule = chosen.as_ref().unwrap_or(rule);
     let targets = rule.names_process().then(|| find(context, rule)).and_then(Result::ok);
     let (found, _) = preflight(context, rule, Addresses::default(), stage).await;
     problems.extend(found);
+    problems.extend(still_starting(rule, targets.as_deref().unwrap_or_default()));
     RuleFindings {
         rule: rule.name.clone(),
         action: actions(rule),

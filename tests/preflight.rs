@@ -100,6 +100,18 @@ const ABOUT_TARGETS: &[Mistake] = &[
         fix: None,
     },
     Mistake {
+        settings: "target = { process = \"java\" }\nsignal = { name = \"USR2\" }",
+        problem: "signal-not-handled",
+        parts: &["SIGUSR2"],
+        fix: None,
+    },
+    Mistake {
+        settings: "target = { process = \"node\" }\nsignal = { name = \"USR1\" }",
+        problem: "signal-not-handled",
+        parts: &["Node.js, which starts its debugger on SIGUSR1"],
+        fix: None,
+    },
+    Mistake {
         settings: "target = { process = \"caddy\" }\nverify = { alive-for = \"2s\" }",
         problem: "no-preset",
         parts: &["the preset `caddy` does not fit: ", "--preset caddy"],
@@ -240,6 +252,12 @@ const ABOUT_MOUNTS: &[Mistake] = &[
         fix: None,
     },
     Mistake {
+        settings: "watch = [\"FOLDER/memory\", \"FOLDER/volume\"]\nsignal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
+        problem: "subpath",
+        parts: &["(nginx) mounts the volume by subPath at `", "without subPath"],
+        fix: None,
+    },
+    Mistake {
         settings: "signal = { name = \"HUP\" }\n[rule.target]\nprocess = \"haproxy\"\n[rule.publish]\ndir = \"FOLDER/published\"\nrollback = false",
         problem: "not-published",
         parts: &["(haproxy) does not mount `", "an emptyDir"],
@@ -367,15 +385,34 @@ fn mistakes_about_the_target_are_reported_at_the_start() {
         });
         let _running = ["nginx", "java", "caddy", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
             .map(|name| start_target(name, Behaviour::Handles));
+        let _node = start_target("node", Behaviour::Default);
         let default = start_target("default", Behaviour::Default);
         fs::write(folder.join("left-over"), "4000000").unwrap();
         wait_until_old(&default);
         assert_reported(folder, podnudge, ABOUT_TARGETS);
-        let file = configuration(folder, 99, "target = { process = \"nginx\" }");
-        let agent = start(folder, podnudge(), &file);
-        agent.wait_for("baseline", 1);
-        let is_reported = || agent.count("preflight") > 0;
-        assert!(!is_within(AT_START, is_reported), "{}", agent.log());
+        // Nothing is wrong, or what is wrong is wanted.
+        let right = [
+            "target = { process = \"nginx\" }",
+            "target = { process = \"dnsmasq\" }\nsignal = { name = \"HUP\" }\naccept = [\"signal-does-not-reload\"]",
+            "target = { process = \"gunicorn\" }\naccept = \"unchecked\"",
+        ];
+        let agents = right.iter().enumerate().map(|(number, settings)| {
+            let file = configuration(folder, 90 + number, settings);
+            let doctor =
+                podnudge().args(["doctor", "--listen", "off", "--config"]).arg(&file).output();
+            assert_eq!(doctor.unwrap().status.code(), Some(0), "{settings}");
+            start(folder, podnudge(), &file)
+        });
+        let agents: Vec<Agent> = agents.collect();
+        for agent in &agents {
+            agent.wait_for("baseline", 1);
+        }
+        let is_reported = || agents.iter().any(|agent| agent.count("preflight") > 0);
+        assert!(
+            !is_within(AT_START, is_reported),
+            "{}",
+            agents.iter().map(Agent::log).collect::<String>()
+        );
     });
 }
 
@@ -647,6 +684,44 @@ fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
     assert_eq!(doctor(dead, &["--listen", "off"]).0, 1);
     let (exit, text) = doctor(dead, &["--listen", "off", "--before-start"]);
     assert_eq!(exit, 0, "{text}");
+}
+
+/// podnudge looks again later, and the doctor does not: it must not call right what it cannot know yet.
+#[test]
+fn the_doctor_says_that_a_target_has_just_started() {
+    in_namespace(|| {
+        let folder = scene();
+        let _target = Target::start(folder.path(), "app", Behaviour::Default);
+        let settings = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }";
+        let file = configuration(folder.path(), 0, settings);
+        let doctor = podnudge().args(["doctor", "--listen", "off", "--config"]).arg(file).output();
+        let doctor = doctor.unwrap();
+        let text = String::from_utf8(doctor.stdout).unwrap();
+        assert!(text.contains("(app) has just started, and does not handle SIGHUP yet"), "{text}");
+        assert_eq!(doctor.status.code(), Some(1), "{text}");
+    });
+}
+
+/// Nothing is learnt about the handlers of a process that has ended.
+#[test]
+fn a_problem_of_a_target_that_has_ended_is_not_reported_as_solved() {
+    in_namespace(|| {
+        let folder = scene();
+        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
+        let target = Target::start(folder.path(), "gunicorn", Behaviour::Handles);
+        let file = configuration(folder.path(), 0, "target = { process = \"gunicorn\" }");
+        let agent = start(folder.path(), podnudge(), &file);
+        agent.wait_for("preflight", 1);
+        assert_eq!(agent.last("preflight", "problem"), "unchecked");
+        drop(target);
+        agent.wait_for("preflight", 2);
+        assert_eq!(agent.last("preflight", "problem"), "target-not-found");
+        let _target = Target::start(folder.path(), "gunicorn", Behaviour::Handles);
+        agent.wait_for("preflight-solved", 1);
+        let is_repeated = || agent.count("preflight") > 2 || agent.count("preflight-solved") > 1;
+        assert!(!is_within(Duration::from_secs(3), is_repeated), "{}", agent.log());
+        assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
+    });
 }
 
 #[test]

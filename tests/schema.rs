@@ -110,6 +110,7 @@ const BEYOND: [(&str, &[&str]); 4] = [
     ("relations between two tables, or between two values of a list", &[
         "a_reload_endpoint_without_a_listener", "a_state_directory_inside_a_watched_volume",
         "a_watched_path_twice", "on_start_with_an_invalid_publish_directory",
+        "bodies_that_are_not_published",
         "problems_after_an_invalid_watched_path", "repeated_steps_on_failure", "headers_that_differ_in_case_only", "alive_for_after_a_url", "certificates_without_https",
         "new_children_after_a_url", "two_rules_with_the_same_name", "two_rules_without_names",
     ]),

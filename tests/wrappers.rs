@@ -186,6 +186,47 @@ fn without_exactly_one_application_that_handles_the_signal_nothing_is_sent() {
     });
 }
 
+/// A rule without an action gets the preset of the program that the init or the shell has started.
+#[test]
+fn a_program_below_a_wrapper_gets_its_preset() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let two = "ln -s \"$0\" \"${0%/*}/unbound\"; \"${0%/*}/unbound\" \"$@\" & \"$0\" \"$@\"; echo done";
+        let table: &[(&str, &[&str], &str)] = &[
+            ("mosquitto", &["tini", "--"], ""),
+            (
+                "dovecot",
+                &["bash", "-c", "trap : HUP; \"$0\" \"$@\"; echo done"],
+                "not to the dovecot below it",
+            ),
+            ("redis-server", DASH, "takes a new configuration by a restart"),
+            ("squid", &["dash", "-c", two], "several programs that podnudge knows: squid, unbound"),
+        ];
+        let targets: Vec<Target> = table
+            .iter()
+            .map(|(name, wrapper, _)| scene.start(name, Behaviour::Handles, wrapper))
+            .collect();
+        wait_until_old(&targets.iter().collect::<Vec<_>>());
+        for ((name, _, reason), target) in table.iter().zip(targets) {
+            let volume = scene.kubelet.volume.to_str().unwrap();
+            let fixed = ["--watch", volume, "--settle", "0s", "--on-start", "never"];
+            let agent = Agent::start(scene.path(), &[&fixed[..], &["--cmdline", name]].concat());
+            if reason.is_empty() {
+                scene.change();
+                agent.wait_for("delivered", 1);
+                assert!(agent.last("sent", "target").ends_with(&format!(" ({name})")));
+                assert_eq!(target.signals(), 1, "{}", agent.log());
+                assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
+            } else {
+                scene.assert_refused(&agent, &[reason]);
+                assert_eq!(target.signals(), 0);
+                agent.wait_for("preflight", 1);
+                assert_eq!(agent.last("preflight", "problem"), "no-preset");
+            }
+        }
+    });
+}
+
 /// A wrapper that handles the signal itself is the target, whatever is below it. A trap for `EXIT` says
 /// nothing about a signal that bash does not handle on its own.
 #[test]

@@ -12,11 +12,11 @@ use super::progress::Progress;
 use super::restart::restart;
 use super::{http, program, signal, socket};
 use crate::clock::Moment;
-use crate::config::{Action, Preset, Rule};
+use crate::config::{Action, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
-    self, Context, Refusal, TargetProcess, all_read_config_after, find, find_cached,
+    self, Context, Refusal, TargetProcess, all_read_config_after, choose_preset, find, find_cached,
     find_to_restart, inspect, names, roots,
 };
 use crate::publish;
@@ -123,7 +123,7 @@ async fn try_to_act(
         return Ok((Acted::Fresh(process::targets(&targets)), baseline));
     }
     if rule.actions.is_empty() && !act.restart {
-        let unknown = targets.iter().find_map(|target| Preset::chosen_for(&target.comm).err());
+        let unknown = choose_preset(context, rule).err();
         return Err(Acted::Refused(unknown.unwrap_or(Reason::new("the rule has no action"))));
     }
     if act.only_if_fresh {

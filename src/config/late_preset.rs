@@ -37,14 +37,18 @@ impl Rule {
                 preset.name
             ))
         })?;
+        let settings = RuleSettings {
+            signal: made.settings.signal,
+            http: made.settings.http,
+            command: made.settings.command,
+            verify: made.settings.verify,
+            ..self.settings.clone()
+        };
+        if let Some(reason) = settings.unpublished_body() {
+            return Err(reason);
+        }
         Ok(Self {
-            settings: RuleSettings {
-                signal: made.settings.signal,
-                http: made.settings.http,
-                command: made.settings.command,
-                verify: made.settings.verify,
-                ..self.settings.clone()
-            },
+            settings,
             actions: made.actions,
             verify: made.verify,
             preset: Some(preset),

@@ -1,5 +1,7 @@
 //! `[[rule]]`: watched volumes, a target, and the actions to take. Pure.
 
+use std::path::Path;
+
 use nix::sys::signal::Signal;
 
 use super::action::{Action, Restart, SignalAction, Step};
@@ -31,6 +33,8 @@ settings! {
         ignore: Vec<glob::Pattern> = list("", glob()).option("ignore", "GLOB", Volumes);
         /// Take the actions and proofs of this preset; the rule's own settings take precedence. A rule without an action takes the preset of its target's program. `podnudge presets` lists them.
         preset: Option<String> = optional("", checked("a preset", preset::parse_name)).option("preset", "NAME", Actions).common();
+        /// Warnings of the preflight that describe what is wanted here: they are not reported.
+        accept: Vec<Risk> = list("", Risk::choice()).option("accept", "PROBLEM", Actions);
         /// How long a volume must be unchanged before it is read.
         settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for a volume to stop changing.
@@ -67,6 +71,20 @@ settings! {
         verify: VerifySettings = table();
         /// Its place in the file.
         path: String = computed();
+    }
+}
+
+words! {
+    /// A problem of the preflight that can be wanted.
+    pub enum Risk {
+        /// The target reloads on the signal only in part, such as dnsmasq its hosts files.
+        SignalDoesNotReload = "signal-does-not-reload",
+        /// The application's container restarts if the content is broken.
+        Unchecked = "unchecked",
+        /// The checked files stay smaller than podnudge assumes.
+        MemoryLimit = "memory-limit",
+        /// The pod needs the processes of the node.
+        HostPid = "host-pid",
     }
 }
 
@@ -170,6 +188,13 @@ impl Rule {
         !self.keys.only.is_empty() || !self.keys.ignore.is_empty()
     }
 
+    /// Whether a problem of the preflight is wanted, by its name.
+    #[must_use]
+    pub fn accepts(&self, problem: &str) -> bool {
+        let name = |risk: &Risk| (Risk::choice().print)(risk);
+        self.settings.accept.iter().any(|risk| name(risk) == problem)
+    }
+
     /// Whether the rule has no action of its own: its target's program determines the preset.
     #[must_use]
     pub fn awaits_preset(&self) -> bool {
@@ -247,6 +272,31 @@ impl RuleSettings {
                 self.on_failure = Vec::new();
             }
         }
+        if let Some(reason) = self.unpublished_body() {
+            place.inner("http").problem(Value("body-file"), reason);
+        }
+    }
+
+    /// Why the request must not have the body that it has, if it is content that is to be published:
+    /// the application would load it from the volume, even if podnudge has rolled it back.
+    pub(super) fn unpublished_body(&self) -> Option<Reason> {
+        let publish = self.publish.as_ref()?;
+        let body = self.http.as_ref()?.body_file.as_ref()?;
+        let mut volumes = self.watch.iter().zip(&publish.folders);
+        let published = volumes.find_map(|(volume, folder)| {
+            let key = match body.strip_prefix(volume).ok()? {
+                key if key.as_os_str().is_empty() => Path::new(volume.file_name()?),
+                key => key,
+            };
+            Some(publish.dir.join(folder).join(key))
+        })?;
+        let message = format!(
+            "{} is in a watched path, and its content is not published yet when it is sent",
+            path_literal(body)
+        );
+        let published = published.display().to_string();
+        let hint = format!("send what is published: `body-file = {published:?}`");
+        Some(Reason::new(message).hint(hint))
     }
 }
 

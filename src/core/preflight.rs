@@ -102,7 +102,10 @@ impl ProblemKind {
 
     /// Whether the problem also exists while the application starts.
     fn may_solve_itself(self) -> bool {
-        matches!(self, Self::TargetNotFound | Self::Unreachable | Self::ProofUnreadable)
+        matches!(
+            self,
+            Self::TargetNotFound | Self::NoPreset | Self::Unreachable | Self::ProofUnreadable
+        )
     }
 
     /// The name in status, log and metrics.

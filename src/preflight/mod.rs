@@ -12,7 +12,7 @@ mod volumes;
 use crate::config::Rule;
 use crate::core::preflight::Problem;
 use crate::process::{Context, Identity, age, find, roots};
-pub(crate) use target::choose_preset;
+pub(crate) use target::still_starting;
 
 /// What the last preflight of a rule has found about its addresses. While nothing changes they are
 /// left alone: each connection shows in the log of some applications.
@@ -52,6 +52,7 @@ pub(crate) async fn preflight(
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));
     problems.extend(limits::memory(rule));
     problems.extend(limits::host_pid(rule));
+    problems.retain(|problem| !rule.accepts(problem.kind.name()));
     if !is_running {
         return (problems, last);
     }

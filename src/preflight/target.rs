@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use crate::config::{Action, Preset, Rule, SignalAction, Step};
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::signal::{SendError, prepare};
-use crate::process::{Context, Refusal, TargetProcess, age_of_oldest_candidate, find};
+use crate::process::{Context, Refusal, TargetProcess, age_of_oldest_candidate, choose_preset};
 use crate::reason::Reason;
 use crate::shown;
 
@@ -26,7 +26,7 @@ pub(super) fn problems(
         None => Vec::new(),
         Some(Err(refusal)) => not_found(context, rule, refusal).into_iter().collect(),
         Some(Ok(targets)) => {
-            if let Some(Err(reason)) = preset_for(rule, targets) {
+            if let Err(reason) = choose_preset(context, rule) {
                 return vec![Problem::new(ProblemKind::NoPreset, reason)];
             }
             let known = targets.iter().find_map(|target| known(rule, &target.comm));
@@ -35,35 +35,8 @@ pub(super) fn problems(
     }
 }
 
-/// Gives a rule without an action of its own the preset of its target's program, if it does not have
-/// that yet. Returns the rule, and the target's name.
-///
-/// # Errors
-/// If the rule's settings do not fit the preset.
-pub(crate) fn choose_preset(
-    context: &Context,
-    rule: &Rule,
-) -> Option<Result<(Rule, String), Reason>> {
-    let targets = rule.awaits_preset().then(|| find(context, rule))?.ok()?;
-    preset_for(rule, &targets)
-}
-
-/// The same for a target that was found.
-fn preset_for(rule: &Rule, targets: &[TargetProcess]) -> Option<Result<(Rule, String), Reason>> {
-    let target = targets.first().filter(|_| rule.awaits_preset())?;
-    let preset = Preset::chosen_for(&target.comm).ok()?;
-    if rule.preset.is_some_and(|chosen| chosen.name == preset.name) {
-        return None;
-    }
-    Some(rule.with_preset(preset).map(|rule| (rule, target.name.clone())))
-}
-
 /// What is known of the target's program, and contradicts the rule.
 fn known(rule: &Rule, program: &str) -> Option<Problem> {
-    if rule.actions.is_empty() {
-        let reason = Preset::chosen_for(program).err()?;
-        return Some(Problem::new(ProblemKind::NoPreset, reason));
-    }
     let preset = rule.preset.or_else(|| Preset::of_program(program))?;
     let program = shown::text(program);
     let useless = rule.actions.iter().find_map(|action| match action {
@@ -96,6 +69,28 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
 
 /// Why the target cannot be signalled.
 fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let mut signalled = signalled(rule, targets).into_iter();
+    signalled.find_map(|(target, signal)| signal_problem(target, signal))
+}
+
+/// Why it is not known yet whether the target handles the signal. podnudge looks again, the doctor does
+/// not.
+pub(crate) fn still_starting(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let mut signalled = signalled(rule, targets).into_iter();
+    signalled.find_map(|(target, signal)| match prepare(target, signal) {
+        Err(SendError::Starting(reason)) => {
+            let again = "wait until it is older than 10s, and run the doctor again";
+            Some(Problem::new(ProblemKind::SignalNotHandled, reason.hint(again)))
+        }
+        _ => None,
+    })
+}
+
+/// The processes that the rule signals or ends, with the signal of each.
+fn signalled<'a>(
+    rule: &Rule,
+    targets: &'a [TargetProcess],
+) -> Vec<(&'a TargetProcess, SignalAction)> {
     let signal = rule.actions.iter().find_map(|action| match action {
         Action::Signal(signal) => Some(*signal),
         _ => None,
@@ -103,11 +98,11 @@ fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
     let restarts = rule.restarts_target() || rule.settings.on_failure.contains(&Step::Restart);
     // A restart begins with SIGTERM, which needs no handler.
     let terminate = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
-    let of_target = signal.or(restarts.then_some(terminate))?;
-    let mut targets_and_roots = targets.iter().map(|target| (target, of_target)).chain(
-        targets.iter().filter(|_| restarts).map(|target| (target.root_of_tree(), terminate)),
-    );
-    targets_and_roots.find_map(|(target, signal)| signal_problem(target, signal))
+    let Some(of_target) = signal.or(restarts.then_some(terminate)) else { return Vec::new() };
+    let itself = targets.iter().map(|target| (target, of_target));
+    let roots =
+        targets.iter().filter(|_| restarts).map(|target| (target.root_of_tree(), terminate));
+    itself.chain(roots).collect()
 }
 
 fn signal_problem(target: &TargetProcess, signal: SignalAction) -> Option<Problem> {

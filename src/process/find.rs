@@ -189,6 +189,22 @@ pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
     format!("{}{below}: {how}", names(chosen))
 }
 
+/// The names of the programs below a target process, in its container.
+pub(super) fn programs_below(
+    context: &Context,
+    rule: &Rule,
+    target: &TargetProcess,
+) -> Vec<String> {
+    let table = proc::read(&context.own, &rule.settings.target, &[], None, Detail::All);
+    let table = table.unwrap_or_default();
+    let root = table.processes.iter().find(|process| process.identity == target.identity);
+    let below = root.map(|root| select::taker::below(root, &table)).unwrap_or_default();
+    let mut programs: Vec<String> = below.iter().map(|process| process.comm.clone()).collect();
+    programs.sort();
+    programs.dedup();
+    programs
+}
+
 /// For messages: the other processes that a target setting could select, if there are any.
 pub(crate) fn others(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> Option<String> {
     let (own, target) = (&context.own, &rule.settings.target);

@@ -13,6 +13,7 @@ mod handling;
 mod identity;
 mod inspect;
 mod last_targets;
+mod preset;
 pub mod proc;
 mod restarts;
 pub mod select;
@@ -32,6 +33,7 @@ pub(crate) use find::{
 };
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
+pub(crate) use preset::choose_preset;
 pub(crate) use proc::{View, age, is_host_namespace, view_of};
 pub use select::Refusal;
 pub use state::{ProcessState, process_state};

@@ -154,7 +154,7 @@ impl Agent {
     fn choose_preset(&mut self, id: RuleId) {
         let Some(config) = self.rule(id) else { return };
         // The preflight reports why a preset cannot be used.
-        if let Some(Ok((rule, target))) = preflight::choose_preset(&self.context, &config) {
+        if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
             let (action, proof_kinds) = (core::actions(&rule), core::proof_kinds(&rule));
             report::preset(&rule.name, &target, &action);
             if let Some(state) = self.rules.get_mut(id.0) {
