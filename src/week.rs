@@ -13,7 +13,7 @@ use crate::shown;
 pub(crate) type Zones<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// A part of the week.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// The text of the setting.
     pub text: String,
@@ -28,7 +28,7 @@ pub struct Window {
 }
 
 /// A time zone, and the text of the setting.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Zone {
     text: String,
     zone: TimeZone,

@@ -104,7 +104,7 @@ const BEYOND: [(&str, &[&str]); 4] = [
         "watched_paths_that_are_not_absolute",
     ]),
     ("the length of a duration", &[
-        "a_first_retry_later_than_the_last", "durations_beyond_their_limits",
+        "a_first_retry_later_than_the_last", "a_timeout_in_which_no_child_can_survive", "durations_beyond_their_limits",
         "settle_longer_than_settle_max",
     ]),
     ("relations between two tables, or between two values of a list", &[

@@ -5,7 +5,7 @@ use crate::week::{self, Window};
 
 settings! {
     /// When not to begin a rollout. A trigger overrides it.
-    #[derive(Default)]
+    #[derive(Default, PartialEq, Eq)]
     pub struct Hold = "[rule.hold]",
         &[Relation::Together(&["window", "time-zone"])];
         validated

@@ -246,7 +246,24 @@ impl VerifySettings {
             proofs.push(ProofBy::Exec(Program { arguments, timeout }));
         }
         let alive_for = self.alive_for.unwrap_or(SECOND);
+        if self.children_newer == Some(true) && self.timeout <= alive_for {
+            self.allow_children_to_survive(place, alive_for);
+        }
         Verify { alive_for, proofs, timeout: self.timeout }
+    }
+
+    /// New child processes must run for `alive-for` within `timeout`.
+    fn allow_children_to_survive(&mut self, place: &Place<'_>, alive_for: Duration) {
+        if !place.has("timeout") {
+            self.timeout = self.timeout.saturating_add(alive_for);
+            return;
+        }
+        let shown = humantime::format_duration;
+        let (timeout, alive_for) = (shown(self.timeout), shown(alive_for));
+        let message =
+            format!("`timeout` is {timeout}, and new child processes must run for {alive_for}");
+        let hint = "set a longer `timeout`, or a shorter `alive-for`";
+        place.problem(Value("timeout"), Reason::new(message).hint(hint));
     }
 
     fn by_http(&mut self, place: &Place<'_>, url: &reqwest::Url) -> ProofBy {

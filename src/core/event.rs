@@ -1,6 +1,7 @@
 //! The events that the core processes.
 
 use super::evidence::Evidence;
+use super::policy::Policy;
 use super::preflight::Problem;
 use crate::clock::{Moment, UnixTime};
 use crate::reason::Reason;
@@ -35,15 +36,8 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
-    /// A preset was chosen for a rule without an action.
-    PresetChosen {
-        /// The rule.
-        rule: RuleId,
-        /// The kinds of its actions now.
-        action: String,
-        /// The kinds of its proofs now.
-        proof_kinds: String,
-    },
+    /// A preset was chosen for a rule without an action, which has this policy now.
+    PresetChosen(RuleId, Box<Policy>),
     /// The answer to `Command::Preflight`.
     Preflight(RuleId, Vec<Problem>),
     /// The answer to `Command::Check` for this digest.

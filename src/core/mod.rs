@@ -140,8 +140,8 @@ impl Core {
             Event::Inspected(rule, target) => {
                 self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
             }
-            Event::PresetChosen { rule, action, proof_kinds } => {
-                self.with_rule(rule, |rule, _| rule.preset_chosen(action, proof_kinds));
+            Event::PresetChosen(rule, policy) => {
+                self.with_rule(rule, |rule, _| rule.preset_chosen(*policy));
             }
             Event::Preflight(rule, problems) => {
                 self.with_rule(rule, |rule, out| rule.preflight(now, problems, out));

@@ -8,7 +8,7 @@ use crate::config::{self, Action, Hold, Jitter, OnStart, ProofBy, Restart, Retry
 use crate::shown;
 
 /// The settings of a rule that decisions depend on.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of the configuration")]
 pub struct Policy {
     /// The rule's name.
@@ -103,7 +103,7 @@ impl TargetName {
 }
 
 /// A watched path.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyVolume {
     /// Unique among all rules.
     pub id: VolumeId,

@@ -289,10 +289,10 @@ impl Rule {
         [rollout, gate, self.next_check(), source, preflight, trial].into_iter().flatten().min()
     }
 
-    /// Takes the kinds of the actions and of the proofs of a preset.
-    pub(super) fn preset_chosen(&mut self, action: String, proof_kinds: String) {
-        self.policy.action = action;
-        self.policy.proof_kinds = proof_kinds;
+    /// Takes the policy of a preset, which is for the same volumes.
+    pub(super) fn preset_chosen(&mut self, policy: Policy) {
+        let volumes = std::mem::take(&mut self.policy.volumes);
+        self.policy = Policy { volumes, ..policy };
     }
 
     pub(super) fn name(&self) -> &str {

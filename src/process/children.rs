@@ -5,6 +5,8 @@
 //! in the earlier list and did not start in an earlier tick. A process that only became a child
 //! since then, because its own parent ended, is not new.
 
+use std::time::Duration;
+
 use super::{Identity, proc};
 use crate::clock::Moment;
 use crate::reason::Reason;
@@ -38,21 +40,43 @@ impl Children {
         Ok(Self { old, at: proc::now() })
     }
 
-    /// Checks that each of these processes has a new child that still runs.
+    /// Checks that each of these processes has a new child that has run for this long: a master also
+    /// starts workers that end because of the new content, and starts them again and again.
     ///
     /// # Errors
-    /// If one has no new child, or if `/proc` cannot be read.
-    pub fn check_new_children(&self, parents: &[Identity]) -> Result<(), Reason> {
+    /// If one has no such child, or if `/proc` cannot be read.
+    pub fn check_new_children(
+        &self,
+        parents: &[Identity],
+        alive_for: Duration,
+    ) -> Result<(), Reason> {
         if parents.is_empty() {
             return Err(Reason::new("the process that was signalled is gone"));
         }
-        match self.first_without_new_child(parents, &read(parents)?) {
+        let children = read(parents)?;
+        match self.first_without_new_child(parents, &children) {
+            None => {}
+            Some((parent, 0)) => {
+                let reason = Reason::new(format!("process {parent} has no child process"));
+                let hint = "`children-newer` is for masters that start workers, such as nginx";
+                return Err(reason.hint(hint));
+            }
+            Some((parent, older)) => {
+                return Err(Reason::new(format!(
+                    "process {parent} has no new child process since the signal; older ones: {older}"
+                )));
+            }
+        }
+        let has_survived = |(_, child): &Child| proc::age(*child) >= alive_for;
+        let survivors: Vec<Child> = children.into_iter().filter(has_survived).collect();
+        match self.first_without_new_child(parents, &survivors) {
             None => Ok(()),
-            Some((parent, 0)) => Err(Reason::new(format!("process {parent} has no child process"))
-                .hint("`children-newer` is for masters that start workers, such as nginx")),
-            Some((parent, older)) => Err(Reason::new(format!(
-                "process {parent} has no new child process since the signal; older ones: {older}"
-            ))),
+            Some((parent, _)) => {
+                let wanted = humantime::format_duration(alive_for);
+                Err(Reason::new(format!(
+                    "no new child process of process {parent} has run for {wanted} yet"
+                )))
+            }
         }
     }
 
@@ -83,8 +107,6 @@ fn read(parents: &[Identity]) -> Result<Vec<Child>, Reason> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const fn child(pid: i32, start_ticks: u64) -> Identity {

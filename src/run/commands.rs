@@ -11,8 +11,9 @@ use super::agent::{Agent, Done};
 use super::clock;
 use crate::checks;
 use crate::config::Rule;
+use crate::core::Policy;
+use crate::core::command::Command;
 use crate::core::event::{Event, Probe, RuleId, VolumeId};
-use crate::core::{self, command::Command};
 use crate::preflight::Stage;
 use crate::volume::scan;
 use crate::volume::snapshot::Digest;
@@ -155,12 +156,12 @@ impl Agent {
         let Some(config) = self.rule(id) else { return };
         // The preflight reports why a preset cannot be used.
         if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
-            let (action, proof_kinds) = (core::actions(&rule), core::proof_kinds(&rule));
-            report::preset(&rule.name, &target, &action);
+            let policy = Box::new(Policy::new(&rule, VolumeId(0)));
+            report::preset(&rule.name, &target, &policy.action);
             if let Some(state) = self.rules.get_mut(id.0) {
                 state.config = Arc::new(rule);
             }
-            self.handle_event(Event::PresetChosen { rule: id, action, proof_kinds });
+            self.handle_event(Event::PresetChosen(id, policy));
         }
     }
 

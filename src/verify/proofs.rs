@@ -86,7 +86,9 @@ pub async fn check_proofs(
         let asked = match (proof, states) {
             (ProofBy::Http(proof), ProofState::Bodies(before)) => http::check(proof, before).await,
             (ProofBy::Http(proof), _) => http::check(proof, &[]).await,
-            (_, ProofState::Children(children)) => children.check_new_children(signalled),
+            (_, ProofState::Children(children)) => {
+                children.check_new_children(signalled, rule.verify.alive_for)
+            }
             (ProofBy::Socket(proof), _) => socket::check(proof).await,
             (ProofBy::Exec(proof), _) => run_program(rule, before.digest, proof).await,
             (ProofBy::ChildrenNewer, _) => {

@@ -167,6 +167,38 @@ fn publishes(subject: &'static Subject) {
     scene.change_to("7103");
 }
 
+/// The new workers fail only when they have imported the application, which takes seconds. The master
+/// ends, or starts workers again and again.
+#[test]
+fn a_gunicorn_that_fails_slowly_is_not_in_sync() {
+    in_network(|| {
+        let mut scene = Scene::new(subject("gunicorn"), Rule::Preset);
+        scene.change_to("7101");
+        for (how, outcome) in [("loops", "retrying"), ("ends", "tripped")] {
+            let before = scene.status()["digest_on_disk"].clone();
+            scene.write(how, "");
+            wait_until("podnudge has seen it", || scene.status()["digest_on_disk"] != before);
+            wait_until("podnudge reports it", || {
+                assert_ne!(scene.status()["in_sync"], "yes", "{}", scene.agent.log());
+                scene.agent.count(outcome) == 1
+            });
+        }
+    });
+}
+
+#[test]
+fn a_gunicorn_that_fails_slowly_is_rolled_back() {
+    in_network(|| {
+        let mut scene = Scene::new(subject("gunicorn"), Rule::Published);
+        scene.change_to("7101");
+        for (number, how) in ["loops", "ends"].iter().enumerate() {
+            scene.write(how, "");
+            scene.agent.wait_for("rolled-back", number + 1);
+            wait_until("it runs the last good content", || scene.subject.shows("7101"));
+        }
+    });
+}
+
 /// Every application has a test of each part that its preset allows.
 #[test]
 fn every_application_is_tested_completely() {

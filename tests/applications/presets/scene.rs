@@ -81,6 +81,8 @@ impl Subject {
         // podnudge waits for a proof that does not come, or for a process that it never sees because
         // it ends at once.
         let limits = match self.known().evidence.as_str() {
+            // Its new workers must run for 10 s.
+            "verified" if self.preset == "gunicorn" => "verify.timeout = \"12s\"\n".to_owned(),
             "verified" => "verify.timeout = \"3s\"\n".to_owned(),
             "read-at-start" => format!(
                 "verify = {{ alive-for = \"{LIFE}\", timeout = \"6s\" }}\ntarget.wait = \"6s\"\n"

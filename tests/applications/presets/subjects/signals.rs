@@ -71,7 +71,8 @@ pub(super) const SIGNALS: &[Subject] = &[
         ),
         others: &[(
             "app.py",
-            "import os\ndef app(environ, start):\n    start('200 OK', [])\n    \
+            "import os, time\nhow = os.environ.get('VERSION')\nif how in ('ends', 'loops'): time.sleep(4); exit(3 if how == 'ends' else 1)\n\
+             def app(environ, start):\n    start('200 OK', [])\n    \
              return [os.environ['VERSION'].encode()]\n",
         )],
         ..COMMON
