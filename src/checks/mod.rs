@@ -11,6 +11,7 @@ pub mod contents;
 pub mod copy;
 mod program;
 mod syntax;
+mod toml;
 pub mod url;
 
 use std::fs;

@@ -1,13 +1,30 @@
 //! `syntax = "json"`, `"yaml"` and `"toml"`: checks that a key can be parsed. Pure. Messages
 //! contain the position of an error, and never the text there.
 
+use std::cell::Cell;
+
+use saphyr_parser::Event;
 use serde::de::IgnoredAny;
 
+use super::toml as events_of_toml;
 use crate::reason::Reason;
 use crate::volume::snapshot::Key;
 
+/// The most characters of a YAML list or map in brackets, unless it is JSON: its parser holds all of
+/// one, up to 200 bytes for each character.
+const MAX_YAML_FLOW: usize = 40 * 1024;
+/// The deepest nesting of YAML.
+const MAX_YAML_DEPTH: usize = 256;
+
 /// Line and column, both starting at 1.
 type Place = (usize, usize);
+
+/// Why a text is refused.
+enum Refusal {
+    Syntax(Place),
+    /// It takes more memory than podnudge gives to a check.
+    TooLarge(String),
+}
 
 /// # Errors
 /// If the content is not JSON.
@@ -29,7 +46,7 @@ pub(super) fn toml(key: &Key, content: &[u8]) -> Result<(), Reason> {
 
 fn parse_text(
     syntax: &str,
-    parse: fn(&str) -> Result<(), Place>,
+    parse: fn(&str) -> Result<(), Refusal>,
     key: &Key,
     content: &[u8],
 ) -> Result<(), Reason> {
@@ -38,26 +55,66 @@ fn parse_text(
     };
     let text = std::str::from_utf8(content)
         .map_err(|error| refused("UTF-8 text", place(content, error.valid_up_to())))?;
-    parse(text).map_err(|place| refused(syntax, place))
-}
-
-fn parse_json(text: &str) -> Result<(), Place> {
-    let parsed = serde_json::from_str::<IgnoredAny>(text);
-    parsed.map(drop).map_err(|error| (error.line(), error.column()))
-}
-
-fn parse_toml(text: &str) -> Result<(), Place> {
-    toml::from_str::<IgnoredAny>(text)
-        .map(drop)
-        .map_err(|error| place(text.as_bytes(), error.span().map_or(0, |span| span.start)))
-}
-
-fn parse_yaml(text: &str) -> Result<(), Place> {
-    let mut parser = saphyr_parser::Parser::new_from_str(text);
-    parser.try_for_each(|event| event.map(drop)).map_err(|error| {
-        let marker = error.marker();
-        (marker.line(), marker.col() + 1)
+    parse(text).map_err(|refusal| match refusal {
+        Refusal::Syntax(place) => refused(syntax, place),
+        Refusal::TooLarge(what) => Reason::new(format!("`{key}` has {what}"))
+            .hint("podnudge checks no more than that: check it by a program (`exec`)"),
     })
+}
+
+fn parse_json(text: &str) -> Result<(), Refusal> {
+    let parsed = serde_json::from_str::<IgnoredAny>(text);
+    parsed.map(drop).map_err(|error| Refusal::Syntax((error.line(), error.column())))
+}
+
+fn parse_toml(text: &str) -> Result<(), Refusal> {
+    events_of_toml::parse(text).map_err(|refusal| match refusal {
+        events_of_toml::Refusal::Syntax(at) => Refusal::Syntax(place(text.as_bytes(), at)),
+        events_of_toml::Refusal::TooLarge => Refusal::TooLarge(format!(
+            "more than {} keys, or one value of more than {} parts",
+            events_of_toml::MAX_KEYS,
+            events_of_toml::MAX_TOKENS
+        )),
+    })
+}
+
+/// JSON is YAML, and is read as such: much of it is one long line.
+fn parse_yaml(text: &str) -> Result<(), Refusal> {
+    if parse_json(text).is_ok() {
+        return Ok(());
+    }
+    let (taken, most) = (Cell::new(0), Cell::new(0));
+    let within = |_: &char| {
+        taken.set(taken.get() + 1);
+        taken.get() <= most.get()
+    };
+    let mut parser = saphyr_parser::Parser::new_from_iter(text.chars().take_while(within));
+    let mut depth = 0_usize;
+    loop {
+        most.set(taken.get() + MAX_YAML_FLOW);
+        let event = parser.next();
+        if taken.get() > most.get() {
+            let most = MAX_YAML_FLOW / 1024;
+            return Err(Refusal::TooLarge(format!(
+                "a list or map in brackets of more than {most} KiB that is not JSON"
+            )));
+        }
+        match event {
+            None => return Ok(()),
+            Some(Ok((Event::SequenceStart(..) | Event::MappingStart(..), _))) => depth += 1,
+            Some(Ok((Event::SequenceEnd | Event::MappingEnd, _))) => {
+                depth = depth.saturating_sub(1);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                let marker = error.marker();
+                return Err(Refusal::Syntax((marker.line(), marker.col() + 1)));
+            }
+        }
+        if depth > MAX_YAML_DEPTH {
+            return Err(Refusal::TooLarge(format!("more than {MAX_YAML_DEPTH} levels")));
+        }
+    }
 }
 
 /// The position of a byte; the column counts characters.

@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use serde_json::Value;
-
+use super::json::{JsonValue, equals_number};
 use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
 use crate::reason::Reason;
@@ -38,7 +37,7 @@ pub enum ValueBefore {
     /// The number that must grow.
     Number(f64),
     /// The value that must change.
-    Value(Value),
+    Value(JsonValue),
 }
 
 /// Whether the proof compares with a value from before the action.
@@ -61,7 +60,7 @@ pub fn value_before(proof: &BodyProof, page: &Page) -> Result<ValueBefore, Reaso
     match proof {
         BodyProof::JsonGrew(pointer) => page.json_number(pointer).map(ValueBefore::Number),
         BodyProof::MetricGrew(sample) => page.metric(sample).map(ValueBefore::Number),
-        BodyProof::JsonChanged(pointer) => page.json(pointer).map(ValueBefore::Value),
+        BodyProof::JsonChanged(pointer) => page.json(pointer, None).map(ValueBefore::Value),
         _ => Ok(ValueBefore::Unknown),
     }
 }
@@ -84,7 +83,7 @@ pub fn check(proof: &BodyProof, before: &ValueBefore, page: &Page) -> Result<(),
             page.has_grown(&format!("the sample `{sample}`"), page.metric(sample)?, before)
         }
         BodyProof::JsonChanged(pointer) => {
-            let now = page.json(pointer)?;
+            let now = page.json(pointer, None)?;
             let what = format!("the value at `{pointer}`");
             match before {
                 ValueBefore::NewProcess => Ok(()),
@@ -99,18 +98,18 @@ pub fn check(proof: &BodyProof, before: &ValueBefore, page: &Page) -> Result<(),
             }
         }
         BodyProof::JsonEquals(pointer, wanted) => {
-            let now = page.json(pointer)?;
-            if equals(&now, wanted) {
+            let now = page.json(pointer, None)?;
+            if now.equals(wanted) {
                 return Ok(());
             }
             let (now, wanted) = (summary(&now), as_configured(wanted));
             Err(page.reason(format_args!("the value at `{pointer}` is {now}, not {wanted}")))
         }
         BodyProof::JsonContains(pointer, wanted) => {
-            let now = page.json(pointer)?;
+            let now = page.json(pointer, Some(wanted))?;
             let (kind, is_contained) = match (&now, wanted) {
-                (Value::Array(items), _) => ("list", items.iter().any(|item| equals(item, wanted))),
-                (Value::String(text), Scalar::Text(part)) => ("text", text.contains(part)),
+                (JsonValue::List { contains, .. }, _) => ("list", *contains),
+                (JsonValue::Text(text), Scalar::Text(part)) => ("text", text.contains(part)),
                 _ => {
                     let (now, wanted) = (summary(&now), as_configured(wanted));
                     return Err(page.reason(format_args!(
@@ -144,18 +143,21 @@ impl Page {
     }
 
     /// The value at a JSON pointer (RFC 6901). Truncated JSON is an error.
-    fn json(&self, pointer: &str) -> Result<Value, Reason> {
-        let mut json: Value = serde_json::from_str(&self.text).map_err(|_| {
+    fn json(&self, pointer: &str, item: Option<&Scalar>) -> Result<JsonValue, Reason> {
+        let value = JsonValue::at(&self.text, pointer, item).map_err(|_| {
             self.reason(format_args!("the body is not JSON{}", self.truncation_note()))
         })?;
-        let value = json.pointer_mut(pointer).map(Value::take);
         value.ok_or_else(|| self.reason(format_args!("there is no value at `{pointer}`")))
     }
 
     /// The number at a JSON pointer; it may be written as a string.
     fn json_number(&self, pointer: &str) -> Result<f64, Reason> {
-        let value = self.json(pointer)?;
-        let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+        let value = self.json(pointer, None)?;
+        let number = match &value {
+            JsonValue::Number(number) => number.as_f64(),
+            JsonValue::Text(text) => text.parse().ok(),
+            _ => None,
+        };
         number.ok_or_else(|| {
             let value = summary(&value);
             self.reason(format_args!("the value at `{pointer}` is {value}, which is not a number"))
@@ -256,40 +258,15 @@ fn likeness(one: &str, other: &str) -> usize {
     200 * (head + tail).min(shorter) / (one.len() + other.len()).max(1)
 }
 
-fn equals(value: &Value, wanted: &Scalar) -> bool {
-    match (value, wanted) {
-        (Value::String(text), Scalar::Text(wanted)) => text == wanted,
-        (Value::Bool(truth), Scalar::Bool(wanted)) => truth == wanted,
-        (Value::Number(number), Scalar::Number(wanted)) => match number.as_i64() {
-            Some(number) => number == *wanted,
-            // `2.0` and `2e0` equal 2, too (RFC 8259); beyond 64 bits nothing is equal.
-            None => {
-                number.is_f64()
-                    && number.as_f64().is_some_and(|number| equals_number(number, *wanted))
-            }
-        },
-        _ => false,
-    }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::float_cmp,
-    reason = "the configured number is whole, and metrics have this precision"
-)]
-fn equals_number(number: f64, wanted: i64) -> bool {
-    number == wanted as f64
-}
-
 /// A value for messages, truncated if long.
-fn summary(value: &Value) -> String {
+fn summary(value: &JsonValue) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => shown::one_line(format!("{text:?}").as_bytes()),
-        Value::Array(_) => "a list".to_owned(),
-        Value::Object(_) => "an object".to_owned(),
+        JsonValue::Null => "null".to_owned(),
+        JsonValue::Bool(truth) => truth.to_string(),
+        JsonValue::Number(number) => number.to_string(),
+        JsonValue::Text(text) => shown::one_line(format!("{text:?}").as_bytes()),
+        JsonValue::List { .. } => "a list".to_owned(),
+        JsonValue::Object(_) => "an object".to_owned(),
     }
 }
 
@@ -370,8 +347,9 @@ mod tests {
     #[test]
     fn a_value_only_equals_one_of_the_same_type() {
         let text = |text: &str| Scalar::Text(text.to_owned());
-        let equal =
-            |json: &str, wanted: &Scalar| equals(&serde_json::from_str(json).unwrap(), wanted);
+        let equal = |json: &str, wanted: &Scalar| {
+            JsonValue::at(json, "", None).unwrap().unwrap().equals(wanted)
+        };
         assert!(equal("true", &Scalar::Bool(true)));
         assert!(!equal("\"true\"", &Scalar::Bool(true)));
         assert!(!equal("1", &Scalar::Bool(true)));

@@ -7,6 +7,7 @@
 mod baseline;
 pub mod body;
 pub mod http;
+mod json;
 pub mod proofs;
 mod socket;
 
