@@ -127,7 +127,9 @@ async fn examine_rule(
     let targets = rule.names_process().then(|| find(context, rule)).and_then(Result::ok);
     let (found, _) = preflight(context, rule, Addresses::default(), stage).await;
     problems.extend(found);
-    problems.extend(still_starting(rule, targets.as_deref().unwrap_or_default()));
+    if problems.is_empty() {
+        problems.extend(still_starting(rule, targets.as_deref().unwrap_or_default()));
+    }
     RuleFindings {
         rule: rule.name.clone(),
         action: actions(rule),

@@ -347,6 +347,7 @@ fn sample() -> Status {
         started: at(1_700_000_000),
         ready: true,
         unhealthy: None,
+        log_lines_dropped: 0,
         rules: vec![rule],
     }
 }

@@ -12,7 +12,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::http::{ask, request, respond, server};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
@@ -397,39 +397,49 @@ fn only_the_content_that_kills_the_application_is_quarantined() {
 /// and must not find the content again when it starts.
 #[test]
 fn content_that_ends_the_application_late_is_rolled_back() {
-    in_namespace(|| {
-        let mut pod = Pod::new("1");
-        let config = pod.path("config/app.conf").display().to_string();
-        let fails = format!("if grep -qs broken {config}; then sleep 2; exit 1; fi");
-        let end = pod.path("end").display().to_string();
-        // A kubelet starts it again after a second or more.
-        let script = format!(
-            "sleep 2; trap '{fails}' HUP; {fails}; while :; do sleep 0.05; rm {end} 2>/dev/null && exit; done"
-        );
-        let application = Supervisor::start(pod.folder.path(), &script);
-        let podnudge = pod.nudge(&format!(
-            "{PUBLISH}target = {{ cmdline = \"^sh -c .* FOLDER$\" }}\nsignal = {{ name = \"HUP\" }}\n\
-             verify = {{ alive-for = \"500ms\", timeout = \"6s\" }}\n"
-        ));
-        wait_until("the first content is good", || recorded(&pod.path("config"), "good"));
-        pod.change("broken");
-        podnudge.agent.wait_for("delivered", 2);
-        podnudge.agent.wait_for("rolled-back", 1);
-        assert_eq!((pod.published(), application.starts()), ("1".to_owned(), 2));
-        let record = pod.path("config/..podnudge.json");
-        let good = || {
-            let record = fs::read(&record).unwrap_or_default();
-            serde_json::from_slice::<Value>(&record).unwrap_or_default()["good"].clone()
-        };
-        let first = good();
-        pod.change("2");
-        wait_until("the second content has passed its trial", || good() != first);
-        fs::write(&end, "").unwrap();
-        wait_until("the application has ended for another reason", || application.starts() == 3);
-        pod.change("3");
-        wait_until("the third content is published", || pod.published() == "3");
-        assert_eq!(podnudge.agent.count("rolling-back"), 1, "{}", podnudge.agent.log());
-    });
+    in_namespace(|| assert_rolled_back_late("signal = { name = \"HUP\" }"));
+}
+
+#[test]
+fn content_that_ends_a_restarted_application_late_is_rolled_back() {
+    in_namespace(|| assert_rolled_back_late("restart = { grace = \"5s\" }"));
+}
+
+fn assert_rolled_back_late(action: &str) {
+    let mut pod = Pod::new("1");
+    let config = pod.path("config/app.conf").display().to_string();
+    let fails = format!("if grep -qs broken {config}; then sleep 2; exit 1; fi");
+    let end = pod.path("end").display().to_string();
+    // A kubelet starts it again after a second or more.
+    let script = format!(
+        "sleep 2; trap '{fails}' HUP; {fails}; while :; do sleep 0.05; rm {end} 2>/dev/null && exit; done"
+    );
+    let application = Supervisor::start(pod.folder.path(), &script);
+    let podnudge = pod.nudge(&format!(
+        "{PUBLISH}target = {{ cmdline = \"^sh -c .* FOLDER$\" }}\n{action}\n\
+         verify = {{ alive-for = \"500ms\", timeout = \"6s\" }}\n"
+    ));
+    let record = pod.path("config/..podnudge.json");
+    let good = || {
+        let record = fs::read(&record).unwrap_or_default();
+        serde_json::from_slice::<Value>(&record).unwrap_or_default()["good"].clone()
+    };
+    wait_until("the first content is good", || good() != Value::Null);
+    let first = good();
+    let outcomes = podnudge.agent.count(ROLLED_OUT);
+    pod.change("broken");
+    podnudge.agent.wait_for(ROLLED_OUT, outcomes + 1);
+    podnudge.agent.wait_for("rolled-back", 1);
+    assert_eq!((pod.published(), good()), ("1".to_owned(), first.clone()));
+    // Content that has passed its trial stays when the application ends.
+    pod.change("2");
+    wait_until("the second content has passed its trial", || good() != first);
+    let starts = application.starts();
+    fs::write(&end, "").unwrap();
+    wait_until("the application ends for another reason", || application.starts() > starts);
+    pod.change("3");
+    wait_until("the third content is published", || pod.published() == "3");
+    assert_eq!(podnudge.agent.count("rolling-back"), 1, "{}", podnudge.agent.log());
 }
 
 /// Guards: a starting application reads the same before and after a swap with equal content, such

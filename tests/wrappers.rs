@@ -200,13 +200,22 @@ fn a_program_below_a_wrapper_gets_its_preset() {
                 "not to the dovecot below it",
             ),
             ("redis-server", DASH, "takes a new configuration by a restart"),
-            ("squid", &["dash", "-c", two], "several programs that podnudge knows: squid, unbound"),
+            ("squid", &["dash", "-c", two], "has started several programs: squid, unbound"),
         ];
         let targets: Vec<Target> = table
             .iter()
             .map(|(name, wrapper, _)| scene.start(name, Behaviour::Handles, wrapper))
             .collect();
         wait_until_old(&targets.iter().collect::<Vec<_>>());
+        // Another program has a helper that podnudge knows.
+        let helped = Target::start_by(scene.path(), "postgres", Behaviour::Handles, |program| {
+            let mut command = command("python3");
+            let script = "import subprocess, sys; subprocess.run(sys.argv[1:])";
+            command.args(["-c", script]).arg(program);
+            command
+        });
+        let table = [table, &[("postgres", &[], "does not know how `python3` reloads")]].concat();
+        let targets = targets.into_iter().chain([helped]);
         for ((name, _, reason), target) in table.iter().zip(targets) {
             let volume = scene.kubelet.volume.to_str().unwrap();
             let fixed = ["--watch", volume, "--settle", "0s", "--on-start", "never"];

@@ -19,11 +19,11 @@ settings! {
         ];
         validated
     {
-        /// The process must survive a signal or a restart for this long.
+        /// The process must survive a signal or a restart for this long, and with `children-newer` also its new child process.
         alive_for: Option<Duration> = optional("`1s`, if the rule signals or restarts a process", duration(ZERO, MINUTE.saturating_mul(10))).option("alive-for", "TIME", Verification);
-        /// The time limit for all proofs.
+        /// The time limit for all proofs. For the same time after them, published content is rolled back if the target ends.
         timeout: Duration = default("30s", time_limit(HOUR));
-        /// After a signal, the process must start a new child process, as nginx, Apache httpd, gunicorn and php-fpm do.
+        /// After a signal, the process must start a new child process that survives, as nginx, Apache httpd, gunicorn and php-fpm do.
         children_newer: Option<bool> = optional("", boolean()).option("children-newer", "", Verification);
         /// This URL must answer with success after the action.
         http: Option<reqwest::Url> = optional("", url()).option("verify-url", "URL", Verification).common();

@@ -34,7 +34,7 @@ pub enum Command {
     Publish(RuleId, Digest),
     /// Roll back to an older publication. Answer: `Event::Published`.
     RollBack(RuleId, RollBack),
-    /// Record that the published digest was verified.
+    /// Record that the published digest is good.
     Approve(RuleId, Digest, Evidence),
     /// Run the rule's actions. Answer: `Event::Acted`.
     Act(Act),

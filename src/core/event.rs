@@ -1,19 +1,12 @@
 //! The events that the core processes.
 
 use super::evidence::Evidence;
+pub use super::ids::{RuleId, VolumeId};
 use super::policy::Policy;
 use super::preflight::Problem;
 use crate::clock::{Moment, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Generation, Snapshot};
-
-/// A rule, by its position in the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RuleId(pub usize);
-
-/// A watched path of one rule. A path that two rules watch is two volumes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct VolumeId(pub usize);
 
 /// An input of the core.
 #[derive(Debug, Clone, PartialEq)]
@@ -181,7 +174,7 @@ pub enum Standing {
     ForStart,
     /// The action or its proof is pending.
     Unproven,
-    /// It was verified.
+    /// It is good.
     Good,
 }
 

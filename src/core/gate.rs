@@ -36,7 +36,7 @@ pub(super) enum Cause {
     Triggered,
     /// The application has nothing to read yet.
     FirstFill,
-    /// The content was verified before, and is on disk again.
+    /// The content is the last good one, and is on disk again.
     KnownGood,
 }
 

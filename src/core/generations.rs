@@ -176,7 +176,7 @@ impl Tracker for Generations {
         }
     }
 
-    /// Verified content stays the last good generation until other content is verified.
+    /// The last good generation stays that until another one is good.
     fn set_baseline(&mut self, _now: Now, digest: Digest, basis: Basis) -> Save {
         self.running = Some(digest);
         self.evidence = match basis {

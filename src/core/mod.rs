@@ -16,6 +16,7 @@ pub mod evidence;
 pub mod fact;
 mod gate;
 mod generations;
+mod ids;
 pub mod jitter;
 mod policy;
 pub mod preflight;
@@ -296,6 +297,7 @@ impl Core {
             ready: self.rules.iter().all(|rule| rule.not_ready().is_none()),
             unhealthy: self.unhealthy(now.mono),
             rules: self.rules.iter().map(|rule| rule.status(now)).collect(),
+            log_lines_dropped: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::event::VolumeId;
+use super::ids::VolumeId;
 use crate::config::{self, Action, Hold, Jitter, OnStart, ProofBy, Restart, Retry, Step, TargetBy};
 use crate::shown;
 

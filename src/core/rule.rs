@@ -157,7 +157,7 @@ impl Rule {
         is_triggered: bool,
         out: &mut VecDeque<Command>,
     ) {
-        self.supersede_trial(content.digest, out);
+        self.trial = None;
         let mut rollout = Rollout::new(content, direction, is_triggered);
         let before = self.rollout.take();
         let progress = rollout.begin(before, &self.context(now, &rollout));
@@ -209,7 +209,7 @@ impl Rule {
             self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
         }
         self.tracker.quarantine(failed.digest, reason);
-        // The trigger was for this content, and has been served.
+        // A trigger for this content must not publish it again.
         if self.source.digest() == Some(failed.digest) {
             self.trigger = self.trigger.ended();
         }
@@ -248,7 +248,7 @@ impl Rule {
         self.choose_candidate(now, out);
         self.start_checks(now, out);
         self.schedule(now, out);
-        self.end_due_trial(now, out);
+        self.continue_trial(now, out);
         self.pass_gate(now, out) || self.continue_rollout(now, out)
     }
 
@@ -315,12 +315,9 @@ impl Rule {
             || self.trial.as_ref().is_some_and(Trial::is_polling)
     }
 
-    /// Since when the application could read the rollout's content, while it is unproven or on
-    /// trial. If the content was good before, it is not the cause when the application ends.
+    /// Since when the application could read the rollout's content, while it is unproven. If the
+    /// content was verified before, it is not the cause when the application ends.
     pub(super) fn exposed_at(&self) -> Option<Moment> {
-        if self.trial.is_some() {
-            return self.exposed_at;
-        }
         let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none())?;
         let digest = rollout.digest();
         let can_read =

@@ -26,6 +26,8 @@ pub struct Status {
     pub unhealthy: Option<Reason>,
     /// In the order of the configuration.
     pub rules: Vec<RuleStatus>,
+    /// How many lines of the log were dropped because nothing has read standard error.
+    pub log_lines_dropped: u64,
 }
 
 /// The state of one rule at one instant.

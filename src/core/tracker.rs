@@ -153,7 +153,7 @@ pub(super) trait Tracker: Debug + Send {
         false
     }
 
-    /// The last verified digest, to which a rollback is possible.
+    /// The last good digest, to which a rollback is possible.
     fn last_good(&self) -> Option<Digest> {
         None
     }

@@ -1,7 +1,6 @@
 //! The trial of published content that was verified: it becomes the last good generation once the
-//! target has run with it for `verify.timeout`, or when newer content is published for the same
-//! target. If the target ends before that, the content is rolled back: an application that starts
-//! slowly fails late.
+//! target has run with it for `verify.timeout`. If the target ends before that, the content is
+//! rolled back: an application that starts slowly fails late.
 
 use super::policy::Policy;
 use super::rollout::Rollout;
@@ -9,14 +8,20 @@ use super::source::OnDisk;
 use crate::clock::Moment;
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Trial {
     content: OnDisk,
     /// Whether the target was restarted with the content.
     after_restart: bool,
-    /// When the content becomes the last good generation.
+    /// When the target has run for long enough.
     until: Moment,
-    /// Whether podnudge is finding out why a process of the target has ended.
+    /// Whether podnudge is finding out whether the target still runs.
     is_polling: bool,
+    /// A process of the target has ended, and no poll has begun since.
+    has_ended: bool,
+    /// Another rule has published newer content for the target: if that ends, the newer content is the
+    /// cause.
+    is_excused: bool,
 }
 
 impl Trial {
@@ -27,6 +32,8 @@ impl Trial {
             after_restart: rollout.is_restart() || policy.is_restart,
             until: now.after(policy.verify_timeout.max(policy.alive_for)),
             is_polling: false,
+            has_ended: false,
+            is_excused: false,
         }
     }
 
@@ -45,20 +52,35 @@ impl Trial {
 
     /// Whether its time is over.
     pub(super) fn is_over(&self, now: Moment) -> bool {
-        self.next_wakeup().is_some_and(|at| at <= now)
+        now >= self.until
     }
 
-    /// When it ends without an event.
+    /// When to poll, unless the target ends before.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         (!self.is_polling).then_some(self.until)
     }
 
-    /// Begins a poll, unless one is in progress. Returns whether it did.
-    pub(super) fn begin_poll(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_polling, true)
+    /// A process of the target has ended.
+    pub(super) fn ended(&mut self) {
+        self.has_ended = true;
     }
 
-    pub(super) fn end_poll(&mut self) {
+    /// Another rule has published newer content for the target.
+    pub(super) fn excuse(&mut self) {
+        self.is_excused = true;
+    }
+
+    /// Begins a poll if one is due. Returns whether it did.
+    pub(super) fn begin_due_poll(&mut self, now: Moment) -> bool {
+        let is_due = !self.is_polling && (self.has_ended || self.is_over(now));
+        self.is_polling |= is_due;
+        self.has_ended &= !is_due;
+        is_due
+    }
+
+    /// Ends a poll. Returns whether the content is the cause, if the target has ended.
+    pub(super) fn end_poll(&mut self) -> bool {
         self.is_polling = false;
+        !self.is_excused
     }
 }

@@ -6,9 +6,12 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::config::{Action, Preset, Rule, SignalAction, Step};
+use crate::core::MAX_STARTUP;
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::signal::{SendError, prepare};
-use crate::process::{Context, Refusal, TargetProcess, age_of_oldest_candidate, choose_preset};
+use crate::process::{
+    Context, Refusal, TargetProcess, age, age_of_oldest_candidate, choose_preset,
+};
 use crate::reason::Reason;
 use crate::shown;
 
@@ -76,11 +79,22 @@ fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
 /// Why it is not known yet whether the target handles the signal. podnudge looks again, the doctor does
 /// not.
 pub(crate) fn still_starting(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let again = || {
+        let time = humantime::format_duration(MAX_STARTUP);
+        format!("wait until it is older than {time}, and run the doctor again")
+    };
+    let mut young = targets.iter().filter(|target| age(target.identity) < MAX_STARTUP);
+    if let Some(target) = young.next().filter(|_| rule.actions.is_empty()) {
+        let what = format!(
+            "process {} has just started, and what it starts is not known yet",
+            target.name
+        );
+        return Some(Problem::new(ProblemKind::NoPreset, Reason::new(what).hint(again())));
+    }
     let mut signalled = signalled(rule, targets).into_iter();
     signalled.find_map(|(target, signal)| match prepare(target, signal) {
         Err(SendError::Starting(reason)) => {
-            let again = "wait until it is older than 10s, and run the doctor again";
-            Some(Problem::new(ProblemKind::SignalNotHandled, reason.hint(again)))
+            Some(Problem::new(ProblemKind::SignalNotHandled, reason.hint(again())))
         }
         _ => None,
     })

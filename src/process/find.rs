@@ -10,7 +10,7 @@ use super::Identity;
 use super::config_read::earliest_config_read;
 use super::context::Context;
 use super::proc::{self, Detail};
-use super::select::{self, Process, Refusal};
+use super::select::{self, Process, ProcessTable, Refusal};
 use super::wrapper::{Taker, find_taker};
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
@@ -189,20 +189,10 @@ pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
     format!("{}{below}: {how}", names(chosen))
 }
 
-/// The names of the programs below a target process, in its container.
-pub(super) fn programs_below(
-    context: &Context,
-    rule: &Rule,
-    target: &TargetProcess,
-) -> Vec<String> {
+/// All processes, in detail; none if they cannot be read.
+pub(super) fn process_table(context: &Context, rule: &Rule) -> ProcessTable {
     let table = proc::read(&context.own, &rule.settings.target, &[], None, Detail::All);
-    let table = table.unwrap_or_default();
-    let root = table.processes.iter().find(|process| process.identity == target.identity);
-    let below = root.map(|root| select::taker::below(root, &table)).unwrap_or_default();
-    let mut programs: Vec<String> = below.iter().map(|process| process.comm.clone()).collect();
-    programs.sort();
-    programs.dedup();
-    programs
+    table.unwrap_or_default()
 }
 
 /// For messages: the other processes that a target setting could select, if there are any.

@@ -1,15 +1,38 @@
 //! Chooses the preset of a rule without an action: that of its target's program.
 //!
-//! Reads `/proc`; changes nothing.
+//! Reads `/proc`; signals nothing.
+
+use std::ffi::OsStr;
+use std::path::Path;
 
 use super::context::Context;
-use super::find::{TargetProcess, find, programs_below};
+use super::find::{TargetProcess, find, process_table};
+use super::handling::is_young;
+use super::select::taker::below;
+use super::select::{Process, Refusal};
 use crate::config::{Preset, Rule};
 use crate::reason::Reason;
 use crate::shown;
 
+/// Inits and shells.
+const STARTERS: &[&str] = &[
+    "tini",
+    "dumb-init",
+    "docker-init",
+    "catatonit",
+    "s6-svscan",
+    "s6-supervise",
+    "runsv",
+    "runsvdir",
+    "sh",
+    "ash",
+    "bash",
+    "dash",
+    "busybox",
+];
+
 /// Chooses the preset of a rule without an action of its own. Returns the rule with it, and the name
-/// of the process that it is for; `None` if the rule needs none, has it already, or has no target now.
+/// of its target; `None` if the rule needs none or has it already, or if the target is not known yet.
 ///
 /// # Errors
 /// If podnudge does not know what to do with the target.
@@ -33,23 +56,31 @@ pub(crate) fn choose_preset(
     let Some(signal) = chosen.checked_signal() else {
         return Ok(Some((chosen, target.name.clone())));
     };
+    let found = match find(context, &chosen) {
+        Ok(found) => found,
+        Err(Refusal::Ambiguous(reason)) => return Err(reason),
+        // The preflight reports it, if it lasts.
+        Err(_) => return Ok(None),
+    };
     let is_for = |target: &&TargetProcess| {
         Preset::of_program(&target.comm).is_some_and(|one| one.name == preset.name)
     };
-    let found = find(context, &chosen).map_err(|refusal| refusal.reason())?;
-    let Some(target) = found.iter().find(is_for) else {
-        let message = format!(
-            "the rule has no action, and {signal} would go to {}, not to the {} below it",
-            target.name, preset.name
-        );
-        let hint = format!("set `--preset {}`, and name its process with `--process`", preset.name);
-        return Err(Reason::new(message).hint(hint));
-    };
-    Ok(Some((chosen, target.name.clone())))
+    if let Some(target) = found.iter().find(is_for) {
+        return Ok(Some((chosen, target.name.clone())));
+    }
+    if is_young(target.identity) {
+        return Ok(None);
+    }
+    let message = format!(
+        "the rule has no action, and {signal} would go to {}, not to the {} below it",
+        target.name, preset.name
+    );
+    let hint = format!("set `--preset {}`, and name its process with `--process`", preset.name);
+    Err(Reason::new(message).hint(hint))
 }
 
-/// The preset of the target's program, or of the one program below it that has a preset: the target
-/// may be an init or a shell.
+/// The preset of the target's program. If that is an init or a shell, the preset of the one program
+/// that it has started.
 fn preset_of(
     context: &Context,
     rule: &Rule,
@@ -59,24 +90,53 @@ fn preset_of(
     if chosen.is_ok() || Preset::of_program(&target.comm).is_some() {
         return chosen;
     }
+    let programs = programs_started_by(context, rule, target);
     let name = |program: &String| Preset::of_program(program).map(|preset| &preset.name);
-    let mut programs = programs_below(context, rule, target);
-    programs.retain(|program| name(program).is_some());
-    programs.sort_by_key(name);
-    programs.dedup_by_key(|program| name(program));
-    match programs.as_slice() {
-        [] => chosen,
-        [program] => Preset::chosen_for(program),
-        several => {
-            let several: Vec<String> = several.iter().map(|program| shown::text(program)).collect();
+    let mut names: Vec<_> = programs.iter().map(name).collect();
+    names.sort();
+    names.dedup();
+    match (names.as_slice(), programs.first()) {
+        ([Some(_)], Some(program)) => Preset::chosen_for(program),
+        ([_, _, ..], _) => {
+            let programs: Vec<String> = programs.iter().map(|name| shown::text(name)).collect();
             let message = format!(
-                "the rule has no action, and below {} run several programs that podnudge knows: {}",
+                "the rule has no action, and {} has started several programs: {}",
                 target.name,
-                several.join(", ")
+                programs.join(", ")
             );
             let hint = "set `--preset NAME` for the one that reads the volume, and name its process \
                         with `--process`";
             Err(Reason::new(message).hint(hint))
         }
+        _ => chosen,
     }
+}
+
+/// The names of the programs that an init or a shell has started, also by other inits and shells.
+/// None if the target is neither.
+fn programs_started_by(context: &Context, rule: &Rule, target: &TargetProcess) -> Vec<String> {
+    let table = process_table(context, rule);
+    let root = table.processes.iter().find(|process| process.identity == target.identity);
+    let Some(root) = root.filter(|root| is_starter(root)) else { return Vec::new() };
+    let all = below(root, &table);
+    let (mut starters, mut programs) = (vec![root.identity.pid], Vec::new());
+    while let Some(starter) = starters.pop() {
+        for child in all.iter().filter(|child| child.parent == starter) {
+            if is_starter(child) {
+                starters.push(child.identity.pid);
+            } else {
+                programs.push(child.comm.clone());
+            }
+        }
+    }
+    programs.sort();
+    programs.dedup();
+    programs
+}
+
+/// Whether a process is an init or a shell, or a script that a shell runs.
+fn is_starter(process: &Process) -> bool {
+    let interpreter = process.arguments.first().map(Path::new).and_then(Path::file_name);
+    let names = [OsStr::new(&process.comm)].into_iter().chain(interpreter);
+    names.into_iter().any(|name| STARTERS.iter().any(|starter| name == *starter))
 }

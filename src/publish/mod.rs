@@ -5,7 +5,7 @@
 //! points to a generation, `..2026_11_21_10_06_20.123456789.DIGEST`, and each key's link leads
 //! through it. A generation gets that name when it is complete and on disk, and only then one
 //! rename replaces `..data`. So a kill at any step, or a full disk, leaves the old generation or
-//! the new one. `record.rs` stores what must survive besides: which digest was verified last, and
+//! the new one. `record.rs` stores what must survive besides: which digest is the last good one, and
 //! which ones are quarantined.
 
 mod access;
@@ -99,7 +99,7 @@ pub(crate) fn roll_back(rule: &Rule, back: RollBack) -> Publication {
         .map_or(Publication::Done, |publisher| publisher.roll_back(to, &(failed, reason)))
 }
 
-/// Records that the published digest was verified.
+/// Records that the published digest is good.
 ///
 /// # Errors
 /// If that cannot be written.

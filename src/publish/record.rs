@@ -68,7 +68,7 @@ impl From<LoadError> for Reason {
 }
 
 impl Record {
-    /// The digest for a rollback: the one verified last, otherwise the one that the application was
+    /// The digest for a rollback: the last good one, otherwise the one that the application was
     /// started with.
     pub(super) fn last_good(&self) -> Option<Digest> {
         self.good.or(self.for_start)
@@ -78,7 +78,7 @@ impl Record {
         self.bad.iter().any(|bad| bad.digest == digest)
     }
 
-    /// Releases a digest from quarantine, because it is tried again or was verified.
+    /// Releases a digest from quarantine, because it is tried again or is good.
     pub(super) fn release(&mut self, digest: Digest) {
         self.bad.retain(|bad| bad.digest != digest);
     }

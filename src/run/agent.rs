@@ -84,6 +84,8 @@ pub(super) struct Agent {
     pub(super) kubelet_volumes: Vec<VolumeId>,
     /// Facts to log when all other commands are done.
     pub(super) pending_facts: Vec<(RuleId, Fact)>,
+    /// The number of lost lines of the log that was reported.
+    pub(super) log_lines_dropped: u64,
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: BlockingQueue,
     pub(super) writing: BlockingQueue,
@@ -166,6 +168,7 @@ impl Agent {
             state,
             kubelet_volumes: Vec::new(),
             pending_facts: Vec::new(),
+            log_lines_dropped: 0,
             tasks: JoinSet::new(),
             reading: BlockingQueue::default(),
             writing: BlockingQueue::default(),
@@ -284,8 +287,18 @@ impl Agent {
                 }
             }
             Done::Verified(rule, verified, baseline) => {
+                let before = self.rules.get(rule.0).map(|state| &state.baseline.processes);
+                // After a restart: the new processes.
+                let is_new = before != Some(&baseline.processes);
+                let has_ended = is_new && baseline.has_ended();
+                if is_new {
+                    self.exits.watch(rule, baseline.exit_watches());
+                }
                 self.set_baseline(rule, baseline);
                 self.handle_event(Event::Verified(rule, verified));
+                if has_ended {
+                    self.handle_event(Event::Ended(rule));
+                }
             }
             Done::Preflight(rule, problems, addresses) => {
                 if let Some(state) = self.rules.get_mut(rule.0) {

@@ -79,7 +79,8 @@ pub async fn check_proofs(
     if rule.verify.proofs.is_empty() {
         return Proof::NotConfigured;
     }
-    let Some(before) = before else {
+    // A preset that was chosen since then may have brought proofs.
+    let Some(before) = before.filter(|one| one.states.len() == rule.verify.proofs.len()) else {
         return Proof::Pending(Reason::new("the state before the action is unknown"));
     };
     for (proof, states) in rule.verify.proofs.iter().zip(&before.states) {

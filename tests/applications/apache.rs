@@ -45,7 +45,7 @@ fn content(version: usize, fault: &str) -> Payload {
 
 /// One second is enough for so short a configuration.
 fn soon(example: Example) -> Example {
-    example.alive_for("1s")
+    example.with("verify", "timeout", "3s").alive_for("1s")
 }
 
 #[test]
@@ -87,6 +87,7 @@ fn a_killed_apache_restarts_with_the_last_good_configuration() {
         let (agent, at_start) = pod.agent(&example);
         pod.write(1, "");
         agent.wait_for("applied", at_start + 1);
+        pod.wait_until_good();
         pod.write(2, APACHE.faults[0]);
         agent.wait_for("rejected", 1);
         apache.kill();

@@ -106,6 +106,7 @@ pub(super) fn is_rolled_back_without_checks(
                 agent.wait_for("applied", good);
                 serving = version;
                 subject.wait_for(version);
+                pod.wait_until_good();
                 continue;
             }
             if is_down_by_broken {

@@ -114,6 +114,14 @@ impl Pod {
         self.folder.path().join(name)
     }
 
+    /// Waits until the published content has passed its trial.
+    pub(super) fn wait_until_good(&self) {
+        wait_until("the published content is the last good content", || {
+            let record = fs::read_to_string(self.path("config/..podnudge.json"));
+            record.is_ok_and(|record| record.contains("\"is-open\":false"))
+        });
+    }
+
     /// Commits a version to the volume.
     pub(super) fn write(&mut self, version: usize, fault: &str) {
         let run = self.path("run").display().to_string();

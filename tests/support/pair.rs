@@ -158,10 +158,11 @@ impl Pair {
     }
 
     /// Stops the application from outside, and restarts it after this time. Does nothing while
-    /// podnudge verifies that it survives, since podnudge could not tell that the content is not
-    /// the cause.
+    /// podnudge verifies that it survives, or while content is on trial, since podnudge could not tell
+    /// that the content is not the cause.
     pub(crate) fn application_is_away_for(&mut self, time: Duration) {
-        if !self.is_busy(0) && !self.is_busy(1) {
+        let are_good = self.shelves.iter().all(Shelf::is_good);
+        if are_good && !self.is_busy(0) && !self.is_busy(1) {
             self.process = None;
             self.next_start = Some(self.now.mono.after(time));
             self.is_away = true;

@@ -117,6 +117,11 @@ impl Shelf {
         self.bad.clear();
     }
 
+    /// Whether the published content is the last good content.
+    pub(crate) fn is_good(&self) -> bool {
+        self.current.is_none_or(|(digest, _)| self.good == Some(digest))
+    }
+
     pub(crate) fn approve(&mut self, digest: Digest, evidence: Evidence) {
         if self.current.is_none_or(|(current, _)| current != digest) {
             self.violations.push(format!("{digest} is approved and not published"));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Rule;
+use super::{Rule, Trial};
 use crate::clock::Now;
 use crate::core::command::{Act, Command, RollBack};
 use crate::core::event::{Acted, Publication};
@@ -66,13 +66,10 @@ impl Rule {
         match input {
             Input::Ended if self.rollout.is_none() => {
                 self.tracker.target_ended();
-                self.ended_in_trial(out);
+                self.trial.iter_mut().for_each(Trial::ended);
             }
             Input::Verified(verified) if self.rollout.is_none() => {
-                self.polled_in_trial(verified, out);
-            }
-            Input::EndedElsewhere(reason) if self.rollout.is_none() => {
-                self.fail_trial(reason, out);
+                self.polled_in_trial(now, verified, out);
             }
             input => self.progress(now, input, out),
         }

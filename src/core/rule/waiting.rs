@@ -163,8 +163,7 @@ impl Rule {
     /// first.
     pub(super) fn rule_ahead(&self, cause: Cause) -> Option<&Reason> {
         let unproven = self.neighbours.unproven.as_ref();
-        let is_suspect =
-            self.trial.is_none() && self.exposed_at().is_some() && !self.neighbours.newer;
+        let is_suspect = self.exposed_at().is_some() && !self.neighbours.newer;
         let unproven = unproven.filter(|_| cause == Cause::Changed && !is_suspect);
         self.neighbours.busy.as_ref().or(unproven)
     }

@@ -152,6 +152,7 @@ fn is_signalled(subject: &'static Subject) {
 fn publishes(subject: &'static Subject) {
     let mut scene = Scene::new(subject, Rule::Published);
     scene.change_to("7101");
+    scene.wait_until_good();
     let ends = scene.application.ends();
     scene.break_with("7102");
     if scene.known.evidence == "delivered" && !scene.known.ends {
@@ -191,6 +192,7 @@ fn a_gunicorn_that_fails_slowly_is_rolled_back() {
     in_network(|| {
         let mut scene = Scene::new(subject("gunicorn"), Rule::Published);
         scene.change_to("7101");
+        scene.wait_until_good();
         for (number, how) in ["loops", "ends"].iter().enumerate() {
             scene.write(how, "");
             scene.agent.wait_for("rolled-back", number + 1);

@@ -83,11 +83,10 @@ impl Subject {
         let limits = match self.known().evidence.as_str() {
             // Its new workers must run for 10 s.
             "verified" if self.preset == "gunicorn" => "verify.timeout = \"12s\"\n".to_owned(),
-            "verified" => "verify.timeout = \"3s\"\n".to_owned(),
             "read-at-start" => format!(
                 "verify = {{ alive-for = \"{LIFE}\", timeout = \"6s\" }}\ntarget.wait = \"6s\"\n"
             ),
-            _ => String::new(),
+            _ => "verify.timeout = \"3s\"\n".to_owned(),
         };
         let text = format!(
             "[[rule]]\npreset = \"{}\"\nwatch = \"{}\"\nsettle = \"20ms\"\n\
@@ -184,6 +183,14 @@ impl Scene {
                 && status["evidence"] == self.known.evidence.as_str()
         });
         wait_until(&format!("{version} is visible"), || self.subject.shows(version));
+    }
+
+    /// Waits until the published content has passed its trial.
+    pub(super) fn wait_until_good(&self) {
+        wait_until("the published content is the last good content", || {
+            let record = fs::read_to_string(Path::new(self.subject.dir).join("..podnudge.json"));
+            record.is_ok_and(|record| record.contains("\"is-open\":false"))
+        });
     }
 
     /// Writes a broken version, and waits until podnudge has seen it.
