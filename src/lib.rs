@@ -12,7 +12,7 @@
 //! Invariants, each enforced by a test or a lint:
 //!
 //! 1. The pure modules do no I/O and read no clock.
-//! 2. Only [`run`] spawns tasks or selects; only `main.rs` prints or exits.
+//! 2. Only [`run`] spawns tasks or selects; only `main.rs` and [`stderr`] print; only `main.rs` exits.
 //! 3. Only [`volume`], [`checks`] and [`publish`] handle file contents, except for the requests of
 //!    checks by URLs; all other modules get digests and key names.
 //! 4. A commit may be noticed late, never missed.
@@ -42,6 +42,7 @@ mod report;
 pub mod run;
 pub mod shown;
 pub mod state;
+pub mod stderr;
 pub mod verify;
 pub mod volume;
 pub mod week;

@@ -1,4 +1,5 @@
-//! The log: lines on standard error, as text or as JSON.
+//! The log: lines on standard error, as text or as JSON. A reader that does not read does not delay
+//! podnudge.
 
 use std::panic::PanicHookInfo;
 
@@ -11,6 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::config::{Agent, LogFormat, LogLevel};
 use crate::exit::sentence;
 use crate::shown::Colours;
+use crate::stderr::Lines;
 
 /// Starts the log.
 pub fn start(agent: &Agent, colours: Colours) {
@@ -22,7 +24,7 @@ pub fn start(agent: &Agent, colours: Colours) {
     };
     // Libraries log nothing that an operator acts on.
     let ours = Targets::new().with_target("podnudge", level);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = fmt::layer().with_writer(|| Lines).with_target(false);
     let log = tracing_subscriber::registry().with(ours);
     match agent.log {
         LogFormat::Text => log.with(lines.with_ansi(colours == Colours::On)).init(),

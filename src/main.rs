@@ -10,10 +10,13 @@ use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
 use podnudge::reason::Reason;
-use podnudge::{admin, config, doctor, exchange, install, logs, run};
+use podnudge::{admin, checks, config, doctor, exchange, install, logs, run, stderr};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(bug));
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == checks::yaml::ALONE) {
+        return checks::yaml::alone();
+    }
     exchange::install_crypto();
     match cli::parse(std::env::args_os(), std::env::vars_os()) {
         Ok(Command::Check(arguments)) => with_config(&arguments, |config| {
@@ -49,7 +52,7 @@ fn with_config(
     match config::load(arguments) {
         Ok((config, warnings)) => {
             for warning in arguments.warnings.iter().chain(&warnings) {
-                print(Stream::Stderr, &format!("warning: {warning}\n"), Exit::Ok);
+                stderr::print(&format!("warning: {warning}\n"));
             }
             command(config)
         }

@@ -20,6 +20,7 @@ mod checks_http;
 mod checks_pem;
 mod evidence;
 mod fleet;
+mod hostile;
 mod http;
 mod invariants;
 mod kept_target;

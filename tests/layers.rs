@@ -22,6 +22,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("shown", &[]),
     ("exit", &[]),
     ("files", &[&["reason"]]),
+    ("stderr", &[]),
     ("week", &[&["clock", "reason", "shown"]]),
     // Decisions.
     ("volume::snapshot", &[&["clock"]]),
@@ -31,7 +32,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
     ("exchange", &[&["process", "config", "reason", "shown", "files"]]),
-    ("checks", &[&["exchange", "volume"], CORE]),
+    ("checks", &[&["exchange", "volume", "exit"], CORE]),
     ("publish", &[&["volume", "files"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),
     ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
@@ -44,7 +45,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("install", &[&["reason"]]),
     ("os_signals", &[]),
     // Output for people.
-    ("logs", &[&["config", "exit", "shown"]]),
+    ("logs", &[&["config", "exit", "shown", "stderr"]]),
     ("report", &[&["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]]),
     ("admin", &[&["exchange", "core", "config", "clock", "reason", "shown", "exit", "files"]]),
     (
@@ -56,7 +57,10 @@ const LAYERS: &[(&str, Imports)] = &[
         "run",
         &[
             &["admin", "report", "os_signals", "state", "pause", "preflight"],
-            &["action", "verify", "publish", "checks", "exchange", "process", "volume", "exit"],
+            &[
+                "action", "verify", "publish", "checks", "exchange", "process", "volume", "exit",
+                "stderr",
+            ],
             CORE,
         ],
     ),

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::support::agent::Agent;
 use crate::support::http::{answering, ask, request, requests, respond};
 use crate::support::kubelet::{Kubelet, payload};
+use crate::support::memory::MemoryLimit;
 use crate::support::pod::{Behaviour, Target, in_namespace, in_network};
 use crate::support::program::{command, podnudge};
 use crate::support::wait::{is_within, wait_until};
@@ -579,43 +580,13 @@ fn the_process_namespace_of_the_node_is_reported_at_the_start() {
     );
 }
 
-/// A control group with 16 MiB, removed at the end of the test.
-struct Group(PathBuf);
-
-impl Group {
-    fn new() -> Self {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (root, file) = if v1.exists() {
-            (v1, "memory.limit_in_bytes")
-        } else {
-            (Path::new("/sys/fs/cgroup"), "memory.max")
-        };
-        let group = root.join(format!("podnudge-test-{}", std::process::id()));
-        fs::create_dir_all(&group).unwrap();
-        fs::write(group.join(file), "16777216").unwrap();
-        Self(group)
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        wait_until("the group is empty", || fs::remove_dir(&self.0).is_ok());
-    }
-}
-
 #[test]
 fn too_little_memory_for_a_check_is_reported_at_the_start() {
     let folder = scene();
     let mut kubelet = Kubelet::new(folder.path().join("large"));
     kubelet.write(&payload(&[("a.yaml", &"- item\n".repeat(15_000))]));
-    let group = Group::new();
-    let in_group = || {
-        let mut shell = command("sh");
-        let script = "echo $$ > \"$0\" && exec \"$@\"";
-        shell.args(["-c", script]).arg(group.0.join("cgroup.procs"));
-        shell.arg(env!("CARGO_BIN_EXE_podnudge"));
-        shell
-    };
+    let group = MemoryLimit::new(12 * 1024 * 1024);
+    let in_group = || group.command(env!("CARGO_BIN_EXE_podnudge"));
     let (url, _) = answering(&[("200 OK", "", "")]);
     let settings = format!(
         "watch = \"FOLDER/large\"\nhttp = {{ url = \"{url}\" }}\n[[rule.check]]\nsyntax = \"yaml\""
@@ -626,7 +597,7 @@ fn too_little_memory_for_a_check_is_reported_at_the_start() {
         &[Mistake {
             settings: settings.leak(),
             problem: "memory-limit",
-            parts: &["podnudge may use 16 MiB", "(103 KiB) may need 27 MiB", "memory: 27Mi"],
+            parts: &["podnudge may use 12 MiB", "(103 KiB) may need 16 MiB", "memory: 16Mi"],
             fix: None,
         }],
     );

@@ -24,7 +24,7 @@ struct Shipped {
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         path: "target/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 4 * MIB,
+        largest: 4 * MIB + MIB / 4,
         most_memory: 5 * MIB,
     },
     Shipped {

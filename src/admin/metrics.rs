@@ -119,6 +119,9 @@ impl Collector for Snapshot {
 
         let version = vec![("version", status.version.to_owned())];
         family("build_info", "The version", None, Kind::Gauge, &[gauge(version, 1.0)])?;
+        let dropped = counter(Vec::new(), status.log_lines_dropped);
+        let help = "Lines of the log that were dropped because nothing has read standard error";
+        family("log_lines_dropped", help, None, Kind::Counter, &[dropped])?;
 
         let flag = |value: bool| f64::from(u8::from(value));
         let known = rules.iter().filter(|r| r.in_sync != InSync::Unknown);

@@ -103,7 +103,7 @@ fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
 /// Runs one check.
 fn run_check(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Checked> {
     let selected = || selected_keys(check, volumes);
-    let texts = |parse: fn(&Key, &[u8]) -> Result<(), Reason>| {
+    let texts = |parse: fn(&Key, &[u8]) -> Result<(), Checked>| {
         selected().try_for_each(|(_, key, content)| parse(key, content))
     };
     let verdict = match &check.condition {
@@ -126,9 +126,9 @@ fn run_check(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Che
             }
             Err(Reason::new(format!("the keys hold {bytes} bytes, more than the {most} allowed")))
         }
-        Condition::Syntax(Syntax::Json) => texts(syntax::json),
-        Condition::Syntax(Syntax::Yaml) => texts(syntax::yaml),
-        Condition::Syntax(Syntax::Toml) => texts(syntax::toml),
+        Condition::Syntax(Syntax::Json) => return texts(syntax::json),
+        Condition::Syntax(Syntax::Yaml) => return texts(syntax::yaml),
+        Condition::Syntax(Syntax::Toml) => return texts(syntax::toml),
         Condition::Syntax(Syntax::Pem) => return certificates(selected(), now),
         // These run after all other checks have passed.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),

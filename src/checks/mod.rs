@@ -9,10 +9,13 @@
 mod certificates;
 pub mod contents;
 pub mod copy;
+mod json;
 mod program;
+mod refusal;
 mod syntax;
 mod toml;
 pub mod url;
+pub mod yaml;
 
 use std::fs;
 use std::path::{Path, PathBuf};

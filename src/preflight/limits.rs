@@ -11,6 +11,10 @@ use crate::reason::Reason;
 const MIB: u64 = 1024 * 1024;
 /// What podnudge needs without a check (SPECIFICATION.md).
 const WITHOUT_CHECKS: u64 = 5 * MIB;
+/// How often the content of a file may be in memory.
+const COPIES: u64 = 3;
+/// What a parser needs at most: it refuses what needs more.
+const MAX_PARSER: u64 = 10 * MIB;
 /// The most files of a volume that are looked at.
 const MAX_FILES: usize = 1000;
 
@@ -23,7 +27,7 @@ pub(super) fn memory(rule: &Rule) -> Option<Problem> {
     let factor = factor.max()?;
     let limit = limit()?;
     let largest = rule.settings.watch.iter().filter_map(|path| largest_file(path)).max()?;
-    let needed = WITHOUT_CHECKS + factor * largest;
+    let needed = WITHOUT_CHECKS + COPIES * largest + (factor * largest).min(MAX_PARSER);
     if needed <= limit {
         return None;
     }
@@ -40,13 +44,11 @@ pub(super) fn memory(rule: &Rule) -> Option<Problem> {
     Some(Problem::new(ProblemKind::MemoryLimit, Reason::new(message).hint(hint)))
 }
 
-/// How many bytes of memory a parser may need for a byte of input: measured with the worst content of
-/// 1 MiB that is valid.
+/// How many bytes of memory a parser may need for a byte of input, with the worst content.
 fn memory_per_byte(syntax: Syntax) -> u64 {
     match syntax {
-        Syntax::Toml => 550,
-        Syntax::Yaml => 210,
-        Syntax::Json => 45,
+        Syntax::Toml | Syntax::Yaml => 210,
+        Syntax::Json => 1,
         Syntax::Pem => 10,
     }
 }

@@ -7,7 +7,7 @@ use super::clock;
 use crate::admin::server::AdminRequest;
 use crate::core::event::{Event, RuleId};
 use crate::core::status::Status;
-use crate::process;
+use crate::{process, stderr};
 
 impl Agent {
     pub(super) fn answer(&mut self, request: AdminRequest) {
@@ -28,9 +28,10 @@ impl Agent {
         }
     }
 
-    /// The status of the core, with the target processes that run now.
+    /// The status of the core, with the target processes that run now, and the log's losses.
     fn status(&self) -> Status {
         let mut status = self.core.status(clock::now());
+        status.log_lines_dropped = stderr::dropped();
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);
             rule.shows_digests = state.shows_digests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{self, Poll, Waker};
 
 use tokio::task::AbortHandle;
+use tracing::warn;
 
 use super::agent::{Agent, Done};
 use super::clock;
@@ -17,7 +18,7 @@ use crate::core::event::{Event, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
 use crate::volume::scan;
 use crate::volume::snapshot::Digest;
-use crate::{action, pause, preflight, process, publish, report, verify};
+use crate::{action, pause, preflight, process, publish, report, stderr, verify};
 
 impl Agent {
     /// Runs all commands of the core. Log lines come last: writing a line takes longer than sending
@@ -26,11 +27,25 @@ impl Agent {
         while let Some(command) = self.core.next_command() {
             self.run_command(command);
         }
+        self.report_dropped_lines();
         for (rule, fact) in std::mem::take(&mut self.pending_facts) {
             if let Some(config) = self.rule(rule) {
                 let state_dir = self.config.agent.state_dir.as_deref();
                 report::fact(&config.name, &fact, state_dir, |volume| self.display_path(volume));
             }
+        }
+    }
+
+    /// Reports lines of the log that were dropped. If that line is dropped, too, it follows later.
+    fn report_dropped_lines(&mut self) {
+        let dropped = stderr::dropped();
+        if dropped != self.log_lines_dropped {
+            self.log_lines_dropped = dropped;
+            warn!(
+                event = "log-dropped",
+                lines = dropped,
+                "lines of the log were dropped: nothing has read standard error"
+            );
         }
     }
 

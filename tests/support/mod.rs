@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod application;
 pub(crate) mod http;
 pub(crate) mod kubelet;
+pub(crate) mod memory;
 pub(crate) mod pair;
 pub(crate) mod pod;
 pub(crate) mod program;

@@ -1,0 +1,257 @@
+//! Hostile input: contents that cost memory, and a log that nobody reads. podnudge survives it under
+//! the memory limit of the shipped manifests, and serves its other rules meanwhile.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::agent::Agent;
+use crate::support::application::Application;
+use crate::support::http::ask;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::memory::MemoryLimit;
+use crate::support::program::podnudge;
+use crate::support::wait::wait_until;
+
+const MIB: usize = 1024 * 1024;
+/// The limit of the shipped manifests.
+const LIMIT: u64 = 32 * 1024 * 1024;
+/// The most that any input may cost beyond an idle podnudge.
+const MOST: u64 = 16 * 1024;
+
+/// The outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passes,
+    Rejected,
+}
+
+use Outcome::{Passes, Rejected};
+
+/// `text` again and again, up to 1 MiB less what surrounds it.
+fn full_of(begin: &str, text: &str, end: &str) -> Vec<u8> {
+    let times = (MIB - 1000 - begin.len() - end.len()) / text.len();
+    format!("{begin}{}{end}", text.repeat(times)).into_bytes()
+}
+
+fn lines(count: usize, line: impl Fn(usize) -> String) -> Vec<u8> {
+    (0..count).map(line).collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+/// The syntax of the check, what the content is, the content, and what becomes of it.
+type Content = (&'static str, &'static str, Vec<u8>, Outcome);
+
+fn contents() -> Vec<Content> {
+    let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    vec![
+        ("toml", "a key of many parts", full_of("a=[{", "a.", "a=1}]"), Rejected),
+        ("toml", "many keys of many parts", full_of("", "a.b.c.d.e.f.g.h=1\n", ""), Rejected),
+        ("toml", "a list of many numbers", full_of("a=[", "1,", "]"), Rejected),
+        ("toml", "many lists", full_of("", "[[a]]\n", ""), Passes),
+        ("toml", "open brackets", full_of("a=", "[", ""), Rejected),
+        ("toml", "open braces", full_of("a=", "{a=", ""), Rejected),
+        ("toml", "many inline tables", full_of("a=[", "{a=1},", "]"), Rejected),
+        (
+            "toml",
+            "many lines of inline tables",
+            lines(40_000, |n| format!("k{n}={{a=1,b=2}}")),
+            Passes,
+        ),
+        ("toml", "many keys", lines(70_000, |n| format!("key{n}=1")), Passes),
+        ("toml", "many tables", lines(70_000, |n| format!("[t{n}]\na=1")), Passes),
+        ("toml", "a long text", full_of("a='", "x", "'"), Passes),
+        ("toml", "a long key", full_of("", "x", "=1"), Passes),
+        ("toml", "comments", full_of("", "#\n", ""), Passes),
+        ("toml", "blanks", full_of("", " ", ""), Passes),
+        ("toml", "a long number", full_of("a=", "1", ""), Rejected),
+        ("toml", "quotes", full_of("a=", "\"", ""), Rejected),
+        ("toml", "escapes", full_of("a=\"", "\\u00e9", "\""), Passes),
+        ("toml", "zeros", full_of("", "\0", ""), Rejected),
+        ("yaml", "pairs in a list", full_of("[", "a: b,", "]"), Rejected),
+        ("yaml", "JSON in one line", full_of("[", "{\"a\":[1,\"b\"]},", "1]"), Passes),
+        ("yaml", "almost JSON in one line", full_of("[", "{'a':[1,\"b\"]},", "1]"), Rejected),
+        ("yaml", "open brackets", full_of("", "[", ""), Rejected),
+        ("yaml", "open braces", full_of("", "{a: ", ""), Rejected),
+        ("yaml", "dashes", full_of("", "- ", ""), Rejected),
+        ("yaml", "question marks", full_of("", "? ", ""), Rejected),
+        ("yaml", "deep blocks", lines(1000, |n| format!("{}a:", " ".repeat(n))), Rejected),
+        ("yaml", "anchors and aliases", full_of("", "- &a b\n- *a\n", ""), Passes),
+        (
+            "yaml",
+            "aliases of aliases",
+            lines(20_000, |n| format!("- &a{} [*a{n}, *a{n}]", n + 1)),
+            Rejected,
+        ),
+        ("yaml", "documents", full_of("", "---\na\n", ""), Passes),
+        ("yaml", "directives", full_of("", "%TAG ! tag:a,2000:\n", "---\na\n"), Rejected),
+        ("yaml", "a long text", full_of("a: \"", "x", "\""), Passes),
+        ("yaml", "a folded text", full_of("a: >\n", " x\n\n", ""), Passes),
+        ("yaml", "a long key", full_of("", "x", ": 1"), Passes),
+        ("yaml", "many keys", lines(70_000, |n| format!("key{n}: 1")), Passes),
+        ("yaml", "tags", full_of("", "- !!a b\n", ""), Passes),
+        ("yaml", "comments", full_of("", "#\n", ""), Passes),
+        ("yaml", "zeros", full_of("", "\0", ""), Rejected),
+        ("json", "open brackets", full_of("", "[", ""), Rejected),
+        ("json", "a long list", full_of("[", "1,", "1]"), Passes),
+        ("json", "empty names", full_of("[", "{\"\":0},", "1]"), Passes),
+        ("json", "one name again and again", full_of("{", "\"a\":0,", "\"a\":0}"), Passes),
+        ("json", "a long text", full_of("\"", "x", "\""), Passes),
+        ("json", "escapes", full_of("\"", "\\u00e9", "\""), Passes),
+        ("json", "a long number", full_of("", "1", ""), Passes),
+        ("json", "not UTF-8", vec![0xff; MIB - 1000], Rejected),
+        ("pem", "many blocks", full_of("", pem, ""), Rejected),
+        ("pem", "an open block", full_of("-----BEGIN CERTIFICATE-----\n", "AAAA\n", ""), Rejected),
+        ("pem", "beginnings", full_of("", "-----BEGIN ", ""), Rejected),
+    ]
+}
+
+/// In KiB.
+fn memory(pid: i32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Each content is checked in a container with 32 MiB, while another rule is served.
+#[test]
+fn no_content_ends_podnudge_or_costs_much_memory() {
+    let binary = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let binary = binary.join("target/x86_64-unknown-linux-gnu/release/podnudge");
+    assert!(binary.exists(), "{} is not built: run ./test", binary.display());
+    let limit = MemoryLimit::new(LIMIT);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut other = Kubelet::new(at("other"));
+    other.write(&payload(&[("a.conf", "0")]));
+    let application = Application::start(&other.volume, "a.conf");
+    let mut config = format!(
+        "agent = {{ log = \"json\", log-level = \"debug\", work-dir = \"{0}\" }}\n[[rule]]\nname = \"other\"\nwatch = \"{0}/other\"\n\
+         on-start = \"never\"\nsettle = \"0s\"\nhttp = {{ url = \"{1}\" }}\n",
+        folder.path().display(),
+        application.url()
+    );
+    let mut volumes = Vec::new();
+    for syntax in ["toml", "yaml", "json", "pem"] {
+        let mut kubelet = Kubelet::new(at(syntax));
+        kubelet.write(&payload(&[("a", "")]));
+        write!(
+            config,
+            "[[rule]]\nname = \"{syntax}\"\nwatch = \"{}\"\non-start = \"never\"\nsettle = \"0s\"\n\
+             http = {{ url = \"{}\" }}\n[[rule.check]]\nsyntax = \"{syntax}\"\n",
+            kubelet.volume.display(),
+            application.url(),
+        )
+        .unwrap();
+        volumes.push((syntax, kubelet));
+    }
+    fs::write(at("podnudge.toml"), config).unwrap();
+    let mut command = limit.command(&binary);
+    command.args(["--listen", "127.0.0.1:0", "--config"]).arg(at("podnudge.toml"));
+    let mut agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 5);
+    let idle = memory(agent.pid(), "VmRSS");
+    let (mut failed, mut served) = (Vec::new(), 0);
+    for (number, (syntax, what, content, outcome)) in contents().into_iter().enumerate() {
+        fs::write(format!("/proc/{}/clear_refs", agent.pid()), "5").unwrap();
+        let of_rule = |event: &str| {
+            let events = agent.events(event);
+            events.iter().filter(|event| event["rule"] == syntax).count()
+        };
+        let before = (of_rule("rejected"), of_rule("passed"));
+        let (_, volume) = volumes.iter_mut().find(|(name, _)| *name == syntax).unwrap();
+        volume.write(&[("a".to_owned(), content)].into());
+        other.write(&payload(&[("a.conf", &(number + 1).to_string())]));
+        served += 1;
+        let verdict = || {
+            let is_decided = (of_rule("rejected") > before.0, of_rule("passed") > before.1);
+            match is_decided {
+                (true, _) => Some(Rejected),
+                (_, true) => Some(Passes),
+                _ => None,
+            }
+        };
+        wait_until(&format!("{syntax}, {what}: is checked"), || verdict().is_some());
+        wait_until(&format!("{syntax}, {what}: the other rule is served"), || {
+            let events = agent.events("applied");
+            events.iter().filter(|event| event["rule"] == "other").count() >= served
+        });
+        let peak = memory(agent.pid(), "VmHWM");
+        println!("{syntax}, {what}: {:?}, {} KiB", verdict(), peak.saturating_sub(idle));
+        if verdict() != Some(outcome) || peak > idle + MOST {
+            failed.push(format!("{syntax}, {what}: {:?}, {} KiB", verdict(), peak - idle));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}\n{}", agent.log());
+    assert!(!agent.has_ended());
+}
+
+/// With a full pipe as its standard error, podnudge reloads, answers and ends, and says later how many
+/// lines are missing.
+#[test]
+fn a_log_that_nobody_reads_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "0")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    let mut child = podnudge()
+        .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never", "--settle", "0s"])
+        .args(["--resync", "1s", "--url", &application.url(), "--watch"])
+        .arg(&kubelet.volume)
+        .stdout(Stdio::null())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let mut seen = Vec::new();
+    let text = |seen: &[u8]| String::from_utf8_lossy(seen).into_owned();
+    let mut read = |seen: &mut Vec<u8>| {
+        let mut part = [0; 4096];
+        let length = reader.read(&mut part).unwrap();
+        seen.extend(&part[..length]);
+    };
+    while !text(&seen).contains("\"event\":\"baseline\"") {
+        read(&mut seen);
+    }
+    let log = text(&seen);
+    let started = log.lines().find(|line| line.contains("\"event\":\"started\"")).unwrap();
+    let started: serde_json::Value = serde_json::from_str(started).unwrap();
+    let address = started["listen"].as_str().unwrap().to_owned();
+    for n in 1..=30 {
+        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        wait_until(&format!("reload {n}"), || application.reloads().len() == n);
+    }
+    assert!(ask(&address, "GET", "/livez").starts_with("HTTP/1.1 200"));
+    let dropped = |page: &str| -> u64 {
+        let line =
+            page.lines().find_map(|line| line.strip_prefix("podnudge_log_lines_dropped_total "));
+        line.unwrap().parse().unwrap()
+    };
+    assert!(dropped(&ask(&address, "GET", "/metrics")) > 10);
+    // From now on it is read.
+    while !text(&seen).contains("\"event\":\"log-dropped\"") {
+        read(&mut seen);
+    }
+    let whole = text(&seen);
+    let whole = whole.rsplit_once('\n').unwrap().0;
+    for line in whole.lines().filter(|line| line.starts_with('{')) {
+        let is_whole = serde_json::from_str::<serde_json::Value>(line).is_ok();
+        assert!(is_whole || line.len() >= 4000, "{line}");
+    }
+    // Nobody reads it again.
+    for n in 31..=60 {
+        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        wait_until(&format!("reload {n}"), || application.reloads().len() == n);
+    }
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    wait_until("podnudge ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(reader.as_raw_fd() > 0);
+}
