@@ -31,6 +31,7 @@ pub mod exchange;
 pub mod exit;
 mod files;
 pub mod install;
+pub mod lockdown;
 pub mod logs;
 pub mod os_signals;
 mod pause;

@@ -10,9 +10,10 @@ use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
 use podnudge::reason::Reason;
-use podnudge::{admin, checks, config, doctor, exchange, install, logs, run, stderr};
+use podnudge::{admin, checks, config, doctor, exchange, install, lockdown, logs, run, stderr};
 
 fn main() -> ExitCode {
+    lockdown::begin();
     std::panic::set_hook(Box::new(bug));
     if std::env::args_os().nth(1).is_some_and(|argument| argument == checks::yaml::ALONE) {
         return checks::yaml::alone();

@@ -16,11 +16,14 @@ use podnudge::core::status::{
 use podnudge::reason::Reason;
 use podnudge::shown::Colours;
 use podnudge::volume::snapshot::Digest;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
+use crate::support::http::wait;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::{Behaviour, Target};
+use crate::support::pod::{Behaviour, Target, in_network};
 use crate::support::program::{command, podnudge};
 
 /// A running podnudge with its volume, application and admin address.
@@ -124,6 +127,71 @@ fn a_reload_request_needs_loopback_or_the_token() {
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 503 "));
     by_token.agent.wait_for("token-unreadable", 1);
     assert_eq!(by_token.application.reloads().len(), 1);
+}
+
+/// Sends a request from one address to another.
+fn send_from(from: &str, to: &str, request: &str) -> String {
+    wait(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(to.parse().unwrap()).await.unwrap();
+        let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+        stream.write_all(format!("{request}\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    })
+}
+
+/// A service mesh redirects requests from outside, which then come from 127.0.0.6.
+#[test]
+fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
+    in_network(|| {
+        let added = command("ip").args(["address", "add", "10.1.2.3/32", "dev", "lo"]).status();
+        assert!(added.unwrap().success());
+        for agent in ["reload = \"loopback\"", "reload-token-file = \"FOLDER/token\""] {
+            let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
+            let config = format!(
+                "[agent]\nlisten = \"0.0.0.0:0\"\nlog = \"json\"\nwork-dir = \"FOLDER\"\n{agent}\n\
+                 [[rule]]\nname = \"app\"\nwatch = \"{}\"\non-start = \"never\"\nsettle = \"0s\"\n\
+                 [rule.http]\nurl = \"http://127.0.0.1:9/\"\n\
+                 [[rule.check]]\nexec = [\"sh\", \"-c\", \"echo password=hunter2; exit 1\"]\n",
+                kubelet.volume.display(),
+            );
+            let config = config.replace("FOLDER", folder.path().to_str().unwrap());
+            let file = folder.path().join("podnudge.toml");
+            fs::write(&file, config).unwrap();
+            fs::write(folder.path().join("token"), "s3cret").unwrap();
+            let mut command = podnudge();
+            command.arg("--config").arg(&file);
+            let podnudge = Agent::spawn(folder.path(), command);
+            podnudge.wait_for("baseline", 1);
+            kubelet.write(&payload(&[("a.conf", "2")]));
+            podnudge.wait_for("rejected", 1);
+            let digest = podnudge.last("rejected", "digest");
+            let port = podnudge.last("started", "listen").replace("0.0.0.0", "");
+            let sees = |from: &str, to: &str, more: &str| {
+                let answer = send_from(from, &format!("{to}{port}"), &format!("GET /status{more}"));
+                assert!(answer.contains("\"state\": \"rejected\""), "{answer}");
+                let sees = answer.contains("hunter2");
+                assert_eq!(sees, answer.contains(&digest), "{answer}");
+                sees
+            };
+            let token = " HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: ";
+            let by_token = agent.contains("token");
+            assert!(sees("127.0.0.1", "127.0.0.1", ""));
+            assert!(!sees("10.1.2.3", "10.1.2.3", ""));
+            assert!(!sees("127.0.0.6", "10.1.2.3", ""));
+            assert!(!sees("127.0.0.6", "127.0.0.1", ""));
+            assert!(!sees("127.0.0.1", "10.1.2.3", ""));
+            assert_eq!(sees("10.1.2.3", "10.1.2.3", token), by_token);
+            for (from, to) in [("127.0.0.6", "10.1.2.3"), ("127.0.0.6", "127.0.0.1")] {
+                let answer = send_from(from, &format!("{to}{port}"), "POST /reload");
+                let refused = if by_token { "HTTP/1.1 401 " } else { "HTTP/1.1 403 " };
+                assert!(answer.starts_with(refused), "{answer}");
+            }
+        }
+    });
 }
 
 #[test]

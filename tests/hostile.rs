@@ -1,23 +1,26 @@
-//! Hostile input: contents that cost memory, and a log that nobody reads. podnudge survives it under
+//! Hostile input: contents that cost memory, files of every kind, and a log that nobody reads. podnudge survives it under
 //! the memory limit of the shipped manifests, and serves its other rules meanwhile.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::memory::MemoryLimit;
-use crate::support::program::podnudge;
+use crate::support::pod::in_namespace;
+use crate::support::program::{command, podnudge};
 use crate::support::wait::wait_until;
 
 const MIB: usize = 1024 * 1024;
@@ -190,6 +193,246 @@ fn no_content_ends_podnudge_or_costs_much_memory() {
     }
     assert!(failed.is_empty(), "{failed:#?}\n{}", agent.log());
     assert!(!agent.has_ended());
+}
+
+/// podnudge with a rule `other` for a volume and an application, and more rules by their settings.
+struct Scene {
+    folder: tempfile::TempDir,
+    other: Kubelet,
+    application: Application,
+    agent: Agent,
+}
+
+impl Scene {
+    /// `FOLDER` in the rules is the folder of the scene, and `URL` that of the application.
+    fn new(prepare: impl FnOnce(&Path), rules: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        let mut other = Kubelet::new(folder.path().join("other"));
+        other.write(&payload(&[("a.conf", "0")]));
+        let application = Application::start(&other.volume, "a.conf");
+        let text = format!(
+            "agent = {{ log = \"json\", resync = \"1s\", work-dir = \"FOLDER\" }}\n[[rule]]\nname = \"other\"\n\
+             watch = \"FOLDER/other\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = {{ url = \"URL\" }}\n{rules}"
+        );
+        let text = text.replace("FOLDER", folder.path().to_str().unwrap());
+        let file = folder.path().join("podnudge.toml");
+        fs::write(&file, text.replace("URL", &application.url())).unwrap();
+        let mut command = podnudge();
+        command.args(["--listen", "127.0.0.1:0", "--config"]).arg(file);
+        let agent = Agent::spawn(folder.path(), command);
+        agent.wait_for("started", 1);
+        Self { folder, other, application, agent }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The other rule is served, and podnudge answers.
+    fn assert_serves(&mut self, content: &str) {
+        self.other.write(&payload(&[("a.conf", content)]));
+        wait_until("the other rule is served", || {
+            self.application.reloads().last().is_some_and(|last| last == content)
+        });
+        let address = self.agent.last("started", "listen");
+        assert!(ask(&address, "GET", "/livez").starts_with("HTTP/1.1 200"));
+    }
+}
+
+/// A sparse file of 1 TiB.
+fn huge(path: &Path) {
+    fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+}
+
+#[test]
+fn a_huge_file_is_refused_and_delays_nothing() {
+    let plain = "[[rule]]\nname = \"plain\"\nwatch = \"FOLDER/plain\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n";
+    let forged = plain.replace("plain", "forged");
+    let mut scene = Scene::new(
+        |folder| {
+            fs::create_dir(folder.join("plain")).unwrap();
+            huge(&folder.join("plain/huge"));
+            // It looks like a volume of the kubelet.
+            fs::create_dir_all(folder.join("forged/..2026_11_22_10_00_00.1")).unwrap();
+            fs::write(folder.join("forged/..2026_11_22_10_00_00.1/a"), "small").unwrap();
+            symlink("..2026_11_22_10_00_00.1", folder.join("forged/..data")).unwrap();
+        },
+        &format!("{plain}{forged}"),
+    );
+    scene.agent.wait_for("unreadable", 1);
+    assert!(
+        scene
+            .agent
+            .last("unreadable", "reason")
+            .contains("/plain/huge` holds more than 16777216 bytes")
+    );
+    scene.assert_serves("1");
+    let next = scene.path("forged/..2026_11_22_10_00_00.2");
+    fs::create_dir(&next).unwrap();
+    huge(&next.join("a"));
+    symlink(next.file_name().unwrap(), scene.path("forged/..data_tmp")).unwrap();
+    fs::rename(scene.path("forged/..data_tmp"), scene.path("forged/..data")).unwrap();
+    scene.agent.wait_for("unreadable", 2);
+    assert!(scene.agent.last("unreadable", "reason").contains("/forged/a` holds more than"));
+    scene.assert_serves("2");
+    // Many files that are not too large each.
+    for n in 0..5 {
+        let file = fs::File::create(scene.path(&format!("plain/{n}"))).unwrap();
+        file.set_len(15 * 1024 * 1024).unwrap();
+    }
+    fs::remove_file(scene.path("plain/huge")).unwrap();
+    wait_until("the volume is too large", || {
+        let reason = scene.agent.last("unreadable", "reason");
+        reason.contains("/plain` holds more than 67108864 bytes")
+    });
+    scene.assert_serves("3");
+    assert_eq!(scene.agent.stop().code(), Some(0));
+}
+
+#[test]
+fn a_fifo_is_recognised_without_opening_it() {
+    let rule = "[[rule]]\nname = \"plain\"\nwatch = \"FOLDER/plain\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n";
+    let make = |folder: &Path| {
+        let plain = folder.join("plain");
+        fs::create_dir(&plain).unwrap();
+        fs::write(plain.join("a"), "1").unwrap();
+        mkfifo(&plain.join("fifo"), Mode::S_IRWXU).unwrap();
+        symlink("fifo", plain.join("link")).unwrap();
+    };
+    let mut scene = Scene::new(make, rule);
+    // It waits until the FIFO is opened.
+    let mut writer = command("sh");
+    writer.args(["-c", "echo x > \"$0\"; touch \"$0.opened\""]).arg(scene.path("plain/fifo"));
+    let mut writer = writer.spawn().unwrap();
+    fs::write(scene.path("plain/a"), "2").unwrap();
+    scene.agent.wait_for("applied", 1);
+    scene.assert_serves("1");
+    assert!(!scene.path("plain/fifo.opened").exists());
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+}
+
+/// The content of a link that leads out of the volume is neither published nor sent nor copied.
+#[test]
+fn links_that_leave_the_volume_are_not_followed() {
+    let publish = "[[rule]]\nname = \"publish\"\nwatch = \"FOLDER/plain\"\nsettle = \"0s\"\n\
+                   publish = { dir = \"FOLDER/published\" }\nhttp = { url = \"URL\" }\n";
+    let send = "[[rule]]\nname = \"send\"\nwatch = \"FOLDER/forged\"\non-start = \"always\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n\
+                [[rule.check]]\nhttp = \"URL\"\n";
+    let copy = "[[rule]]\nname = \"copy\"\nwatch = \"FOLDER/plain\"\non-start = \"always\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n\
+                [[rule.check]]\nexec = [\"sh\", \"-c\", \"cat * > FOLDER/copied\"]\n";
+    let make = |folder: &Path| {
+        for name in ["plain", "forged/..2026_11_22_10_00_00.1", "published"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("secret"), "hunter2").unwrap();
+        symlink("../secret", folder.join("plain/key")).unwrap();
+        symlink("../../secret", folder.join("forged/..2026_11_22_10_00_00.1/key")).unwrap();
+        symlink("..2026_11_22_10_00_00.1", folder.join("forged/..data")).unwrap();
+        // A link within the volume is followed.
+        fs::write(folder.join("plain/a"), "1").unwrap();
+        symlink("a", folder.join("plain/b")).unwrap();
+    };
+    let mut scene = Scene::new(make, &format!("{publish}{send}{copy}"));
+    let refused = |rule: &str| {
+        let events = scene.agent.events("check-failed|refused");
+        let of_rule = |event: &&serde_json::Value| event["rule"] == rule;
+        let mut reasons = events.iter().filter(of_rule).map(|event| event["reason"].to_string());
+        reasons
+            .next_back()
+            .is_some_and(|reason| reason.contains("is a link that leads out of the volume"))
+    };
+    for rule in ["publish", "send", "copy"] {
+        wait_until(&format!("{rule}: it is refused"), || refused(rule));
+    }
+    scene.assert_serves("1");
+    assert!(!scene.path("copied").exists());
+    assert!(!scene.path("published/key").exists());
+    fs::remove_file(scene.path("plain/key")).unwrap();
+    wait_until("the rest is published", || scene.path("published/b").exists());
+    assert_eq!(fs::read_to_string(scene.path("published/b")).unwrap(), "1");
+}
+
+/// A process with the same uid in the shared process namespace.
+#[test]
+fn a_neighbour_with_the_same_uid_obtains_nothing() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "0")]));
+        let application = Application::start(&kubelet.volume, "a.conf");
+        let as_other = |program: &Path| {
+            let mut setpriv = command("setpriv");
+            setpriv.args(["--reuid=65532", "--regid=65532", "--clear-groups"]).arg(program);
+            setpriv
+        };
+        let mut podnudge = as_other(Path::new(env!("CARGO_BIN_EXE_podnudge")));
+        podnudge.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--watch"]);
+        podnudge.arg(&kubelet.volume).args(["--on-start", "never", "--url", &application.url()]);
+        podnudge.env("SECRET", "hunter2");
+        let mut agent = Agent::spawn(folder.path(), podnudge);
+        agent.wait_for("baseline", 1);
+        let pid = agent.pid();
+        let tries = [
+            format!("cat /proc/{pid}/environ"),
+            format!("head -c 1 /proc/{pid}/mem"),
+            format!("cat /proc/{pid}/maps"),
+            format!("ls /proc/{pid}/root/"),
+            format!("ls /proc/{pid}/cwd/"),
+            format!("ls -l /proc/{pid}/fd/"),
+            format!("readlink /proc/{pid}/exe"),
+        ];
+        for script in tries {
+            let output = as_other(Path::new("sh")).args(["-c", &script]).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.stdout, b"", "{script}");
+            assert!(!output.status.success(), "{script}: {error}");
+        }
+        // What it needs of itself still works.
+        let metrics = ask(&agent.last("started", "listen"), "GET", "/metrics");
+        assert!(
+            metrics.contains("process_open_fds ") && metrics.contains("process_start_time"),
+            "{metrics}"
+        );
+        kubelet.write(&payload(&[("a.conf", "1")]));
+        agent.wait_for("applied", 1);
+        assert!(!agent.has_ended());
+    });
+}
+
+/// Programs that check and act run what somebody else may have written.
+#[test]
+fn programs_get_nothing_that_they_do_not_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "0")]));
+    let config = "agent = { log = \"json\", listen = \"off\", work-dir = \"FOLDER\" }\n[[rule]]\nwatch = \"FOLDER/volume\"\n\
+                  on-start = \"never\"\nsettle = \"0s\"\npass-environment = [\"PG*\"]\n\
+                  exec = { argv = [\"sh\", \"-c\", \"env > FOLDER/env; cat /proc/self/status > FOLDER/status; ls -l /proc/self/fd > FOLDER/fds\"] }\n";
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config.replace("FOLDER", folder.path().to_str().unwrap())).unwrap();
+    let mut command = podnudge();
+    command.env("SECRET", "hunter2").env("PGPASSWORD", "for-psql").arg("--config").arg(&file);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    agent.wait_for("applied", 1);
+    let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let environment = text("env");
+    let names: Vec<&str> = environment.lines().filter_map(|line| line.split('=').next()).collect();
+    assert!(names.contains(&"PATH") && names.contains(&"PGPASSWORD"), "{names:?}");
+    let own = ["_", "PWD", "SHLVL", "OLDPWD", "PATH", "HOME", "LANG", "TZ", "TMPDIR", "PGPASSWORD"];
+    let unknown = |name: &&&str| {
+        !own.contains(name) && !name.starts_with("LC_") && !name.starts_with("PODNUDGE_")
+    };
+    assert_eq!(names.iter().find(unknown), None, "{names:?}");
+    assert!(text("status").contains("NoNewPrivs:\t1\n"));
+    // Of podnudge's own descriptors, which are of these kinds, none is inherited.
+    for kind in ["inotify", "eventfd", "eventpoll", "socket:", "/volume"] {
+        assert!(!text("fds").contains(kind), "{}", text("fds"));
+    }
 }
 
 /// With a full pipe as its standard error, podnudge reloads, answers and ends, and says later how many

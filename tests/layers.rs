@@ -23,6 +23,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("exit", &[]),
     ("files", &[&["reason"]]),
     ("stderr", &[]),
+    ("lockdown", &[]),
     ("week", &[&["clock", "reason", "shown"]]),
     // Decisions.
     ("volume::snapshot", &[&["clock"]]),

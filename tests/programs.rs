@@ -25,6 +25,7 @@ fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
     podnudge::run::runtime(3).unwrap().block_on(run(
         arguments,
         &[("NAME", OsStr::new("value"))],
+        &[],
         None,
         limit,
     ))
@@ -175,7 +176,7 @@ fn ten_thousand_runs_leak_no_memory_descriptors_or_processes() {
     in_namespace(|| {
         let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
         podnudge::run::runtime(3).unwrap().block_on(async {
-            let once = || run(&["true"], &[], None, LONG);
+            let once = || run(&["true"], &[], &[], None, LONG);
             for _ in 0..100 {
                 assert!(once().await.unwrap().is_success);
             }

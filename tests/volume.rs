@@ -106,8 +106,12 @@ fn special_files_and_broken_links_are_skipped() {
 #[test]
 fn the_pause_key_is_seen_despite_the_key_filter_and_is_not_content() {
     let pattern = |text| vec![glob::Pattern::new(text).unwrap()];
-    let keys =
-        KeyFilter { only: pattern("*.conf"), ignore: pattern("p*"), pause: Some("pause".into()) };
+    let keys = KeyFilter {
+        only: pattern("*.conf"),
+        ignore: pattern("p*"),
+        pause: Some("pause".into()),
+        ..KeyFilter::default()
+    };
     let folder = tempfile::tempdir().unwrap();
     let (managed, plain) = (folder.path().join("managed"), folder.path().join("plain"));
     let mut kubelet = Kubelet::new(&managed);

@@ -25,7 +25,15 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
     if !are_all {
         environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
     }
-    match program::run(&program.arguments, &environment, None, program.timeout).await {
+    match program::run(
+        &program.arguments,
+        &environment,
+        &rule.settings.pass_environment,
+        None,
+        program.timeout,
+    )
+    .await
+    {
         Ok(ended) if ended.is_success => {
             Acted::Accepted(program::success_message(&program.arguments, &ended))
         }

@@ -1,5 +1,6 @@
 //! The admin listener: `/metrics`, `/livez`, `/readyz`, `/status`, and `POST /reload` if it is
-//! enabled. Everything else is read-only, and contains no secrets.
+//! enabled. Everything else is read-only, and contains no secrets. Digests and reasons are for the pod
+//! itself, or for a client with the token.
 //!
 //! All resources are limited: the headers are small, bodies are not read, and a connection serves
 //! one request within a time limit. Each request becomes an [`AdminRequest`] to the loop, which
@@ -7,7 +8,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -129,9 +130,10 @@ pub async fn connection(
     requests: mpsc::Sender<AdminRequest>,
     reload: ReloadEndpoint,
 ) {
+    let caller = Caller::of(peer, stream.local_addr().ok());
     let service = service_fn(|request: Request<Incoming>| {
         let (requests, reload) = (&requests, &reload);
-        async move { Ok::<_, Infallible>(answer(&request, peer, requests, reload).await) }
+        async move { Ok::<_, Infallible>(answer(&request, caller, requests, reload).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -143,11 +145,33 @@ pub async fn connection(
     drop(timeout(CONNECTION_LIMIT, served).await);
 }
 
+/// Who sends a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// A process of the pod.
+    Pod,
+    /// Anybody who reaches the port.
+    Anybody,
+}
+
+impl Caller {
+    /// Both ends must be the loopback address itself: a service mesh redirects requests from outside,
+    /// and they then come from another one of 127.0.0.0/8, such as 127.0.0.6.
+    fn of(peer: SocketAddr, own: Option<SocketAddr>) -> Self {
+        let is_loopback = |address: SocketAddr| match address.ip().to_canonical() {
+            IpAddr::V4(address) => address == Ipv4Addr::LOCALHOST,
+            IpAddr::V6(address) => address == Ipv6Addr::LOCALHOST,
+        };
+        let is_of_pod = is_loopback(peer) && own.is_some_and(is_loopback);
+        if is_of_pod { Self::Pod } else { Self::Anybody }
+    }
+}
+
 type Answer = Response<Full<Bytes>>;
 
 async fn answer<B>(
     request: &Request<B>,
-    peer: SocketAddr,
+    caller: Caller,
     requests: &mpsc::Sender<AdminRequest>,
     reload: &ReloadEndpoint,
 ) -> Answer {
@@ -155,14 +179,18 @@ async fn answer<B>(
     match request.uri().path() {
         "/reload" if *reload == ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, RELOAD_DISABLED),
         "/reload" if *request.method() != Method::POST => not_allowed("POST"),
-        "/reload" => match authorize_reload(request, peer, reload) {
+        "/reload" => match authorize_reload(request, caller, reload) {
             Ok(()) => trigger(request, requests).await,
             Err(answer) => *answer,
         },
         "/" | "/metrics" | "/livez" | "/readyz" | "/status" if !is_read => not_allowed("GET, HEAD"),
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
         path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(requests).await {
-            Some(status) => show(path, accepts_openmetrics(request), &status),
+            Some(status) => {
+                let sees_all = caller == Caller::Pod || has_token(request, reload);
+                let status = if sees_all { status } else { status.for_anybody() };
+                show(path, accepts_openmetrics(request), &status)
+            }
             None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
         },
         _ => text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /status\n"),
@@ -219,7 +247,7 @@ fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
 /// may do it.
 fn authorize_reload<B>(
     request: &Request<B>,
-    peer: SocketAddr,
+    caller: Caller,
     reload: &ReloadEndpoint,
 ) -> Result<(), Box<Answer>> {
     if request.headers().contains_key(ORIGIN) {
@@ -230,9 +258,9 @@ fn authorize_reload<B>(
     }
     let refused = match reload {
         ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, "POST /reload is disabled\n"),
-        ReloadEndpoint::Loopback if peer.ip().to_canonical().is_loopback() => return Ok(()),
+        ReloadEndpoint::Loopback if caller == Caller::Pod => return Ok(()),
         ReloadEndpoint::Loopback => {
-            text(StatusCode::FORBIDDEN, "only allowed from the pod itself, by a loopback address\n")
+            text(StatusCode::FORBIDDEN, "only allowed from the pod itself, by 127.0.0.1 or ::1\n")
         }
         ReloadEndpoint::Token(file) => match has_valid_token(request, file) {
             Ok(true) => return Ok(()),
@@ -249,6 +277,16 @@ fn authorize_reload<B>(
         },
     };
     Err(Box::new(refused))
+}
+
+/// Whether a request has the token, if there is one.
+fn has_token<B>(request: &Request<B>, reload: &ReloadEndpoint) -> bool {
+    match reload {
+        ReloadEndpoint::Token(file) if request.headers().contains_key(AUTHORIZATION) => {
+            has_valid_token(request, file).unwrap_or(false)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a request has the token in this file, which is read each time, because it rotates.

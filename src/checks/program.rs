@@ -26,7 +26,14 @@ pub(super) async fn check(
         ("PODNUDGE_DIGEST", OsStr::new(&digest)),
         ("PODNUDGE_DIR", copy.first().as_os_str()),
     ];
-    let ended = program::run(&arguments, &environment, Some(copy.first()), check.timeout).await;
+    let ended = program::run(
+        &arguments,
+        &environment,
+        &rule.settings.pass_environment,
+        Some(copy.first()),
+        check.timeout,
+    )
+    .await;
     match ended {
         Ok(ended) if ended.is_success => Checked::Passed,
         Ok(ended) => {

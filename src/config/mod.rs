@@ -55,7 +55,7 @@ pub use problem::{At, Problem, Problems};
 pub use program::Program;
 pub use publish::Publish;
 pub use request::{Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};
-pub use rule::{KeyFilter, Rule, RuleSettings};
+pub use rule::{KeyFilter, MostBytes, Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};
 pub use target::{Target, TargetBy};

@@ -35,6 +35,10 @@ settings! {
         preset: Option<String> = optional("", checked("a preset", preset::parse_name)).option("preset", "NAME", Actions).common();
         /// Warnings of the preflight that describe what is wanted here: they are not reported.
         accept: Vec<Risk> = list("", Risk::choice()).option("accept", "PROBLEM", Actions);
+        /// The largest key that is read, in bytes. A volume with a larger one is unreadable.
+        max_file_bytes: u32 = default("16777216", number(1, u32::MAX));
+        /// The most bytes of all keys of a volume.
+        max_volume_bytes: u32 = default("67108864", number(1, u32::MAX));
         /// How long a volume must be unchanged before it is read.
         settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for a volume to stop changing.
@@ -63,6 +67,8 @@ settings! {
         http: Option<HttpSettings> = optional_table();
         /// Run a program in podnudge's container.
         exec: Option<ExecAction> = optional_table();
+        /// The environment variables that the rule's programs get besides `PATH`, `HOME`, `LANG`, `LC_*`, `TZ` and `TMPDIR`, such as `PG*`.
+        pass_environment: Vec<glob::Pattern> = list("", glob());
         /// Send a command to a socket.
         command: Option<SocketCommand> = optional_table();
         /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
@@ -88,10 +94,32 @@ words! {
     }
 }
 
+/// How much of a volume is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MostBytes {
+    /// Of a file.
+    pub file: u64,
+    /// Of all files of a volume.
+    pub volume: u64,
+}
+
+impl MostBytes {
+    /// What is read without a delay for other rules.
+    pub const SMALL: Self = Self { file: 2 * 1024 * 1024, volume: 2 * 1024 * 1024 };
+}
+
+impl Default for MostBytes {
+    fn default() -> Self {
+        Self { file: 16 * 1024 * 1024, volume: 64 * 1024 * 1024 }
+    }
+}
+
 /// Selects the keys that count. `only` and `ignore` are matched against the key's path below the
 /// volume's content root.
 #[derive(Debug, Clone, Default)]
 pub struct KeyFilter {
+    /// How much is read.
+    pub most: MostBytes,
     /// When not empty, only keys that match one of these count.
     pub only: Vec<glob::Pattern>,
     /// Keys that match one of these never count.
@@ -160,6 +188,10 @@ impl Rule {
             only: settings.only.clone(),
             ignore: settings.ignore.clone(),
             pause: settings.hold.pause_key.clone(),
+            most: MostBytes {
+                file: u64::from(settings.max_file_bytes),
+                volume: u64::from(settings.max_volume_bytes),
+            },
         };
         Some(Self {
             name: settings.name.clone()?,

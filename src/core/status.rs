@@ -30,6 +30,27 @@ pub struct Status {
     pub log_lines_dropped: u64,
 }
 
+impl Status {
+    /// The status without digests, by which a short secret can be guessed, and without reasons, which
+    /// may quote a checker or the application.
+    #[must_use]
+    pub fn for_anybody(mut self) -> Self {
+        let hide = |reason: &mut Reason| {
+            let hint = "run `podnudge status` in the pod, or send the token";
+            *reason = Reason::new("only shown to the pod itself").hint(hint);
+        };
+        self.unhealthy.iter_mut().for_each(hide);
+        for rule in &mut self.rules {
+            (rule.digest_on_disk, rule.digest_applied) = (None, None);
+            (rule.digest_running, rule.digest_published) = (None, None);
+            rule.reason.iter_mut().chain(&mut rule.not_ready).for_each(hide);
+            rule.preflight.iter_mut().for_each(|problem| hide(&mut problem.reason));
+            rule.volumes.iter_mut().filter_map(|volume| volume.reason.as_mut()).for_each(hide);
+        }
+        self
+    }
+}
+
 /// The state of one rule at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleStatus {

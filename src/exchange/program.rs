@@ -94,6 +94,7 @@ pub fn exists(program: &str) -> bool {
 pub async fn run<A: AsRef<OsStr>>(
     arguments: &[A],
     environment: &[(&str, &OsStr)],
+    passed: &[glob::Pattern],
     folder: Option<&Path>,
     limit: Duration,
 ) -> Result<Ended, Reason> {
@@ -106,6 +107,8 @@ pub async fn run<A: AsRef<OsStr>>(
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| is_passed(name, passed)))
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
         .stdout(writer.try_clone().map_err(failed)?)
@@ -139,6 +142,14 @@ pub async fn run<A: AsRef<OsStr>>(
     let is_exit = is_in_time && status.code().is_some();
     let is_success = is_in_time && status.success();
     Ok(Ended { is_success, is_exit, how, output: shown::lines(&output.kept) })
+}
+
+/// Whether a program gets this environment variable of podnudge: others may be secrets of its container.
+fn is_passed(name: &OsStr, passed: &[glob::Pattern]) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    matches!(name, "PATH" | "HOME" | "LANG" | "TZ" | "TMPDIR")
+        || name.starts_with("LC_")
+        || passed.iter().any(|pattern| pattern.matches(name))
 }
 
 /// A program that was started. If it is dropped before it is reaped, it is killed with its group.

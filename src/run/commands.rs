@@ -56,16 +56,21 @@ impl Agent {
                 let Some(config) = self.rule(rule) else { return };
                 let volumes = self.paths(volumes);
                 let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
-                let scan = move || {
+                // A volume of the kubelet is small, and is read without the delay of a thread.
+                let read = |(id, path): &(VolumeId, PathBuf)| {
+                    Some((*id, scan::read_small(path, &config.keys).ok()?))
+                };
+                let small: Option<Vec<_>> =
+                    if is_quick { volumes.iter().map(read).collect() } else { None };
+                if let Some(small) = small {
+                    let small = small.into_iter().map(|(id, reading)| (id, Ok(reading)));
+                    return self.handle_done(Done::Scanned(rule, small.collect()));
+                }
+                self.reading.submit(&mut self.tasks, move || {
                     let read =
                         |(id, path): (VolumeId, PathBuf)| (id, scan::read(&path, &config.keys));
                     Done::Scanned(rule, volumes.into_iter().map(read).collect())
-                };
-                if is_quick {
-                    self.handle_done(scan());
-                } else {
-                    self.reading.submit(&mut self.tasks, scan);
-                }
+                });
             }
             Command::Resync(volumes) => self.resync(volumes),
             Command::ReadPublished(rule) => self.queue_write(rule, move |config| {

@@ -108,7 +108,14 @@ async fn run_program(rule: &Rule, digest: Digest, proof: &Program) -> Result<(),
     let digest = digest.to_string();
     let environment =
         [("PODNUDGE_RULE", OsStr::new(&rule.name)), ("PODNUDGE_DIGEST", OsStr::new(&digest))];
-    let ended = program::run(&proof.arguments, &environment, None, proof.timeout).await?;
+    let ended = program::run(
+        &proof.arguments,
+        &environment,
+        &rule.settings.pass_environment,
+        None,
+        proof.timeout,
+    )
+    .await?;
     if ended.is_success {
         return Ok(());
     }

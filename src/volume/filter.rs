@@ -55,7 +55,7 @@ mod tests {
         let patterns = |texts: &[&str]| {
             texts.iter().map(|text| glob::Pattern::new(text).expect("a pattern")).collect()
         };
-        KeyFilter { only: patterns(only), ignore: patterns(ignore), pause: None }
+        KeyFilter { only: patterns(only), ignore: patterns(ignore), ..KeyFilter::default() }
     }
 
     #[test]

@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::snapshot::{Digest, Key, Snapshot};
-use crate::config::KeyFilter;
+use crate::config::{KeyFilter, MostBytes};
 use crate::reason::Reason;
 
 /// The most bytes that are kept for checks; a ConfigMap or Secret holds at most 1 MiB.
-pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const MAX_KEPT_BYTES: u64 = 16 * 1024 * 1024;
 /// How often a reading is repeated because the volume was swapped meanwhile.
 pub(super) const MAX_ATTEMPTS: usize = 20;
 /// The deepest nesting of directories.
@@ -61,10 +61,18 @@ pub enum ReadError {
         /// The watched path.
         path: PathBuf,
     },
-    /// The contents are too large to keep.
-    #[error("`{}` holds more than {} MiB", path.display(), MAX_KEPT_BYTES / 1024 / 1024)]
+    /// A file, or all files of a volume, are too large.
+    #[error("`{}` holds more than {most} bytes", path.display())]
     TooManyBytes {
-        /// The watched path.
+        /// The watched path, or the key below it.
+        path: PathBuf,
+        /// The limit.
+        most: u64,
+    },
+    /// A link leads out of the volume, and the content is to be published, copied or sent.
+    #[error("`{}` is a link that leads out of the volume", path.display())]
+    Leaves {
+        /// The key below the watched path.
         path: PathBuf,
     },
     /// A system call failed.
@@ -90,7 +98,10 @@ impl ReadError {
                 ))
             }
             Self::TooLarge { .. } | Self::TooManyBytes { .. } => reason.hint(
-                "watch a directory that contains only the configuration, or select keys by `only`",
+                "watch a directory that contains only the configuration, or select keys by `only`; `max-file-bytes` and `max-volume-bytes` say how much is read",
+            ),
+            Self::Leaves { .. } => reason.hint(
+                "podnudge does not publish, copy or send what is outside of the volume: put the file itself there, or exclude it by `ignore`",
             ),
             Self::Moving { .. } | Self::System { .. } => reason,
         }
@@ -144,8 +155,10 @@ pub(super) struct Reader<'a> {
     pub(super) pauses: bool,
     /// Their contents, if the purpose is to keep them.
     pub(super) contents: Contents,
-    /// The size of the kept contents in bytes.
-    pub(super) kept: usize,
+    /// How much is read at most.
+    pub(super) most: MostBytes,
+    /// How many bytes were read so far.
+    pub(super) read: u64,
     /// Whether a fingerprint is needed: a kubelet volume names its generation itself.
     pub(super) needs_fingerprint: bool,
     /// The hash over names, sizes, inodes and times.
@@ -166,7 +179,8 @@ impl<'a> Reader<'a> {
             keys: BTreeMap::new(),
             pauses: false,
             contents: Contents::new(),
-            kept: 0,
+            most: filter.most,
+            read: 0,
             needs_fingerprint: true,
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,

@@ -27,9 +27,9 @@ use super::mounts;
 use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, modified};
 pub use super::reader::{Directory, ReadError, Reading};
 use super::snapshot::{Digest, Generation, Snapshot};
-use super::tree::{Entry, LISTING_BUFFER, Level, Siblings};
+use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
 use crate::clock::UnixTime;
-use crate::config::KeyFilter;
+use crate::config::{KeyFilter, MostBytes};
 
 /// The kubelet's link to the current generation.
 const DATA: &CStr = c"..data";
@@ -40,6 +40,16 @@ const DATA: &CStr = c"..data";
 /// If it cannot be read, or not as one generation. A missing path is not an error.
 pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
     Reader::new(path, keys, Purpose::Hash).read()
+}
+
+/// Like [`read`], but only if the volume is small: otherwise it is [`ReadError::TooManyBytes`].
+///
+/// # Errors
+/// If it cannot be read, or not as one generation, or is not small.
+pub fn read_small(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
+    let mut reader = Reader::new(path, keys, Purpose::Hash);
+    reader.most = MostBytes::SMALL;
+    reader.read()
 }
 
 /// Like [`read`], for podnudge's own files: does not change the access times of files that podnudge
@@ -128,7 +138,7 @@ impl Reader<'_> {
             self.pauses = false;
             self.visited = 0;
             self.contents.clear();
-            self.kept = 0;
+            self.read = 0;
             let whole = self.one_generation(root, &target, key)?;
             let again = match readlinkat(root, DATA, Vec::new()) {
                 Ok(again) => again,
@@ -222,7 +232,8 @@ impl Reader<'_> {
         let level =
             Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
         let entry = Entry { name, kind: FileType::RegularFile };
-        if self.file_entry(&level, &entry, Siblings::Others)?.is_none() {
+        let is_file = matches!(kind_behind(&level, &entry), Some(FileType::RegularFile) | None);
+        if is_file && self.file_entry(&level, &entry, Siblings::Others)?.is_none() {
             return self.absent();
         }
         self.directories.push(watch);

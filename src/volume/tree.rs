@@ -7,7 +7,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat, openat2, statat,
+};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -48,6 +50,15 @@ pub(super) struct Entry {
     pub(super) kind: FileType,
 }
 
+/// Why the reading of a file was stopped.
+enum Stopped {
+    By(Errno),
+    /// The file is too large.
+    File,
+    /// All files of the volume are too large.
+    Volume,
+}
+
 impl Reader<'_> {
     /// Reads a directory and everything below it; `None` if something disappeared meanwhile, which
     /// only matters in a generation of the kubelet.
@@ -69,10 +80,16 @@ impl Reader<'_> {
         for entry in &entries {
             let read = match entry.kind {
                 FileType::Directory => self.enter_directory(level, entry)?,
-                FileType::Symlink | FileType::Unknown if is_directory(level, entry) => {
-                    self.follow_link(level, entry)?
-                }
-                _ => self.file_entry(level, entry, siblings)?,
+                FileType::RegularFile => self.file_entry(level, entry, siblings)?,
+                FileType::Symlink | FileType::Unknown => match kind_behind(level, entry) {
+                    Some(FileType::Directory) => self.follow_link(level, entry)?,
+                    Some(FileType::RegularFile) | None => {
+                        self.file_entry(level, entry, siblings)?
+                    }
+                    Some(_) => Some(()),
+                },
+                // To open a FIFO would end its writer.
+                _ => Some(()),
             };
             // In a plain directory a missing file is just not a key.
             if read.is_none() && level.path.is_none() {
@@ -99,7 +116,7 @@ impl Reader<'_> {
     /// Reads the directory that a link points to, such as a nested volume's folder of keys. Ignores
     /// a link to one of its own ancestors.
     fn follow_link(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
-        let fd = match openat(level.fd, &entry.name, DIRECTORY, Mode::empty()) {
+        let fd = match self.open(level, entry, DIRECTORY) {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(self.error_at(level, entry, error)),
@@ -158,7 +175,7 @@ impl Reader<'_> {
             };
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let open = |flags| openat(level.fd, &entry.name, flags, Mode::empty());
+        let open = |flags| self.open(level, entry, flags);
         let opened = match self.purpose {
             Purpose::HashOwn => open(flags | OFlags::NOATIME).or_else(|_| open(flags)),
             _ => open(flags),
@@ -178,9 +195,8 @@ impl Reader<'_> {
         let mut kept = Vec::new();
         let hash = self.hash(&fd, stat.st_size, siblings, &mut kept);
         self.add_to_fingerprint(&key, &stat);
-        if let Some(digest) = hash.map_err(|error| self.error_at(level, entry, error))? {
+        if let Some(digest) = hash.map_err(|why| self.stopped(level, entry, &why))? {
             if self.purpose.keeps() {
-                self.kept += kept.len();
                 let mode = stat.st_mode & 0o777;
                 self.contents.insert(key.clone(), Content { bytes: kept, mode });
             }
@@ -188,10 +204,49 @@ impl Reader<'_> {
                 self.keys.insert(key, digest);
             }
         }
-        if self.kept > MAX_KEPT_BYTES {
-            return Err(ReadError::TooManyBytes { path: self.path.to_owned() });
-        }
         Ok(Some(()))
+    }
+
+    /// Opens an entry. Content that leaves podnudge comes from below the watched path only: a link may
+    /// lead to the token of a service account or to podnudge's own memory.
+    fn open(&self, level: &Level<'_>, entry: &Entry, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if !self.purpose.keeps() {
+            return openat(level.fd, &entry.name, flags, Mode::empty());
+        }
+        let top = std::iter::successors(Some(level), |level| level.above).last();
+        let path = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if !self.needs_fingerprint {
+            // The kubelet makes none inside a generation.
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        let top = top.map_or(level.fd, |top| top.fd);
+        match openat2(top, path.as_slice(), flags, Mode::empty(), resolve) {
+            Err(Errno::LOOP) if !self.needs_fingerprint => Err(Errno::XDEV),
+            // Before Linux 5.6.
+            Err(Errno::NOSYS) => {
+                openat(level.fd, &entry.name, flags | OFlags::NOFOLLOW, Mode::empty())
+            }
+            opened => opened,
+        }
+    }
+
+    fn stopped(&self, level: &Level<'_>, entry: &Entry, why: &Stopped) -> ReadError {
+        match why {
+            Stopped::By(error) => self.error_at(level, entry, *error),
+            Stopped::File => {
+                ReadError::TooManyBytes { path: self.path_of(level, entry), most: self.most.file }
+            }
+            Stopped::Volume => {
+                ReadError::TooManyBytes { path: self.path.to_owned(), most: self.most_of_volume() }
+            }
+        }
+    }
+
+    /// How many bytes of the volume are read at most.
+    fn most_of_volume(&self) -> u64 {
+        let kept = if self.purpose.keeps() { MAX_KEPT_BYTES } else { u64::MAX };
+        self.most.volume.min(kept)
     }
 
     /// The digest of a file; `None` for a service account token, which the kubelet rotates and no
@@ -202,21 +257,31 @@ impl Reader<'_> {
         size: i64,
         siblings: Siblings,
         kept: &mut Vec<u8>,
-    ) -> Result<Option<Digest>, Errno> {
+    ) -> Result<Option<Digest>, Stopped> {
+        if u64::try_from(size).is_ok_and(|size| size > self.most.file) {
+            return Err(Stopped::File);
+        }
+        let most_of_volume = self.most_of_volume();
         self.buffer.resize(READ_BUFFER, 0);
         let mut hash = Sha256::new();
-        let mut read = 0;
+        let mut read = 0_u64;
         loop {
-            let length = rustix::io::read(fd, self.buffer.as_mut_slice())?;
+            let length = rustix::io::read(fd, self.buffer.as_mut_slice()).map_err(Stopped::By)?;
             let piece = self.buffer.get(..length).unwrap_or_default();
             let first = read == 0;
-            read += length;
+            read += length as u64;
+            self.read += length as u64;
+            if read > self.most.file {
+                return Err(Stopped::File);
+            }
+            if self.read > most_of_volume {
+                return Err(Stopped::Volume);
+            }
             if first && siblings == Siblings::TokenFiles && filter::is_token(piece) {
                 return Ok(None);
             }
             hash.update(piece);
-            // The one piece over the limit makes the caller return `TooManyBytes`.
-            if self.purpose.keeps() && kept.len() <= MAX_KEPT_BYTES {
+            if self.purpose.keeps() {
                 kept.extend_from_slice(piece);
             }
             // Stop at the size from `fstat`: that saves a system call for each key. A file that
@@ -278,14 +343,22 @@ impl Reader<'_> {
     }
 
     fn error_at(&self, level: &Level<'_>, entry: &Entry, source: Errno) -> ReadError {
+        let path = self.path_of(level, entry);
+        match source {
+            Errno::XDEV => ReadError::Leaves { path },
+            source => ReadError::System { path, source },
+        }
+    }
+
+    /// The path of an entry, for messages.
+    fn path_of(&self, level: &Level<'_>, entry: &Entry) -> PathBuf {
         let below = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
-        let below = Key(below).to_string();
-        ReadError::System { path: self.path.join(below), source }
+        self.path.join(Key(below).to_string())
     }
 }
 
-/// Whether an entry is a directory, after following links.
-fn is_directory(level: &Level<'_>, entry: &Entry) -> bool {
-    statat(level.fd, &entry.name, AtFlags::empty())
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+/// What an entry is, after following links.
+pub(super) fn kind_behind(level: &Level<'_>, entry: &Entry) -> Option<FileType> {
+    let stat = statat(level.fd, &entry.name, AtFlags::empty()).ok()?;
+    Some(FileType::from_raw_mode(stat.st_mode))
 }
