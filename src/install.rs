@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::reason::Reason;
@@ -38,7 +38,11 @@ pub fn install(folder: &Path) -> Result<PathBuf, Reason> {
 
 fn copy(to: &Path) -> io::Result<()> {
     let mut own = File::open(OWN_EXECUTABLE)?;
+    // An installation that was killed may have left it. In a container, the pid is the same again.
+    drop(fs::remove_file(to));
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o755).open(to)?;
+    // Whatever the umask is: another container runs it as another user.
+    new.set_permissions(fs::Permissions::from_mode(0o755))?;
     io::copy(&mut own, &mut new)?;
     // Closed on return, because a program that is open for writing cannot be run (ETXTBSY).
     new.sync_all()

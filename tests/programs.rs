@@ -223,6 +223,21 @@ fn install_copies_the_binary_and_replaces_a_running_one() {
     );
 }
 
+/// As pid 1 of a container, which was killed during an earlier installation, with a strict umask.
+#[test]
+fn install_gives_an_executable_for_all_users_and_survives_leftovers() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(".podnudge.1"), "half of a binary").unwrap();
+    let mut unshare = command("unshare");
+    unshare.args(["--pid", "--fork", "sh", "-c", "umask 077; exec \"$0\" install \"$1\""]);
+    unshare.arg(env!("CARGO_BIN_EXE_podnudge")).arg(folder.path());
+    let output = unshare.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let installed = fs::metadata(folder.path().join("podnudge")).unwrap();
+    assert_eq!(installed.permissions().mode() & 0o7777, 0o755);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 /// nginx reports the error for a private copy, which is removed afterwards.
 #[test]
 fn a_program_checks_a_private_copy_before_the_application_reloads() {

@@ -184,6 +184,8 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
         .retry(reqwest::retry::never())
         .pool_max_idle_per_host(0)
         .timeout(timeout)
+        // Shared by the addresses of a name: the next one is tried in time.
+        .connect_timeout(timeout * 3 / 4)
         .user_agent(concat!("podnudge/", env!("CARGO_PKG_VERSION")));
     #[cfg(feature = "tls")]
     let builder = builder.tls_certs_only([]);
