@@ -143,7 +143,10 @@ fn fail(error: &run::RunError) -> ExitCode {
 fn print(stream: Stream, text: &str, exit: Exit) -> ExitCode {
     let written = match stream {
         Stream::Stdout => std::io::stdout().write_all(text.as_bytes()),
-        Stream::Stderr => std::io::stderr().write_all(text.as_bytes()),
+        Stream::Stderr => {
+            stderr::print(text);
+            Ok(())
+        }
     };
     match written {
         Ok(()) => exit.into(),

@@ -152,7 +152,7 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
         for agent in ["reload = \"loopback\"", "reload-token-file = \"FOLDER/token\""] {
             let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
             let config = format!(
-                "[agent]\nlisten = \"0.0.0.0:0\"\nlog = \"json\"\nwork-dir = \"FOLDER\"\n{agent}\n\
+                "[agent]\nlisten = \"0.0.0.0:0\"\nlog = \"json\"\nwork-dir = \"FOLDER\"\ndigests-in-metrics = \"all\"\n{agent}\n\
                  [[rule]]\nname = \"app\"\nwatch = \"{}\"\non-start = \"never\"\nsettle = \"0s\"\n\
                  [rule.http]\nurl = \"http://127.0.0.1:9/\"\n\
                  [[rule.check]]\nexec = [\"sh\", \"-c\", \"echo password=hunter2; exit 1\"]\n",
@@ -177,6 +177,9 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
                 assert_eq!(sees, answer.contains(&digest), "{answer}");
                 sees
             };
+            // The metrics are for Prometheus, and have the digests that the configuration allows.
+            let page = send_from("10.1.2.3", &format!("10.1.2.3{port}"), "GET /metrics");
+            assert!(page.contains("podnudge_config_info{rule=\"app\""), "{page}");
             let token = " HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: ";
             let by_token = agent.contains("token");
             assert!(sees("127.0.0.1", "127.0.0.1", ""));

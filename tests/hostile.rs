@@ -96,11 +96,32 @@ fn contents() -> Vec<Content> {
         ("yaml", "directives", full_of("", "%TAG ! tag:a,2000:\n", "---\na\n"), Rejected),
         ("yaml", "a long text", full_of("a: \"", "x", "\""), Passes),
         ("yaml", "a folded text", full_of("a: >\n", " x\n\n", ""), Passes),
-        ("yaml", "a long key", full_of("", "x", ": 1"), Passes),
+        ("yaml", "a long key", full_of("", "x", ": 1"), Rejected),
         ("yaml", "many keys", lines(70_000, |n| format!("key{n}: 1")), Passes),
         ("yaml", "tags", full_of("", "- !!a b\n", ""), Passes),
         ("yaml", "comments", full_of("", "#\n", ""), Passes),
         ("yaml", "zeros", full_of("", "\0", ""), Rejected),
+        (
+            "yaml",
+            "a long text, then an error",
+            full_of("a: |\n", " x, [y]: {z}\n", "b: [1\ny: }\n@bad\n"),
+            Rejected,
+        ),
+        (
+            "yaml",
+            "long comments, then an error",
+            full_of("", "# x\n", "b: [1\ny: }\n@bad\n"),
+            Rejected,
+        ),
+        (
+            "yaml",
+            "a long plain text, then an error",
+            full_of("a: ", "x ", "\nb: [1\ny: }\n@bad\n"),
+            Rejected,
+        ),
+        ("yaml", "a long text in a list", full_of("a: [x, ", "y", ", z]\n"), Passes),
+        ("yaml", "blanks in a list", full_of("a: [", " ", "b]\n"), Passes),
+        ("yaml", "a comment in a list", full_of("a: [ # ", "x", "\n b]\n"), Passes),
         ("json", "open brackets", full_of("", "[", ""), Rejected),
         ("json", "a long list", full_of("[", "1,", "1]"), Passes),
         ("json", "empty names", full_of("[", "{\"\":0},", "1]"), Passes),
@@ -262,10 +283,7 @@ fn a_huge_file_is_refused_and_delays_nothing() {
     );
     scene.agent.wait_for("unreadable", 1);
     assert!(
-        scene
-            .agent
-            .last("unreadable", "reason")
-            .contains("/plain/huge` holds more than 16777216 bytes")
+        scene.agent.last("unreadable", "reason").contains("/plain/huge` holds more than 16 MiB")
     );
     scene.assert_serves("1");
     let next = scene.path("forged/..2026_11_22_10_00_00.2");
@@ -284,7 +302,7 @@ fn a_huge_file_is_refused_and_delays_nothing() {
     fs::remove_file(scene.path("plain/huge")).unwrap();
     wait_until("the volume is too large", || {
         let reason = scene.agent.last("unreadable", "reason");
-        reason.contains("/plain` holds more than 67108864 bytes")
+        reason.contains("/plain` holds more than 64 MiB")
     });
     scene.assert_serves("3");
     assert_eq!(scene.agent.stop().code(), Some(0));
@@ -317,10 +335,10 @@ fn a_fifo_is_recognised_without_opening_it() {
 #[test]
 fn links_that_leave_the_volume_are_not_followed() {
     let publish = "[[rule]]\nname = \"publish\"\nwatch = \"FOLDER/plain\"\nsettle = \"0s\"\n\
-                   publish = { dir = \"FOLDER/published\" }\nhttp = { url = \"URL\" }\n";
+                   ignore = [\"logs/*\"]\npublish = { dir = \"FOLDER/published\" }\nhttp = { url = \"URL\" }\n";
     let send = "[[rule]]\nname = \"send\"\nwatch = \"FOLDER/forged\"\non-start = \"always\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n\
                 [[rule.check]]\nhttp = \"URL\"\n";
-    let copy = "[[rule]]\nname = \"copy\"\nwatch = \"FOLDER/plain\"\non-start = \"always\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n\
+    let copy = "[[rule]]\nname = \"copy\"\nignore = [\"logs/*\"]\nwatch = \"FOLDER/plain\"\non-start = \"always\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n\
                 [[rule.check]]\nexec = [\"sh\", \"-c\", \"cat * > FOLDER/copied\"]\n";
     let make = |folder: &Path| {
         for name in ["plain", "forged/..2026_11_22_10_00_00.1", "published"] {
@@ -333,6 +351,10 @@ fn links_that_leave_the_volume_are_not_followed() {
         // A link within the volume is followed.
         fs::write(folder.join("plain/a"), "1").unwrap();
         symlink("a", folder.join("plain/b")).unwrap();
+        symlink(folder.join("plain/a"), folder.join("plain/c")).unwrap();
+        fs::create_dir(folder.join("outside")).unwrap();
+        fs::write(folder.join("outside/log"), "1").unwrap();
+        symlink("../outside", folder.join("plain/logs")).unwrap();
     };
     let mut scene = Scene::new(make, &format!("{publish}{send}{copy}"));
     let refused = |rule: &str| {
@@ -351,7 +373,10 @@ fn links_that_leave_the_volume_are_not_followed() {
     assert!(!scene.path("published/key").exists());
     fs::remove_file(scene.path("plain/key")).unwrap();
     wait_until("the rest is published", || scene.path("published/b").exists());
-    assert_eq!(fs::read_to_string(scene.path("published/b")).unwrap(), "1");
+    for name in ["published/b", "published/c"] {
+        assert_eq!(fs::read_to_string(scene.path(name)).unwrap(), "1");
+    }
+    assert!(!scene.path("published/logs/log").exists());
 }
 
 /// A process with the same uid in the shared process namespace.

@@ -2,7 +2,7 @@
 //! signals the one topmost process that does, and no other.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -191,8 +191,13 @@ fn without_exactly_one_application_that_handles_the_signal_nothing_is_sent() {
 fn a_program_below_a_wrapper_gets_its_preset() {
     in_namespace(|| {
         let mut scene = Scene::new();
-        let two = "ln -s \"$0\" \"${0%/*}/unbound\"; \"${0%/*}/unbound\" \"$@\" & \"$0\" \"$@\"; echo done";
+        let two =
+            "ln -s \"$0\" \"${0%/*}/nginx\"; \"${0%/*}/nginx\" \"$@\" & \"$0\" \"$@\"; echo done";
+        let script = scene.path().join("run-it.sh");
+        fs::write(&script, "#!/bin/sh\n\"$@\"\necho done\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let table: &[(&str, &[&str], &str)] = &[
+            ("pgbouncer", &[script.to_str().unwrap()], ""),
             ("mosquitto", &["tini", "--"], ""),
             (
                 "dovecot",
@@ -200,7 +205,7 @@ fn a_program_below_a_wrapper_gets_its_preset() {
                 "not to the dovecot below it",
             ),
             ("redis-server", DASH, "takes a new configuration by a restart"),
-            ("squid", &["dash", "-c", two], "has started several programs: squid, unbound"),
+            ("squid", &["dash", "-c", two], "has started several programs: nginx, squid"),
         ];
         let targets: Vec<Target> = table
             .iter()

@@ -187,7 +187,9 @@ async fn answer<B>(
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
         path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(requests).await {
             Some(status) => {
-                let sees_all = caller == Caller::Pod || has_token(request, reload);
+                // The metrics have no reasons, and the digests that the configuration allows.
+                let is_for_all = path == "/metrics" || caller == Caller::Pod;
+                let sees_all = is_for_all || has_token(request, reload);
                 let status = if sees_all { status } else { status.for_anybody() };
                 show(path, accepts_openmetrics(request), &status)
             }

@@ -36,14 +36,16 @@ pub(super) fn parse(text: &str) -> Result<(), Refusal> {
     if parse_json(text).is_ok() {
         return Ok(());
     }
-    let (taken, most) = (Cell::new(0), Cell::new(0));
+    let (taken, most, is_cut) = (Cell::new(0), Cell::new(0), Cell::new(false));
     let within = |_: &char| {
         taken.set(taken.get() + 1);
-        taken.get() <= most.get()
+        // Once it is cut, the parser sees an end that is none, and its verdict says nothing.
+        is_cut.set(is_cut.get() || taken.get() > most.get());
+        !is_cut.get()
     };
     let parser = Parser::new_from_iter(text.chars().take_while(within));
     let parsed = read_events(parser, || most.set(taken.get() + MAX_AHEAD));
-    if taken.get() > most.get() { parse_alone(text) } else { parsed }
+    if is_cut.get() { parse_alone(text) } else { parsed }
 }
 
 /// Reads all events. Calls `before` before each.
@@ -93,17 +95,21 @@ fn parse_alone(text: &str) -> Result<(), Refusal> {
     match child.wait().map_err(failed)?.code() {
         Some(0) => Ok(()),
         Some(_) if answer == DEEP => Err(deep()),
+        Some(code) if code == Exit::Io as i32 => Err(exhausted()),
         Some(code) => Err(place(&answer).map_or_else(
             || Refusal::Failed(Reason::new(format!("podnudge's own parser ended with {code}"))),
             Refusal::Syntax,
         )),
         // A signal: out of memory or of time.
-        None => {
-            let most = MAX_BYTES / 1024 / 1024;
-            let what = "a list or map in brackets that needs more than";
-            Err(Refusal::TooLarge(format!("{what} {most} MiB of memory")))
-        }
+        None => Err(exhausted()),
     }
+}
+
+fn exhausted() -> Refusal {
+    let most = MAX_BYTES / 1024 / 1024;
+    Refusal::TooLarge(format!(
+        "lists or maps in brackets, or texts, for which a parser needs more than {most} MiB of memory or {MAX_SECONDS} s"
+    ))
 }
 
 fn place(answer: &str) -> Option<Place> {

@@ -248,7 +248,7 @@ impl Core {
 
     /// The last other rule to expose content to the same target, if it did so after this rule.
     fn newer_rule(&self, index: usize) -> Option<usize> {
-        let exposed_at = self.rules.get(index)?.exposed_at();
+        let exposed_at = self.rules.get(index)?.own_exposed_at();
         let others = self.sharing(index);
         let exposed = others.filter_map(|(other, rule)| Some((rule.exposed_at()?, other)));
         exposed.max().filter(|(at, _)| Some(*at) > exposed_at).map(|(_, other)| other)

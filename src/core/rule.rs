@@ -325,6 +325,11 @@ impl Rule {
         self.exposed_at.filter(|_| can_read && (rollout.is_busy() || !self.tracker.reads_volumes()))
     }
 
+    /// The same for this rule's own content, which may also be on trial.
+    pub(super) fn own_exposed_at(&self) -> Option<Moment> {
+        if self.trial.is_some() { self.exposed_at } else { self.exposed_at() }
+    }
+
     /// Whether the application can read unproven content between two attempts.
     pub(super) fn is_unproven(&self) -> bool {
         let is_retrying = self.rollout.as_ref().is_some_and(Rollout::is_retrying);

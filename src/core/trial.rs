@@ -60,9 +60,10 @@ impl Trial {
         (!self.is_polling).then_some(self.until)
     }
 
-    /// A process of the target has ended.
-    pub(super) fn ended(&mut self) {
+    /// A process of the target has ended, perhaps because another rule acts on it now.
+    pub(super) fn ended(&mut self, acts_elsewhere: bool) {
         self.has_ended = true;
+        self.is_excused |= acts_elsewhere;
     }
 
     /// Another rule has published newer content for the target.

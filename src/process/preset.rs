@@ -8,6 +8,7 @@ use std::path::Path;
 use super::context::Context;
 use super::find::{TargetProcess, find, process_table};
 use super::handling::is_young;
+use super::proc;
 use super::select::taker::below;
 use super::select::{Process, Refusal};
 use crate::config::{Preset, Rule};
@@ -17,6 +18,7 @@ use crate::shown;
 /// Inits and shells.
 const STARTERS: &[&str] = &[
     "tini",
+    "tini-static",
     "dumb-init",
     "docker-init",
     "catatonit",
@@ -136,7 +138,8 @@ fn programs_started_by(context: &Context, rule: &Rule, target: &TargetProcess) -
 
 /// Whether a process is an init or a shell, or a script that a shell runs.
 fn is_starter(process: &Process) -> bool {
-    let interpreter = process.arguments.first().map(Path::new).and_then(Path::file_name);
-    let names = [OsStr::new(&process.comm)].into_iter().chain(interpreter);
-    names.into_iter().any(|name| STARTERS.iter().any(|starter| name == *starter))
+    let is_one = |name: &OsStr| STARTERS.iter().any(|starter| name == *starter);
+    let arguments = proc::arguments(process.identity.pid).unwrap_or_default();
+    let interpreter = arguments.first().map(Path::new).and_then(Path::file_name);
+    is_one(OsStr::new(&process.comm)) || interpreter.is_some_and(is_one)
 }

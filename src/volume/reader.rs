@@ -62,7 +62,7 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// A file, or all files of a volume, are too large.
-    #[error("`{}` holds more than {most} bytes", path.display())]
+    #[error("`{}` holds more than {}", path.display(), amount(*most))]
     TooManyBytes {
         /// The watched path, or the key below it.
         path: PathBuf,
@@ -105,6 +105,16 @@ impl ReadError {
             ),
             Self::Moving { .. } | Self::System { .. } => reason,
         }
+    }
+}
+
+/// A number of bytes, for messages.
+fn amount(bytes: u64) -> String {
+    const MIB: u64 = 1024 * 1024;
+    if bytes.is_multiple_of(MIB) {
+        format!("{} MiB", bytes / MIB)
+    } else {
+        format!("{bytes} bytes")
     }
 }
 

@@ -2,6 +2,7 @@
 //! fingerprint, or skips them.
 
 use std::ffi::{CStr, CString, OsStr};
+use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -116,7 +117,8 @@ impl Reader<'_> {
     /// Reads the directory that a link points to, such as a nested volume's folder of keys. Ignores
     /// a link to one of its own ancestors.
     fn follow_link(&mut self, level: &Level<'_>, entry: &Entry) -> Result<Option<()>, ReadError> {
-        let fd = match self.open(level, entry, DIRECTORY) {
+        // To list it tells nothing: what leaves podnudge is opened from the top.
+        let fd = match openat(level.fd, &entry.name, DIRECTORY, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(self.error_at(level, entry, error)),
@@ -223,12 +225,27 @@ impl Reader<'_> {
         let top = top.map_or(level.fd, |top| top.fd);
         match openat2(top, path.as_slice(), flags, Mode::empty(), resolve) {
             Err(Errno::LOOP) if !self.needs_fingerprint => Err(Errno::XDEV),
-            // Before Linux 5.6.
-            Err(Errno::NOSYS) => {
+            // An absolute link may lead back into the volume.
+            Err(Errno::XDEV) if self.needs_fingerprint => {
+                let real = self.real_path_below(level, entry).ok_or(Errno::XDEV)?;
+                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+                openat2(top, real.as_path(), flags, Mode::empty(), resolve).map_err(|_| Errno::XDEV)
+            }
+            // Before Linux 5.6, or forbidden by an old seccomp profile: no links at all.
+            Err(Errno::NOSYS | Errno::PERM) => {
                 openat(level.fd, &entry.name, flags | OFlags::NOFOLLOW, Mode::empty())
+                    .map_err(|error| if error == Errno::LOOP { Errno::XDEV } else { error })
             }
             opened => opened,
         }
+    }
+
+    /// The path below the watched one that a link leads to, if it does.
+    fn real_path_below(&self, level: &Level<'_>, entry: &Entry) -> Option<PathBuf> {
+        let below = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
+        let real = fs::canonicalize(self.path.join(OsStr::from_bytes(&below))).ok()?;
+        let top = fs::canonicalize(self.path).ok()?;
+        Some(real.strip_prefix(top).ok()?.to_owned())
     }
 
     fn stopped(&self, level: &Level<'_>, entry: &Entry, why: &Stopped) -> ReadError {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Rule, Trial};
+use super::Rule;
 use crate::clock::Now;
 use crate::core::command::{Act, Command, RollBack};
 use crate::core::event::{Acted, Publication};
@@ -66,7 +66,10 @@ impl Rule {
         match input {
             Input::Ended if self.rollout.is_none() => {
                 self.tracker.target_ended();
-                self.trial.iter_mut().for_each(Trial::ended);
+                let acts_elsewhere = self.neighbours.busy.is_some();
+                if let Some(trial) = &mut self.trial {
+                    trial.ended(acts_elsewhere);
+                }
             }
             Input::Verified(verified) if self.rollout.is_none() => {
                 self.polled_in_trial(now, verified, out);
