@@ -93,6 +93,21 @@ fn only_the_inotify_watcher_uses_notify() {
     }
 }
 
+/// Whoever adopts podnudge has reviewed these packages. One is not replaced by code of our own, nor by
+/// another package: HTTP requests are sent by reqwest, even where a limit (such as one on informational
+/// responses) then has to be set around it.
+#[test]
+fn the_packages_that_podnudge_is_built_on_stay() {
+    let manifest = fs::read_to_string("Cargo.toml").unwrap();
+    for package in
+        ["notify", "nix", "tokio", "sha2", "signal-hook", "serde", "toml", "tracing", "reqwest"]
+    {
+        assert!(manifest.contains(&format!("\n{package} = ")), "{package} is missing");
+    }
+    let http = code(Path::new("src/exchange/http.rs"));
+    assert!(http.contains("use reqwest::{Client"), "requests of rules are not sent by reqwest");
+}
+
 #[test]
 fn only_one_file_signals_other_processes() {
     for file in sources(Path::new("src")).filter(|file| !file.ends_with("src/process/signal.rs")) {
