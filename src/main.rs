@@ -7,17 +7,25 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use podnudge::cli::{self, Command, Stop, Stream};
+use podnudge::exchange::{children, supervisor};
 use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
 use podnudge::reason::Reason;
 use podnudge::{admin, checks, config, doctor, exchange, install, lockdown, logs, run, stderr};
 
 fn main() -> ExitCode {
-    lockdown::begin();
     std::panic::set_hook(Box::new(bug));
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == checks::yaml::ALONE) {
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    if first == supervisor::ALONE {
+        return supervisor::alone();
+    }
+    if first == checks::yaml::ALONE {
+        lockdown::be_ended_first();
+        lockdown::begin();
         return checks::yaml::alone();
     }
+    lockdown::begin();
+    children::adopt_orphans();
     exchange::install_crypto();
     match cli::parse(std::env::args_os(), std::env::vars_os()) {
         Ok(Command::Check(arguments)) => with_config(&arguments, |config| {

@@ -45,6 +45,7 @@ mod scenarios;
 mod schema;
 mod sigwait;
 mod status;
+mod supervised;
 mod support;
 mod volume;
 mod was_read;

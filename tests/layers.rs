@@ -32,7 +32,7 @@ const LAYERS: &[(&str, Imports)] = &[
     // Performing the commands.
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
-    ("exchange", &[&["process", "config", "reason", "shown", "files"]]),
+    ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown"]]),
     ("checks", &[&["exchange", "volume", "exit"], CORE]),
     ("publish", &[&["volume", "files"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),

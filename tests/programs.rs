@@ -6,8 +6,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use podnudge::exchange::program::{Ended, run};
 use podnudge::reason::Reason;
 
@@ -18,9 +16,9 @@ use crate::support::pod::{in_namespace, no_other_process};
 use crate::support::program::{command, inherit_nothing, podnudge};
 use crate::support::wait::wait_until;
 
-const LONG: Duration = Duration::from_mins(1);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
+pub(crate) fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
     inherit_nothing();
     podnudge::run::runtime(3).unwrap().block_on(run(
         arguments,
@@ -31,7 +29,7 @@ fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
     ))
 }
 
-fn shell(script: &str, limit: Duration) -> Ended {
+pub(crate) fn shell(script: &str, limit: Duration) -> Ended {
     execute(&["sh", "-c", script], limit).unwrap()
 }
 
@@ -68,20 +66,6 @@ fn a_program_that_ignores_term_is_killed_with_its_children() {
         assert!(!ended.is_success);
         assert_eq!(ended.how, "did not end within 300ms");
         no_other_process();
-    });
-}
-
-#[test]
-fn processes_left_in_the_process_group_are_killed_and_others_are_not_waited_for() {
-    in_namespace(|| {
-        assert!(shell("sleep 1000 & exit 0", LONG).is_success);
-        no_other_process();
-        // This process has its own session, and keeps the output open.
-        let away = shell("setsid sleep 1000 & echo $!; exit 0", LONG);
-        assert!(away.is_success, "{away:?}");
-        let pid = Pid::from_raw(away.output.trim().parse().unwrap());
-        assert_eq!(kill(pid, None), Ok(()));
-        kill(pid, Signal::SIGKILL).unwrap();
     });
 }
 
@@ -172,7 +156,7 @@ fn anonymous_memory() -> i64 {
 }
 
 #[test]
-fn ten_thousand_runs_leak_no_memory_descriptors_or_processes() {
+fn thousands_of_runs_leak_no_memory_descriptors_or_processes() {
     in_namespace(|| {
         let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
         podnudge::run::runtime(3).unwrap().block_on(async {
@@ -182,17 +166,17 @@ fn ten_thousand_runs_leak_no_memory_descriptors_or_processes() {
             }
             let (before, mut memory) = (descriptors(), vec![anonymous_memory()]);
             for _ in 0..10 {
-                for _ in 0..1000 {
+                for _ in 0..400 {
                     assert!(once().await.unwrap().is_success);
                 }
                 memory.push(anonymous_memory());
             }
             assert_eq!(descriptors(), before);
-            // A leak per run shows in every thousand runs; the allocator grows and shrinks only in
-            // some of them. 16 KiB are 16 bytes per run.
+            // A leak per run shows in each 400 runs; the allocator grows and shrinks only in some of
+            // them. 16 KiB are 40 bytes per run.
             let mut growth: Vec<i64> = memory.windows(2).map(|two| two[1] - two[0]).collect();
             growth.sort_unstable();
-            assert!(growth[growth.len() / 2] < 16, "KiB after each 1,000 programs: {memory:?}");
+            assert!(growth[growth.len() / 2] < 16, "KiB after each 400 programs: {memory:?}");
         });
         no_other_process();
     });

@@ -6,13 +6,14 @@
 
 use std::cell::Cell;
 use std::io::{self, Read as _, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use saphyr_parser::{Event, Input, Parser};
 
 use super::json::parse_json;
 use super::refusal::{Place, Refusal};
+use crate::exchange::children;
 use crate::exit::Exit;
 use crate::reason::Reason;
 
@@ -80,10 +81,9 @@ fn parse_alone(text: &str) -> Result<(), Refusal> {
     let failed = |error: io::Error| {
         Refusal::Failed(Reason::new(format!("cannot start podnudge's own parser: {error}")))
     };
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(ALONE).env_clear();
+    let mut command = children::command(ALONE);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = children::spawn(&mut command).map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
         // It reads everything before it answers, or it has ended.
         drop(input.write_all(text.as_bytes()));
@@ -92,7 +92,7 @@ fn parse_alone(text: &str) -> Result<(), Refusal> {
     if let Some(output) = child.stdout.take() {
         drop(output.take(MAX_ANSWER).read_to_string(&mut answer));
     }
-    match child.wait().map_err(failed)?.code() {
+    match children::reap(&mut child).map_err(failed)?.code() {
         Some(0) => Ok(()),
         Some(_) if answer == DEEP => Err(deep()),
         Some(code) if code == Exit::Io as i32 => Err(exhausted()),

@@ -3,10 +3,15 @@
 //!
 //! The callers (`action`, `checks` and `verify`) interpret the answer.
 
+pub mod children;
 pub(crate) mod connect;
 pub mod http;
+mod output;
 pub mod program;
+mod report;
 pub mod socket;
+mod supervised;
+pub mod supervisor;
 
 use std::io;
 

@@ -7,6 +7,7 @@
 pub mod children;
 mod config_read;
 mod context;
+pub(crate) mod descendants;
 pub(crate) mod exit_watch;
 mod find;
 mod handling;

@@ -205,6 +205,32 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
     _ = rustix::process::kill_process_group(leader, signal);
 }
 
+/// Continues a child of podnudge that somebody may have stopped. It must not be reaped yet.
+pub(crate) fn continue_own_child(child: Pid) {
+    _ = rustix::process::kill_process(child, rustix::process::Signal::CONT);
+}
+
+/// Kills a process that a program of podnudge has left behind. Returns its pidfd, to wait for its end.
+pub(super) fn kill_left_behind(identity: Identity) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(identity.pid)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty());
+    // The pid may have been reused before it was opened.
+    if process_state(identity) != ProcessState::Running {
+        return None;
+    }
+    match pidfd {
+        Ok(pidfd) => {
+            _ = pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+            Some(pidfd)
+        }
+        Err(Errno::NOSYS | Errno::PERM) => {
+            _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            None
+        }
+        Err(_) => None,
+    }
+}
+
 /// Checks how the process treats the signal: without a handler it would be terminated, and if it ignores
 /// the signal nothing would happen. A blocked signal is checked again later.
 fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError> {

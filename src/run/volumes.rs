@@ -7,13 +7,13 @@ use super::agent::{Agent, Done};
 use super::clock;
 use crate::config::Rule;
 use crate::core::event::{Event, RuleId, Scan, VolumeId};
-use crate::exchange::program;
+use crate::exchange::children;
 use crate::volume::scan::{self, ReadError, Reading};
 
 impl Agent {
     /// Compares each volume's generation with the last scan, and retries inotify where it failed.
     pub(super) fn resync(&mut self, volumes: Vec<VolumeId>) {
-        program::reap_orphans();
+        children::reap_orphans();
         self.context.forget_targets();
         for volume in &volumes {
             if let Some(watch) = self.watching.retry_inotify(*volume) {

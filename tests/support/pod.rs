@@ -17,7 +17,7 @@ use rustix::process::set_parent_process_death_signal;
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use super::program::{command, passed_on};
+use super::program::{command, inherit_nothing, passed_on};
 use super::wait::wait_until;
 
 const BEHAVIOUR: &str = "PODNUDGE_TEST_TARGET";
@@ -199,6 +199,7 @@ pub(crate) fn in_network<F: FnOnce()>(body: F) {
 
 fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
     if std::env::var_os(INSIDE).is_some() {
+        inherit_nothing();
         body();
         return;
     }

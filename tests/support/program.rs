@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
 
 use nix::sys::signal::SigSet;
+use podnudge::exchange::children;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{FORBIDDEN, SIGPIPE};
@@ -42,6 +43,8 @@ pub(crate) fn inherit_nothing() {
         stop_ignoring_signals();
         set_limits();
         umask(Mode::WGRP | Mode::WOTH);
+        // Programs that this process runs by the library are supervised by podnudge, too.
+        children::use_executable(env!("CARGO_BIN_EXE_podnudge").into());
     });
     SigSet::empty().thread_set_mask().expect("a thread can unblock its signals");
 }

@@ -1,0 +1,280 @@
+//! Programs that try to leave processes behind, to inherit what they should not, and to stop or end their
+//! own supervisor. Tests that use only the library run as pid 1 of a namespace, and see what is left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::programs::{LONG, shell};
+use crate::support::agent::Agent;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pod::{in_namespace, no_other_process};
+use crate::support::program::{command, podnudge};
+use crate::support::wait::wait_until;
+
+const SHORT: Duration = Duration::from_millis(300);
+
+/// podnudge with a rule whose action is a shell script.
+struct Scene {
+    folder: tempfile::TempDir,
+    kubelet: Kubelet,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Some tests run podnudge as another uid.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a.conf", "0")]));
+        Self { folder, kubelet }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts podnudge, and its program by a change. In the script, `FOLDER` is the folder.
+    fn start(&mut self, script: &str, limit: &str, by: Command) -> Agent {
+        let folder = self.folder.path().to_str().unwrap();
+        fs::write(self.path("script"), script.replace("FOLDER", folder)).unwrap();
+        let config = format!(
+            "agent = {{ log = \"json\", listen = \"off\", work-dir = \"{folder}\", grace = \"1s\" }}\n\
+             [[rule]]\nwatch = \"{folder}/volume\"\non-start = \"never\"\nsettle = \"0s\"\nretry = {{ attempts = 1 }}\n\
+             exec = {{ argv = [\"sh\", \"{folder}/script\"], timeout = \"{limit}\" }}\n",
+        );
+        fs::write(self.path("podnudge.toml"), config).unwrap();
+        let mut command = by;
+        command.arg("--config").arg(self.path("podnudge.toml"));
+        let agent = Agent::spawn(self.folder.path(), command);
+        agent.wait_for("baseline", 1);
+        self.kubelet.write(&payload(&[("a.conf", "1")]));
+        agent
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    fn wait_for_file(&self, name: &str) {
+        wait_until(name, || !self.text(name).is_empty());
+    }
+}
+
+/// The processes of this namespace, but for this one, its threads and these.
+fn processes_besides(known: &[i32]) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap();
+    let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let pids = pids.filter_map(|entry| pid(entry.ok()?));
+    pids.filter(|pid| *pid != 1 && !known.contains(pid)).collect()
+}
+
+fn alone(agent: &Agent) {
+    wait_until("only podnudge is left", || processes_besides(&[agent.pid()]).is_empty());
+}
+
+#[test]
+fn processes_that_detach_from_a_program_end_with_it() {
+    in_namespace(|| {
+        for script in [
+            "sleep 1000 & exit 0",
+            "setsid sleep 1000 & exit 0",
+            // A daemon: forked twice, in a session of its own.
+            "(setsid sh -c '(sleep 1000 &) ; exec sleep 1000' &) ; exit 0",
+            "setsid sh -c \"trap '' TERM HUP INT; while :; do sleep 1; done\" & exit 0",
+            "setsid sh -c 'kill -STOP $$' & exit 0",
+        ] {
+            let ended = shell(script, LONG);
+            assert!(ended.is_success, "{script}: {ended:?}");
+            assert_eq!(processes_besides(&[]), [0; 0], "{script}");
+            no_other_process();
+        }
+    });
+}
+
+#[test]
+fn processes_that_detach_end_with_a_program_that_is_out_of_time() {
+    in_namespace(|| {
+        let script = "setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" & trap '' TERM; kill -STOP $$";
+        let ended = shell(script, SHORT);
+        assert_eq!((ended.is_exit, ended.how.as_str()), (false, "did not end within 300ms"));
+        assert_eq!(processes_besides(&[]), [0; 0]);
+        no_other_process();
+    });
+}
+
+#[test]
+fn how_a_program_ended_is_reported_exactly() {
+    for code in [0, 1, 42, 64, 127, 255] {
+        assert_eq!(shell(&format!("exit {code}"), LONG).how, format!("ended with {code}"));
+    }
+    for (signal, name) in [
+        ("KILL", "SIGKILL"),
+        ("TERM", "SIGTERM"),
+        ("SEGV", "SIGSEGV"),
+        ("PIPE", "SIGPIPE"),
+        ("40", "signal 40"),
+    ] {
+        let ended = shell(&format!("kill -{signal} $$"), LONG);
+        assert_eq!((ended.is_exit, ended.how), (false, format!("was ended by {name}")));
+    }
+}
+
+/// podnudge continues a supervisor that was stopped once.
+#[test]
+fn a_program_that_stops_its_supervisor_gains_nothing() {
+    in_namespace(|| {
+        let ended = shell("setsid sleep 1000 & kill -STOP $PPID", SHORT);
+        assert!(!ended.is_success, "{ended:?}");
+        no_other_process();
+    });
+}
+
+#[test]
+fn a_program_cannot_end_its_supervisor_by_a_signal_that_can_be_blocked() {
+    let ended = shell(
+        "for n in HUP INT QUIT TERM USR1 ALRM PIPE CHLD; do kill -$n $PPID; done; echo done",
+        LONG,
+    );
+    assert_eq!((ended.is_success, ended.output.as_str()), (true, "done"));
+}
+
+/// Nothing but podnudge itself can end what is left then.
+#[test]
+fn what_a_program_leaves_that_kills_its_supervisor_is_ended() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let agent = scene.start(
+            "setsid sleep 1000 & sleep 1000 & kill -KILL $PPID; sleep 1000",
+            "1m",
+            podnudge(),
+        );
+        agent.wait_for("gave-up", 1);
+        assert!(agent.log().contains("something has ended its supervisor"), "{}", agent.log());
+        alone(&agent);
+    });
+}
+
+#[test]
+fn what_a_program_leaves_that_stops_its_supervisor_again_and_again_is_ended() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let script = "parent=$PPID; setsid sh -c \"while :; do kill -STOP $parent; echo 1 > FOLDER/mark; done\" & \
+                      until [ -s FOLDER/mark ]; do sleep 0.01; done";
+        let agent = scene.start(script, "1s", podnudge());
+        agent.wait_for("gave-up", 1);
+        alone(&agent);
+    });
+}
+
+#[test]
+fn no_program_outlives_a_podnudge_that_is_killed() {
+    in_namespace(|| {
+        for script in [
+            "setsid sleep 1000 & echo 1 > FOLDER/mark; exec sleep 1000",
+            // podnudge's end continues the supervisor.
+            "setsid sleep 1000 & kill -STOP $PPID; echo 1 > FOLDER/mark; exec sleep 1000",
+        ] {
+            let mut scene = Scene::new();
+            let mut agent = scene.start(script, "1m", podnudge());
+            scene.wait_for_file("mark");
+            agent.kill();
+            no_other_process();
+        }
+    });
+}
+
+#[test]
+fn no_program_outlives_a_podnudge_that_ends() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let script =
+            "setsid sleep 1000 & trap '' TERM; echo 1 > FOLDER/mark; while :; do sleep 1; done";
+        let agent = scene.start(script, "1m", podnudge());
+        scene.wait_for_file("mark");
+        assert!(agent.stop().success());
+        no_other_process();
+    });
+}
+
+/// Each process has a session of its own, so no signal to a group reaches two of them.
+#[test]
+fn a_fork_bomb_is_ended() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let bomb = scene.path("bomb");
+        fs::write(&bomb, "#!/bin/bash\nwhile :; do setsid \"$0\" & done 2>/dev/null\n").unwrap();
+        fs::set_permissions(&bomb, fs::Permissions::from_mode(0o755)).unwrap();
+        // The limit bounds the processes of a uid that nothing else has.
+        let mut limited = command("prlimit");
+        limited.args([
+            "--nproc=120",
+            "setpriv",
+            "--reuid=61234",
+            "--regid=61234",
+            "--clear-groups",
+        ]);
+        limited.arg(env!("CARGO_BIN_EXE_podnudge"));
+        let script = "setsid FOLDER/bomb & sleep 1; exit 0";
+        let mut agent = scene.start(script, "5s", limited);
+        agent.wait_for("applied|gave-up", 1);
+        alone(&agent);
+        assert!(!agent.has_ended());
+    });
+}
+
+#[test]
+fn an_action_that_starts_a_daemon_succeeds_and_the_daemon_is_ended() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let script = "setsid sh -c 'echo $$ > FOLDER/daemon; exec sleep 1000' & \
+                      until [ -s FOLDER/daemon ]; do sleep 0.01; done";
+        let agent = scene.start(script, "1m", podnudge());
+        agent.wait_for("applied", 1);
+        let daemon = scene.text("daemon");
+        assert!(!Path::new("/proc").join(daemon.trim()).exists());
+        alone(&agent);
+    });
+}
+
+/// Whatever whoever started podnudge has left open, ignored and allowed.
+#[test]
+fn programs_inherit_no_descriptors_ignored_signals_or_large_limits() {
+    let mut scene = Scene::new();
+    let mut by = command("sh");
+    let start = "trap '' HUP INT USR2; exec 7</etc/passwd 9>FOLDER/open; exec \"$0\" \"$@\"";
+    by.args(["-c", &start.replace("FOLDER", scene.folder.path().to_str().unwrap())]);
+    by.arg(env!("CARGO_BIN_EXE_podnudge"));
+    let script = "cat /proc/self/status > FOLDER/status\n\
+                  ls -l /proc/self/fd/0 > FOLDER/stdin\ncat /proc/self/limits > FOLDER/limits\n\
+                  cat /proc/self/oom_score_adj /proc/$PPID/oom_score_adj > FOLDER/oom\n\
+                  exec ls /proc/self/fd > FOLDER/fds";
+    let agent = scene.start(script, "1m", by);
+    agent.wait_for("applied", 1);
+    // The last one is that of the listed directory.
+    assert_eq!(scene.text("fds"), "0\n1\n2\n3\n");
+    assert!(scene.text("stdin").ends_with("-> /dev/null\n"), "{}", scene.text("stdin"));
+    let status = scene.text("status");
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    // Children of a program that uses the C library may ignore its two own signals, 32 and 33.
+    let ignored = u64::from_str_radix(field("SigIgn:\t"), 16).unwrap() & !0x0001_8000_0000;
+    assert_eq!((ignored, field("SigBlk:\t")), (0, "0000000000000000"));
+    assert_eq!(field("NoNewPrivs:\t"), "1");
+    let limits = scene.text("limits");
+    let limit = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let mut parts = line.split_whitespace().map(str::to_owned);
+        (parts.next().unwrap(), parts.next().unwrap())
+    };
+    assert_eq!(limit("Max core file size"), ("0".to_owned(), "0".to_owned()));
+    assert_eq!(limit("Max file size"), ("1073741824".to_owned(), "1073741824".to_owned()));
+    let (soft, hard) = limit("Max open files");
+    assert!(soft == "1024" && hard.parse::<u64>().unwrap() <= 65_536, "{soft} {hard}");
+    // The kernel ends the program before its supervisor.
+    let oom = scene.text("oom");
+    let (program, supervisor) = oom.trim().split_once('\n').unwrap();
+    let own = fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+    assert_eq!((program, supervisor), ("1000", own.trim()));
+}
