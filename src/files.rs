@@ -4,12 +4,12 @@
 //! A read always ends: opening a named pipe would wait for its writer and reading a device may
 //! never end, so both are refused, and the size is limited.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 
 use crate::reason::Reason;
 
@@ -37,14 +37,24 @@ pub(crate) enum FileError {
 /// If the file does not exist, is not a regular file, or is larger.
 pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
     // Check before opening, because opening alone has effects on some devices.
-    let kind = path.metadata()?.file_type();
-    if !kind.is_file() {
-        let kind = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
-        return Err(FileError::NotAFile(kind));
-    }
+    check_kind(FileType::from_raw_mode(path.metadata()?.mode()))?;
     // If it has become a pipe since then, do not wait for the pipe's writer.
     let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path)?;
+    read_to_end(OpenOptions::new().read(true).custom_flags(no_wait).open(path)?, largest)
+}
+
+/// Refuses everything that is not a regular file.
+pub(crate) fn check_kind(kind: FileType) -> Result<(), FileError> {
+    match kind {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(FileError::NotAFile("a directory")),
+        FileType::Symlink => Err(FileError::NotAFile("a symbolic link")),
+        _ => Err(FileError::NotAFile("a device, pipe or socket")),
+    }
+}
+
+/// Reads a file of at most `largest` bytes to its end.
+pub(crate) fn read_to_end(file: File, largest: u64) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
     file.take(largest + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > largest {

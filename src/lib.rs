@@ -30,6 +30,7 @@ pub mod doctor;
 pub mod exchange;
 pub mod exit;
 mod files;
+mod folder;
 pub mod install;
 pub mod lockdown;
 pub mod logs;

@@ -107,7 +107,10 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
     let listener = listen(&config)?;
     let locks = locks::acquire(&config.rules, None).await?;
-    config.rules.iter().for_each(|rule| checks::remove_leftover_copy(rule, &config.agent.work_dir));
+    config
+        .rules
+        .iter()
+        .for_each(|rule| checks::remove_leftover_copies(rule, &config.agent.work_dir));
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
     let mut agent = Agent::new(config, state, published, &replica);

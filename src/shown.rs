@@ -54,6 +54,17 @@ pub(crate) fn lines(bytes: &[u8]) -> String {
     lines.join("\n")
 }
 
+/// A text of several lines, cut after `most` bytes: control characters are escaped.
+pub(crate) fn block(said: &str, most: usize) -> String {
+    let lines: Vec<String> = said.lines().map(text).collect();
+    let mut safe = lines.join("\n");
+    if safe.len() > most {
+        safe.truncate(safe.floor_char_boundary(most.saturating_sub('…'.len_utf8())));
+        safe.push('…');
+    }
+    safe
+}
+
 /// A path as a literal for a message.
 pub(crate) fn path_literal(path: &Path) -> String {
     literal(&path.to_string_lossy())
@@ -79,6 +90,10 @@ mod tests {
         assert_eq!(one_line(b" one\ntwo\x1b[0m\n"), "one two [0m");
         assert_eq!(one_line("ü".repeat(300).as_bytes()), "ü".repeat(200));
         assert_eq!(lines(b"\none\r\ntwo\x07\xff\n"), "one\ntwo \u{fffd}");
+        assert_eq!(block("a\r\n\u{1b}[2Jb\u{202e}", 99), "a\n\\u{1b}[2Jb\\u{202e}");
+        let cut = block(&"ü".repeat(1 << 20), 100);
+        assert!(cut.len() <= 100 && cut.ends_with("ü…"), "{cut}");
+        assert_eq!(block(&cut, 100), cut);
         let program = program(&["sh".to_owned(), "-c".to_owned(), "echo \"\\a\"\n".to_owned()]);
         assert_eq!(program, "sh -c echo \"\\a\"\\n");
     }

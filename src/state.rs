@@ -4,22 +4,25 @@
 //! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so a kill at any
 //! moment leaves the old or the new one, complete.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixTime;
 use crate::core::event::Memory;
 use crate::core::evidence::Evidence;
-use crate::files::{self, FileError, LARGEST};
+use crate::files::{FileError, LARGEST};
+use crate::folder::Folder;
 use crate::reason::Reason;
+use crate::shown;
 
 /// The state directory.
 #[derive(Debug, Clone)]
-pub struct StateDir(PathBuf);
+pub struct StateDir(Arc<Folder>);
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -56,11 +59,10 @@ impl StateDir {
     /// If it cannot be created or written to.
     pub fn open(path: &Path) -> Result<Self, StateDirError> {
         let failed = |source| StateDirError { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(failed)?;
-        // Two podnudges may share the directory.
-        let probe = path.join(format!(".writable.{}", std::process::id()));
-        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(failed)?;
-        Ok(Self(path.to_owned()))
+        let folder = Folder::open_or_create(path).map_err(failed)?;
+        let probe = folder.temporary_file(".writable-", Mode::RUSR | Mode::WUSR, |_| Ok(()));
+        probe.map_err(|error| failed(error.into()))?.remove();
+        Ok(Self(Arc::new(folder)))
     }
 
     /// Loads the state of a rule; `None` if it has no file yet.
@@ -68,8 +70,7 @@ impl StateDir {
     /// # Errors
     /// If the file cannot be read or is invalid.
     pub fn load(&self, rule: &str) -> Result<Option<Memory>, Reason> {
-        let file = self.file(rule);
-        let problem = match files::read(&file, LARGEST) {
+        let problem = match self.0.read(&file(rule), LARGEST) {
             Ok(text) => match parse(&text) {
                 Some(memory) => return Ok(Some(memory)),
                 None => "it holds no digest".to_owned(),
@@ -79,7 +80,8 @@ impl StateDir {
             }
             Err(error) => error.to_string(),
         };
-        let message = format!("cannot read the state file `{}`: {problem}", file.display());
+        let path = shown::path(&self.0.path().join(file(rule)));
+        let message = format!("cannot read the state file `{path}`: {problem}");
         Err(Reason::new(message).hint("it is replaced after the next applied change"))
     }
 
@@ -88,26 +90,25 @@ impl StateDir {
     /// # Errors
     /// If the file cannot be written; the old one then remains.
     pub fn save(&self, rule: &str, memory: &Memory) -> Result<(), Reason> {
-        let file = self.file(rule);
-        let new = file.with_extension("json.new");
-        let write = || {
-            let digest = memory.running.map(|digest| digest.to_string());
-            let (evidence, at) = (memory.evidence, memory.at.0.as_secs_f64());
-            let record = serde_json::to_vec(&Record { digest, evidence, at })?;
-            let mut output = File::create(&new)?;
-            output.write_all(&record)?;
-            output.sync_data()?;
-            fs::rename(&new, &file)
-        };
-        write().map_err(|error: io::Error| {
-            Reason::new(format!("cannot write the state file `{}`: {error}", file.display()))
+        let digest = memory.running.map(|digest| digest.to_string());
+        let (evidence, at) = (memory.evidence, memory.at.0.as_secs_f64());
+        let record = serde_json::to_vec(&Record { digest, evidence, at }).unwrap_or_default();
+        let (file, prefix) = (file(rule), prefix(rule));
+        self.0.replace(&file, &prefix, &record).map_err(|error| {
+            let path = shown::path(&self.0.path().join(file));
+            Reason::new(format!("cannot write the state file `{path}`: {error}"))
                 .hint("after a restart podnudge may repeat the last action")
         })
     }
+}
 
-    fn file(&self, rule: &str) -> PathBuf {
-        self.0.join(format!("{rule}.json"))
-    }
+fn file(rule: &str) -> String {
+    format!("{rule}.json")
+}
+
+/// How temporary names begin. Two podnudges with different rules may share the directory.
+fn prefix(rule: &str) -> String {
+    format!(".{rule}.json-")
 }
 
 fn parse(text: &[u8]) -> Option<Memory> {
@@ -131,7 +132,7 @@ mod tests {
         let open = Memory { running: None, evidence: Evidence::None, at };
         state.save("web", &known).expect("it can be written");
         state.save("open", &open).expect("it can be written");
-        fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");
+        std::fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");
         assert_eq!(state.load("web"), Ok(Some(known)));
         assert_eq!(state.load("open"), Ok(Some(open)));
         assert_eq!(state.load("new"), Ok(None));

@@ -174,8 +174,8 @@ fn a_private_copy_keeps_the_execute_permission() {
         fs::write(volume.join(name), "#!/bin/sh\n").unwrap();
         fs::set_permissions(volume.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let (asked, root) = (on_disk(&volume), folder.path().join("copy"));
-    let copy = PrivateCopy::make(&[volume], &KeyFilter::default(), asked, root).unwrap();
+    let (asked, keys) = (on_disk(&volume), KeyFilter::default());
+    let copy = PrivateCopy::make(&[volume], &keys, asked, folder.path(), "copy-").unwrap();
     for (name, mode) in [("run.sh", 0o700), ("a.conf", 0o600), ("for-others", 0o600)] {
         let copied = copy.first().join(name).metadata().unwrap().permissions().mode() & 0o7777;
         assert_eq!(copied, mode, "{name}");

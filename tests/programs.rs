@@ -211,7 +211,9 @@ fn install_copies_the_binary_and_replaces_a_running_one() {
 #[test]
 fn install_gives_an_executable_for_all_users_and_survives_leftovers() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(".podnudge.1"), "half of a binary").unwrap();
+    for left in [".podnudge.1", ".podnudge-0123456789abcdef"] {
+        fs::write(folder.path().join(left), "half of a binary").unwrap();
+    }
     let mut unshare = command("unshare");
     unshare.args(["--pid", "--fork", "sh", "-c", "umask 077; exec \"$0\" install \"$1\""]);
     unshare.arg(env!("CARGO_BIN_EXE_podnudge")).arg(folder.path());

@@ -9,7 +9,8 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::{Signal, kill};
+use nix::errno::Errno;
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use podnudge::clock::{Now, UnixTime};
 use podnudge::config::KeyFilter;
@@ -168,7 +169,7 @@ fn the_publish_directory_has_the_layout_of_a_kubelet_volume() {
     assert_eq!(pod.generations(), 2, "the current one and one more");
     assert_eq!(
         pod.hidden().into_iter().collect::<Vec<_>>(),
-        ["..data", "..podnudge.json", "generation"]
+        ["..data", "..podnudge.json", "..podnudge.lock", "generation"]
     );
 }
 
@@ -265,7 +266,7 @@ fn a_full_publish_directory_keeps_its_content_and_frees_old_generations() {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = stdout.lines();
     assert_eq!(lines.next(), Some("515000"), "{stdout}\n{}", stderr_of(&output));
-    assert!(!stdout.contains("..new"), "{stdout}");
+    assert!(!stdout.contains("..podnudge-"), "{stdout}");
     assert!(stderr_of(&output).contains("the emptyDir is full"), "{}", stderr_of(&output));
 }
 
@@ -328,7 +329,11 @@ fn podnudge_once_killed_at_any_step_leaves_one_whole_generation() {
         assert!(once(&config, &[], &[]).status.success(), "{call} {step}");
         assert_eq!(pod.seen(), texts(&two), "{call} {step}");
         let left: Vec<_> = pod.hidden().into_iter().collect();
-        assert_eq!(left, ["..data", "..podnudge.json", "generation"], "{call} {step}");
+        assert_eq!(
+            left,
+            ["..data", "..podnudge.json", "..podnudge.lock", "generation"],
+            "{call} {step}"
+        );
         !output.status.success()
     });
     assert!(steps >= 100, "only {steps} steps were seen; SPECIFICATION.md promises 100");
@@ -413,7 +418,7 @@ fn an_agent_killed_at_any_step_of_a_roll_back_ends_on_the_good_generation() {
             wait_until("the good content is published again", || {
                 next.count("rolled-back") + next.count("baseline") > 0
                     && pod.seen() == texts(&one)
-                    && !pod.hidden().contains("..new")
+                    && !pod.hidden().iter().any(|name| name.starts_with("..podnudge-"))
             });
         }
         assert_eq!(pod.seen(), texts(&one), "{call} {step}");
@@ -534,7 +539,7 @@ fn nothing_is_published_while_the_record_cannot_be_read() {
 fn a_publish_directory_is_used_by_one_podnudge_only() {
     let pod = Pod::new(&payload(&[("app.conf", "1")]));
     let application = Application::start(&pod.dir(), "app.conf");
-    // A process that a check leaves behind does not keep the lock.
+    // A process that a check leaves behind is ended, and does not keep the lock.
     let left = pod.folder.path().join("left");
     let leaves = format!(
         "setsid -f sh -c 'echo $$ > {0}; exec sleep 60' </dev/null >/dev/null 2>&1; \
@@ -560,8 +565,8 @@ fn a_publish_directory_is_used_by_one_podnudge_only() {
     first.kill();
     let next = Agent::start(pod.folder.path(), &["--config", &config]);
     next.wait_for("baseline", 1);
-    let left = fs::read_to_string(left).unwrap().trim().parse().unwrap();
-    kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
+    let left: i32 = fs::read_to_string(left).unwrap().trim().parse().unwrap();
+    assert_eq!(kill(Pid::from_raw(left), None), Err(Errno::ESRCH));
 }
 
 /// A check that passes, and then changes a key that is not part of the digest.

@@ -644,20 +644,17 @@ fn the_status_says_why_a_roll_back_failed() {
     in_namespace(|| {
         let mut pod = Pod::new("good");
         let dir = pod.path("config");
-        let mount = |options: &[&str]| {
-            let mounted = command("mount").args(options).arg(&dir).status().unwrap();
-            assert!(mounted.success(), "mount {options:?}");
-        };
-        mount(&["-t", "tmpfs", "tmpfs"]);
-        // The application makes the directory read-only before it answers.
-        let (config, place) = (dir.join("app.conf"), dir.clone());
+        let mut mount = command("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&dir);
+        assert!(mount.status().unwrap().success());
+        // The application fills the directory before it answers.
+        let (config, filler) = (dir.join("app.conf"), dir.join("..filler"));
+        let fills = filler.clone();
         let url = server(move |stream| {
             request(&stream);
             let answer = answer_to(&config);
             if answer.starts_with("400") {
-                let mut remount = command("mount");
-                remount.args(["-o", "remount,ro"]).arg(&place);
-                assert!(remount.status().unwrap().success());
+                fs::write(&fills, vec![0; 1 << 20]).unwrap_err();
             }
             respond(&stream, answer, "", "");
         });
@@ -668,11 +665,11 @@ fn the_status_says_why_a_roll_back_failed() {
         let mut last = Value::Null;
         let is_reported = is_within(SOON, || {
             last = podnudge.status();
-            last["reason"]["message"].as_str().is_some_and(|why| why.contains("ead-only"))
+            last["reason"]["message"].as_str().is_some_and(|why| why.contains("No space left"))
         });
         assert!(is_reported, "not reported within {SOON:?}: {last}");
         assert_eq!(pod.published(), "broken");
-        mount(&["-o", "remount,rw"]);
+        fs::remove_file(&filler).unwrap();
         wait_until("the content is rolled back", || pod.published() == "good");
     });
 }

@@ -1,31 +1,37 @@
 //! Copies a rule's volumes to a private directory, for programs that check them.
 //!
-//! Reads the volumes; creates and removes one directory, which only podnudge's own uid may enter.
+//! Reads the volumes; creates and removes one directory, which only podnudge's own uid may enter, and
+//! whose name nobody can foresee.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, unlinkat};
+use rustix::io::Errno;
 
 use crate::config::KeyFilter;
 use crate::core::event::Checked;
+use crate::folder::{Folder, enter_all, new_file, new_folder, temporary_name, write};
 use crate::reason::Reason;
+use crate::shown;
 use crate::volume::contents::{self, Content, Volume};
 use crate::volume::snapshot::Digest;
 
 /// A copy of the volumes, each at its own path below a root. Dropping it removes the files.
 #[derive(Debug)]
 pub struct PrivateCopy {
+    work_dir: Folder,
+    name: String,
     root: PathBuf,
     first: PathBuf,
     full_digest: Digest,
 }
 
 impl PrivateCopy {
-    /// Copies all keys of the volumes into `root`, if the included ones still have the expected
-    /// digest. Removes the files of an earlier copy there.
+    /// Copies all keys of the volumes to a new directory in `work_dir`, if the included ones still have
+    /// the expected digest. Its name begins with `prefix`.
     ///
     /// # Errors
     /// The verdict if no copy can be made.
@@ -33,29 +39,34 @@ impl PrivateCopy {
         volumes: &[PathBuf],
         keys: &KeyFilter,
         expected: Digest,
-        root: PathBuf,
+        work_dir: &Path,
+        prefix: &str,
     ) -> Result<Self, Checked> {
-        let failed = |error: io::Error| {
-            let reason = Reason::new(format!("cannot copy to `{}`: {error}", root.display()));
+        let failed = |error: Errno| {
+            let reason =
+                Reason::new(format!("cannot copy to `{}`: {error}", shown::path(work_dir)));
             Checked::Failed(reason.hint(
                 "checks by programs need a directory that podnudge can write to: mount an emptyDir and set agent.work-dir",
             ))
         };
-        let (first, full_digest) = (root.clone(), expected);
-        let mut copy = Self { first, root: root.clone(), full_digest };
-        copy.remove().and_then(|()| private().create(&root)).map_err(failed)?;
+        let name = temporary_name(prefix).map_err(failed)?;
+        let root = work_dir.join(&name);
+        let work_dir = Folder::open(work_dir).map_err(failed)?;
+        let fd = new_folder(work_dir.as_fd(), &name).map_err(failed)?;
+        let mut copy =
+            Self { work_dir, name, first: root.clone(), root: root.clone(), full_digest: expected };
         let paths = volumes.iter().map(PathBuf::as_path);
         let volumes = contents::read_all(paths, keys, expected)?;
         copy.full_digest = contents::full_digest(&volumes);
         let mut folders = Vec::new();
         for Volume { folder, contents } in volumes {
-            let folder = root.join(folder.strip_prefix("/").unwrap_or(&folder));
+            let below = folder.strip_prefix("/").unwrap_or(&folder);
             for (key, content) in &contents {
-                let file = folder.join(OsStr::from_bytes(&key.0));
-                write(&file, content).map_err(failed)?;
+                let file = below.join(OsStr::from_bytes(&key.0));
+                add(fd.as_fd(), &file, content).map_err(failed)?;
             }
-            private().recursive(true).create(&folder).map_err(failed)?;
-            folders.push(folder);
+            enter_all(fd.as_fd(), below).map_err(failed)?;
+            folders.push(root.join(below));
         }
         copy.first = folders.into_iter().next().unwrap_or(root);
         Ok(copy)
@@ -78,37 +89,24 @@ impl PrivateCopy {
     pub fn full_digest(&self) -> Digest {
         self.full_digest
     }
-
-    fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Drop for PrivateCopy {
     fn drop(&mut self) {
-        // If this fails, the next copy removes it.
-        drop(self.remove());
+        // If this fails, the next start removes it.
+        _ = self.work_dir.remove(self.name.as_str());
     }
-}
-
-fn private() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    builder.mode(0o700);
-    builder
 }
 
 /// Keeps programs in the volume executable for podnudge.
 const RUNNABLE: u32 = 0o100;
 
-fn write(file: &Path, content: &Content) -> io::Result<()> {
-    if let Some(folder) = file.parent() {
-        private().recursive(true).create(folder)?;
-    }
+/// Adds a file at this path below the root of the copy.
+fn add(root: BorrowedFd<'_>, path: &Path, content: &Content) -> Result<(), Errno> {
+    let folder = enter_all(root, path.parent().unwrap_or(Path::new("")))?;
+    let name = path.file_name().unwrap_or_default();
     // If one volume lies within another, its keys are written twice.
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600 | content.mode & RUNNABLE);
-    options.open(file)?.write_all(content)
+    _ = unlinkat(&folder, name, AtFlags::empty());
+    let mode = Mode::from_raw_mode(0o600 | content.mode & RUNNABLE);
+    write(&mut new_file(folder.as_fd(), name, mode)?, content)
 }

@@ -17,7 +17,6 @@ mod toml;
 pub mod url;
 pub mod yaml;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
@@ -25,6 +24,8 @@ use tracing::warn;
 use crate::clock::UnixTime;
 use crate::config::{Condition, Rule};
 use crate::core::event::Checked;
+use crate::folder::Folder;
+use crate::shown;
 use crate::volume::contents::ContentsError;
 use crate::volume::snapshot::Digest;
 use contents::Post;
@@ -75,7 +76,8 @@ pub(crate) fn run_local(
     if !has_programs(rule) {
         return LocalResult::NeedsExternal(ExternalChecks { copy: None, posts });
     }
-    match PrivateCopy::make(&rule.settings.watch, &rule.keys, expected, root(rule, work_dir)) {
+    let (volumes, prefix) = (&rule.settings.watch, prefix(rule));
+    match PrivateCopy::make(volumes, &rule.keys, expected, work_dir, &prefix) {
         Ok(copy) => LocalResult::NeedsExternal(ExternalChecks { copy: Some(copy), posts }),
         Err(checked) => LocalResult::Decided(checked),
     }
@@ -87,20 +89,25 @@ pub(crate) fn expiry(rule: &Rule, expected: Digest, now: UnixTime) -> Option<Uni
     contents::expiry(volumes, &rule.keys, expected, &rule.checks, now)
 }
 
-/// Removes the copy of a podnudge that was killed during a check: it may contain secrets.
-pub(crate) fn remove_leftover_copy(rule: &Rule, work_dir: &Path) {
-    let root = root(rule, work_dir);
-    if !has_programs(rule) || !root.exists() {
+/// Removes the copies of a podnudge that was killed during a check: they may contain secrets.
+pub(crate) fn remove_leftover_copies(rule: &Rule, work_dir: &Path) {
+    if !has_programs(rule) {
         return;
     }
-    if let Err(error) = fs::remove_dir_all(&root) {
-        let path = root.display().to_string();
+    // If it cannot be opened, the check says so.
+    let Ok(folder) = Folder::open(work_dir) else { return };
+    let prefix = prefix(rule);
+    // Without the random end: the name that earlier versions used.
+    let earlier = folder.remove_own(prefix.trim_end_matches('-'));
+    if let Err(error) = earlier.and_then(|()| folder.remove_own_leftovers(&prefix)) {
+        let path = shown::path(work_dir);
         warn!(event = "left-over", rule = rule.name, path, %error, "cannot remove a copy");
     }
 }
 
-fn root(rule: &Rule, work_dir: &Path) -> PathBuf {
-    work_dir.join(format!("podnudge-check-{}", rule.name))
+/// How the names of the copies of a rule begin.
+fn prefix(rule: &Rule) -> String {
+    format!("podnudge-check-{}-", rule.name)
 }
 
 /// Whether a rule has checks by programs, for which copies are made.

@@ -1,102 +1,127 @@
 //! Reads and writes the publish directory, step by step, in the layout of a kubelet volume.
 //!
-//! All access goes through the directory's descriptor and follows no links, since the application
-//! may be able to write there, too.
+//! All access goes through one descriptor of the directory (`folder.rs`), since the application may be
+//! able to write there, too.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, fchmod, fstat, fsync, openat, readlinkat, renameat, statat, symlinkat,
-    unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, openat, readlinkat, renameat, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use super::generation::Name;
-use super::write::{self, NEW_FILE, Parts, Writer};
+use super::write::{Parts, Writer};
 use crate::clock::UnixTime;
 use crate::config::Publish;
+use crate::folder::{self, DIRECTORY, Folder, temporary_name};
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::reader::changed;
 use crate::volume::snapshot::Digest;
 
 const DATA: &str = "..data";
-/// The temporary name of the `..data` link, as in the kubelet.
-const NEXT_DATA: &str = "..data_tmp";
-/// The temporary name of a generation.
-const STAGING: &str = "..new";
-/// The temporary name of a key's link.
-const NEXT_LINK: &str = "..link_tmp";
-/// The temporary name of a small file.
-const NEXT_FILE: &str = "..file_tmp";
+/// How temporary names begin.
+const TEMPORARY: &str = "..podnudge-";
+/// Temporary names that earlier versions of podnudge used.
+const EARLIER_TEMPORARY: [&str; 4] = ["..data_tmp", "..new", "..link_tmp", "..file_tmp"];
+
+/// The directories that are locked: all that podnudge does there goes through the descriptor that it
+/// opened first, whatever becomes of the path.
+static LOCKED: Mutex<Vec<Weak<Dir>>> = Mutex::new(Vec::new());
 
 /// The publish directory.
-pub(super) struct Dir {
-    fd: OwnedFd,
-    path: PathBuf,
-}
+#[derive(Debug)]
+pub(super) struct Dir(Folder);
 
 impl Dir {
+    /// The directory at this path: the locked one, if there is one.
+    pub(super) fn at(path: &Path) -> Result<Arc<Self>, Reason> {
+        let locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locked = locked.iter().filter_map(Weak::upgrade);
+        let Some(dir) = locked.find(|dir| dir.path() == path) else {
+            return Ok(Arc::new(Self::open(path)?));
+        };
+        if !dir.0.is_in_place() {
+            let path = path.display();
+            let message = format!("the publish directory `{path}` was replaced while podnudge ran");
+            return Err(Reason::new(message).hint(
+                "restart podnudge's container; only podnudge and the kubelet should be able to replace it",
+            ));
+        }
+        Ok(dir)
+    }
+
     /// Opens it. Creates it if it is missing below a mount point.
-    pub(super) fn open(path: &Path) -> Result<Self, Reason> {
+    fn open(path: &Path) -> Result<Self, Reason> {
         let above = path.ancestors().find(|path| path.exists());
         if above.is_some_and(|above| above != path && above != Path::new("/")) {
             fs::create_dir_all(path).map_err(|error| error_reason(path, &error))?;
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = openat(rustix::fs::CWD, path, flags, Mode::empty());
-        let fd = opened.map_err(|error| error_reason(path, &error.into()))?;
-        Ok(Self { fd, path: path.to_owned() })
+        let opened = Folder::open(path);
+        Ok(Self(opened.map_err(|error| error_reason(path, &error.into()))?))
+    }
+
+    /// Remembers that it is locked, for as long as it is not dropped.
+    pub(super) fn keep(self: &Arc<Self>) {
+        let mut locked = LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
+        locked.retain(|dir| dir.strong_count() > 0);
+        locked.push(Arc::downgrade(self));
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.0.as_fd()
+    }
+
+    pub(super) fn folder(&self) -> &Folder {
+        &self.0
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Checks that it is writable.
     pub(super) fn check_writable(&self) -> Result<(), Reason> {
         let write = || {
-            self.remove(NEXT_LINK)?;
-            symlinkat("nowhere", &self.fd, NEXT_LINK)?;
-            self.remove(NEXT_LINK)
+            let name = temporary_name(TEMPORARY)?;
+            symlinkat("nowhere", &self.0, &name)?;
+            self.0.remove(&name)
         };
         write().map_err(|error| self.error_reason(error))
     }
 
     /// Removes the temporary files of an interrupted write.
     pub(super) fn remove_leftovers(&self) -> Result<(), Reason> {
-        for left in [NEXT_DATA, STAGING, NEXT_LINK, NEXT_FILE] {
-            self.remove(left).map_err(|error| self.error_reason(error))?;
-        }
-        Ok(())
+        let remove = || {
+            EARLIER_TEMPORARY.iter().try_for_each(|name| self.0.remove(*name))?;
+            // Also those of another uid: podnudge gives files away.
+            self.0.leftovers(TEMPORARY)?.iter().try_for_each(|name| self.0.remove(name))
+        };
+        remove().map_err(|error| self.error_reason(error))
     }
 
     /// The generation that the application reads, and when it was published.
     pub(super) fn current(&self) -> Result<Option<(Name, UnixTime)>, Reason> {
-        let target = match readlinkat(&self.fd, DATA, Vec::new()) {
+        let target = match readlinkat(&self.0, DATA, Vec::new()) {
             Ok(target) => target,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::INVAL) => return Err(self.foreign_entry(DATA)),
             Err(error) => return Err(self.error_reason(error)),
         };
         let Some(name) = target.to_str().ok().and_then(Name::parse) else { return Ok(None) };
-        let link = statat(&self.fd, DATA, AtFlags::SYMLINK_NOFOLLOW);
+        let link = statat(&self.0, DATA, AtFlags::SYMLINK_NOFOLLOW);
         let since = link.map_err(|error| self.error_reason(error))?;
         Ok(Some((name, UnixTime(changed(&since)))))
     }
 
     /// All complete generations, the oldest first.
     pub(super) fn generations(&self) -> Result<Vec<Name>, Reason> {
-        let names = names(self.fd.as_fd()).map_err(|error| self.error_reason(error))?;
+        let names = names(self.fd()).map_err(|error| self.error_reason(error))?;
         let generations = names.iter().filter_map(|name| Name::parse(name.to_str()?));
         let mut generations: Vec<Name> = generations.collect();
         generations.sort_unstable();
@@ -105,7 +130,7 @@ impl Dir {
 
     /// Refuses to publish if an entry that podnudge did not make has the name of a key.
     pub(super) fn reject_foreign_entries(&self, parts: &Parts<'_>) -> Result<(), Reason> {
-        let there = names(self.fd.as_fd()).map_err(|error| self.error_reason(error))?;
+        let there = names(self.fd()).map_err(|error| self.error_reason(error))?;
         for (folder, contents) in parts {
             for key in contents.keys() {
                 let path = folder.join(OsStr::from_bytes(&key.0));
@@ -120,7 +145,7 @@ impl Dir {
 
     /// Whether an entry is podnudge's link for a key.
     fn is_key_link(&self, name: &OsStr) -> bool {
-        let target = readlinkat(&self.fd, name, Vec::new());
+        let target = readlinkat(&self.0, name, Vec::new());
         target.is_ok_and(|target| target.to_bytes() == link_target(name).as_bytes())
     }
 
@@ -131,41 +156,41 @@ impl Dir {
         parts: &Parts<'_>,
         publish: &Publish,
     ) -> Result<(), Errno> {
+        let staging = temporary_name(TEMPORARY)?;
         let write = || {
-            self.remove(STAGING)?;
-            Writer { publish }.write(self.fd.as_fd(), STAGING, parts)?;
-            renameat(&self.fd, STAGING, &self.fd, name.to_string())?;
-            fsync(&self.fd)
+            Writer { publish }.write(self.fd(), &staging, parts)?;
+            renameat(&self.0, &staging, &self.0, name.to_string())?;
+            self.0.sync()
         };
         write().inspect_err(|_| {
-            // If this fails, the next write removes it.
-            _ = self.remove(STAGING);
+            // If this fails, the next start removes it.
+            _ = self.0.remove(&staging);
         })
     }
 
     /// Points `..data` to a generation, which the application reads from then on: the commit.
     pub(super) fn set_current(&self, to: &Name) -> Result<(), Reason> {
         let replace = || {
-            self.replace_link(DATA, NEXT_DATA, to.to_string())?;
-            fsync(&self.fd)
+            self.0.replace_link(DATA.as_ref(), TEMPORARY, to.to_string().as_ref())?;
+            self.0.sync()
         };
         replace().map_err(|error| self.error_reason(error))
     }
 
     /// Creates a link for each name of the current generation, and removes those of other names.
     pub(super) fn update_links(&self) -> Result<(), Reason> {
+        let Some((current, _)) = self.current()? else { return Ok(()) };
         let link = || {
-            let data = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let data = openat(&self.fd, DATA, data, Mode::empty())?;
+            let data = openat(&self.0, current.to_string(), DIRECTORY, Mode::empty())?;
             let wanted = names(data.as_fd())?;
-            let there = names(self.fd.as_fd())?;
+            let there = names(self.fd())?;
             for name in wanted.iter().filter(|name| !self.is_key_link(name)) {
-                self.replace_link(name, NEXT_LINK, link_target(name))?;
+                self.0.replace_link(name, TEMPORARY, &link_target(name))?;
             }
             for name in there.difference(&wanted).filter(|name| self.is_key_link(name)) {
-                unlinkat(&self.fd, name, AtFlags::empty())?;
+                unlinkat(&self.0, name, AtFlags::empty())?;
             }
-            fsync(&self.fd)
+            self.0.sync()
         };
         link().map_err(|error| self.error_reason(error))
     }
@@ -181,7 +206,7 @@ impl Dir {
             .filter(|name| Some(name) != current.as_ref() && Some(name) != good.as_ref());
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         for name in others.rev().skip(keep) {
-            _ = self.remove(&name.to_string());
+            _ = self.0.remove(name.to_string());
         }
     }
 
@@ -189,53 +214,20 @@ impl Dir {
     pub(super) fn discard(&self, name: &Name) {
         let is_current = |current: Option<(Name, _)>| current.is_some_and(|(is, _)| is == *name);
         if !self.current().is_ok_and(is_current) {
-            _ = self.remove(&name.to_string());
+            _ = self.0.remove(name.to_string());
         }
     }
 
-    /// Replaces a small file. If the group may write to the directory, it may read and write the
-    /// file: another podnudge of the pod may have another uid and the group that the directory
-    /// hands down.
+    /// Replaces a small file.
     pub(super) fn replace_file(&self, name: &str, content: &[u8]) -> Result<(), Reason> {
-        let replace = || {
-            self.remove(NEXT_FILE)?;
-            let fd = openat(&self.fd, NEXT_FILE, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
-            if fstat(&self.fd)?.st_mode & Mode::WGRP.as_raw_mode() != 0 {
-                fchmod(&fd, Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP)?;
-            }
-            write::write_and_sync(fd, content)?;
-            renameat(&self.fd, NEXT_FILE, &self.fd, name)?;
-            fsync(&self.fd)
-        };
-        replace().map_err(|error| self.error_reason(error))
-    }
-
-    fn replace_link(
-        &self,
-        name: impl AsRef<OsStr>,
-        temporary: &str,
-        target: impl AsRef<OsStr>,
-    ) -> Result<(), Errno> {
-        self.remove(temporary)?;
-        symlinkat(target.as_ref(), &self.fd, temporary)?;
-        renameat(&self.fd, temporary, &self.fd, name.as_ref())
-    }
-
-    /// Removes an entry and everything below it, if it exists.
-    fn remove(&self, name: &str) -> Result<(), Errno> {
-        match unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(Errno::ISDIR | Errno::PERM) => {
-                fs::remove_dir_all(self.path.join(name)).map_err(|error| write::errno(&error))
-            }
-            Err(error) => Err(error),
-        }
+        let replaced = self.0.replace(name, TEMPORARY, content);
+        replaced.map_err(|error| self.error_reason(error))
     }
 
     fn foreign_entry(&self, name: &str) -> Reason {
         let message = format!(
             "`{}` has an entry `{}` that podnudge did not create",
-            self.path.display(),
+            self.path().display(),
             shown::text(name)
         );
         Reason::new(message)
@@ -243,21 +235,18 @@ impl Dir {
     }
 
     pub(super) fn error_reason(&self, error: Errno) -> Reason {
-        error_reason(&self.path, &error.into())
+        error_reason(self.path(), &error.into())
     }
 }
 
 /// The names in a directory, without the kubelet's hidden names, but with podnudge's own complete
 /// generations.
 fn names(fd: BorrowedFd<'_>) -> Result<BTreeSet<OsString>, Errno> {
-    let mut names = BTreeSet::new();
-    for entry in rustix::fs::Dir::read_from(fd)? {
-        let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
-        let is_hidden = name == "." || name.as_bytes().starts_with(b"..");
-        if !is_hidden || name.to_str().is_some_and(|name| Name::parse(name).is_some()) {
-            names.insert(name);
-        }
-    }
+    let mut names = folder::names(fd)?;
+    names.retain(|name| {
+        !name.as_bytes().starts_with(b"..")
+            || name.to_str().is_some_and(|name| Name::parse(name).is_some())
+    });
     Ok(names)
 }
 

@@ -23,7 +23,7 @@ use crate::core::event::{Publication, Published};
 use crate::core::evidence::Evidence;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
-pub use lock::Lock;
+pub use lock::{Holder, Lock};
 pub use publisher::Publisher;
 
 /// Why a publish directory cannot be used.

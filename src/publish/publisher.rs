@@ -10,13 +10,14 @@ use tracing::warn;
 use super::access;
 use super::directory::Dir;
 use super::generation::Name;
-use super::lock::Lock;
+use super::lock::{Holder, Lock};
 use super::record::{LoadError, QuarantinedDigest, Record};
 use crate::clock::{Now, UnixTime};
 use crate::config::{KeyFilter, Publish};
 use crate::core::event::{Current, Publication, Published};
 use crate::core::evidence::Evidence;
 use crate::reason::Reason;
+use crate::shown;
 use crate::volume::contents::{self, ContentsError, Volume};
 use crate::volume::scan;
 use crate::volume::snapshot::{self, Digest};
@@ -33,22 +34,43 @@ pub struct Publisher<'a> {
 }
 
 impl Publisher<'_> {
-    /// Locks the directory; `None` if another podnudge holds the lock. All other methods rely on
-    /// the lock.
+    /// Locks the directory, or says who holds the lock. All other methods rely on the lock.
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn lock(self) -> Result<Option<Lock>, Reason> {
-        Ok(Lock::acquire(Dir::open(&self.publish.dir)?))
+    pub fn lock(self) -> Result<Result<Lock, Holder>, Reason> {
+        Lock::acquire(Dir::at(&self.publish.dir)?)
     }
 
-    /// The message for a directory that another podnudge has locked.
+    /// The message for a directory that another process has locked.
     #[must_use]
-    pub fn locked_by_another(self) -> Reason {
-        let dir = self.publish.dir.display();
-        Reason::new(format!("another podnudge publishes to `{dir}`")).hint(
-            "give each rule of each podnudge a directory of its own, and each pod its own emptyDir",
-        )
+    pub fn locked_by_another(self, holder: &Holder) -> Reason {
+        let dir = shown::path(&self.publish.dir);
+        let own =
+            "give each rule of each podnudge a directory of its own, and each pod its own emptyDir";
+        match holder {
+            Holder::Podnudge(Some(process)) => {
+                let message = format!("another podnudge publishes to `{dir}`: process {process}");
+                Reason::new(message).hint(own)
+            }
+            Holder::Podnudge(None) => {
+                let message = format!(
+                    "another podnudge publishes to `{dir}`: one in a container or pod whose processes podnudge does not see"
+                );
+                Reason::new(message).hint(own)
+            }
+            Holder::Other(process) => {
+                let process = process.as_ref().map_or_else(
+                    || "a process that the kernel does not name".to_owned(),
+                    |process| format!("process {process}"),
+                );
+                let message =
+                    format!("another program has locked `{dir}/..podnudge.lock`: {process}");
+                Reason::new(message).hint(
+                    "mount the directory with `readOnly: true` in the containers that only read it",
+                )
+            }
+        }
     }
 
     /// Opens the directory: removes temporary files of a podnudge that was killed, updates the
@@ -57,18 +79,18 @@ impl Publisher<'_> {
     /// # Errors
     /// If it is not writable, or its record cannot be read.
     pub fn open(self, now: Now) -> Result<Published, Reason> {
-        let dir = Dir::open(&self.publish.dir)?;
+        let dir = Dir::at(&self.publish.dir)?;
         dir.check_writable()?;
         dir.remove_leftovers()?;
         let record = load_record(&dir)?;
         let current = dir.current()?;
-        let current = current.filter(|(name, _)| self.digest_of(name) == Some(name.digest)).map(
-            |(Name { digest, .. }, since)| Current {
+        let current = current
+            .filter(|(name, _)| self.digest_of(&dir, name) == Some(name.digest))
+            .map(|(Name { digest, .. }, since)| Current {
                 digest,
                 at: now.moment_of(since),
                 standing: record.standing(digest),
-            },
-        );
+            });
         if current.is_some() {
             dir.update_links()?;
         }
@@ -86,7 +108,7 @@ impl Publisher<'_> {
     /// # Errors
     /// If it cannot be read.
     pub fn current(self) -> Result<Option<Digest>, Reason> {
-        let current = Dir::open(&self.publish.dir)?.current()?;
+        let current = Dir::at(&self.publish.dir)?.current()?;
         Ok(current.map(|(name, _)| name.digest))
     }
 
@@ -94,7 +116,7 @@ impl Publisher<'_> {
     /// if unknown, as on mounts without access times (`access`).
     #[must_use]
     pub fn was_read(self) -> bool {
-        Dir::open(&self.publish.dir).is_ok_and(|dir| access::was_read(&dir))
+        Dir::at(&self.publish.dir).is_ok_and(|dir| access::was_read(&dir))
     }
 
     /// Publishes the volumes' content, if it still has the expected digest, and, if programs have
@@ -124,7 +146,7 @@ impl Publisher<'_> {
         full_digest: Option<Digest>,
         now: UnixTime,
     ) -> Result<Publication, ContentsError> {
-        let dir = Dir::open(&self.publish.dir)?;
+        let dir = Dir::at(&self.publish.dir)?;
         let mut record = Record::load(&dir).map_err(Reason::from)?;
         let published = self.publish_to(&dir, &mut record, expected, full_digest, now);
         // Also after a failure, whose retries would fill the disk.
@@ -141,8 +163,9 @@ impl Publisher<'_> {
         now: UnixTime,
     ) -> Result<Publication, ContentsError> {
         let current = dir.current()?.map(|(name, _)| name);
-        let is_there = current
-            .is_some_and(|name| name.digest == expected && self.digest_of(&name) == Some(expected));
+        let is_there = current.is_some_and(|name| {
+            name.digest == expected && self.digest_of(dir, &name) == Some(expected)
+        });
         if !is_there {
             let volumes =
                 contents::read_all(self.volumes.iter().map(PathBuf::as_path), self.keys, expected)?;
@@ -197,7 +220,7 @@ impl Publisher<'_> {
     #[must_use]
     pub fn roll_back(self, to: Digest, bad: &(Digest, Reason)) -> Publication {
         let roll_back = || {
-            let dir = Dir::open(&self.publish.dir)?;
+            let dir = Dir::at(&self.publish.dir)?;
             let mut record = Record::load(&dir)?;
             record.quarantine(bad);
             record.is_open = true;
@@ -208,7 +231,8 @@ impl Publisher<'_> {
                 record.save(&dir)
             })?;
             let generations = dir.generations()?;
-            let is_whole = |name: &&Name| name.digest == to && self.digest_of(name) == Some(to);
+            let is_whole =
+                |name: &&Name| name.digest == to && self.digest_of(&dir, name) == Some(to);
             let Some(name) = generations.iter().rev().find(is_whole) else {
                 return Err(Reason::new(format!(
                     "cannot roll back: generation {to:.12} is no longer in `{}`",
@@ -247,7 +271,7 @@ impl Publisher<'_> {
     }
 
     fn record(self, change: impl FnOnce(&mut Record)) -> Result<(), Reason> {
-        let dir = Dir::open(&self.publish.dir)?;
+        let dir = Dir::at(&self.publish.dir)?;
         let mut record = Record::load(&dir)?;
         let before = record.clone();
         change(&mut record);
@@ -259,8 +283,8 @@ impl Publisher<'_> {
     }
 
     /// The digest of a generation's content, if it can be read.
-    fn digest_of(self, name: &Name) -> Option<Digest> {
-        let root = self.publish.dir.join(name.to_string());
+    fn digest_of(self, dir: &Dir, name: &Name) -> Option<Digest> {
+        let root = dir.folder().path_by_descriptor().join(name.to_string());
         let digest = |folder: &PathBuf| {
             let read = scan::read_own(&root.join(folder), self.keys).ok()?;
             Some(read.snapshot?.digest())

@@ -1,19 +1,25 @@
 //! The record of a publish directory: which digests are good or quarantined. A small file beside
 //! the generations, replaced by a rename.
 
-use std::io;
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::directory::Dir;
 use crate::core::event::{Published, Standing};
 use crate::core::evidence::Evidence;
-use crate::files::{self, FileError, LARGEST};
+use crate::files::{FileError, LARGEST};
 use crate::reason::Reason;
+use crate::shown;
 use crate::volume::snapshot::Digest;
 
 /// Hidden from the application like the kubelet's own names.
 pub(super) const FILE: &str = "..podnudge.json";
+
+/// The longest reason and the longest hint, in bytes. With `MOST_QUARANTINED` of them the file stays
+/// smaller than what is read.
+const MAX_MESSAGE: usize = 3000;
+const MAX_HINT: usize = 1000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -42,7 +48,11 @@ pub(super) struct QuarantinedDigest {
 
 impl QuarantinedDigest {
     fn new((digest, reason): &(Digest, Reason)) -> Self {
-        Self { digest: *digest, message: reason.message.clone(), hint: reason.hint.clone() }
+        Self {
+            digest: *digest,
+            message: shown::block(&reason.message, MAX_MESSAGE),
+            hint: reason.hint.as_ref().map(|hint| shown::block(hint, MAX_HINT)),
+        }
     }
 
     pub(super) fn into_pair(self) -> (Digest, Reason) {
@@ -105,23 +115,46 @@ impl Record {
 
     /// Loads the record; a missing file is an empty record.
     pub(super) fn load(dir: &Dir) -> Result<Self, LoadError> {
-        let path = dir.path().join(FILE);
-        let message = |error: String| format!("cannot read `{}`: {error}", path.display());
-        match files::read(&path, LARGEST) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                let reason = Reason::new(message(format!("it is not what podnudge wrote: {error}")));
-                LoadError::Invalid(reason.hint("restart podnudge: it creates a new one"))
-            }),
+        let path = shown::path(&dir.path().join(FILE));
+        let message = |error: &dyn fmt::Display| format!("cannot read `{path}`: {error}");
+        let invalid = |error: &dyn fmt::Display| {
+            LoadError::Invalid(
+                Reason::new(message(error)).hint("restart podnudge: it creates a new one"),
+            )
+        };
+        match dir.folder().read(FILE, LARGEST) {
+            Ok(bytes) => match serde_json::from_slice::<Self>(&bytes) {
+                Ok(record) => Ok(record.bounded()),
+                // The error itself may repeat what the file says.
+                Err(error) => Err(invalid(&format!(
+                    "it is not what podnudge wrote (line {}, column {})",
+                    error.line(),
+                    error.column()
+                ))),
+            },
             Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Self::default())
             }
-            Err(error) => Err(LoadError::Failed(Reason::new(message(error.to_string())).hint(
+            Err(error @ (FileError::NotAFile(_) | FileError::TooLarge(_))) => Err(invalid(&error)),
+            Err(FileError::System(error)) => Err(LoadError::Failed(Reason::new(message(&error)).hint(
                 format!(
                     "it records the good and the quarantined content; uid {} must be able to read it: run podnudge as the same uid in all containers, or set fsGroup in the pod's securityContext; or remove it to start over",
                     rustix::process::geteuid().as_raw()
                 ),
             ))),
         }
+    }
+
+    /// Forgets what is beyond the limits, and makes the texts harmless where they are shown: a neighbour
+    /// may have written the file.
+    fn bounded(mut self) -> Self {
+        let surplus = self.bad.len().saturating_sub(Published::MOST_QUARANTINED);
+        self.bad.drain(..surplus);
+        for bad in &mut self.bad {
+            bad.message = shown::block(&bad.message, MAX_MESSAGE);
+            bad.hint = bad.hint.take().map(|hint| shown::block(&hint, MAX_HINT));
+        }
+        self
     }
 
     pub(super) fn save(&self, dir: &Dir) -> Result<(), Reason> {

@@ -1,25 +1,16 @@
 //! Writes the files and directories of a generation with their modes and owners, and syncs each.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, fsync, mkdirat, openat};
+use rustix::fs::{Dir, Gid, Mode, Uid, fchmod, fchown, fstat, fsync, openat};
 use rustix::io::Errno;
 
 use crate::config::Publish;
+use crate::folder::{DIRECTORY, enter_all, new_file, new_folder, write_and_sync};
 use crate::volume::contents::Contents;
-
-pub(super) const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
-pub(super) const NEW_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::CLOEXEC)
-    .union(OFlags::NOFOLLOW);
 
 /// The contents of each volume, with its directory in the generation.
 pub(super) type Parts<'a> = [(&'a PathBuf, &'a Contents)];
@@ -37,13 +28,12 @@ impl Writer<'_> {
         name: &str,
         parts: &Parts<'_>,
     ) -> Result<(), Errno> {
-        mkdirat(at, name, Mode::RWXU)?;
-        let root = create_folder(at, OsStr::new(name))?;
+        let root = new_folder(at, name)?;
         for (part, contents) in parts {
-            create_folders(root.as_fd(), part)?;
+            enter_all(root.as_fd(), part)?;
             for (key, content) in *contents {
                 let path = part.join(OsStr::from_bytes(&key.0));
-                let at = create_folders(root.as_fd(), path.parent().unwrap_or(Path::new("")))?;
+                let at = enter_all(root.as_fd(), path.parent().unwrap_or(Path::new("")))?;
                 self.file(at.as_fd(), path.file_name().unwrap_or_default(), content, content.mode)?;
             }
         }
@@ -57,13 +47,13 @@ impl Writer<'_> {
         content: &[u8],
         mode: u32,
     ) -> Result<(), Errno> {
-        let fd = openat(at, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
+        let mut file = new_file(at, name, Mode::RUSR | Mode::WUSR)?;
         // podnudge, as the owner, must be able to read a file that it read by its group.
         let mode = self.publish.mode.unwrap_or(mode | 0o400);
         // Before podnudge gives the file away.
-        fchmod(&fd, Mode::from_raw_mode(mode))?;
-        self.set_owner(fd.as_fd())?;
-        write_and_sync(fd, content)
+        fchmod(&file, Mode::from_raw_mode(mode))?;
+        self.set_owner(file.as_fd())?;
+        write_and_sync(&mut file, content)
     }
 
     /// Sets the modes and owners of directories, from the innermost outwards, and syncs them.
@@ -97,37 +87,9 @@ impl Writer<'_> {
     }
 }
 
-/// Creates a directory if it is missing; only podnudge may enter it until it is finished.
-fn create_folder(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-    match mkdirat(at, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => openat(at, name, DIRECTORY, Mode::empty()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Creates the directory at this path, and its parents.
-fn create_folders(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
-    let mut fd = root.try_clone_to_owned().map_err(|error| errno(&error))?;
-    for name in path {
-        fd = create_folder(fd.as_fd(), name)?;
-    }
-    Ok(fd)
-}
-
 /// Allows everybody who may read a file to search the directories above it.
 fn searchable(mode: u32) -> u32 {
     mode | (mode & 0o444) >> 2
-}
-
-/// Writes all bytes and syncs them to disk.
-pub(super) fn write_and_sync(fd: OwnedFd, content: &[u8]) -> Result<(), Errno> {
-    let mut file = File::from(fd);
-    let written = file.write_all(content).and_then(|()| file.sync_all());
-    written.map_err(|error| errno(&error))
-}
-
-pub(super) fn errno(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

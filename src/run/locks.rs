@@ -32,11 +32,12 @@ pub(super) async fn acquire(
 
 async fn lock_one(publisher: Publisher<'_>, until: Moment) -> Result<Lock, PublishError> {
     loop {
-        if let Some(lock) = publisher.lock()? {
-            return Ok(lock);
-        }
-        if clock::now().mono >= until {
-            return Err(publisher.locked_by_another().into());
+        match publisher.lock()? {
+            Ok(lock) => return Ok(lock),
+            Err(holder) if clock::now().mono >= until => {
+                return Err(publisher.locked_by_another(&holder).into());
+            }
+            Err(_) => {}
         }
         clock::sleep(RETRY_INTERVAL).await;
     }

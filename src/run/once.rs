@@ -72,7 +72,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
     for rule in publishing {
         report::warn_secret_on_disk(rule, &config.agent.work_dir);
-        checks::remove_leftover_copy(rule, &config.agent.work_dir);
+        checks::remove_leftover_copies(rule, &config.agent.work_dir);
         fill(rule, config, deadline).await?;
     }
     drop(locks);
