@@ -192,6 +192,12 @@ fn line(
         Fact::Unchanged(digest) =>
             (Debug, line("unchanged", "the content is what the application runs")
                 .digest(digest)),
+        Fact::CheckedAgain(digest, times) =>
+            (Warn, Line {
+                attempts: Some(*times),
+                ..line("checked-again", "podnudge ended during the check of this content; it is checked again")
+                    .digest(digest)
+            }),
         Fact::Passed(digest) =>
             (Debug, line("passed", "the content passed the checks")
                 .digest(digest)),
@@ -406,6 +412,7 @@ mod tests {
             Fact::Unreadable(volume, why()),
             Fact::KeysChanged(volume, changes),
             Fact::Unchanged(one),
+            Fact::CheckedAgain(one, 1),
             Fact::Passed(one),
             Fact::Rejected(one, why()),
             Fact::CheckFailed(why(), wait),

@@ -22,6 +22,7 @@ mod evidence;
 mod fleet;
 mod hostile;
 mod http;
+mod interrupted;
 mod invariants;
 mod kept_target;
 mod layers;

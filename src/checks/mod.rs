@@ -5,6 +5,7 @@
 //! Reads the rule's volumes; creates and removes a copy below `agent.work-dir`; runs the rule's
 //! programs and sends its requests. Programs and URLs get exactly the content of the digest.
 
+mod attempts;
 #[cfg(feature = "tls")]
 mod certificates;
 pub mod contents;
@@ -28,6 +29,7 @@ use crate::folder::Folder;
 use crate::shown;
 use crate::volume::contents::ContentsError;
 use crate::volume::snapshot::Digest;
+pub(crate) use attempts::{Attempt, Attempts};
 use contents::Post;
 use copy::PrivateCopy;
 
@@ -47,6 +49,8 @@ pub(crate) struct ExternalChecks {
     copy: Option<PrivateCopy>,
     /// The contents for URLs: a list for each check.
     posts: Vec<Vec<Post>>,
+    /// Forgotten when the checks end.
+    attempt: Attempt,
 }
 
 impl ExternalChecks {
@@ -63,30 +67,45 @@ pub(crate) fn run_local(
     rule: &Rule,
     expected: Digest,
     work_dir: &Path,
+    attempts: &Attempts,
     now: UnixTime,
 ) -> LocalResult {
+    let attempt = attempts.begin(expected);
+    let decided = |attempt: Attempt, checked| {
+        attempt.ended(&checked);
+        LocalResult::Decided(checked)
+    };
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     let posts = match contents::check(volumes, &rule.keys, expected, &rule.checks, now) {
         Ok(posts) => posts,
-        Err(checked) => return LocalResult::Decided(checked),
+        Err(checked) => return decided(attempt, checked),
     };
     if !has_programs(rule) && posts.iter().all(Vec::is_empty) {
-        return LocalResult::Decided(Checked::Passed);
+        return decided(attempt, Checked::Passed);
     }
     if !has_programs(rule) {
-        return LocalResult::NeedsExternal(ExternalChecks { copy: None, posts });
+        return LocalResult::NeedsExternal(ExternalChecks { copy: None, posts, attempt });
     }
     let (volumes, prefix) = (&rule.settings.watch, prefix(rule));
     match PrivateCopy::make(volumes, &rule.keys, expected, work_dir, &prefix) {
-        Ok(copy) => LocalResult::NeedsExternal(ExternalChecks { copy: Some(copy), posts }),
-        Err(checked) => LocalResult::Decided(checked),
+        Ok(copy) => LocalResult::NeedsExternal(ExternalChecks { copy: Some(copy), posts, attempt }),
+        Err(checked) => decided(attempt, checked),
     }
 }
 
 /// When the first certificate that the rule checks expires, if the volumes have this digest.
-pub(crate) fn expiry(rule: &Rule, expected: Digest, now: UnixTime) -> Option<UnixTime> {
+pub(crate) fn expiry(
+    rule: &Rule,
+    expected: Digest,
+    attempts: &Attempts,
+    now: UnixTime,
+) -> Option<UnixTime> {
+    // It reads the same certificates as their check.
+    let attempt = attempts.begin(expected);
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
-    contents::expiry(volumes, &rule.keys, expected, &rule.checks, now)
+    let expiry = contents::expiry(volumes, &rule.keys, expected, &rule.checks, now);
+    drop(attempt);
+    expiry
 }
 
 /// Removes the copies of a podnudge that was killed during a check: they may contain secrets.
@@ -121,8 +140,10 @@ pub(crate) async fn run_external(
     expected: Digest,
     external: ExternalChecks,
 ) -> Checked {
-    for (check, posts) in rule.checks.iter().zip(external.posts) {
-        let checked = match (&check.condition, &external.copy) {
+    let ExternalChecks { copy, posts, attempt } = external;
+    let mut checked = Checked::Passed;
+    for (check, posts) in rule.checks.iter().zip(posts) {
+        checked = match (&check.condition, &copy) {
             (Condition::Exec(program), Some(copy)) => {
                 program::check(rule, program, expected, copy).await
             }
@@ -130,10 +151,11 @@ pub(crate) async fn run_external(
             _ => Checked::Passed,
         };
         if checked != Checked::Passed {
-            return checked;
+            break;
         }
     }
-    Checked::Passed
+    attempt.ended(&checked);
+    checked
 }
 
 impl From<ContentsError> for Checked {

@@ -26,9 +26,9 @@ settings! {
         log: LogFormat = default("text", LogFormat::choice()).option("log", "FORMAT", Podnudge);
         /// The lowest level that is logged.
         log_level: LogLevel = default("info", LogLevel::choice()).option("log-level", "LEVEL", Podnudge);
-        /// The directory for the private copies that checks read.
+        /// The directory for the private copies that checks read, and for what podnudge remembers of its checks.
         work_dir: PathBuf = default("/tmp", path());
-        /// A directory in which podnudge remembers what the application runs, for its own restarts.
+        /// A directory in which podnudge remembers what the application runs and which content it checks, for its own restarts.
         state_dir: Option<PathBuf> = optional("nothing is remembered", path()).option("state-dir", "DIR", Podnudge);
         /// Watch volumes with inotify, and poll those that it cannot serve; or poll all of them.
         watch: WatchMode = default("inotify", WatchMode::choice()).option("watch-mode", "MODE", Podnudge);

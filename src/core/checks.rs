@@ -2,11 +2,15 @@
 //!
 //! A digest is checked once. Rejected content is checked again only if it changes, a person
 //! triggers the rule, or the time comes at which it becomes valid.
+//!
+//! A check may end podnudge itself: the content takes too much memory, or a bug does it. Content whose
+//! check an earlier podnudge did not survive is checked while nothing else is checked, so that it alone is
+//! counted, and rejected after [`Interrupted::MOST`] times.
 
 use std::time::Duration;
 
 use super::backoff;
-use super::event::Checked;
+use super::event::{Checked, Interrupted};
 use super::fact::Fact;
 use crate::clock::{Moment, Now};
 use crate::config::Retry;
@@ -33,11 +37,39 @@ pub(super) struct Checks {
     /// Whether the rule has checks. Without any, all content passes.
     configured: bool,
     last: Run,
+    /// The content whose check earlier podnudges have begun, until this one has survived it.
+    interrupted: Vec<Interrupted>,
+}
+
+/// The checks of the other rules that are running: why to wait for them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OtherChecks {
+    /// Any check.
+    pub(super) any: Option<Reason>,
+    /// A check of content that has interrupted podnudge before.
+    pub(super) alone: Option<Reason>,
+}
+
+/// Whether checks begin.
+#[derive(Debug, PartialEq)]
+pub(super) enum Start {
+    No,
+    Run,
+    /// Like `Run`, for content whose check has interrupted podnudge so many times.
+    RunAgain(u32),
+    /// The content is rejected without a check.
+    Rejected(Fact),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Run {
     None,
+    /// The checks of another rule come first.
+    Waiting {
+        digest: Digest,
+        failures: u32,
+        reason: Reason,
+    },
     /// The checks are running, after this number of consecutive runs that failed to complete.
     Running {
         digest: Digest,
@@ -69,8 +101,8 @@ pub(super) struct Answer {
 }
 
 impl Checks {
-    pub(super) fn new(configured: bool) -> Self {
-        Self { configured, last: Run::None }
+    pub(super) fn new(configured: bool, interrupted: Vec<Interrupted>) -> Self {
+        Self { configured, last: Run::None, interrupted }
     }
 
     pub(super) fn verdict(&self, content: Digest) -> Verdict<'_> {
@@ -78,22 +110,40 @@ impl Checks {
             _ if !self.configured => Verdict::Passed,
             Run::Passed(digest) if *digest == content => Verdict::Passed,
             Run::Rejected { digest, reason, .. } if *digest == content => Verdict::Rejected(reason),
-            Run::Failed { digest, reason, .. } if *digest == content => {
+            Run::Failed { digest, reason, .. } | Run::Waiting { digest, reason, .. }
+                if *digest == content =>
+            {
                 Verdict::Pending(Some(reason))
             }
             _ => Verdict::Pending(None),
         }
     }
 
-    /// Whether the checks are running, or have to be repeated.
+    /// Whether the checks are running, wait, or have to be repeated.
     pub(super) fn in_progress(&self) -> bool {
-        matches!(self.last, Run::Running { .. } | Run::Failed { .. })
+        matches!(self.last, Run::Running { .. } | Run::Waiting { .. } | Run::Failed { .. })
     }
 
-    /// Starts the checks for `content` unless its verdict is known or pending; returns whether to
-    /// run them. This abandons a run for other content.
-    pub(super) fn start(&mut self, now: Moment, content: Digest) -> bool {
+    /// How many times podnudge has ended during the check of this content.
+    pub(super) fn interruptions(&self, content: Digest) -> u32 {
+        Interrupted::times(&self.interrupted, content)
+    }
+
+    /// Whether checks are running.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.last, Run::Running { .. })
+    }
+
+    /// Whether checks are running that must be the only ones.
+    pub(super) fn is_running_alone(&self) -> bool {
+        matches!(self.last, Run::Running { digest, .. } if self.interruptions(digest) > 0)
+    }
+
+    /// Starts the checks for `content` unless its verdict is known or pending, or they have to wait for
+    /// those of another rule. This abandons a run for other content.
+    pub(super) fn start(&mut self, now: Moment, content: Digest, others: &OtherChecks) -> Start {
         let failures = match &self.last {
+            Run::Waiting { digest, failures, .. } if *digest == content => *failures,
             Run::Failed { digest, at, failures, .. } if *digest == content && *at <= now => {
                 *failures
             }
@@ -106,14 +156,33 @@ impl Checks {
             | Run::Failed { digest, .. }
                 if *digest == content =>
             {
-                return false;
+                return Start::No;
             }
             _ => 0,
         };
-        if self.configured {
-            self.last = Run::Running { digest: content, failures };
+        if !self.configured {
+            return Start::No;
         }
-        self.configured
+        if let Some(reason) = Interrupted::rejection(&self.interrupted, content) {
+            let fact = Fact::Rejected(content, reason.clone());
+            self.last = Run::Rejected { digest: content, reason, recheck: None };
+            return Start::Rejected(fact);
+        }
+        let times = self.interruptions(content);
+        let ahead = if times > 0 { &others.any } else { &others.alone };
+        if let Some(reason) = ahead.clone() {
+            self.last = Run::Waiting { digest: content, failures, reason };
+            return Start::No;
+        }
+        self.last = Run::Running { digest: content, failures };
+        if times > 0 { Start::RunAgain(times) } else { Start::Run }
+    }
+
+    /// A person asks for another check: content that has interrupted podnudge is checked once more.
+    pub(super) fn permit_again(&mut self) {
+        for known in &mut self.interrupted {
+            known.times = known.times.min(Interrupted::MOST - 1);
+        }
     }
 
     /// Discards the last verdict. A run in progress still counts.
@@ -134,6 +203,9 @@ impl Checks {
         let Run::Running { digest, failures } = self.last else { return None };
         if digest != content {
             return None;
+        }
+        if checked != Checked::Moved {
+            self.interrupted.retain(|known| known.digest != content);
         }
         let failures = failures.saturating_add(1);
         let wait = backoff::wait_after(failures, retry);

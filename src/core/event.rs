@@ -2,6 +2,7 @@
 
 use super::evidence::Evidence;
 pub use super::ids::{RuleId, VolumeId};
+pub use super::interrupted::Interrupted;
 use super::policy::Policy;
 use super::preflight::Problem;
 use crate::clock::{Moment, UnixTime};
@@ -154,6 +155,8 @@ pub struct Found {
     pub memory: Option<Memory>,
     /// The contents of the publish directory.
     pub published: Published,
+    /// The content whose checks earlier podnudges have begun, and that has not passed.
+    pub interrupted: Vec<Interrupted>,
 }
 
 /// The generation that the application reads.

@@ -30,6 +30,9 @@ pub enum Fact {
     KeysChanged(VolumeId, Changes),
     /// A scan found the content that the application already runs.
     Unchanged(Digest),
+    /// podnudge has ended so many times during the check of this content. It is checked again, while
+    /// nothing else is checked.
+    CheckedAgain(Digest, u32),
     /// The checks passed new content.
     Passed(Digest),
     /// The checks rejected the content: it is not used, and not checked again until it changes.

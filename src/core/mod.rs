@@ -17,6 +17,7 @@ pub mod fact;
 mod gate;
 mod generations;
 mod ids;
+mod interrupted;
 pub mod jitter;
 mod policy;
 pub mod preflight;
@@ -33,6 +34,7 @@ use std::time::Duration;
 
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
+use checks::{Checks, OtherChecks};
 use command::Command;
 use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
@@ -233,13 +235,22 @@ impl Core {
         }
     }
 
-    /// The state of the other rules that may act on the same target.
+    /// The state of the other rules: of those that may act on the same target, and the checks of all.
     fn neighbours(&self, index: usize) -> Neighbours {
         let waits_for = |is_blocking: fn(&Rule) -> bool, activity: &str| {
             let (_, other) = self.sharing(index).find(|(_, other)| is_blocking(other))?;
             Some(Reason::new(format!("waits for rule `{}`, which {activity}", other.name())))
         };
+        let others = || self.rules.iter().enumerate().filter(|(other, _)| *other != index);
+        let checks = |is_ahead: fn(&Checks) -> bool| {
+            let (_, other) = others().find(|(_, other)| is_ahead(other.checks()))?;
+            Some(Reason::new(format!("waits for the check of rule `{}`", other.name())))
+        };
         Neighbours {
+            checks: OtherChecks {
+                any: checks(Checks::is_running),
+                alone: checks(Checks::is_running_alone),
+            },
             busy: waits_for(Rule::is_busy, "acts on the same target"),
             unproven: waits_for(Rule::is_unproven, "has not finished with the same target"),
             newer: self.newer_rule(index).is_some(),

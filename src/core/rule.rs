@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use super::budget::Budget;
 use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
-use super::checks::{Checks, Verdict};
+use super::checks::{Checks, OtherChecks, Verdict};
 use super::command::Command;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
@@ -46,6 +46,8 @@ pub(super) struct Neighbours {
     pub(super) unproven: Option<Reason>,
     /// Whether another rule has delivered newer content to a target that may be the same.
     pub(super) newer: bool,
+    /// The checks of all other rules.
+    pub(super) checks: OtherChecks,
 }
 
 /// Content that did not reach the application: all attempts failed.
@@ -105,13 +107,13 @@ impl Rule {
         let tracker: Box<dyn Tracker> = if policy.publishes {
             Box::new(Generations::new(found.published, policy.rolls_back))
         } else {
-            Box::new(VolumeTracker::new(policy.on_start, found.memory))
+            Box::new(VolumeTracker::new(policy.on_start, found.memory, &found.interrupted))
         };
         let mut rule = Self {
             id,
             replica,
             source: Source::new(&policy, now.mono),
-            checks: Checks::new(policy.has_checks),
+            checks: Checks::new(policy.has_checks, found.interrupted),
             policy,
             candidate: None,
             trigger: Trigger::None,
@@ -313,6 +315,10 @@ impl Rule {
     pub(super) fn is_busy(&self) -> bool {
         self.rollout.as_ref().is_some_and(Rollout::is_busy)
             || self.trial.as_ref().is_some_and(Trial::is_polling)
+    }
+
+    pub(super) fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// Since when the application could read the rollout's content, while it is unproven. If the

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::event::{Inspection, Memory};
+use super::event::{Inspection, Interrupted, Memory};
 use super::evidence::Evidence;
 use super::fact::Basis;
 use super::source::{OnDisk, Source};
@@ -44,6 +44,8 @@ pub(super) struct VolumeTracker {
     on_start: OnStart,
     /// The contents of the state directory at start.
     remembered: Option<Memory>,
+    /// Content whose check an earlier podnudge has begun, and that has not passed.
+    interrupted: Vec<Digest>,
     started: bool,
     question: Option<Question>,
     running: Option<Digest>,
@@ -58,10 +60,15 @@ pub(super) struct VolumeTracker {
 }
 
 impl VolumeTracker {
-    pub(super) fn new(on_start: OnStart, remembered: Option<Memory>) -> Self {
+    pub(super) fn new(
+        on_start: OnStart,
+        remembered: Option<Memory>,
+        interrupted: &[Interrupted],
+    ) -> Self {
         Self {
             on_start,
             remembered,
+            interrupted: interrupted.iter().map(|known| known.digest).collect(),
             started: false,
             question: None,
             running: None,
@@ -136,6 +143,8 @@ impl Tracker for VolumeTracker {
                     self.inspect(Question::Remembered)
                 }
             }
+            // It was never used: the application may run other content, whatever `on-start` says.
+            _ if self.interrupted.contains(&disk.digest) => Conclusion::RollOut,
             (_, OnStart::Never) => Conclusion::Baseline(Basis::Never),
             (None, OnStart::Always) => {
                 self.must_act = true;

@@ -14,7 +14,7 @@ use super::connections::{Connections, accept};
 use super::exits::ExitWatches;
 use super::queues::BlockingQueue;
 use crate::admin::server;
-use crate::checks::{self, LocalResult};
+use crate::checks::{self, Attempts, LocalResult};
 use crate::clock::Moment;
 use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
@@ -60,6 +60,8 @@ pub(super) struct RuleState {
     pub(super) checked_digest: Option<Digest>,
     /// The digest over all keys of that content, ignored ones included, as the programs saw it.
     pub(super) full_digest: Option<Digest>,
+    /// Its checks that have not ended.
+    pub(super) attempts: Attempts,
     /// The task that runs its programs and requests.
     pub(super) check_task: Option<AbortHandle>,
     /// What the last preflight has found about its addresses.
@@ -94,7 +96,7 @@ pub(super) struct Agent {
 }
 
 impl RuleState {
-    fn new(config: Rule, agent: &config::Agent) -> Self {
+    fn new(config: Rule, attempts: Attempts, agent: &config::Agent) -> Self {
         Self {
             shows_digests: match agent.digests_in_metrics {
                 DigestsInMetrics::All => true,
@@ -105,6 +107,7 @@ impl RuleState {
             baseline: Baseline::default(),
             checked_digest: None,
             full_digest: None,
+            attempts,
             check_task: None,
             addresses: Addresses::default(),
             preflight_task: None,
@@ -120,6 +123,7 @@ impl RuleState {
 
     /// Stops the tasks whose results are no longer needed when podnudge stops.
     fn stop(&mut self) {
+        self.attempts.close();
         self.abort_check();
         if let Some(task) = self.preflight_task.take() {
             task.abort();
@@ -146,20 +150,18 @@ impl Agent {
         replica: &Replica,
     ) -> Self {
         let mut volumes = Vec::new();
-        let mut rules = Vec::new();
+        let (mut rules, mut states) = (Vec::new(), Vec::new());
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
             let memory = state.as_ref().and_then(|state| load(state, &rule.name));
             let policy = Policy::new(rule, VolumeId(volumes.len()));
-            rules.push((policy, Found { memory, published }));
+            let (attempts, interrupted) = Attempts::open(rule, &config.agent);
+            states.push(RuleState::new(rule.clone(), attempts, &config.agent));
+            rules.push((policy, Found { memory, published, interrupted }));
             volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
         let rounds = Intervals { resync: config.agent.resync, poll: config.agent.poll };
         Self {
-            rules: config
-                .rules
-                .iter()
-                .map(|rule| RuleState::new(rule.clone(), &config.agent))
-                .collect(),
+            rules: states,
             core: Core::new(rules, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             context: Arc::new(Context::new()),

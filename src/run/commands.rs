@@ -97,8 +97,11 @@ impl Agent {
             }
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
+                let Some(state) = self.rules.get(rule.0) else { return };
+                let attempts = state.attempts.clone();
                 self.queue_read(rule, move |config| {
-                    Done::Event(Event::Expires(rule, checks::expiry(config, digest, now)))
+                    let at = checks::expiry(config, digest, &attempts, now);
+                    Done::Event(Event::Expires(rule, at))
                 });
             }
             Command::Publish(rule, digest) => {
@@ -189,12 +192,12 @@ impl Agent {
     fn check(&mut self, rule: RuleId, digest: Digest) {
         let work_dir = self.config.agent.work_dir.clone();
         let now = clock::now().wall;
-        if let Some(state) = self.rules.get_mut(rule.0) {
-            state.abort_check();
-            (state.checked_digest, state.full_digest) = (Some(digest), None);
-        }
+        let Some(state) = self.rules.get_mut(rule.0) else { return };
+        state.abort_check();
+        (state.checked_digest, state.full_digest) = (Some(digest), None);
+        let attempts = state.attempts.clone();
         self.queue_read(rule, move |config| {
-            let begun = checks::run_local(config, digest, &work_dir, now);
+            let begun = checks::run_local(config, digest, &work_dir, &attempts, now);
             Done::CheckedLocally(rule, digest, begun)
         });
     }

@@ -3,17 +3,20 @@
 //! Content that the checks reject is not published. If an earlier start has published something
 //! that passed, the application gets that; otherwise the pod waits for content that passes.
 
+use std::panic;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use super::{clock, locks};
-use crate::checks::{self, LocalResult};
+use crate::checks::{self, Attempts, LocalResult};
 use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
-use crate::core::event::{Checked, Publication, Published};
+use crate::core::event::{Checked, Interrupted, Publication, Published};
 use crate::exchange::http;
 use crate::exit::Exit;
+use crate::os_signals::{OsSignal, OsSignals};
 use crate::publish::{self, Publisher};
 use crate::reason::Reason;
 use crate::report;
@@ -70,23 +73,47 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     let locks = locks::acquire(&config.rules, Some(deadline)).await;
     let locks =
         locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
+    let mut signals = OsSignals::register().map_err(|error| {
+        let reason = Reason::new(format!("cannot install signal handlers: {error}"));
+        OnceError { reason, exit: Exit::Unavailable }
+    })?;
     for rule in publishing {
         report::warn_secret_on_disk(rule, &config.agent.work_dir);
         checks::remove_leftover_copies(rule, &config.agent.work_dir);
-        fill(rule, config, deadline).await?;
+        let (attempts, interrupted) = Attempts::open(rule, &config.agent);
+        tokio::select! {
+            biased;
+            () = stopped(&mut signals) => {
+                // A check that is running does not count.
+                attempts.close();
+                let reason = Reason::new("stopped by a signal");
+                return Err(OnceError { reason, exit: Exit::Unavailable });
+            }
+            filled = fill(rule, config, deadline, &attempts, &interrupted) => filled?,
+        }
     }
     drop(locks);
     Ok(())
 }
 
-async fn fill(rule: &Rule, config: &Config, deadline: Moment) -> Result<(), OnceError> {
+async fn stopped(signals: &mut OsSignals) {
+    while signals.next().await != OsSignal::Stop {}
+}
+
+async fn fill(
+    rule: &Rule,
+    config: &Config,
+    deadline: Moment,
+    attempts: &Attempts,
+    interrupted: &[Interrupted],
+) -> Result<(), OnceError> {
     let Some(publisher) = publish::publisher(rule) else { return Ok(()) };
     let open =
         || publisher.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
     let found = open()?;
     let mut reported = None;
     let error = loop {
-        match publish(rule, publisher, config, &found).await {
+        match publish(rule, publisher, config, &found, attempts, interrupted).await {
             Ok(digest) => {
                 let path = shown::path(&publisher.publish.dir);
                 let digest = format!("{digest:.12}");
@@ -148,6 +175,8 @@ async fn publish(
     publisher: Publisher<'_>,
     config: &Config,
     found: &Published,
+    attempts: &Attempts,
+    interrupted: &[Interrupted],
 ) -> Result<Digest, NotPublished> {
     let digest = settled_digest(rule).await?;
     if let Some((_, reason)) = found.quarantined.iter().find(|(bad, _)| *bad == digest) {
@@ -155,9 +184,10 @@ async fn publish(
             format!("the content of the volumes was rolled back before: {}", reason.message);
         return Err(NotPublished::Rejected(Reason { message, ..reason.clone() }));
     }
-    let work_dir = &config.agent.work_dir;
-    let (checked, full_digest) = match checks::run_local(rule, digest, work_dir, clock::now().wall)
-    {
+    if let Some(reason) = Interrupted::rejection(interrupted, digest) {
+        return Err(NotPublished::Rejected(reason));
+    }
+    let (checked, full_digest) = match run_local(rule, digest, config, attempts).await {
         LocalResult::Decided(checked) => (checked, None),
         LocalResult::NeedsExternal(external) => {
             let full_digest = external.full_digest();
@@ -179,6 +209,20 @@ async fn publish(
         Publication::Moved => Err(NotPublished::Retry(changed_during_read())),
         Publication::Failed(reason, _) => Err(NotPublished::Retry(reason)),
     }
+}
+
+/// Runs the local checks on a thread of their own, so that podnudge can be stopped meanwhile.
+async fn run_local(
+    rule: &Rule,
+    digest: Digest,
+    config: &Config,
+    attempts: &Attempts,
+) -> LocalResult {
+    let (rule, attempts) = (rule.clone(), attempts.clone());
+    let (work_dir, now) = (config.agent.work_dir.clone(), clock::now().wall);
+    let run = move || checks::run_local(&rule, digest, &work_dir, &attempts, now);
+    let result = spawn_blocking(run).await;
+    result.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
 }
 
 /// Adds a hint if a URL did not answer: in an init container the application does not run yet.

@@ -487,7 +487,7 @@ fn is_outcome(fact: &Fact) -> bool {
 
 fn core(policies: &[Policy; 2], shelves: &[Shelf; 2], now: Now) -> Core {
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
-    let found = shelves.iter().map(|shelf| Found { memory: None, published: shelf.found() });
+    let found = shelves.iter().map(|shelf| Found { published: shelf.found(), ..Found::default() });
     let rules = policies.iter().cloned().zip(found).collect();
     let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(rules, &replica, rounds, now)

@@ -150,6 +150,9 @@ impl Trace {
             }
             Fact::KeysChanged(volume, changes) => format!("{}: {}", path(*volume), keys(changes)),
             Fact::Unchanged(digest) => format!("unchanged {}", self.name(*digest)),
+            Fact::CheckedAgain(digest, times) => {
+                format!("{} is checked again, after {times} interrupted checks", self.name(*digest))
+            }
             Fact::Passed(digest) => format!("{} passed the checks", self.name(*digest)),
             Fact::Rejected(digest, reason) => {
                 format!("rejected {}: {reason}", self.name(*digest))
@@ -276,6 +279,7 @@ fn reach(command: &Command) -> Reach {
         | Fact::Unreadable(..)
         | Fact::KeysChanged(..)
         | Fact::Unchanged(_)
+        | Fact::CheckedAgain(..)
         | Fact::Passed(_)
         | Fact::Rejected(..)
         | Fact::CheckFailed(..)

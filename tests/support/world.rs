@@ -8,8 +8,8 @@ use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::config::{Hold, Jitter, JitterBy, OnStart, Restart, Retry};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
-    Acted, Alive, Checked, Event, Found, Inspection, Memory, Probe, Proof, Publication, Published,
-    Scan, Standing, Targets, Verified, VolumeId, Watch,
+    Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, Probe, Proof,
+    Publication, Published, Scan, Standing, Targets, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::Problem;
@@ -91,6 +91,8 @@ pub(crate) struct World {
     pub(crate) swaps: Vec<Duration>,
     /// The content of the state directory.
     pub(crate) persisted: Option<Memory>,
+    /// The checks that have begun and not ended, as `checks/attempts.rs` records them.
+    pub(crate) interrupted: Vec<Interrupted>,
     /// Derives what must begin, and what may be quarantined.
     pub(crate) record: Record,
     /// Rollouts that had not begun when they should have, with the time: see [`Record::overdue`].
@@ -180,7 +182,7 @@ impl World {
         let shelf = published.map(|standing| Shelf::holding(digest, long_ago, standing));
         let shelf = shelf.unwrap_or_default();
         let mut world = Self {
-            core: core(&policy, replica, remembered, &shelf, now),
+            core: core(&policy, replica, remembered, &shelf, Vec::new(), now),
             shelf,
             policy,
             replica: replica.clone(),
@@ -205,6 +207,7 @@ impl World {
             restarts: Vec::new(),
             swaps: Vec::new(),
             persisted: None,
+            interrupted: Vec::new(),
             record: Record::default(),
             overdue: Vec::new(),
             reported_too_late: Vec::new(),
@@ -243,7 +246,9 @@ impl World {
         self.shelf.forget();
         self.shelf.is_triggered = false;
         self.restarts.push(self.log.len());
-        self.core = core(&self.policy, &self.replica, remembered, &self.shelf, self.now);
+        let interrupted = self.interrupted.clone();
+        self.core =
+            core(&self.policy, &self.replica, remembered, &self.shelf, interrupted, self.now);
         self.run_to(self.now.mono);
     }
 
@@ -271,10 +276,40 @@ impl World {
     fn handle(&mut self, event: Event) {
         let is_scan = matches!(event, Event::Scanned(..));
         self.record.event(self.now.mono, &event);
+        if let Event::Checked(_, digest, checked) = &event {
+            self.interrupted.retain(|known| known.digest != *digest || *checked != Checked::Passed);
+            if let Some(known) = self.interrupted.iter_mut().find(|one| one.digest == *digest) {
+                known.times = 0;
+            }
+        }
+        if event == Event::Stop {
+            self.abort_check();
+        }
         self.core.handle(self.now, event);
         if is_scan {
             self.shelf.is_triggered &= self.status().rules[0].digest_on_disk.is_none();
             self.record.scanned(&self.status().rules[0]);
+        }
+    }
+
+    fn begin_check(&mut self, digest: Digest) {
+        self.interrupted.retain(|known| known.times > 0 || known.digest == digest);
+        match self.interrupted.iter_mut().find(|known| known.digest == digest) {
+            Some(known) => known.times += 1,
+            None => self.interrupted.push(Interrupted { digest, times: 1 }),
+        }
+    }
+
+    /// Newer content, or a stop: the check does not count.
+    fn abort_check(&mut self) {
+        let is_check = |answer: &Event| match answer {
+            Event::Checked(_, digest, _) => Some(*digest),
+            _ => None,
+        };
+        let running: Vec<Digest> = self.answers.values().filter_map(is_check).collect();
+        self.answers.retain(|_, answer| is_check(answer).is_none());
+        for known in self.interrupted.iter_mut().filter(|known| running.contains(&known.digest)) {
+            known.times -= 1;
         }
     }
 
@@ -407,7 +442,8 @@ impl World {
                 }
                 Command::Check(rule, digest) => {
                     // It replaces the previous check.
-                    self.answers.retain(|_, answer| !matches!(answer, Event::Checked(..)));
+                    self.abort_check();
+                    self.begin_check(digest);
                     let checked = if self.digest_on_disk() == Some(digest) {
                         self.application.checks.clone()
                     } else {
@@ -525,10 +561,11 @@ fn core(
     replica: &Replica,
     remembered: Option<Memory>,
     shelf: &Shelf,
+    interrupted: Vec<Interrupted>,
     now: Now,
 ) -> Core {
     let published = if policy.publishes { shelf.found() } else { Published::default() };
-    let found = Found { memory: remembered, published };
+    let found = Found { memory: remembered, published, interrupted };
     let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(vec![(policy.clone(), found)], replica, rounds, now)
 }

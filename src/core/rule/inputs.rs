@@ -56,10 +56,7 @@ impl Rule {
             let (source, running) = (&self.source, self.tracker.running());
             self.changed.record(disk.digest, running, rolled_out, || source.keys());
         }
-        if self.policy.has_certificates && self.certificates.0 != Some(disk.digest) {
-            self.certificates.0 = Some(disk.digest);
-            out.push_back(Command::Expiry(self.id, disk.digest));
-        }
+        self.look_at_certificates(disk.digest, out);
         let conclusion = if !self.tracker.is_started() && !self.tracker.is_inspecting() {
             self.first_scan(now, disk)
         } else if self.tracker.is_resolved() && self.tracker.running() == Some(disk.digest) {
@@ -68,6 +65,15 @@ impl Rule {
             Conclusion::Nothing
         };
         self.apply_conclusion(now, disk, conclusion, out);
+    }
+
+    /// Reads when the certificates expire. Content that has interrupted podnudge is checked first.
+    fn look_at_certificates(&mut self, disk: Digest, out: &mut VecDeque<Command>) {
+        let is_due = self.source.digest() == Some(disk) && self.certificates.0 != Some(disk);
+        if self.policy.has_certificates && is_due && self.checks.interruptions(disk) == 0 {
+            self.certificates.0 = Some(disk);
+            out.push_back(Command::Expiry(self.id, disk));
+        }
     }
 
     fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
@@ -211,11 +217,10 @@ impl Rule {
             // Scan again; if the content is unchanged, check it later.
             self.source.hints_lost(now.mono);
         }
-        // A rejection of content that is no longer on disk has no further effect.
-        if answer.rejected && self.source.digest() == Some(digest) {
-            self.trigger = self.trigger.ended();
-            self.candidate.as_mut().into_iter().for_each(Candidate::unschedule);
+        if answer.rejected {
+            self.rejected(digest);
         }
+        self.look_at_certificates(digest, out);
     }
 
     pub(in crate::core) fn probed(&mut self, now: Now, probe: Probe, reason: Option<Reason>) {
@@ -230,6 +235,7 @@ impl Rule {
         self.report(Fact::Triggered, out);
         self.trigger = Trigger::Unbound(now.mono);
         self.candidate.iter_mut().for_each(Candidate::retry_now);
+        self.checks.permit_again();
         self.checks.forget();
         self.source.scan_now(now.mono);
     }

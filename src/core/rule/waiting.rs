@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Rule;
 use crate::clock::{Moment, Now};
 use crate::core::candidate::{Candidate, Trigger};
-use crate::core::checks::Verdict;
+use crate::core::checks::{Start, Verdict};
 use crate::core::command::Command;
 use crate::core::fact::Fact;
 use crate::core::gate::{self, Cause, Closed, Conditions, Gate, Supersedable};
@@ -51,10 +51,27 @@ impl Rule {
     }
 
     pub(super) fn start_checks(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if let Some(digest) = self.digest_to_check()
-            && self.checks.start(now.mono, digest)
-        {
-            out.push_back(Command::Check(self.id, digest));
+        let Some(digest) = self.digest_to_check() else { return };
+        match self.checks.start(now.mono, digest, &self.neighbours.checks) {
+            Start::No => {}
+            Start::Run => out.push_back(Command::Check(self.id, digest)),
+            Start::RunAgain(times) => {
+                self.report(Fact::CheckedAgain(digest, times), out);
+                out.push_back(Command::Check(self.id, digest));
+            }
+            Start::Rejected(fact) => {
+                self.report(fact, out);
+                self.rejected(digest);
+            }
+        }
+    }
+
+    /// Ends what waits for content that the checks rejected. A rejection of content that is no longer on
+    /// disk has no effect.
+    pub(super) fn rejected(&mut self, digest: Digest) {
+        if self.source.digest() == Some(digest) {
+            self.trigger = self.trigger.ended();
+            self.candidate.as_mut().into_iter().for_each(Candidate::unschedule);
         }
     }
 

@@ -1,0 +1,241 @@
+//! Remembers the content that is checked and has not passed: a small file, for the next podnudge. If a check
+//! ends podnudge (the kernel, for want of memory, or a bug), its content is counted there; the core decides
+//! what becomes of it (`core/checks.rs`).
+//!
+//! Reads and writes only `..podnudge-checks.RULE.json`, in the first directory of these that can be
+//! written: `agent.state-dir`, the rule's publish directory, `agent.work-dir`. It survives a restart of the
+//! container if that is a volume. The file is not synced: it has to survive podnudge, not the node.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{accessat, fchmod, fstat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::config::{Agent, Rule};
+use crate::core::event::{Checked, Interrupted};
+use crate::reason::Reason;
+use crate::volume::snapshot::Digest;
+
+/// The most digests in a file; the oldest are forgotten.
+const MOST: usize = 16;
+/// The largest file, in bytes.
+const LARGEST: usize = 4096;
+
+/// The content of a rule whose checks have begun and not passed.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempts(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// `None` if no directory can be written.
+    place: Option<Place>,
+    /// Set when podnudge is asked to stop: from then on, no check counts.
+    is_closed: AtomicBool,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug)]
+struct Place {
+    folder: OwnedFd,
+    name: String,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    /// The content that was checked before and has not passed.
+    known: Vec<Interrupted>,
+    /// The checks of this podnudge.
+    running: Vec<Digest>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    digest: Digest,
+    times: u32,
+}
+
+/// A check that has begun. When this is dropped, newer content has aborted it, and it does not count.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    attempts: Attempts,
+    digest: Digest,
+}
+
+impl Attempt {
+    /// The check has ended, and podnudge has survived it.
+    pub(super) fn ended(self, checked: &Checked) {
+        // Otherwise, other content was on disk.
+        if *checked != Checked::Moved {
+            let mut entries = self.attempts.lock();
+            entries.known.retain(|known| known.digest != self.digest);
+            if *checked != Checked::Passed {
+                entries.known.push(Interrupted { digest: self.digest, times: 0 });
+            }
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        // Once podnudge was asked to stop, what is running stays there, but is not counted.
+        if self.attempts.0.is_closed.load(Ordering::SeqCst) {
+            return;
+        }
+        self.attempts.update(|entries| {
+            let running = entries.running.iter().position(|digest| *digest == self.digest);
+            running.map(|place| entries.running.swap_remove(place));
+        });
+    }
+}
+
+impl Attempts {
+    /// Opens the file of a rule. Returns what earlier podnudges have left there, too.
+    pub(crate) fn open(rule: &Rule, agent: &Agent) -> (Self, Vec<Interrupted>) {
+        let publish = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());
+        let folders = [agent.state_dir.as_deref(), publish, Some(&agent.work_dir)];
+        let folders = folders.into_iter().flatten().filter(|_| !rule.checks.is_empty());
+        let name = format!("..podnudge-checks.{}.json", rule.name);
+        let mut folders = folders;
+        let place = folders.find_map(writable).map(|folder| Place { folder, name });
+        if place.is_none() && !rule.checks.is_empty() {
+            let hint = "set state-dir to an emptyDir: without it, podnudge repeats a check that ends it, and takes unchecked content for what the application runs";
+            warn!(
+                event = "checks-not-remembered",
+                rule = rule.name,
+                hint,
+                "no directory can be written"
+            );
+        }
+        let known = place.as_ref().map(|place| {
+            place.load().unwrap_or_else(|error| {
+                unusable(&rule.name, "read", error);
+                Vec::new()
+            })
+        });
+        let entries = Entries { known: known.clone().unwrap_or_default(), running: Vec::new() };
+        let (is_closed, entries) = (AtomicBool::new(false), Mutex::new(entries));
+        (Self(Arc::new(Shared { place, is_closed, entries })), known.unwrap_or_default())
+    }
+
+    /// Records that a check of this content begins.
+    pub(crate) fn begin(&self, digest: Digest) -> Attempt {
+        self.update(|entries| {
+            entries.known.retain(|known| known.times > 0 || known.digest == digest);
+            entries.running.push(digest);
+        });
+        Attempt { attempts: self.clone(), digest }
+    }
+
+    /// podnudge was asked to stop: the checks that are running do not count. Does not wait.
+    pub(crate) fn close(&self) {
+        self.0.is_closed.store(true, Ordering::SeqCst);
+        match self.0.entries.try_lock() {
+            Ok(entries) => self.write(&entries),
+            Err(TryLockError::Poisoned(entries)) => self.write(&entries.into_inner()),
+            // Who holds it looks at `is_closed` afterwards.
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Entries)) {
+        let mut entries = self.lock();
+        change(&mut entries);
+        let was_closed = self.0.is_closed.load(Ordering::SeqCst);
+        self.write(&entries);
+        drop(entries);
+        if !was_closed && self.0.is_closed.load(Ordering::SeqCst) {
+            self.close();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, entries: &Entries) {
+        let Some(place) = &self.0.place else { return };
+        let mut known = entries.known.clone();
+        let is_closed = self.0.is_closed.load(Ordering::SeqCst);
+        for digest in &entries.running {
+            let times = Interrupted::times(&known, *digest);
+            let times = if is_closed { times } else { times.saturating_add(1) };
+            known.retain(|known| known.digest != *digest);
+            known.push(Interrupted { digest: *digest, times });
+        }
+        let surplus = known.len().saturating_sub(MOST);
+        known.drain(..surplus);
+        if let Err(error) = place.save(&known) {
+            unusable(&place.name, "written", error);
+        }
+    }
+}
+
+/// Opens a directory in which files can be made.
+fn writable(folder: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, folder, flags, Mode::empty()).ok()?;
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(&folder, c".", access, AtFlags::empty()).ok()?;
+    Some(folder)
+}
+
+fn unusable(of: &str, what: &str, error: Errno) {
+    let reason = Reason::new(format!("the record of its checks cannot be {what}: {error}"));
+    warn!(
+        event = "checks-not-remembered",
+        rule = of,
+        reason = reason.message,
+        "a check that ends podnudge is repeated"
+    );
+}
+
+impl Place {
+    fn load(&self) -> Result<Vec<Interrupted>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&self.folder, &self.name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            file => file?,
+        };
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        let mut bytes = [0; LARGEST];
+        let length = rustix::io::read(&file, &mut bytes)?;
+        let lines = bytes.get(..length).unwrap_or_default();
+        let lines: Vec<Line> = serde_json::from_slice(lines).map_err(|_| Errno::INVAL)?;
+        let known = |Line { digest, times }: Line| Interrupted { digest, times };
+        Ok(lines.into_iter().take(MOST).map(known).collect())
+    }
+
+    fn save(&self, known: &[Interrupted]) -> Result<(), Errno> {
+        if known.is_empty() {
+            return match unlinkat(&self.folder, &self.name, AtFlags::empty()) {
+                Err(error) if error != Errno::NOENT => Err(error),
+                _ => Ok(()),
+            };
+        }
+        let line = |known: &Interrupted| Line { digest: known.digest, times: known.times };
+        let lines: Vec<Line> = known.iter().map(line).collect();
+        let bytes = serde_json::to_vec(&lines).unwrap_or_default();
+        let new = format!("{}.new", self.name);
+        _ = unlinkat(&self.folder, &new, AtFlags::empty());
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let own = Mode::RUSR | Mode::WUSR;
+        let file = openat(&self.folder, &new, flags, own)?;
+        // Another podnudge of the pod may have another uid, and the group that the directory hands down.
+        if fstat(&self.folder)?.st_mode & Mode::WGRP.as_raw_mode() != 0 {
+            fchmod(&file, own | Mode::RGRP | Mode::WGRP)?;
+        }
+        if rustix::io::write(&file, &bytes)? != bytes.len() {
+            return Err(Errno::NOSPC);
+        }
+        renameat(&self.folder, &new, &self.folder, &self.name)
+    }
+}

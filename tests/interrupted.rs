@@ -1,0 +1,272 @@
+//! Checks that podnudge does not survive: the content is checked again by the next podnudge, and rejected
+//! after the second time. With the real binary, and a real kill.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+use nix::sys::signal::Signal::{SIGKILL, SIGTERM};
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use crate::support::agent::{Agent, ROLLED_OUT};
+use crate::support::application::Application;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::memory::MemoryLimit;
+use crate::support::program::podnudge;
+use crate::support::wait::wait_until;
+
+/// A podnudge with rules whose content is checked by a program, and an application for each.
+struct Scene {
+    folder: tempfile::TempDir,
+    kubelets: Vec<Kubelet>,
+    applications: Vec<Application>,
+}
+
+/// Where podnudge remembers its checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    State,
+    Publish,
+    Work,
+}
+
+impl Scene {
+    /// The checker counts its runs, and waits forever for the content `waits`. For `deadly` it kills
+    /// podnudge. For `big` it takes all memory.
+    fn new(rules: usize, memory: Memory) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display().to_string();
+        let checker = folder.path().join("checker");
+        let script = format!(
+            "#!/bin/sh\nread content < a\necho \"$content\" >> {root}/runs\ncase $content in\n\
+             waits) exec sleep 1000;;\ndeadly) kill -9 $PPID; exec sleep 1000;;\n\
+             slow) until [ -e {root}/go ]; do sleep 0.05; done;;\n\
+             big) echo 0 > /proc/self/oom_score_adj; exec tail /dev/zero;;\n\
+             broken) exit 1;;\nesac\n"
+        );
+        fs::write(&checker, script).unwrap();
+        fs::set_permissions(&checker, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(folder.path().join("work")).unwrap();
+        let state = if memory == Memory::State {
+            format!(", state-dir = \"{root}/state\"")
+        } else {
+            String::new()
+        };
+        let mut config = format!(
+            "agent = {{ log = \"json\", listen = \"off\", work-dir = \"{root}/work\"{state} }}\n"
+        );
+        let (mut kubelets, mut applications) = (Vec::new(), Vec::new());
+        for rule in 0..rules {
+            let mut kubelet = Kubelet::new(folder.path().join(format!("volume{rule}")));
+            kubelet.write(&payload(&[("a", "first\n")]));
+            let (read, publish) = if memory == Memory::Publish {
+                let published = folder.path().join(format!("published{rule}"));
+                fs::create_dir(&published).unwrap();
+                let publish = format!("publish = {{ dir = \"{}\" }}\n", published.display());
+                (published, publish)
+            } else {
+                (kubelet.volume.clone(), "on-start = \"never\"\n".to_owned())
+            };
+            let application = Application::start(&read, "a");
+            write!(
+                config,
+                "[[rule]]\nname = \"rule{rule}\"\nwatch = \"{}\"\nsettle = \"0s\"\n{publish}\
+                 http = {{ url = \"{}\" }}\n[[rule.check]]\n\
+                 exec = \"{}\"\n",
+                kubelet.volume.display(),
+                application.url(),
+                checker.display(),
+            )
+            .unwrap();
+            kubelets.push(kubelet);
+            applications.push(application);
+        }
+        fs::write(folder.path().join("podnudge.toml"), config).unwrap();
+        Self { folder, kubelets, applications }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&mut self, rule: usize, content: &str) {
+        self.kubelets[rule].write(&payload(&[("a", &format!("{content}\n"))]));
+    }
+
+    fn start(&self) -> Agent {
+        let mut command = podnudge();
+        command.arg("--config").arg(self.path("podnudge.toml"));
+        Agent::spawn(self.folder.path(), command)
+    }
+
+    /// How many times the checker has run with this content.
+    fn runs(&self, content: &str) -> usize {
+        let runs = fs::read_to_string(self.path("runs")).unwrap_or_default();
+        runs.lines().filter(|line| *line == content).count()
+    }
+
+    fn wait_for_runs(&self, content: &str, wanted: usize) {
+        wait_until(&format!("{wanted} checks of {content}"), || self.runs(content) >= wanted);
+    }
+}
+
+fn assert_rejected(agent: &Agent) {
+    agent.wait_for("rejected", 1);
+    let reason = agent.last("rejected", "reason");
+    assert!(reason.contains("podnudge has ended 2 times while it checked"), "{reason}");
+    assert!(agent.last("rejected", "hint").contains("memory"), "{}", agent.log());
+}
+
+fn is_remembered(folder: &Path) -> bool {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.into_iter().any(|name| name.to_string_lossy().contains("podnudge-checks"))
+}
+
+#[test]
+fn content_during_whose_check_podnudge_is_killed_twice_is_rejected_and_not_checked_again() {
+    for memory in [Memory::State, Memory::Publish, Memory::Work] {
+        let mut scene = Scene::new(1, memory);
+        let mut agent = scene.start();
+        agent.wait_for(if memory == Memory::Publish { ROLLED_OUT } else { "baseline" }, 1);
+        let before = scene.applications[0].reloads().len();
+        scene.write(0, "waits");
+        for time in 1..=2 {
+            scene.wait_for_runs("waits", time);
+            agent.kill();
+            agent = scene.start();
+            assert_eq!(agent.count("baseline"), 0);
+        }
+        assert_rejected(&agent);
+        // It is still known after a stop, and after another kill.
+        assert_eq!(agent.stop().code(), Some(0));
+        let mut agent = scene.start();
+        assert_rejected(&agent);
+        agent.kill();
+        let agent = scene.start();
+        assert_rejected(&agent);
+        assert_eq!((scene.runs("waits"), scene.applications[0].reloads().len()), (2, before));
+        assert_eq!(agent.count("baseline"), 0, "{memory:?}");
+        // New content is not affected.
+        scene.write(0, "fine");
+        wait_until("it is applied", || {
+            scene.applications[0].reloads().last().is_some_and(|last| last == "fine\n")
+        });
+    }
+}
+
+#[test]
+fn the_record_of_a_check_is_removed_when_it_has_passed() {
+    let mut scene = Scene::new(1, Memory::State);
+    let agent = scene.start();
+    agent.wait_for("baseline", 1);
+    scene.write(0, "slow");
+    scene.wait_for_runs("slow", 1);
+    assert!(is_remembered(&scene.path("state")));
+    fs::write(scene.path("go"), "").unwrap();
+    agent.wait_for(ROLLED_OUT, 1);
+    assert!(!is_remembered(&scene.path("state")));
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+/// The application was not told of the content: it must not become what it is assumed to run.
+#[test]
+fn a_stop_during_a_check_does_not_count_and_makes_no_baseline() {
+    let mut scene = Scene::new(1, Memory::Work);
+    let mut agent = scene.start();
+    agent.wait_for("baseline", 1);
+    scene.write(0, "slow");
+    for time in 1..=3 {
+        scene.wait_for_runs("slow", time);
+        assert_eq!(agent.stop().code(), Some(0));
+        agent = scene.start();
+    }
+    scene.wait_for_runs("slow", 4);
+    fs::write(scene.path("go"), "").unwrap();
+    agent.wait_for(ROLLED_OUT, 1);
+    assert_eq!((agent.count("baseline"), agent.count("rejected")), (0, 0));
+}
+
+/// Both rules check when podnudge is killed. Only the content that kills it again is counted twice.
+#[test]
+fn content_that_was_checked_at_the_same_time_is_checked_alone_and_passes() {
+    let mut scene = Scene::new(2, Memory::State);
+    let mut agent = scene.start();
+    agent.wait_for("baseline", 2);
+    scene.write(0, "slow");
+    scene.wait_for_runs("slow", 1);
+    scene.write(1, "deadly");
+    wait_until("podnudge ends", || agent.has_ended());
+    fs::write(scene.path("go"), "").unwrap();
+    // The deadly content ends podnudge once more: before or after the other content has passed.
+    for _ in 0..2 {
+        agent = scene.start();
+        wait_until("it ends, or rejects the content", || {
+            agent.has_ended() || agent.count("rejected") > 0
+        });
+    }
+    assert!(!agent.has_ended(), "{}", agent.log());
+    assert_eq!((scene.runs("deadly"), scene.runs("slow")), (2, 2));
+    assert_eq!(agent.last("rejected", "rule"), "rule1");
+    wait_until("the other content is applied", || {
+        scene.applications[0].reloads().last().is_some_and(|last| last == "slow\n")
+    });
+    assert!(scene.applications[1].reloads().is_empty());
+}
+
+fn once(scene: &Scene) -> Child {
+    let mut command = podnudge();
+    command.args(["once", "--wait", "20s", "--config"]).arg(scene.path("podnudge.toml"));
+    command.spawn().unwrap()
+}
+
+#[test]
+fn once_rejects_content_that_has_ended_it_twice_too() {
+    let mut scene = Scene::new(1, Memory::Publish);
+    scene.write(0, "waits");
+    // A stop does not count.
+    for (time, signal) in [(1, SIGKILL), (2, SIGTERM), (3, SIGKILL)] {
+        let mut child = once(&scene);
+        scene.wait_for_runs("waits", time);
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        let code = child.wait().unwrap().code();
+        assert_eq!(code, (signal == SIGTERM).then_some(69));
+    }
+    assert_eq!(once(&scene).wait().unwrap().code(), Some(65));
+    assert_eq!(scene.runs("waits"), 3);
+    // The sidecar that follows knows it, too.
+    let agent = scene.start();
+    assert_rejected(&agent);
+    scene.write(0, "fine");
+    assert_eq!(agent.stop().code(), Some(0));
+    assert_eq!(once(&scene).wait().unwrap().code(), Some(0));
+}
+
+/// A control group out of memory: the kernel ends podnudge.
+#[test]
+fn content_for_whose_check_the_kernel_ends_podnudge_is_rejected() {
+    let limit = MemoryLimit::new(24 * 1024 * 1024);
+    let mut scene = Scene::new(1, Memory::Work);
+    let start = |scene: &Scene| {
+        // The kernel ends it first.
+        let script = "echo 1000 > /proc/self/oom_score_adj && exec \"$0\" --config \"$1\"";
+        let mut command = limit.command("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_podnudge")]);
+        command.arg(scene.path("podnudge.toml"));
+        Agent::spawn(scene.folder.path(), command)
+    };
+    let mut agent = start(&scene);
+    agent.wait_for("baseline", 1);
+    scene.write(0, "big");
+    for _ in 0..2 {
+        wait_until("the kernel ends podnudge", || agent.has_ended());
+        agent = start(&scene);
+    }
+    assert_rejected(&agent);
+    assert_eq!(scene.runs("big"), 2);
+    scene.write(0, "fine");
+    agent.wait_for(ROLLED_OUT, 1);
+    agent.signal(SIGKILL);
+}
