@@ -16,6 +16,7 @@ use crate::preflight::{Addresses, Stage, preflight, still_starting};
 use crate::process::{Context, choose_preset, find, others, why};
 use crate::reason::Reason;
 use crate::shown;
+use crate::state;
 use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};
@@ -67,7 +68,9 @@ pub async fn examine(config: &Config, stage: Stage) -> Findings {
         rules.push(examine_rule(&context, rule, stage, &mut watched).await);
     }
     let polled = watched.polled.map(|reason| polled(config, reason));
-    let problems = port_taken(config).await.into_iter().chain(polled).collect();
+    let memory = config.agent.state_dir.as_deref().and_then(state::examine);
+    let memory = memory.map(|reason| Problem::new(ProblemKind::StateDirUnusable, reason));
+    let problems = port_taken(config).await.into_iter().chain(memory).chain(polled).collect();
     Findings { problems, rules }
 }
 

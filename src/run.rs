@@ -26,7 +26,7 @@ use crate::core::jitter::Replica;
 use crate::exit::Exit;
 use crate::os_signals::OsSignals;
 use crate::publish::{self, PublishError};
-use crate::state::{StateDir, StateDirError};
+use crate::state::StateDir;
 use agent::Agent;
 pub use once::{OnceError, once};
 pub use queues::blocking_threads;
@@ -37,9 +37,6 @@ pub enum RunError {
     /// The configured admin address cannot be used.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The state directory cannot be used.
-    #[error(transparent)]
-    State(#[from] StateDirError),
     /// A publish directory cannot be used.
     #[error(transparent)]
     Publish(#[from] PublishError),
@@ -56,7 +53,7 @@ impl RunError {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Self::State(_) | Self::Publish(_) => Exit::Config,
+            Self::Publish(_) => Exit::Config,
             Self::Bind(_) | Self::Signals(_) | Self::Runtime(_) => Exit::Unavailable,
         }
     }
@@ -66,7 +63,6 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Bind(error) => error.reason().hint,
-            Self::State(error) => Some(error.hint()),
             Self::Publish(error) => error.hint(),
             Self::Signals(_) | Self::Runtime(_) => None,
         }
@@ -101,10 +97,10 @@ pub fn runtime(threads: usize) -> Result<Runtime, RunError> {
 /// Runs until podnudge is asked to stop.
 ///
 /// # Errors
-/// If the listener, the state directory or a publish directory cannot be used.
+/// If the listener or a publish directory cannot be used.
 pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
-    let state = config.agent.state_dir.as_deref().map(StateDir::open).transpose()?;
+    let state = config.agent.state_dir.as_deref().map(StateDir::open);
     let listener = listen(&config)?;
     let locks = locks::acquire(&config.rules, None).await?;
     config

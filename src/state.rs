@@ -2,43 +2,49 @@
 //! digest that its application is known to run.
 //!
 //! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so a kill at any
-//! moment leaves the old or the new one, complete.
+//! moment leaves the old or the new one, complete. podnudge works without the directory: what cannot be
+//! saved is kept, and saved as soon as the directory can be used again.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::Mode;
+use rustix::fs::{Access, Mode, access, statvfs};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixTime;
 use crate::core::event::Memory;
 use crate::core::evidence::Evidence;
-use crate::files::{FileError, LARGEST};
-use crate::folder::Folder;
+use crate::files::FileError;
+use crate::folder::{Folder, errno, write_and_sync};
 use crate::reason::Reason;
 use crate::shown;
 
+/// The largest state file, in bytes.
+const LARGEST: u64 = 4096;
+
 /// The state directory.
 #[derive(Debug, Clone)]
-pub struct StateDir(Arc<Folder>);
+pub struct StateDir(Arc<Shared>);
 
-/// Why the state directory cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use the state directory `{}`", path.display())]
-pub struct StateDirError {
+#[derive(Debug)]
+struct Shared {
     path: PathBuf,
-    source: io::Error,
+    /// Why the directory cannot be used; `None` while it can. Held only for a moment.
+    failure: Mutex<Option<Reason>>,
+    /// Held during access to the file system, by the one thread that writes.
+    files: Mutex<Files>,
 }
 
-impl StateDirError {
-    /// How the operator can fix it.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        let uid = rustix::process::geteuid().as_raw();
-        format!("mount an emptyDir there that uid {uid} can write to, or remove state-dir")
-    }
+#[derive(Debug, Default)]
+struct Files {
+    /// `None` until it was opened.
+    folder: Option<Folder>,
+    /// What could not be saved, by the names of the rules.
+    unsaved: BTreeMap<String, Memory>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,16 +59,39 @@ struct Record {
 }
 
 impl StateDir {
-    /// Opens the directory and checks that it is writable; creates it if it is missing.
-    ///
-    /// # Errors
-    /// If it cannot be created or written to.
-    pub fn open(path: &Path) -> Result<Self, StateDirError> {
-        let failed = |source| StateDirError { path: path.to_owned(), source };
-        let folder = Folder::open_or_create(path).map_err(failed)?;
-        let probe = folder.temporary_file(".writable-", Mode::RUSR | Mode::WUSR, |_| Ok(()));
-        probe.map_err(|error| failed(error.into()))?.remove();
-        Ok(Self(Arc::new(folder)))
+    /// Opens the directory and checks that it is writable; creates it if it is missing. If that fails,
+    /// nothing is remembered until `retry` succeeds.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        let state = Self(Arc::new(Shared {
+            path: path.to_owned(),
+            failure: Mutex::default(),
+            files: Mutex::default(),
+        }));
+        state.retry();
+        state
+    }
+
+    /// Why the directory cannot be used, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Reason> {
+        lock(&self.0.failure).clone()
+    }
+
+    /// Tries to use the directory again, and saves what could not be saved.
+    pub fn retry(&self) {
+        let mut files = lock(&self.0.files);
+        let tried = files.open(&self.0.path).and_then(|folder| {
+            let probe = |mut file| write_and_sync(&mut file, b"podnudge");
+            folder.temporary_file(".writable-", Mode::RUSR | Mode::WUSR, probe)?.remove();
+            Ok(())
+        });
+        let tried = tried.and_then(|()| files.save_all(&self.0.path));
+        *lock(&self.0.failure) = tried.err().map(|error| self.reason(error));
+    }
+
+    fn reason(&self, error: Errno) -> Reason {
+        reason(&self.0.path, error)
     }
 
     /// Loads the state of a rule; `None` if it has no file yet.
@@ -70,7 +99,9 @@ impl StateDir {
     /// # Errors
     /// If the file cannot be read or is invalid.
     pub fn load(&self, rule: &str) -> Result<Option<Memory>, Reason> {
-        let problem = match self.0.read(&file(rule), LARGEST) {
+        let files = lock(&self.0.files);
+        let Some(folder) = &files.folder else { return Ok(None) };
+        let problem = match folder.read(&file(rule), LARGEST) {
             Ok(text) => match parse(&text) {
                 Some(memory) => return Ok(Some(memory)),
                 None => "it holds no digest".to_owned(),
@@ -80,26 +111,104 @@ impl StateDir {
             }
             Err(error) => error.to_string(),
         };
-        let path = shown::path(&self.0.path().join(file(rule)));
+        let path = shown::path(&self.0.path.join(file(rule)));
         let message = format!("cannot read the state file `{path}`: {problem}");
         Err(Reason::new(message).hint("it is replaced after the next applied change"))
     }
 
-    /// Saves what the application of `rule` runs.
+    /// Saves what the application of `rule` runs, or keeps it until `retry` succeeds.
     ///
     /// # Errors
-    /// If the file cannot be written; the old one then remains.
+    /// If the directory can no longer be used; the old file then remains.
     pub fn save(&self, rule: &str, memory: &Memory) -> Result<(), Reason> {
-        let digest = memory.running.map(|digest| digest.to_string());
-        let (evidence, at) = (memory.evidence, memory.at.0.as_secs_f64());
-        let record = serde_json::to_vec(&Record { digest, evidence, at }).unwrap_or_default();
-        let (file, prefix) = (file(rule), prefix(rule));
-        self.0.replace(&file, &prefix, &record).map_err(|error| {
-            let path = shown::path(&self.0.path().join(file));
-            Reason::new(format!("cannot write the state file `{path}`: {error}"))
-                .hint("after a restart podnudge may repeat the last action")
-        })
+        let mut files = lock(&self.0.files);
+        files.unsaved.insert(rule.to_owned(), *memory);
+        let saved = files.save_all(&self.0.path).map_err(|error| self.reason(error));
+        let before = std::mem::replace(&mut *lock(&self.0.failure), saved.clone().err());
+        // That it still cannot be used was said before.
+        if before.is_some() { Ok(()) } else { saved }
     }
+}
+
+impl Files {
+    fn open(&mut self, path: &Path) -> Result<&Folder, Errno> {
+        let folder = match self.folder.take() {
+            Some(folder) => folder,
+            None => Folder::open_or_create(path).map_err(|error| errno(&error))?,
+        };
+        let folder = self.folder.insert(folder);
+        // Another directory at its path may lead anywhere.
+        if folder.is_in_place() { Ok(folder) } else { Err(Errno::STALE) }
+    }
+
+    fn save_all(&mut self, path: &Path) -> Result<(), Errno> {
+        while let Some((rule, memory)) = self.unsaved.first_key_value() {
+            let (rule, record) = (rule.clone(), record(memory));
+            let folder = self.open(path)?;
+            let prefix = prefix(&rule);
+            // If what a killed podnudge has left cannot be removed, that does not matter.
+            _ = folder.remove_own_leftovers(&prefix);
+            folder.replace(&file(&rule), &prefix, &record)?;
+            self.unsaved.remove(&rule);
+        }
+        Ok(())
+    }
+}
+
+/// Looks for why a state directory cannot be used. Changes nothing.
+#[must_use]
+pub fn examine(path: &Path) -> Option<Reason> {
+    let existing = path.ancestors().find(|path| path.exists()).unwrap_or(path);
+    let look = || {
+        if !existing.is_dir() {
+            return Err(Errno::NOTDIR);
+        }
+        access(existing, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)?;
+        let space = statvfs(existing)?;
+        let is_full = space.f_blocks > 0 && space.f_bavail == 0;
+        let has_no_inodes = space.f_files > 0 && space.f_favail == 0;
+        if is_full || has_no_inodes { Err(Errno::NOSPC) } else { Ok(()) }
+    };
+    look().err().map(|error| reason(path, error))
+}
+
+fn reason(path: &Path, error: Errno) -> Reason {
+    let path = shown::path_literal(path);
+    let (error, hint) = match error {
+        Errno::NOSPC | Errno::DQUOT => (
+            error.to_string(),
+            "free space or inodes on the node, or raise the emptyDir's sizeLimit".to_owned(),
+        ),
+        Errno::NOTDIR | Errno::EXIST => {
+            (Errno::NOTDIR.to_string(), "state-dir must name a directory".to_owned())
+        }
+        Errno::STALE => (
+            "it was replaced while podnudge ran".to_owned(),
+            "restart podnudge's container".to_owned(),
+        ),
+        error => {
+            let uid = rustix::process::geteuid().as_raw();
+            let hint =
+                format!("mount an emptyDir there that uid {uid} can write to, or remove state-dir");
+            (error.to_string(), hint)
+        }
+    };
+    let message = format!(
+        "podnudge cannot use the state directory {path} and forgets at its end what the application runs: {error}"
+    );
+    Reason::new(message).hint(hint)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic ends podnudge.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The text of a state file.
+fn record(memory: &Memory) -> Vec<u8> {
+    let digest = memory.running.map(|digest| digest.to_string());
+    let (evidence, at) = (memory.evidence, memory.at.0.as_secs_f64());
+    serde_json::to_vec(&Record { digest, evidence, at }).unwrap_or_default()
 }
 
 fn file(rule: &str) -> String {
@@ -125,7 +234,7 @@ mod tests {
     #[test]
     fn saved_state_is_loaded_and_an_invalid_file_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder can be made");
-        let state = StateDir::open(&folder.path().join("state")).expect("it can be made");
+        let state = StateDir::open(&folder.path().join("state"));
         let digest = crate::volume::snapshot::Digest([7; 32]);
         let at = UnixTime(Duration::from_millis(1_700_000_000_250));
         let known = Memory { running: Some(digest), evidence: Evidence::Verified, at };

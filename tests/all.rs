@@ -45,6 +45,7 @@ mod regressions;
 mod scenarios;
 mod schema;
 mod sigwait;
+mod state;
 mod status;
 mod supervised;
 mod support;

@@ -52,7 +52,17 @@ const LAYERS: &[(&str, Imports)] = &[
     ("admin", &[&["exchange", "core", "config", "clock", "reason", "shown", "exit", "files"]]),
     (
         "doctor",
-        &[&["admin", "preflight", "process", "volume", "core", "config", "reason", "shown"]],
+        &[&[
+            "admin",
+            "preflight",
+            "state",
+            "process",
+            "volume",
+            "core",
+            "config",
+            "reason",
+            "shown",
+        ]],
     ),
     // Wiring.
     (

@@ -61,6 +61,10 @@ pub enum ProblemKind {
     MemoryLimit,
     /// podnudge sees the processes of the whole node.
     HostPid,
+    /// The state directory cannot be used.
+    StateDirUnusable,
+    /// Others may change what programs check in the work directory.
+    WorkDirShared,
     /// Nothing exists at a watched path. Only `podnudge doctor` says so: podnudge has a state for it.
     VolumeMissing,
     /// A volume cannot be read. Only `podnudge doctor` says so.
@@ -132,6 +136,8 @@ impl ProblemKind {
             Self::NoKeys => "no-keys",
             Self::MemoryLimit => "memory-limit",
             Self::HostPid => "host-pid",
+            Self::StateDirUnusable => "state-dir-unusable",
+            Self::WorkDirShared => "work-dir-shared",
             Self::VolumeMissing => "volume-missing",
             Self::VolumeUnreadable => "volume-unreadable",
             Self::PortTaken => "port-taken",

@@ -20,7 +20,7 @@ use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
-use crate::core::preflight::Problem;
+use crate::core::preflight::{Problem, ProblemKind};
 use crate::core::{Core, Intervals, Policy};
 use crate::os_signals::{OsSignal, OsSignals};
 use crate::preflight::Addresses;
@@ -302,7 +302,10 @@ impl Agent {
                     self.handle_event(Event::Ended(rule));
                 }
             }
-            Done::Preflight(rule, problems, addresses) => {
+            Done::Preflight(rule, mut problems, addresses) => {
+                let failure = self.state.as_ref().and_then(StateDir::failure);
+                problems
+                    .extend(failure.map(|why| Problem::new(ProblemKind::StateDirUnusable, why)));
                 if let Some(state) = self.rules.get_mut(rule.0) {
                     state.addresses = addresses;
                 }

@@ -158,6 +158,7 @@ impl Agent {
     /// Starts the preflight of a rule, unless an earlier one still waits for an address.
     fn preflight(&mut self, rule: RuleId) {
         self.choose_preset(rule);
+        self.retry_state_dir(rule);
         let Some(state) = self.rules.get_mut(rule.0) else { return };
         if state.preflight_task.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
@@ -171,6 +172,16 @@ impl Agent {
         });
         if let Some(state) = self.rules.get_mut(rule.0) {
             state.preflight_task = task;
+        }
+    }
+
+    /// Tries again to use a state directory that could not be used.
+    fn retry_state_dir(&mut self, rule: RuleId) {
+        if let Some(state) = self.state.clone().filter(|state| state.failure().is_some()) {
+            self.queue_write(rule, move |_| {
+                state.retry();
+                Done::Nothing
+            });
         }
     }
 
