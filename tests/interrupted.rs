@@ -35,14 +35,14 @@ enum Memory {
 
 impl Scene {
     /// The checker counts its runs, and waits forever for the content `waits`. For `deadly` it kills
-    /// podnudge. For `big` it takes all memory.
+    /// podnudge, the parent of its supervisor. For `big` it takes all memory.
     fn new(rules: usize, memory: Memory) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display().to_string();
         let checker = folder.path().join("checker");
         let script = format!(
             "#!/bin/sh\nread content < a\necho \"$content\" >> {root}/runs\ncase $content in\n\
-             waits) exec sleep 1000;;\ndeadly) kill -9 $PPID; exec sleep 1000;;\n\
+             waits) exec sleep 1000;;\ndeadly) kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat); exec sleep 1000;;\n\
              slow) until [ -e {root}/go ]; do sleep 0.05; done;;\n\
              big) echo 0 > /proc/self/oom_score_adj; exec tail /dev/zero;;\n\
              broken) exit 1;;\nesac\n"
