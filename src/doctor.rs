@@ -4,6 +4,7 @@
 //! and says what it found. Changes nothing.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -65,7 +66,7 @@ pub async fn examine(config: &Config, stage: Stage) -> Findings {
         Watched { watching: Watching::new(config.agent.watch, volumes), count: 0, polled: None };
     let mut rules = Vec::new();
     for rule in &config.rules {
-        rules.push(examine_rule(&context, rule, stage, &mut watched).await);
+        rules.push(examine_rule(&context, rule, &config.agent.work_dir, stage, &mut watched).await);
     }
     let polled = watched.polled.map(|reason| polled(config, reason));
     let memory = config.agent.state_dir.as_deref().and_then(state::examine);
@@ -95,6 +96,7 @@ impl Watched {
 async fn examine_rule(
     context: &Context,
     rule: &Rule,
+    work_dir: &Path,
     stage: Stage,
     watched: &mut Watched,
 ) -> RuleFindings {
@@ -128,7 +130,7 @@ async fn examine_rule(
     let chosen = choose_preset(context, rule).ok().flatten().map(|(chosen, _)| chosen);
     let rule = chosen.as_ref().unwrap_or(rule);
     let targets = rule.names_process().then(|| find(context, rule)).and_then(Result::ok);
-    let (found, _) = preflight(context, rule, Addresses::default(), stage).await;
+    let (found, _) = preflight(context, rule, work_dir, Addresses::default(), stage).await;
     problems.extend(found);
     if problems.is_empty() {
         problems.extend(still_starting(rule, targets.as_deref().unwrap_or_default()));

@@ -52,4 +52,5 @@ mod support;
 mod volume;
 mod was_read;
 mod words;
+mod work_dir;
 mod wrappers;

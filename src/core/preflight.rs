@@ -101,6 +101,7 @@ impl ProblemKind {
                 | Self::Subpath
                 | Self::NotPublished
                 | Self::NotMounted
+                | Self::WorkDirShared
         )
     }
 
@@ -236,8 +237,12 @@ impl Preflight {
         }
         if problems.iter().any(|problem| problem.kind == ProblemKind::TargetNotFound) {
             // Nothing was learnt about the target's other problems.
-            let kept = self.problems.iter().filter(|problem| problem.kind.is_of_target());
-            problems.extend(kept.cloned());
+            let mut kept = self.problems.clone();
+            kept.retain(|kept| {
+                kept.kind.is_of_target()
+                    && !problems.iter().any(|problem| problem.kind == kept.kind)
+            });
+            problems.extend(kept);
         }
         let before = std::mem::replace(&mut self.problems, problems);
         let has = |problems: &[Problem], kind| problems.iter().any(|problem| problem.kind == kind);

@@ -8,6 +8,9 @@ mod files;
 mod limits;
 mod target;
 mod volumes;
+mod work_dir;
+
+use std::path::Path;
 
 use crate::config::Rule;
 use crate::core::preflight::Problem;
@@ -38,6 +41,7 @@ pub enum Stage {
 pub(crate) async fn preflight(
     context: &Context,
     rule: &Rule,
+    work_dir: &Path,
     last: Addresses,
     stage: Stage,
 ) -> (Vec<Problem>, Addresses) {
@@ -50,6 +54,7 @@ pub(crate) async fn preflight(
     problems.extend(volumes::subpath(rule, &targets));
     problems.extend(volumes::not_mounted(rule, &targets));
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));
+    problems.extend(work_dir::shared(rule, &targets, work_dir));
     problems.extend(limits::memory(rule));
     problems.extend(limits::host_pid(rule));
     problems.retain(|problem| !rule.accepts(problem.kind.name()));

@@ -22,7 +22,7 @@ use crate::volume::mounts::{self, Mount};
 ///
 /// # Errors
 /// If the system is out of resources: that says nothing about the process.
-fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
+pub(super) fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     let path = format!("/proc/{pid}/{file}");
     match read_proc_file(&path) {
         Ok(text) => Ok(Some(text)),

@@ -164,10 +164,10 @@ impl Agent {
             return;
         }
         let (config, last) = (Arc::clone(&state.config), std::mem::take(&mut state.addresses));
-        let context = Arc::clone(&self.context);
+        let (context, work_dir) = (Arc::clone(&self.context), self.config.agent.work_dir.clone());
         let task = self.start_task(async move {
             let (problems, addresses) =
-                preflight::preflight(&context, &config, last, Stage::Running).await;
+                preflight::preflight(&context, &config, &work_dir, last, Stage::Running).await;
             Done::Preflight(rule, problems, addresses)
         });
         if let Some(state) = self.rules.get_mut(rule.0) {

@@ -13,12 +13,16 @@ use crate::shown;
 /// The fields of a mountinfo line that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number, of which each mount namespace has others.
+    pub id: u64,
     /// Major and minor number of the file system.
     pub device: (u32, u32),
     /// The directory of the file system that is mounted.
     pub root: PathBuf,
     /// Where it is mounted.
     pub mount_point: PathBuf,
+    /// Whether nothing can be written through this mount.
+    pub is_read_only: bool,
     /// `tmpfs`, `ext4`, `overlay`, …
     pub fs_type: String,
 }
@@ -159,15 +163,19 @@ pub fn memory_volume_copied_to_disk<'a>(volumes: &'a [PathBuf], to: &Path) -> Op
 /// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let device = std::str::from_utf8(fields.nth(1)?).ok()?;
     let (major, minor) = device.split_once(':')?;
     let root = unescape(fields.next()?);
     let mount_point = unescape(fields.next()?);
+    let is_read_only = fields.next()?.split(|byte| *byte == b',').any(|option| option == b"ro");
     let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
     Some(Mount {
+        id,
         device: (major.parse().ok()?, minor.parse().ok()?),
         root,
         mount_point,
+        is_read_only,
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
     })
 }
