@@ -199,7 +199,8 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
 
 #[test]
 fn a_trigger_approves_held_content() {
-    let mut scene = scene_with("reload-token-file = \"TOKEN\"", "hold = { approve = true }");
+    let mut scene =
+        scene_with("reload-token-file = \"TOKEN\"", "hold = { approve-before = \"rollout\" }");
     let url = format!("http://{}", scene.address);
     let token = scene.folder.path().join("token");
     let trigger = |more: &[&str]| {

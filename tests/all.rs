@@ -14,6 +14,7 @@ mod actions;
 mod admin;
 mod agent;
 mod applications;
+mod approval;
 mod checks;
 mod checks_http;
 #[cfg(feature = "tls")]

@@ -397,9 +397,26 @@ fn credentials_sent_unencrypted_cause_a_warning() {
 }
 
 #[test]
+fn an_approval_before_checks_that_give_content_to_nobody_causes_a_warning() {
+    let warnings = |check: &str| {
+        let file = format!(
+            "[agent]\nreload = \"loopback\"\n[[rule]]\nwatch = \"/a\"\n\
+             http.url = \"http://localhost/\"\nhold.approve-before = \"check\"\n\
+             [[rule.check]]\n{check}\n"
+        );
+        let (config, warnings) =
+            config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+        (config.rules[0].needs_approval_to_check(), warnings.len())
+    };
+    assert_eq!(warnings("syntax = \"json\""), (false, 1));
+    assert_eq!(warnings("exec = [\"nginx\", \"-t\"]"), (true, 0));
+    assert_eq!(warnings("http = \"http://localhost:2019/adapt\""), (true, 0));
+}
+
+#[test]
 fn approve_without_post_reload_causes_a_warning() {
     let rule = "[[rule]]\nwatch = \"/a\"\nhttp.url = \"http://localhost/\"\n\
-                [rule.hold]\napprove = true\n";
+                [rule.hold]\napprove-before = \"rollout\"\n";
     let warnings = |agent: &str| {
         let file = format!("{agent}{rule}");
         let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
@@ -407,7 +424,7 @@ fn approve_without_post_reload_causes_a_warning() {
     };
     let warned = warnings("");
     assert!(
-        warned.len() == 1 && warned[0].starts_with("c.toml:5:1: `approve` waits"),
+        warned.len() == 1 && warned[0].starts_with("c.toml:5:1: `approve-before` waits"),
         "{warned:?}"
     );
     for way in [

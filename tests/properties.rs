@@ -1,14 +1,14 @@
 //! Properties that hold for every sequence of events and times, and not only for the scenarios in
 //! `tests/scenarios`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::clock::UnixTime;
-use podnudge::config::{Jitter, JitterBy, Restart};
+use podnudge::config::{ApproveBefore, Jitter, JitterBy, Restart};
 use podnudge::core::command::Command;
 use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
 use podnudge::core::evidence::InSync;
@@ -425,6 +425,28 @@ proptest! {
     ) {
         let world = play_to_the_end(Policy { has_checks: true, ..policy }, &steps);
         prop_assert!(!world.acted_unchecked);
+    }
+
+    /// A checker gets at most one new content for each approval.
+    #[test]
+    fn nothing_is_checked_before_its_approval(
+        policy in policy_strategy(),
+        steps in steps_of(0..60),
+    ) {
+        let mut policy = Policy { has_checks: true, needs_approval_to_check: true, ..policy };
+        policy.hold.approve_before = Some(ApproveBefore::Check);
+        let first = play(policy.clone(), &[]).digest_on_disk();
+        let mut world = play(policy, &steps);
+        world.run_for(Duration::from_mins(3));
+        let check = |(_, command): &(Duration, Command)| match command {
+            Command::Check(_, digest) => Some(*digest),
+            _ => None,
+        };
+        let mut checked: BTreeSet<_> = world.log.iter().filter_map(check).collect();
+        // Where it was published when podnudge started, it is good.
+        checked.remove(&first.expect("there is content"));
+        let approvals = steps.iter().filter(|step| matches!(step, Step::Trigger)).count();
+        prop_assert!(checked.len() <= approvals, "{} > {approvals}", checked.len());
     }
 
     /// Rolled back content is neither published nor acted on again without a trigger, not even by a

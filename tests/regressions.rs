@@ -276,7 +276,8 @@ fn an_approved_fix_is_published_while_an_older_proof_is_pending() {
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
     let verify = "verify = { timeout = \"10m\", \
                   exec = [\"grep\", \"-q\", \"gives proof\", \"FOLDER/config/app.conf\"] }\n";
-    let podnudge = pod.nudge(&format!("hold = {{ approve = true }}\n{PUBLISH}{http}{verify}"));
+    let podnudge =
+        pod.nudge(&format!("hold = {{ approve-before = \"rollout\" }}\n{PUBLISH}{http}{verify}"));
     wait_until("the first content is in sync", || podnudge.is_in_sync());
     podnudge.sees(&mut pod, "no proof comes");
     podnudge.post_reload();

@@ -41,7 +41,7 @@ use crate::support::shelf::Shelving;
 use crate::support::trace;
 use crate::support::world::{self, EPOCH, World};
 use podnudge::clock::{Moment, UnixTime};
-use podnudge::config::{JitterBy, OnStart, Overrides};
+use podnudge::config::{ApproveBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::Policy;
 use podnudge::core::command::Command;
 use podnudge::core::event::{
@@ -195,7 +195,14 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         "within" => policy.restarts.within = time(),
         "pause-file" => policy.hold.pause_file = (value == "yes").then(|| "/pause".into()),
         "pause-key" => policy.hold.pause_key = Some(value.to_owned()),
-        "approve" => policy.hold.approve = value == "yes",
+        "approve-before" => {
+            policy.needs_approval_to_check = value == "check";
+            policy.hold.approve_before = Some(match value {
+                "rollout" => ApproveBefore::Rollout,
+                "check" => ApproveBefore::Check,
+                _ => panic!("{place}: unknown value of approve-before"),
+            });
+        }
         "window" => {
             // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
             let file = format!(
@@ -401,6 +408,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             }),
             "acts" => world.acts().count().to_string(),
             "scans" => scans(world).to_string(),
+            "checks" => checks(world).to_string(),
             "delivered" => rule.counters.actions_delivered.to_string(),
             "unchanged" => rule.counters.unchanged.to_string(),
             "fresh" => rule.counters.fresh.to_string(),
@@ -429,6 +437,10 @@ fn expect(world: &World, rest: &str, place: &str) {
 
 fn scans(world: &World) -> usize {
     world.log.iter().filter(|(_, command)| matches!(command, Command::Scan(..))).count()
+}
+
+fn checks(world: &World) -> usize {
+    world.log.iter().filter(|(_, command)| matches!(command, Command::Check(..))).count()
 }
 
 fn yes(is: bool) -> String {

@@ -1,5 +1,7 @@
 //! `[rule.hold]`: when not to begin a rollout. Pure.
 
+use super::agent::{Agent, ReloadEndpoint};
+use super::check::CheckSettings;
 use super::prelude::*;
 use crate::week::{self, Window};
 
@@ -18,14 +20,44 @@ settings! {
         window: Option<String> = optional("", checked("days and hours", |text| week::times(text).map(|_| text.to_owned())));
         /// The time zone of the window: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
         time_zone: Option<String> = optional("", string("a time zone"));
-        /// Begin only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
-        approve: bool = default("false", boolean());
+        /// Begin the rollout, or already the checks, only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
+        approve_before: Option<ApproveBefore> = optional("", ApproveBefore::choice());
         /// The parsed window.
         schedule: Option<Window> = computed();
     }
 }
 
+words! {
+    /// What a person has to approve first.
+    pub enum ApproveBefore {
+        /// The rollout: checks run before, and a person approves what has passed them.
+        Rollout = "rollout",
+        /// The checks, too: a checker may run code of the content's author.
+        Check = "check",
+    }
+}
+
 impl Hold {
+    /// Warns if nobody can approve as it is set, or if that has no effect.
+    pub(super) fn validate_with(&self, place: &Place<'_>, checks: &[CheckSettings], agent: &Agent) {
+        let Some(before) = self.approve_before else { return };
+        if agent.reload() == ReloadEndpoint::Off {
+            let reason =
+                Reason::new("`approve-before` waits for a trigger, and `POST /reload` is off");
+            let hint = "for `podnudge trigger`, set `reload = \"loopback\"` in `[agent]`, `--reload=loopback` \
+                        or `PODNUDGE_RELOAD=loopback`; or send podnudge itself HUP";
+            place.warn(Key("approve-before"), reason.hint(hint));
+        }
+        let is_external = |check: &CheckSettings| !check.exec.is_empty() || check.http.is_some();
+        if before == ApproveBefore::Check && !checks.iter().any(is_external) {
+            let reason = Reason::new(
+                "`approve-before = \"check\"` has the effect of `\"rollout\"`: no check runs a program or sends content to a URL",
+            );
+            let hint = "write `approve-before = \"rollout\"`, or add a check with `exec` or `http`";
+            place.warn(Value("approve-before"), reason.hint(hint));
+        }
+    }
+
     fn validate(&mut self, place: &Place<'_>) {
         let Some(zone) = &self.time_zone else { return };
         match week::zone(zone, place.report.zones) {

@@ -44,7 +44,7 @@ pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndp
 pub use check::{Check, Condition, Syntax};
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
 pub use file::{Config, FILE, File, effective, parse};
-pub use hold::Hold;
+pub use hold::{ApproveBefore, Hold};
 pub use load::{LoadError, Sources, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};

@@ -5,9 +5,9 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 
 use super::action::{Action, Restart, SignalAction, Step};
-use super::agent::{Agent, ReloadEndpoint};
+use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
-use super::hold::Hold;
+use super::hold::{ApproveBefore, Hold};
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
@@ -270,6 +270,15 @@ impl Rule {
         })
     }
 
+    /// Whether a person approves content before its checks, and these give it to a program or URL.
+    #[must_use]
+    pub fn needs_approval_to_check(&self) -> bool {
+        let is_external =
+            |check: &Check| matches!(check.condition, Condition::Exec(_) | Condition::Http(_));
+        self.settings.hold.approve_before == Some(ApproveBefore::Check)
+            && self.checks.iter().any(is_external)
+    }
+
     /// Whether a restart is one of the actions.
     #[must_use]
     pub fn restarts_target(&self) -> bool {
@@ -291,12 +300,7 @@ impl RuleSettings {
                 place.report.problem(at, reason.hint("put `state-dir` on a volume of its own"));
             }
         }
-        if self.hold.approve && agent.reload() == ReloadEndpoint::Off {
-            let reason = Reason::new("`approve` waits for a trigger, and `POST /reload` is off");
-            let hint = "for `podnudge trigger`, set `reload = \"loopback\"` in `[agent]`, `--reload=loopback` \
-                        or `PODNUDGE_RELOAD=loopback`; or send podnudge itself HUP";
-            place.inner("hold").warn(Key("approve"), reason.hint(hint));
-        }
+        self.hold.validate_with(&place.inner("hold"), &self.check, agent);
         if let Some(publish) = &mut self.publish {
             publish.validate_with(&place.inner("publish"), &self.watch, agent);
             // The default: roll back first.

@@ -233,7 +233,12 @@ impl<'a> Table<'a> {
             let reason = Reason::new(format!("unknown key {}{inside}", literal(key)));
             let mut elsewhere = BTreeSet::new();
             headers_with(self.place.report.file, key, &mut elsewhere);
-            let hint = match (elsewhere.first(), nearest(key, &known)) {
+            // The beginning of a longer key.
+            let longer = |known: &&str| {
+                known.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('-'))
+            };
+            let similar = nearest(key, &known).or_else(|| known.iter().copied().find(longer));
+            let hint = match (elsewhere.first(), similar) {
                 (Some(header), _) if elsewhere.len() == 1 && !header.is_empty() => {
                     format!("it belongs in `{header}`")
                 }

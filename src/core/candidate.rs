@@ -132,6 +132,11 @@ impl Candidate {
         (self.scheduled_at, self.held) = (None, false);
     }
 
+    /// Ends the hold because a person has approved the content: newer content is held, and reported, anew.
+    pub(super) fn approved(&mut self) {
+        (self.reported, self.held) = (None, false);
+    }
+
     /// When its rollout is scheduled.
     pub(super) fn scheduled_at(&self) -> Option<Moment> {
         self.scheduled_at

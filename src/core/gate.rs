@@ -23,6 +23,7 @@ const PAUSE_POLL: Duration = Duration::from_secs(5);
 ///
 /// | condition | changed | triggered | first fill | known good |
 /// | --- | --- | --- | --- | --- |
+/// | approval before the checks | yes | – | yes | – |
 /// | volumes complete, checks passed | yes | yes | yes | yes |
 /// | jitter, min-interval, window, pause, approval | yes | – | – | – |
 /// | restart budget | yes | – | – | – |
@@ -68,6 +69,8 @@ pub(super) struct Conditions<'a> {
     /// All volumes exist, and are readable where the content has to be read.
     pub(super) is_complete: bool,
     pub(super) verdict: Verdict<'a>,
+    /// Whether the checks of the candidate may run: a person has approved it, if that is required.
+    pub(super) may_check: bool,
     /// When the last action took place.
     pub(super) last_action: Option<Moment>,
     /// When the budget allows the next restart.
@@ -134,6 +137,10 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
 
 fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
     let now = ctx.now.mono;
+    let is_unchecked = matches!(ctx.verdict, Verdict::Pending(_));
+    if ctx.is_complete && is_unchecked && !ctx.may_check && !ctx.is_update_pending {
+        return Some(Closed::Held(None, needs_approval("before its checks")));
+    }
     if !ctx.is_complete || ctx.verdict != Verdict::Passed {
         return Some(Closed::Waiting);
     }
@@ -171,11 +178,8 @@ fn held(
     if ctx.policy.is_restart && ctx.restart_at > at {
         return Some((Some(ctx.restart_at), budget_exhausted(ctx.policy)));
     }
-    if hold.approve {
-        let reason = Reason::new("the rule waits for an approval");
-        let hint = "run `podnudge trigger`, which needs `reload = \"loopback\"` in `[agent]`, \
-                    `--reload=loopback` or `PODNUDGE_RELOAD=loopback`; or send podnudge HUP";
-        return Some((None, reason.hint(hint)));
+    if hold.approve_before.is_some() {
+        return Some((None, needs_approval("")));
     }
     if let Some(key) = hold.pause_key.as_ref().filter(|_| ctx.is_paused_by_key) {
         let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
@@ -193,6 +197,14 @@ fn held(
     let reason = Reason::new(format!("outside of the window `{text}` ({zone})"));
     let until = at.after(opening.from.since(wall)).after(wait);
     Some((Some(until), reason))
+}
+
+/// The reason shown until a person approves the content.
+fn needs_approval(before: &str) -> Reason {
+    let reason = format!("the rule waits for an approval {before}");
+    let hint = "run `podnudge trigger`, which needs `reload = \"loopback\"` in `[agent]`, \
+                `--reload=loopback` or `PODNUDGE_RELOAD=loopback`; or send podnudge HUP";
+    Reason::new(reason.trim_end()).hint(hint)
 }
 
 /// The reason shown while the budget allows no restart.

@@ -27,6 +27,8 @@ pub struct Policy {
     pub settle_max: Duration,
     /// Whether content must pass checks before it is used.
     pub has_checks: bool,
+    /// Whether a person approves content before it is checked.
+    pub needs_approval_to_check: bool,
     /// Whether a check knows when certificates expire.
     pub has_certificates: bool,
     /// Whether the application reads what podnudge publishes, instead of the volumes.
@@ -128,6 +130,7 @@ impl Policy {
             settle: rule.settings.settle,
             settle_max: rule.settings.settle_max,
             has_checks: !rule.checks.is_empty(),
+            needs_approval_to_check: rule.needs_approval_to_check(),
             has_certificates: rule.checks.iter().any(config::Check::checks_certificates),
             publishes: rule.settings.publish.is_some(),
             rolls_back: rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback),

@@ -67,6 +67,8 @@ pub(super) struct Rule {
     checks: Checks,
     candidate: Option<Candidate>,
     trigger: Trigger,
+    /// The digest that a person approved last.
+    approved: Option<Digest>,
     rollout: Option<Rollout>,
     /// The last rollout's content, until it is the last good generation. Only without a rollout.
     trial: Option<Trial>,
@@ -117,6 +119,7 @@ impl Rule {
             policy,
             candidate: None,
             trigger: Trigger::None,
+            approved: None,
             rollout: None,
             trial: None,
             given_up: None,

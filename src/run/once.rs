@@ -187,6 +187,11 @@ async fn publish(
     if let Some(reason) = Interrupted::rejection(interrupted, digest) {
         return Err(NotPublished::Rejected(reason));
     }
+    if rule.needs_approval_to_check() && found.good != Some(digest) {
+        let reason = Reason::new("the content needs an approval before its checks");
+        let hint = "`podnudge once` cannot wait for one: give it a configuration without `approve-before = \"check\"`, or start without it";
+        return Err(NotPublished::Rejected(reason.hint(hint)));
+    }
     let (checked, full_digest) = match run_local(rule, digest, config, attempts).await {
         LocalResult::Decided(checked) => (checked, None),
         LocalResult::NeedsExternal(external) => {

@@ -127,6 +127,7 @@ pub(crate) fn policy() -> Policy {
         settle: Duration::ZERO,
         settle_max: Duration::from_secs(5),
         has_checks: false,
+        needs_approval_to_check: false,
         has_certificates: false,
         hold: Hold::default(),
         has_key_filter: false,

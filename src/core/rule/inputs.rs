@@ -47,6 +47,7 @@ impl Rule {
             self.trigger = self.trigger.bound(scanned.begun, digest, self.tracker.running());
             if was_unbound && !self.trigger.is_unbound() {
                 self.tracker.release(digest);
+                self.approve(digest);
             }
         }
         let Some(disk) = scanned.on_disk else { return };

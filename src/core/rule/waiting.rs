@@ -90,7 +90,23 @@ impl Rule {
                 && self.source.digest() == Some(rollout.digest())
         });
         let content = candidate.or(retried.map(Rollout::digest));
-        content.filter(|_| !self.source.is_missing_a_volume())
+        content.filter(|digest| !self.source.is_missing_a_volume() && self.may_check(*digest))
+    }
+
+    /// Whether the checks of this content may run: where they need an approval, a checker gets nothing but
+    /// what a person approved, what is rolled out (and so was approved), and what was good before.
+    fn may_check(&self, content: Digest) -> bool {
+        let rolled_out = self.rollout.as_ref().map(Rollout::digest);
+        !self.policy.needs_approval_to_check
+            || [self.approved, rolled_out, self.tracker.last_good()].contains(&Some(content))
+    }
+
+    /// Remembers the content to which a trigger applies.
+    pub(super) fn approve(&mut self, content: Digest) {
+        self.approved = Some(content);
+        if self.policy.needs_approval_to_check {
+            self.candidate.iter_mut().for_each(Candidate::approved);
+        }
     }
 
     /// Schedules a candidate that has passed the checks.
@@ -166,6 +182,7 @@ impl Rule {
                     || !self.tracker.is_resolved(),
                 is_complete: is_complete || may_be_incomplete,
                 verdict: self.checks.verdict(candidate.digest()),
+                may_check: self.may_check(candidate.digest()),
                 last_action: self.last_action,
                 restart_at: self.budget.next(now.mono, self.policy.restarts),
                 is_paused_by_key: self.source.is_paused_by_key(),
