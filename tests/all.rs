@@ -29,6 +29,7 @@ mod kept_target;
 mod layers;
 mod messages;
 mod metrics;
+mod neighbours;
 mod orphans;
 mod preflight;
 mod presets;

@@ -17,6 +17,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc::{self, off_t};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, openat, statat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use tracing::warn;
 
 use super::directory::Dir;
@@ -28,6 +29,10 @@ use crate::shown;
 const FILE: &str = "..podnudge.lock";
 /// How often to open the file anew, if a neighbour replaces it meanwhile.
 const MAX_ATTEMPTS: usize = 5;
+const EXISTING: OFlags =
+    OFlags::WRONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+/// Whoever may read the file can share its lock.
+const READABLE: u32 = 0o444;
 /// The bits of a process id (`PID_MAX_LIMIT` in the kernel's threads.h).
 const PID_BITS: u32 = 22;
 
@@ -86,26 +91,34 @@ impl Lock {
 /// Opens the file for writing, and creates it if it is missing. Removes whatever else has its name.
 fn open(dir: &Folder) -> Result<File, Errno> {
     for _ in 0..MAX_ATTEMPTS {
-        match statat(dir, FILE, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
-                let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                match openat(dir, FILE, flags, Mode::empty()) {
-                    Ok(fd) if FileType::from_raw_mode(fstat(&fd)?.st_mode).is_file() => {
-                        return Ok(File::from(fd));
-                    }
-                    Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(_) => dir.remove(FILE)?,
+        let stat = match statat(dir, FILE, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
             Err(Errno::NOENT) => match new_file(dir.as_fd(), OsStr::new(FILE), Mode::WUSR) {
                 Ok(file) => {
                     fchmod(&file, dir.mode(0o200)?)?;
                     return Ok(file);
                 }
-                Err(Errno::EXIST) => {}
+                Err(Errno::EXIST) => continue,
                 Err(error) => return Err(error),
             },
+            Err(error) => return Err(error),
+        };
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            dir.remove(FILE)?;
+            continue;
+        }
+        match openat(dir, FILE, EXISTING, Mode::empty()) {
+            Ok(fd) if FileType::from_raw_mode(fstat(&fd)?.st_mode).is_file() => {
+                if stat.st_uid == geteuid().as_raw() && stat.st_mode & READABLE != 0 {
+                    fchmod(&fd, dir.mode(0o200)?)?;
+                }
+                return Ok(File::from(fd));
+            }
+            Ok(_) | Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {}
+            // podnudge's own, of any uid, is empty and not readable.
+            Err(Errno::ACCESS) if stat.st_size > 0 || stat.st_mode & READABLE != 0 => {
+                dir.remove(FILE)?;
+            }
             Err(error) => return Err(error),
         }
     }
