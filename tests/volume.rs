@@ -148,6 +148,14 @@ fn a_service_account_token_is_not_part_of_the_digest() {
     assert_ne!(before.generation, after.generation);
     assert_eq!(before.digest(), after.digest());
     assert_eq!(keys(folder.path()), ["ca.crt", "namespace"]);
+    // A file that only contains or begins with one is a key.
+    let jwt = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.b25l";
+    let none = "eyJpc3MiOiJrOHMifQ.eyJpc3MiOiJrOHMifQ.b25l".to_owned();
+    let long = format!("{jwt}{}", "AAAA".repeat(5000));
+    for content in [format!("{jwt}\nlevel: debug\n"), format!("{jwt}\n"), none, long] {
+        kubelet.write(&payload(&[("ca.crt", "pem"), ("namespace", "x"), ("app.conf", &content)]));
+        assert_eq!(keys(folder.path()), ["app.conf", "ca.crt", "namespace"], "{content}");
+    }
     // Without the other keys of a service account, the token is an ordinary key.
     kubelet.write(&payload(&[("token", "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.b25l")]));
     assert_eq!(keys(folder.path()), ["token"]);

@@ -1,5 +1,7 @@
 //! Decides which keys are included in the digest. Pure.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use glob::MatchOptions;
 
 use crate::config::KeyFilter;
@@ -39,12 +41,27 @@ pub(crate) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
     pattern.matches_with(text, OPTIONS)
 }
 
-/// Whether a file beside `ca.crt` and `namespace` is the service account token, judged by its first
-/// bytes: a JWT is base64url, and its first two characters are `{"`.
+/// The largest service account token, in bytes. Those of the kubelet have 1 to 2 KiB.
+pub(super) const LARGEST_TOKEN: usize = 8 * 1024;
+
+/// Whether a whole file beside `ca.crt` and `namespace` is the service account token: a signed JWT and
+/// nothing else (RFC 7519, RFC 7515).
 pub(super) fn is_token(content: &[u8]) -> bool {
-    content.starts_with(b"eyJ")
-        && content.split(|byte| *byte == b'.').count() == 3
-        && content.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.=\n".contains(byte))
+    #[derive(serde::Deserialize)]
+    struct Header {
+        alg: String,
+    }
+    if content.len() > LARGEST_TOKEN || !content.starts_with(b"eyJ") {
+        return false;
+    }
+    let decode = |part: &[u8]| BASE64_URL_SAFE_NO_PAD.decode(part).ok();
+    let parts: Vec<&[u8]> = content.split(|byte| *byte == b'.').collect();
+    let [header, claims, signature] = parts.as_slice() else { return false };
+    let header = decode(header).and_then(|json| serde_json::from_slice::<Header>(&json).ok());
+    let is_object = |json: Vec<u8>| json.starts_with(b"{") && json.ends_with(b"}");
+    header.is_some_and(|header| !header.alg.is_empty())
+        && decode(claims).is_some_and(is_object)
+        && decode(signature).is_some_and(|signature| !signature.is_empty())
 }
 
 #[cfg(test)]
@@ -78,7 +95,21 @@ mod tests {
 
     #[test]
     fn a_token_is_recognized_by_its_form() {
-        assert!(is_token(b"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.c2lnbmF0dXJl"));
+        let token = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.c2lnbmF0dXJl";
+        assert!(is_token(token.as_bytes()));
+        for other in [
+            format!("{token}\n"),
+            format!("{token}\nkey: value\n"),
+            format!("{token}.c2lnbmF0dXJl"),
+            format!("{token}{}", "A".repeat(LARGEST_TOKEN)),
+            // No signature, no algorithm, no JSON.
+            "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.".to_owned(),
+            "eyJpc3MiOiJrOHMifQ.eyJpc3MiOiJrOHMifQ.c2lnbmF0dXJl".to_owned(),
+            "eyJhbGciOiJSUzI1NiJ.eyJpc3MiOiJrOHMifQ.c2lnbmF0dXJl".to_owned(),
+            "eyJhbGciOiJSUzI1NiJ9.c2lnbmF0dXJl.c2lnbmF0dXJl".to_owned(),
+        ] {
+            assert!(!is_token(other.as_bytes()), "{other}");
+        }
         assert!(!is_token(b"eyJ is how some sentences begin. Not this. One"));
         assert!(!is_token(b"-----BEGIN CERTIFICATE-----"));
     }

@@ -294,7 +294,9 @@ impl Reader<'_> {
             if self.read > most_of_volume {
                 return Err(Stopped::Volume);
             }
-            if first && siblings == Siblings::TokenFiles && filter::is_token(piece) {
+            // A token fits into the buffer.
+            let is_whole = first && i64::try_from(read) == Ok(size);
+            if is_whole && siblings == Siblings::TokenFiles && filter::is_token(piece) {
                 return Ok(None);
             }
             hash.update(piece);
