@@ -21,6 +21,7 @@ mod checks_http;
 mod checks_pem;
 mod evidence;
 mod fleet;
+mod host_pid;
 mod hostile;
 mod http;
 mod interrupted;

@@ -554,32 +554,6 @@ fn a_process_namespace_that_is_not_shared_is_reported_at_the_start() {
     );
 }
 
-/// podnudge in a container: another root, and all processes of this machine.
-#[test]
-fn the_process_namespace_of_the_node_is_reported_at_the_start() {
-    let folder = scene();
-    let in_container = || {
-        let script = "root=$(mktemp -d) && mount -t tmpfs tmpfs $root && cd $root && \
-                      for at in usr lib lib64 bin proc tmp sys; do mkdir $at && mount --rbind /$at $at; done && \
-                      mkdir -p .$(dirname \"$0\") && mount --bind \"$(dirname \"$0\")\" .$(dirname \"$0\") && \
-                      exec chroot . \"$0\" \"$@\"";
-        let mut command = command("unshare");
-        command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_podnudge")]);
-        command
-    };
-    let _target = Target::start(folder.path(), "app-of-this-test", Behaviour::Handles);
-    assert_reported(
-        folder.path(),
-        in_container,
-        &[Mistake {
-            settings: "signal = { name = \"HUP\" }\ntarget = { process = \"app-of-this-test\" }",
-            problem: "host-pid",
-            parts: &["the processes of the whole node", "shareProcessNamespace: true"],
-            fix: None,
-        }],
-    );
-}
-
 #[test]
 fn too_little_memory_for_a_check_is_reported_at_the_start() {
     let folder = scene();

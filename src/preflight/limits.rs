@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::config::{Condition, Rule, Syntax};
 use crate::core::preflight::{Problem, ProblemKind};
-use crate::process::is_host_namespace;
+use crate::process::Context;
 use crate::reason::Reason;
 
 const MIB: u64 = 1024 * 1024;
@@ -81,12 +81,12 @@ fn largest_file(path: &Path) -> Option<u64> {
 }
 
 /// podnudge sees the processes of the whole node, and may choose one of another pod.
-pub(super) fn host_pid(rule: &Rule) -> Option<Problem> {
-    if !rule.names_process() || !is_host_namespace() {
+pub(super) fn host_pid(context: &Context, rule: &Rule) -> Option<Problem> {
+    if !rule.names_process() || !context.sees_node() {
         return None;
     }
     let message = "podnudge sees the processes of the whole node: the pod has hostPID: true";
-    let hint = "set shareProcessNamespace: true in place of hostPID: with that, podnudge sees only the \
-                processes of its pod, and cannot act on those of another";
+    let hint = "set shareProcessNamespace: true in place of hostPID: podnudge acts only on processes of \
+                its pod, and needs to see no others";
     Some(Problem::new(ProblemKind::HostPid, Reason::new(message).hint(hint)))
 }

@@ -56,7 +56,7 @@ pub(crate) async fn preflight(
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));
     problems.extend(work_dir::shared(rule, &targets, work_dir));
     problems.extend(limits::memory(rule));
-    problems.extend(limits::host_pid(rule));
+    problems.extend(limits::host_pid(context, rule));
     problems.retain(|problem| !rule.accepts(problem.kind.name()));
     if !is_running {
         return (problems, last);

@@ -3,9 +3,9 @@
 //! Reads `/proc/self`, once.
 
 use super::last_targets::LastTargets;
-use super::proc;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
+use super::table;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
 use crate::config::Rule;
@@ -29,7 +29,7 @@ impl Context {
     /// Reads podnudge's own identity. It never changes, so once at start is enough.
     pub(crate) fn new() -> Self {
         Self {
-            own: proc::own_process(),
+            own: table::own_process(),
             restarts: Restarts::default(),
             takers: Takers::default(),
             target_cache: TargetCache::default(),
@@ -40,6 +40,11 @@ impl Context {
     /// Whether podnudge sees processes of other containers: the pod shares its process namespace.
     pub(crate) fn sees_other_containers(&self) -> bool {
         self.own.pid_1_is_foreign
+    }
+
+    /// Whether podnudge sees the processes of the node: `hostPID: true`.
+    pub(crate) fn sees_node(&self) -> bool {
+        self.own.pod_on_node.is_some()
     }
 
     /// Whether the rule's target was seen, and has ended since.

@@ -9,8 +9,9 @@ use nix::sys::signal::Signal;
 use super::Identity;
 use super::config_read::earliest_config_read;
 use super::context::Context;
-use super::proc::{self, Detail};
+use super::proc;
 use super::select::{self, Process, ProcessTable, Refusal};
+use super::table::{self, Detail};
 use super::wrapper::{Taker, find_taker};
 use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
@@ -92,7 +93,7 @@ pub(crate) fn find_to_restart(
 /// The age of the oldest process that could be selected by another target setting.
 pub(crate) fn age_of_oldest_candidate(context: &Context, rule: &Rule) -> Option<Duration> {
     let (own, target) = (&context.own, &rule.settings.target);
-    let table = proc::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
+    let table = table::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
     select::candidates(&table).into_iter().map(|process| proc::age(process.identity)).max()
 }
 
@@ -117,10 +118,10 @@ fn search(
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
         _ => None,
     };
-    let mut table = proc::read(own, target, volumes, wanted, Detail::Likely)?;
+    let mut table = table::read(own, target, volumes, wanted, Detail::Likely)?;
     if select::select(target, wanted, &table).is_err() {
         // The error message lists all processes.
-        table = proc::read(own, target, volumes, wanted, Detail::All)?;
+        table = table::read(own, target, volumes, wanted, Detail::All)?;
     }
     let chosen = select::select(target, wanted, &table)?;
     if let ([root], Some(signal)) = (chosen.as_slice(), signal) {
@@ -191,14 +192,14 @@ pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
 
 /// All processes, in detail; none if they cannot be read.
 pub(super) fn process_table(context: &Context, rule: &Rule) -> ProcessTable {
-    let table = proc::read(&context.own, &rule.settings.target, &[], None, Detail::All);
+    let table = table::read(&context.own, &rule.settings.target, &[], None, Detail::All);
     table.unwrap_or_default()
 }
 
 /// For messages: the other processes that a target setting could select, if there are any.
 pub(crate) fn others(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> Option<String> {
     let (own, target) = (&context.own, &rule.settings.target);
-    let table = proc::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
+    let table = table::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
     let roots: Vec<Identity> = chosen.iter().map(|target| target.root_of_tree().identity).collect();
     select::others(&table, &roots)
 }

@@ -11,12 +11,11 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Identity;
-use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
+use super::select::pod::holds_container_id;
+use super::select::{Pidfile, Refusal};
 use crate::clock::{Moment, Now, UnixTime};
-use crate::config::{Target, TargetBy};
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
-use crate::volume::mounts::{self, Mount};
 
 /// Reads a file of a process; `None` if the process does not exist or is hidden from podnudge.
 ///
@@ -41,7 +40,7 @@ const LARGEST_PROC_FILE: usize = 256 * 1024;
 
 /// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
 /// need many system calls.
-fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
+pub(super) fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
     let mut piece = [0; 4096];
@@ -97,7 +96,7 @@ pub(super) struct ProcessStat {
     pub(super) start_ticks: u64,
     /// A zombie, or already reaped.
     pub(super) is_dead: bool,
-    is_kernel_thread: bool,
+    pub(super) is_kernel_thread: bool,
     /// It was forked and has not called exec since, so it has its parent's configuration.
     pub(super) is_forked_without_exec: bool,
 }
@@ -136,93 +135,12 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// Which processes are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
-    /// Only those that may match, judged by their short name or pid.
-    Likely,
-    /// All of them, with all details.
-    All,
-}
-
-/// Reads podnudge's own pid and container. They never change, so once at start is enough.
-#[must_use]
-pub fn own_process() -> OwnProcess {
-    let pid = rustix::process::getpid().as_raw_nonzero().get();
-    let container = |pid| container(pid).ok().flatten().unwrap_or_default();
-    OwnProcess { pid, pid_1_is_foreign: container(1) != container(pid), container: container(pid) }
-}
-
-/// Reads the processes without kernel threads and zombies, as far as `target` needs them.
-pub(super) fn read(
-    own: &OwnProcess,
-    target: &Target,
-    volumes: &[PathBuf],
-    pidfile: Option<Pidfile>,
-    detail: Detail,
-) -> Result<ProcessTable, Refusal> {
-    let own_mounts = match &target.by {
-        TargetBy::Mount => own_mounts(volumes)?,
-        _ => Vec::new(),
-    };
-    let pids = match (pidfile, detail) {
-        (Some(file), Detail::Likely) => vec![file.pid],
-        _ => all_pids()?,
-    };
-    let mut table = ProcessTable { own: own.clone(), ..ProcessTable::default() };
-    for pid in pids {
-        let Some(stat) = stat(pid)? else { continue };
-        table.parents.insert(pid, stat.parent);
-        let may_match = match &target.by {
-            TargetBy::Process(name) => name.starts_with(&stat.comm),
-            _ => true,
-        };
-        if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
-            continue;
-        }
-        table.processes.extend(process(pid, stat, target, &own_mounts, detail)?);
-    }
-    Ok(table)
-}
-
 pub(super) fn all_pids() -> Result<Vec<i32>, Refusal> {
     let entries = fs::read_dir("/proc").map_err(|error| {
         Refusal::ProcUnreadable(Reason::new(format!("cannot list `/proc`: {error}")))
     })?;
     let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     Ok(entries.filter_map(pid).collect())
-}
-
-/// `None` if it has ended meanwhile.
-fn process(
-    pid: i32,
-    stat: ProcessStat,
-    target: &Target,
-    volumes: &[Mount],
-    detail: Detail,
-) -> Result<Option<Process>, Reason> {
-    let all = detail == Detail::All;
-    // `comm` may hold only the beginning of the name.
-    let is_cut = stat.comm.len() >= COMM_LENGTH;
-    let (by_arguments, by_exe) = match &target.by {
-        TargetBy::Cmdline(_) => (true, false),
-        TargetBy::Exe(_) => (false, true),
-        TargetBy::Process(_) => (is_cut, is_cut),
-        TargetBy::Mount | TargetBy::Pidfile(_) => (false, false),
-    };
-    // Only the arguments distinguish `/pause` from other programs called `pause`.
-    let by_arguments = by_arguments || stat.comm == "pause";
-    let Some(container) = container(pid)? else { return Ok(None) };
-    Ok(Some(Process {
-        identity: Identity { pid, start_ticks: stat.start_ticks },
-        parent: stat.parent,
-        arguments: if by_arguments { arguments(pid)? } else { Vec::new() },
-        exe: by_exe.then(|| exe(pid)).flatten(),
-        uid: if all || target.uid.is_some() { uid(pid)? } else { None },
-        container,
-        mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes)? },
-        comm: stat.comm,
-    }))
 }
 
 /// The executable; `None` if the process does not exist, or podnudge may not read it.
@@ -252,117 +170,20 @@ pub(super) fn uid(pid: i32) -> Result<Option<u32>, Reason> {
 /// whatever the runtime adds around them. Empty for podnudge's own container if that has a cgroup
 /// namespace, and outside containers. `None` if the process has ended.
 pub(super) fn container(pid: i32) -> Result<Option<String>, Reason> {
-    let Some(text) = read_process_file(pid, "cgroup")? else { return Ok(None) };
-    let text = String::from_utf8_lossy(&text);
-    let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());
+    Ok(cgroup(pid)?.map(|text| container_in(&text)))
+}
+
+/// `/proc/PID/cgroup`; `None` if the process has ended.
+pub(super) fn cgroup(pid: i32) -> Result<Option<String>, Reason> {
+    let text = read_process_file(pid, "cgroup")?;
+    Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// The id of the container in the text of `/proc/PID/cgroup`.
+pub(super) fn container_in(cgroup: &str) -> String {
+    let mut elements = cgroup.lines().filter_map(|line| line.rsplit('/').next());
     let element = elements.rfind(|element| holds_container_id(element));
-    Ok(Some(element.unwrap_or_default().to_owned()))
-}
-
-fn holds_container_id(element: &str) -> bool {
-    element.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() >= 64)
-}
-
-/// podnudge's own mounts of the watched paths.
-fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
-    let text = read_proc_file("/proc/self/mountinfo").map_err(|error| {
-        Refusal::ProcUnreadable(Reason::new(format!("cannot read `/proc/self/mountinfo`: {error}")))
-    })?;
-    let all = mounts::parse(&text);
-    let mut found = Vec::new();
-    for path in volumes {
-        let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        match mounts::containing(&real, &all) {
-            Some(mount) if mount.mount_point != Path::new("/") => found.push(mount.clone()),
-            _ => {
-                let path = path.display();
-                let reason = Reason::new(format!(
-                    "`{path}` is not a volume of its own, so its mount does not identify the target"
-                ));
-                return Err(Refusal::Unsupported(reason.hint(
-                    "name the target by process, exe, cmdline or pidfile, or mount a volume there",
-                )));
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// How a process mounts these volumes. A mount of a whole volume takes precedence.
-fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
-    let text = read_process_file(pid, "mountinfo")?.unwrap_or_default();
-    let all = mounts::parse(&text);
-    let same = |mount: &&Mount| {
-        volumes.iter().any(|own| own.device == mount.device && own.root == mount.root)
-    };
-    let part = |mount: &&Mount| {
-        mount.is_subpath()
-            && volumes
-                .iter()
-                .any(|own| own.device == mount.device && mount.root.starts_with(&own.root))
-    };
-    Ok(if let Some(mount) = all.iter().find(same) {
-        Mounts::Volume(mount.mount_point.clone())
-    } else if let Some(mount) = all.iter().find(part) {
-        Mounts::SubPath(mount.mount_point.clone())
-    } else {
-        Mounts::No
-    })
-}
-
-/// What a process sees of volumes that podnudge mounts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum View {
-    /// It mounts one of them, or a directory of it.
-    Mounted,
-    /// It mounts a generation of one by subPath at this path, and sees no change.
-    SubPath(PathBuf),
-    /// It mounts none of them.
-    Nothing,
-}
-
-/// What a process sees of the volumes at these paths. `None` if they are no volumes of their own in
-/// podnudge's container, or if that cannot be read.
-pub(crate) fn view_of(identity: Identity, paths: &[PathBuf]) -> Option<View> {
-    let own = own_mounts(paths).ok()?;
-    let text = read_process_file(identity.pid, "mountinfo").ok()??;
-    let all = mounts::parse(&text);
-    let shares = |mount: &&Mount| {
-        own.iter()
-            .filter(|own| own.device == mount.device)
-            .any(|own| mount.root.starts_with(&own.root) || own.root.starts_with(&mount.root))
-    };
-    let volumes = all.iter().filter(|mount| mount.mount_point != Path::new("/"));
-    let mut seen: Vec<&Mount> = volumes.filter(shares).collect();
-    seen.sort_by_key(|mount| mount.is_subpath());
-    // Its root file system may hold the volume.
-    let is_root = |mount: &&Mount| mount.mount_point == Path::new("/");
-    if seen.is_empty() && all.iter().filter(is_root).any(|mount| shares(&mount)) {
-        return None;
-    }
-    Some(match seen.first() {
-        None => View::Nothing,
-        Some(mount) if mount.is_subpath() => View::SubPath(mount.mount_point.clone()),
-        Some(_) => View::Mounted,
-    })
-}
-
-/// Whether podnudge sees the processes of the whole node, and is in a container: it sees kernel
-/// threads, and the first process has another root file system.
-pub(crate) fn is_host_namespace() -> bool {
-    /// Always `kthreadd` (`rest_init` in init/main.c).
-    const KERNEL_THREADS: i32 = 2;
-    let sees_kernel = matches!(stat(KERNEL_THREADS), Ok(Some(stat)) if stat.is_kernel_thread);
-    let root = |text: Vec<u8>| {
-        let mounts = mounts::parse(&text);
-        mounts.into_iter().rfind(|mount| mount.mount_point == Path::new("/"))
-    };
-    let own = read_proc_file("/proc/self/mountinfo").ok().and_then(root);
-    let first = read_process_file(1, "mountinfo").ok().flatten().and_then(root);
-    let is_same = |first: &Mount| {
-        own.as_ref().is_some_and(|own| (own.device, &own.root) == (first.device, &first.root))
-    };
-    sees_kernel && first.is_some_and(|first| !is_same(&first))
+    element.unwrap_or_default().to_owned()
 }
 
 /// Reads a pidfile; white space around the pid is ignored.

@@ -1,12 +1,14 @@
 //! Selects the target among the processes. Pure: takes the processes and the target setting, and
 //! returns the selection or a refusal with its reason. `taker` looks below a wrapper.
 
+pub mod pod;
 pub mod taker;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::pod::{OwnPod, Pod};
 use super::Identity;
 use crate::clock::Moment;
 use crate::config::{Target, TargetBy, nearest};
@@ -39,6 +41,8 @@ pub struct Process {
     pub uid: Option<u32>,
     /// The id of its container, from `/proc/PID/cgroup`; empty if there is none.
     pub container: String,
+    /// Its pod.
+    pub pod: Pod,
     /// How it mounts the rule's volumes, if that was read.
     pub mounts: Mounts,
 }
@@ -97,6 +101,8 @@ pub struct OwnProcess {
     /// Whether pid 1 is in another container: then it is `/pause`, and the process namespace is
     /// shared.
     pub pid_1_is_foreign: bool,
+    /// Its pod, if podnudge sees the processes of the node: then only those of its pod may be selected.
+    pub pod_on_node: Option<OwnPod>,
 }
 
 /// Why no process was selected.
@@ -179,7 +185,8 @@ pub fn select<'a>(
     }
     let roots = roots(&matching, table);
     match roots.as_slice() {
-        [] => Err(not_found(target, pidfile, &candidates)),
+        [] => Err(of_another_pod(target, pidfile, table)
+            .unwrap_or_else(|| not_found(target, pidfile, &candidates))),
         [_] => Ok(roots),
         several => Err(Refusal::Ambiguous(
             Reason::new(format!("several processes match: {}", list(several))).hint(
@@ -196,6 +203,7 @@ pub(super) fn candidates(table: &ProcessTable) -> Vec<&Process> {
         let pid = process.identity.pid;
         pid != 1
             && pid != table.own.pid
+            && process.pod == Pod::Own
             && !is_pause(process)
             && (only_container || process.container != table.own.container)
             && !descends_from(process, table.own.pid, table)
@@ -265,6 +273,27 @@ fn stale(target: &Target, process: &Process) -> Refusal {
         Reason::new(format!("the pidfile `{path}` is older than process {name}, so its pid {pid} is that of a process that has ended"))
             .hint("let the application write the file at each start, and remove an old one before that; or use process or cmdline, also if the clock of the node was set since"),
     )
+}
+
+/// The refusal of a process that matches and is not of podnudge's pod.
+fn of_another_pod(
+    target: &Target,
+    pidfile: Option<Pidfile>,
+    table: &ProcessTable,
+) -> Option<Refusal> {
+    let is_foreign = |process: &&Process| {
+        process.pod != Pod::Own
+            && process.identity.pid != 1
+            && matches(&target.by, pidfile, process)
+    };
+    let process = table.processes.iter().find(is_foreign)?;
+    let name = process.display_name();
+    let of =
+        if process.pod == Pod::Another { "of another pod" } else { "not known to be of this pod" };
+    Some(Refusal::Unsupported(
+        Reason::new(format!("process {name} matches, and is {of}: podnudge sees the processes of the node"))
+            .hint("set shareProcessNamespace: true in place of hostPID; with hostPID, a target must be in a container of podnudge's pod, or mount the watched volume"),
+    ))
 }
 
 fn not_found(target: &Target, pidfile: Option<Pidfile>, candidates: &[&Process]) -> Refusal {

@@ -95,6 +95,7 @@ mod tests {
     use crate::config;
     use crate::process::Identity;
     use crate::process::select::Mounts;
+    use crate::process::select::pod::Pod;
 
     /// A rule with this target setting.
     fn rule(target: &str) -> Rule {
@@ -127,6 +128,7 @@ mod tests {
             exe: None,
             uid: None,
             container: String::new(),
+            pod: Pod::Own,
             mounts: Mounts::No,
         };
         (child, process)

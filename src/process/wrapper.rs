@@ -6,9 +6,10 @@ use nix::sys::signal::Signal;
 
 use super::context::Context;
 use super::handling::{Handling, handling, is_young};
-use super::proc::{self, Detail, ProcessStat};
+use super::proc::{self, ProcessStat};
 use super::select::taker::{Member, Role, below, select_taker};
 use super::select::{Process, Refusal};
+use super::table::{self, Detail};
 use crate::config::Target;
 use crate::reason::Reason;
 
@@ -40,7 +41,7 @@ pub(super) fn find_taker(
         Role::Init | Role::Wrapper => {}
         Role::Starting | Role::Restarting | Role::Unknown => return Ok(Taker::Unknown),
     }
-    let table = proc::read(&context.own, target, &[], None, Detail::All)?;
+    let table = table::read(&context.own, target, &[], None, Detail::All)?;
     let all = below(root, &table);
     let mut tree = vec![top];
     let mut next = 0;

@@ -2,7 +2,7 @@
 //! This detects subPath mounts, which never change, and lets `process` find the processes that
 //! mount a volume.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -128,6 +128,25 @@ pub fn is_on_root(path: &Path) -> bool {
     let Ok(text) = fs::read("/proc/self/mountinfo") else { return false };
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     containing(&real, &parse(&text)).is_some_and(|mount| mount.mount_point == Path::new("/"))
+}
+
+/// Whether a path is in the kubelet's directory of a pod's volumes, `…/pods/UID/volumes/kubernetes.io~configmap/NAME`
+/// (`GetPodVolumeDir` in kubernetes `pkg/kubelet/kubelet_getters.go`).
+#[must_use]
+pub fn is_in_volume_of_pod(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().map(OsStr::as_bytes).collect();
+    parts
+        .windows(4)
+        .any(|part| matches!(part, [b"pods", _, b"volumes", plugin] if plugin.contains(&b'~')))
+}
+
+/// The UID of podnudge's pod, from the mounts that the kubelet makes in each container.
+#[must_use]
+pub fn pod_uid(mounts: &[Mount]) -> Option<String> {
+    mounts.iter().filter(|mount| is_of_kubelet(mount)).find_map(|mount| {
+        let mut parts = mount.root.iter().skip_while(|part| *part != "pods");
+        Some(parts.nth(1)?.to_str()?.to_owned())
+    })
 }
 
 /// Whether podnudge runs in a container of a pod, as far as its mounts show.

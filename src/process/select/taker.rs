@@ -104,6 +104,7 @@ pub fn select_taker(
 #[cfg(test)]
 mod tests {
     use super::super::Mounts;
+    use super::super::pod::Pod;
     use super::*;
     use crate::process::Identity;
 
@@ -117,6 +118,7 @@ mod tests {
             exe: None,
             uid: Some(if pid < 10 { 0 } else { 101 }),
             container: String::new(),
+            pod: Pod::Own,
             mounts: Mounts::No,
         };
         Member { process, role, is_young: false, is_forked_without_exec: false }
