@@ -162,6 +162,60 @@ fn every_command_line_in_the_docs_and_the_manifests_is_valid() {
     assert!(count >= 8, "only {count} command lines were found");
 }
 
+/// The containers of a manifest or of a part of one: each with its image, and what is said of it.
+fn containers(yaml: &str) -> Vec<String> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let lines: Vec<&str> = yaml.lines().collect();
+    let starts = lines.iter().enumerate().filter(|(n, line)| {
+        let next = lines.get(n + 1).is_some_and(|next| next.trim_start().starts_with("image:"));
+        line.trim_start().starts_with("- name:") && next
+    });
+    let container = |(n, first): (usize, &&str)| {
+        let rest = lines[n + 1..].iter().take_while(|line| indent(line) > indent(first));
+        std::iter::once(first).chain(rest).copied().collect::<Vec<_>>().join("\n")
+    };
+    starts.map(container).collect()
+}
+
+/// The pod security standard "restricted" in full, a read-only root, and limits, for each container; and
+/// a stated port wherever a probe relies on it.
+#[test]
+fn every_container_in_the_docs_and_the_manifests_is_restricted() {
+    let mut sources = blocks("yaml");
+    for file in files("k8s").into_iter().filter(|file| file.extension().is_some()) {
+        sources.push((file.display().to_string(), fs::read_to_string(&file).unwrap()));
+    }
+    let mut count = 0;
+    for (place, yaml) in sources {
+        for container in containers(&yaml) {
+            count += 1;
+            let is_anchored = container.contains("securityContext: *");
+            let for_all = ["runAsNonRoot: true", "seccompProfile:", "type: RuntimeDefault"];
+            for wanted in for_all {
+                assert!(yaml.contains(wanted), "{place}: {wanted}");
+            }
+            let for_each = [
+                "allowPrivilegeEscalation: false",
+                "readOnlyRootFilesystem: true",
+                "capabilities: {drop: [ALL]}",
+            ];
+            for wanted in for_each {
+                let text = if is_anchored { &yaml } else { &container };
+                assert!(text.contains(wanted), "{place}: {wanted}:\n{container}");
+            }
+            let is_ours = container.contains("podnudge");
+            if is_ours {
+                assert!(container.contains("resources:"), "{place}: resources:\n{container}");
+            }
+            let listens = ["--listen=:9533", "listen = \":9533\""];
+            if is_ours && container.contains("Probe:") {
+                assert!(listens.iter().any(|text| yaml.contains(text)), "{place}:\n{container}");
+            }
+        }
+    }
+    assert!(count >= 18, "only {count} containers");
+}
+
 #[test]
 fn every_example_file_and_every_file_in_a_manifest_is_valid() {
     for file in
