@@ -1,7 +1,7 @@
 //! Escapes text from outside podnudge, so that it is harmless on a terminal and in a log. Pure.
 //!
-//! Names are escaped without loss; in the output of programs and servers, control characters become
-//! blanks. Keys escape themselves (`volume/snapshot.rs`), because they are bytes.
+//! Names are escaped without loss; in the output of programs and servers, control characters and
+//! those that set the direction of text become blanks. Keys escape themselves (`volume/snapshot.rs`), because they are bytes.
 
 use std::path::Path;
 
@@ -42,15 +42,14 @@ pub(crate) fn program(arguments: &[String]) -> String {
 /// The beginning of an output, on one line.
 pub(crate) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
+    let printable = |c: char| if is_unsafe(c) { ' ' } else { c };
     text.trim().chars().take(LONGEST).map(printable).collect()
 }
 
 /// An output, with its lines.
 pub(crate) fn lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<String> =
-        text.trim().lines().map(|line| line.replace(char::is_control, " ")).collect();
+    let lines: Vec<String> = text.trim().lines().map(|line| line.replace(is_unsafe, " ")).collect();
     lines.join("\n")
 }
 
@@ -63,6 +62,14 @@ pub(crate) fn block(said: &str, most: usize) -> String {
         safe.push('…');
     }
     safe
+}
+
+/// Whether a character may change how the text around it is shown: a control character, one that sets
+/// the direction of text, a line or paragraph separator, or one without a width.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A path as a literal for a message.
@@ -90,6 +97,9 @@ mod tests {
         assert_eq!(one_line(b" one\ntwo\x1b[0m\n"), "one two [0m");
         assert_eq!(one_line("ü".repeat(300).as_bytes()), "ü".repeat(200));
         assert_eq!(lines(b"\none\r\ntwo\x07\xff\n"), "one\ntwo \u{fffd}");
+        let turned = "a\u{202e}b\u{2066}c\u{200f}d\u{2028}e\u{feff}f";
+        assert_eq!(one_line(turned.as_bytes()), "a b c d e f");
+        assert_eq!(lines(turned.as_bytes()), "a b c d e f");
         assert_eq!(block("a\r\n\u{1b}[2Jb\u{202e}", 99), "a\n\\u{1b}[2Jb\\u{202e}");
         let cut = block(&"ü".repeat(1 << 20), 100);
         assert!(cut.len() <= 100 && cut.ends_with("ü…"), "{cut}");

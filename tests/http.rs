@@ -99,13 +99,13 @@ fn a_2xx_is_accepted_and_the_request_is_as_configured() {
 
 #[test]
 fn each_503_is_one_failure_and_the_next_200_is_accepted() {
-    let busy = ("503 Service Unavailable", "", "still\nloading\u{1b}[31m");
+    let busy = ("503 Service Unavailable", "", "still\nloading\u{1b}[31m\u{202e}!");
     let (url, seen) = answering(Box::leak(Box::new([busy, busy, busy, ("200 OK", "", "")])));
     let post = action(endpoint(&url));
     for _ in 0..3 {
         let reason = failure(send(&post));
         assert!(
-            reason.message.ends_with("answered 503 Service Unavailable: still loading [31m"),
+            reason.message.ends_with("answered 503 Service Unavailable: still loading [31m !"),
             "{reason}"
         );
     }
