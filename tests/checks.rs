@@ -151,9 +151,9 @@ fn missing_empty_and_large_keys_are_named() {
 }
 
 #[test]
-fn the_16_mib_limit_applies_to_the_sum_of_all_files() {
+fn the_8_mib_limit_applies_to_the_sum_of_all_files() {
     let folder = tempfile::tempdir().unwrap();
-    for n in 0..16 {
+    for n in 0..8 {
         fs::write(folder.path().join(n.to_string()), vec![b'x'; 1024 * 1024]).unwrap();
     }
     let not_empty = [condition(Condition::NotEmpty)];
@@ -161,7 +161,7 @@ fn the_16_mib_limit_applies_to_the_sum_of_all_files() {
     assert_eq!(judge(), Checked::Passed);
     fs::write(folder.path().join("more"), "x").unwrap();
     let Checked::Rejected(reason) = judge() else { panic!("{:?}", judge()) };
-    assert!(reason.message.ends_with("holds more than 16 MiB"), "{reason}");
+    assert!(reason.message.ends_with("holds more than 8 MiB"), "{reason}");
 }
 
 /// A program in the volume stays executable; all other access is for podnudge only.

@@ -55,7 +55,7 @@ fn only_the_event_loop_spawns_and_selects() {
             "src/exchange/children.rs",
             "src/exchange/supervised.rs",
             "src/exchange/supervisor.rs",
-            "src/checks/yaml.rs",
+            "src/checks/alone.rs",
         ];
         let spawns_processes = of_processes.iter().any(|other| file.ends_with(other));
         if !file.starts_with("src/run") && !spawns_processes {

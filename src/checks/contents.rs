@@ -54,7 +54,7 @@ pub fn check<'a>(
 ) -> Result<Vec<Vec<Post>>, Checked> {
     let read = read_included(volumes, keys, expected)?;
     checks.iter().try_for_each(|check| run_check(check, &read, now))?;
-    Ok(checks.iter().map(|check| posts(check, &read)).collect())
+    Ok(posts(checks, read))
 }
 
 /// When the first certificate that the checks are about expires, whatever their verdict: the leaf
@@ -86,18 +86,28 @@ fn selected_keys<'a>(
         };
         volume.contents.iter().map(named)
     });
-    all.filter(|(_, key, _)| {
-        check.keys.is_empty() || check.keys.iter().any(|glob| filter::matches(glob, &key.0))
-    })
+    all.filter(|(_, key, _)| applies(check, key))
 }
 
-fn posts(check: &Check, volumes: &[Volume]) -> Vec<Post> {
-    if !matches!(check.condition, Condition::Http(_)) {
-        return Vec::new();
-    }
-    let post =
-        |(_, key, content): (_, &Key, &[u8])| Post { key: key.clone(), content: content.to_vec() };
-    selected_keys(check, volumes).map(post).collect()
+fn applies(check: &Check, key: &Key) -> bool {
+    check.keys.is_empty() || check.keys.iter().any(|glob| filter::matches(glob, &key.0))
+}
+
+/// The contents for each check: the last one that sends contents takes them, so that they are held once.
+fn posts(checks: &[Check], mut volumes: Vec<Volume>) -> Vec<Vec<Post>> {
+    let sends = |check: &Check| matches!(check.condition, Condition::Http(_));
+    let last = checks.iter().rposition(sends);
+    let of_check = |(n, check): (usize, &Check)| {
+        let keys = volumes.iter_mut().flat_map(|volume| volume.contents.iter_mut());
+        let selected = keys.filter(|(key, _)| sends(check) && applies(check, key));
+        let post = |(key, content): (&Key, &mut Content)| {
+            let bytes = &mut content.bytes;
+            let content = if Some(n) == last { std::mem::take(bytes) } else { bytes.clone() };
+            Post { key: key.clone(), content }
+        };
+        selected.map(post).collect()
+    };
+    checks.iter().enumerate().map(of_check).collect()
 }
 
 /// Runs one check.

@@ -5,6 +5,7 @@
 //! Reads the rule's volumes; creates and removes a copy below `agent.work-dir`; runs the rule's
 //! programs and sends its requests. Programs and URLs get exactly the content of the digest.
 
+pub mod alone;
 mod attempts;
 #[cfg(feature = "tls")]
 mod certificates;
@@ -16,7 +17,7 @@ mod refusal;
 mod syntax;
 mod toml;
 pub mod url;
-pub mod yaml;
+mod yaml;
 
 use std::path::{Path, PathBuf};
 

@@ -13,23 +13,34 @@ use toml_parser::lexer::{Token, TokenKind};
 use toml_parser::parser::{EventReceiver, RecursionGuard, ValidateWhitespace, parse_document};
 use toml_parser::{ErrorSink, ParseError, Raw, Source, Span};
 
+use super::refusal;
+
 /// The most tokens of one expression, such as a list of several lines: 3 MiB.
-pub(super) const MAX_TOKENS: usize = 1 << 17;
+const MAX_TOKENS: usize = 1 << 17;
 /// The most keys of a text: 6 MiB.
-pub(super) const MAX_KEYS: usize = 150_000;
+const MAX_KEYS: usize = 150_000;
 /// The deepest nesting of values, and the most parts of a dotted key.
 const MAX_DEPTH: u32 = 80;
 
 /// Why a text is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+enum Refusal {
     /// It is no TOML, at this byte.
     Syntax(usize),
     /// It has more tokens in one expression, or more keys, than podnudge checks.
     TooLarge,
 }
 
-pub(super) fn parse(text: &str) -> Result<(), Refusal> {
+pub(super) fn parse(text: &str) -> Result<(), refusal::Refusal> {
+    read(text).map_err(|refused| match refused {
+        Refusal::Syntax(at) => refusal::Refusal::Syntax(refusal::place(text.as_bytes(), at)),
+        Refusal::TooLarge => refusal::Refusal::TooLarge(format!(
+            "more than {MAX_KEYS} keys, or one value of more than {MAX_TOKENS} parts"
+        )),
+    })
+}
+
+fn read(text: &str) -> Result<(), Refusal> {
     let source = Source::new(text);
     let mut keys = Keys::new(source);
     let mut tokens: Vec<Token> = Vec::new();
@@ -421,31 +432,31 @@ mod tests {
             lines in prop::collection::vec(prop::sample::select(LINES), 0..7),
         ) {
             let text = lines.join("\n");
-            prop_assert_eq!(parse(&text).is_ok(), is_valid(&text), "{:?}", text);
+            prop_assert_eq!(read(&text).is_ok(), is_valid(&text), "{:?}", text);
         }
     }
 
     #[test]
     fn the_place_of_an_error_is_found() {
-        assert_eq!(parse("a = 1\nb = = 2\n"), Err(Refusal::Syntax(10)));
-        assert_eq!(parse("a = 1\n[b]\na = 1\na = 2\n"), Err(Refusal::Syntax(16)));
-        assert_eq!(parse("[a]\n[b]\n[a]\n"), Err(Refusal::Syntax(9)));
-        assert_eq!(parse("a = [\n1,\n2020-99-01]\n"), Err(Refusal::Syntax(9)));
+        assert_eq!(read("a = 1\nb = = 2\n"), Err(Refusal::Syntax(10)));
+        assert_eq!(read("a = 1\n[b]\na = 1\na = 2\n"), Err(Refusal::Syntax(16)));
+        assert_eq!(read("[a]\n[b]\n[a]\n"), Err(Refusal::Syntax(9)));
+        assert_eq!(read("a = [\n1,\n2020-99-01]\n"), Err(Refusal::Syntax(9)));
     }
 
     #[test]
     fn what_is_nested_too_deeply_or_too_large_is_refused() {
         let nested = |depth: usize| format!("a = {}{}", "[".repeat(depth), "]".repeat(depth));
-        assert_eq!(parse(&nested(70)), Ok(()));
-        assert!(parse(&nested(100)).is_err() && !is_valid(&nested(100)));
+        assert_eq!(read(&nested(70)), Ok(()));
+        assert!(read(&nested(100)).is_err() && !is_valid(&nested(100)));
         let dotted = |parts: usize| format!("{}a = 1", "a.".repeat(parts));
-        assert_eq!(parse(&dotted(70)), Ok(()));
-        assert!(parse(&dotted(100)).is_err() && !is_valid(&dotted(100)));
+        assert_eq!(read(&dotted(70)), Ok(()));
+        assert!(read(&dotted(100)).is_err() && !is_valid(&dotted(100)));
         let list = |items: usize| format!("a = [{}]", "1,".repeat(items));
-        assert_eq!(parse(&list(60_000)), Ok(()));
-        assert_eq!(parse(&list(70_000)), Err(Refusal::TooLarge));
+        assert_eq!(read(&list(60_000)), Ok(()));
+        assert_eq!(read(&list(70_000)), Err(Refusal::TooLarge));
         let keys: Vec<String> = (0..=MAX_KEYS).map(|n| format!("k{n} = 1")).collect();
         let keys = keys.join("\n");
-        assert_eq!(parse(&keys), Err(Refusal::TooLarge));
+        assert_eq!(read(&keys), Err(Refusal::TooLarge));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn read_all<'a>(
     read(volumes, keys, expected, Purpose::KeepAll).map_err(|error| match error {
         // Ignored keys may be the cause, so this must not reject the included ones.
         ContentsError::TooLarge(Reason { message, .. }) => ContentsError::Failed(Reason::new(message).hint(
-            "copies contain all keys of a volume, including ignored ones, and hold at most 16 MiB",
+            "copies contain all keys of a volume, including ignored ones, and hold at most 8 MiB",
         )),
         error => error,
     })
@@ -68,8 +68,10 @@ fn read<'a>(
     purpose: Purpose,
 ) -> Result<Vec<Volume>, ContentsError> {
     let (mut digests, mut read) = (Vec::new(), Vec::new());
+    let mut kept = 0;
     for path in volumes {
         let mut reader = Reader::new(path, keys, purpose);
+        reader.kept_elsewhere = kept;
         let snapshot = match reader.read() {
             Ok(Reading { snapshot: Some(snapshot), .. }) => snapshot,
             Ok(_) | Err(ReadError::Moving { .. }) => return Err(ContentsError::Moved),
@@ -79,6 +81,7 @@ fn read<'a>(
             Err(error) => return Err(ContentsError::Failed(error.reason())),
         };
         digests.push(snapshot.digest());
+        kept += reader.contents.values().map(|content| content.len() as u64).sum::<u64>();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         read.push(Volume { folder: folder.to_owned(), contents: reader.contents });
     }

@@ -17,8 +17,9 @@ use super::snapshot::{Digest, Key, Snapshot};
 use crate::config::{KeyFilter, MostBytes};
 use crate::reason::Reason;
 
-/// The most bytes that are kept for checks; a ConfigMap or Secret holds at most 1 MiB.
-pub(super) const MAX_KEPT_BYTES: u64 = 16 * 1024 * 1024;
+/// The most bytes of a rule's volumes that are kept for checks and for publishing; a ConfigMap or Secret
+/// holds at most 1 MiB.
+pub(super) const MAX_KEPT_BYTES: u64 = 8 * 1024 * 1024;
 /// How often a reading is repeated because the volume was swapped meanwhile.
 pub(super) const MAX_ATTEMPTS: usize = 20;
 /// The deepest nesting of directories.
@@ -169,6 +170,8 @@ pub(super) struct Reader<'a> {
     pub(super) most: MostBytes,
     /// How many bytes were read so far.
     pub(super) read: u64,
+    /// How many bytes of the rule's other volumes are kept.
+    pub(super) kept_elsewhere: u64,
     /// Whether a fingerprint is needed: a kubelet volume names its generation itself.
     pub(super) needs_fingerprint: bool,
     /// The hash over names, sizes, inodes and times.
@@ -191,6 +194,7 @@ impl<'a> Reader<'a> {
             contents: Contents::new(),
             most: filter.most,
             read: 0,
+            kept_elsewhere: 0,
             needs_fingerprint: true,
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,

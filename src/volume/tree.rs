@@ -262,8 +262,8 @@ impl Reader<'_> {
 
     /// How many bytes of the volume are read at most.
     fn most_of_volume(&self) -> u64 {
-        let kept = if self.purpose.keeps() { MAX_KEPT_BYTES } else { u64::MAX };
-        self.most.volume.min(kept)
+        let left = MAX_KEPT_BYTES.saturating_sub(self.kept_elsewhere);
+        self.most.volume.min(if self.purpose.keeps() { left } else { u64::MAX })
     }
 
     /// The digest of a file; `None` for a service account token, which the kubelet rotates and no
@@ -280,6 +280,11 @@ impl Reader<'_> {
         }
         let most_of_volume = self.most_of_volume();
         self.buffer.resize(READ_BUFFER, 0);
+        if self.purpose.keeps() {
+            // A vector that grows has room for twice as much.
+            let size = u64::try_from(size).unwrap_or(0).min(most_of_volume);
+            kept.reserve_exact(usize::try_from(size).unwrap_or(0));
+        }
         let mut hash = Sha256::new();
         let mut read = 0_u64;
         loop {
