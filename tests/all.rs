@@ -23,6 +23,7 @@ mod evidence;
 mod fleet;
 mod host_pid;
 mod hostile;
+mod hostile_table;
 mod http;
 mod interrupted;
 mod invariants;

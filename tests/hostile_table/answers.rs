@@ -1,0 +1,147 @@
+//! Answers of an endpoint that a check, an action or a proof asks.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::Input;
+use crate::support::http::requests;
+
+/// Answers a request, until the client gives up.
+type Answer = fn(&mut TcpStream) -> std::io::Result<()>;
+
+/// The hostile endpoint.
+pub(super) struct Server {
+    address: SocketAddr,
+    answer: Arc<Mutex<Answer>>,
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(never));
+        let current = Arc::clone(&answer);
+        thread::spawn(move || {
+            for mut stream in requests(&listener) {
+                let answer = *current.lock().unwrap();
+                thread::spawn(move || drop(answer(&mut stream)));
+            }
+        });
+        Self { address, answer }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    fn set(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+}
+
+/// Waits for the client to end the connection.
+fn never(stream: &mut TcpStream) -> std::io::Result<()> {
+    while stream.read(&mut [0; 1024])? > 0 {}
+    Ok(())
+}
+
+/// Reads the request, whose body is short.
+fn read(stream: &mut TcpStream) -> std::io::Result<usize> {
+    stream.read(&mut [0; 4096])
+}
+
+fn send(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {
+    read(stream)?;
+    stream.write_all(text.as_bytes())
+}
+
+/// Sends a text, and then another one again and again.
+fn endless(stream: &mut TcpStream, begin: &str, part: &str) -> std::io::Result<()> {
+    send(stream, begin)?;
+    let part = part.repeat(8192 / part.len() + 1);
+    loop {
+        stream.write_all(part.as_bytes())?;
+    }
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\n";
+
+fn all() -> Vec<(&'static str, Answer)> {
+    vec![
+        ("no answer", never),
+        ("an end without an answer", |_| Ok(())),
+        ("bytes, one after the other", |stream| {
+            read(stream)?;
+            for byte in OK.bytes().cycle() {
+                stream.write_all(&[byte])?;
+                crate::support::wait::pause();
+            }
+            Ok(())
+        }),
+        ("endless headers", |stream| endless(stream, OK, "x: y\r\n")),
+        ("an endless header", |stream| endless(stream, &format!("{OK}x: "), "y")),
+        ("an endless status line", |stream| endless(stream, "HTTP/1.1 200 ", "x")),
+        ("an endless body", |stream| endless(stream, &format!("{OK}\r\n"), "x")),
+        ("endless chunks", |stream| {
+            endless(stream, &format!("{OK}transfer-encoding: chunked\r\n\r\n"), "8\r\nxxxxxxxx\r\n")
+        }),
+        ("an endless chunk", |stream| {
+            endless(stream, &format!("{OK}transfer-encoding: chunked\r\n\r\nffffffff\r\n"), "x")
+        }),
+        ("an endless extension of a chunk", |stream| {
+            endless(stream, &format!("{OK}transfer-encoding: chunked\r\n\r\n8;"), "x")
+        }),
+        ("endless trailers", |stream| {
+            endless(stream, &format!("{OK}transfer-encoding: chunked\r\n\r\n0\r\n"), "x: y\r\n")
+        }),
+        ("an impossible length", |stream| {
+            endless(stream, &format!("{OK}content-length: 18446744073709551615\r\n\r\n"), "x")
+        }),
+        ("two lengths", |stream| {
+            send(stream, &format!("{OK}content-length: 1\r\ncontent-length: 2\r\n\r\nxx"))
+        }),
+        ("a body that is too short", |stream| {
+            send(stream, &format!("{OK}content-length: 9\r\n\r\nx"))
+        }),
+        ("a redirection to itself", |stream| {
+            send(stream, "HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n")
+        }),
+        ("a status that does not exist", |stream| {
+            send(stream, "HTTP/1.1 999 X\r\ncontent-length: 0\r\n\r\n")
+        }),
+        ("no HTTP", |stream| endless(stream, "\0", "\0")),
+        ("a body that is not UTF-8", |stream| {
+            read(stream)?;
+            stream.write_all(OK.as_bytes())?;
+            stream.write_all(b"content-length: 4\r\n\r\n\xff\xfe\xff\xfe")
+        }),
+    ]
+}
+
+/// Any end of the attempt: which one depends on the rule.
+const OUTCOMES: [(&str, &str); 3] = [
+    ("check", "check-failed|passed|rejected"),
+    ("action", "gave-up|applied"),
+    ("proof", "gave-up|applied"),
+];
+
+pub(super) fn inputs() -> Vec<Input> {
+    let mut inputs = Vec::new();
+    for (rule, outcome) in OUTCOMES {
+        for (what, answer) in all() {
+            inputs.push(Input {
+                rule,
+                what: what.to_owned(),
+                put: Box::new(move |scene| {
+                    scene.server.set(answer);
+                    scene.nudge(rule);
+                }),
+                outcome,
+                remove: None,
+            });
+        }
+    }
+    inputs
+}
