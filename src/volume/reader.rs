@@ -26,6 +26,8 @@ pub(super) const MAX_ATTEMPTS: usize = 20;
 pub(super) const MAX_DEPTH: usize = 32;
 /// The most keys and directories of a volume, ignored ones included.
 pub(super) const MAX_ENTRIES: usize = 20_000;
+/// The most bytes of their names: podnudge holds them up to four times. 20,000 names of 50 bytes.
+pub(super) const MAX_NAMES: usize = 1_000_000;
 
 /// The result of one reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub enum ReadError {
         path: PathBuf,
     },
     /// There are too many files or levels.
-    #[error("`{}` has more than {MAX_ENTRIES} files and folders or {MAX_DEPTH} levels", path.display())]
+    #[error("`{}` has more than {MAX_ENTRIES} files and folders, {MAX_DEPTH} levels or {MAX_NAMES} bytes of names", path.display())]
     TooLarge {
         /// The watched path.
         path: PathBuf,
@@ -179,6 +181,8 @@ pub(super) struct Reader<'a> {
     pub(super) newest: Duration,
     /// The number of entries so far, ignored ones included.
     pub(super) visited: usize,
+    /// The bytes of their names, with those of the directories above.
+    pub(super) names: usize,
     pub(super) directories: Vec<Directory>,
     pub(super) buffer: Vec<u8>,
 }
@@ -199,6 +203,7 @@ impl<'a> Reader<'a> {
             fingerprint: Sha256::new(),
             newest: Duration::ZERO,
             visited: 0,
+            names: 0,
             directories: Vec::new(),
             buffer: Vec::new(),
         }

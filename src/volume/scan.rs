@@ -136,7 +136,7 @@ impl Reader<'_> {
         for _ in 0..MAX_ATTEMPTS {
             self.keys.clear();
             self.pauses = false;
-            self.visited = 0;
+            (self.visited, self.names) = (0, 0);
             self.contents.clear();
             self.read = 0;
             let whole = self.one_generation(root, &target, key)?;

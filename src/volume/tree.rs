@@ -16,8 +16,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::filter;
 use super::reader::{
-    Content, DIRECTORY, Directory, MAX_DEPTH, MAX_ENTRIES, MAX_KEPT_BYTES, Purpose, ReadError,
-    Reader, changed, identity,
+    Content, DIRECTORY, Directory, MAX_DEPTH, MAX_ENTRIES, MAX_KEPT_BYTES, MAX_NAMES, Purpose,
+    ReadError, Reader, changed, identity,
 };
 use super::snapshot::{Digest, Key};
 
@@ -357,7 +357,8 @@ impl Reader<'_> {
                 continue;
             }
             self.visited += 1;
-            if self.visited > MAX_ENTRIES {
+            self.names += level.prefix.len() + name.to_bytes().len();
+            if self.visited > MAX_ENTRIES || self.names > MAX_NAMES {
                 return Err(ReadError::TooLarge { path: self.path.to_owned() });
             }
             entries.push(Entry { name: name.to_owned(), kind: entry.file_type() });

@@ -58,6 +58,26 @@ fn all() -> Vec<(&'static str, Put, &'static str)> {
             UNREADABLE,
         ),
         (
+            "19,000 files with long names",
+            |at| {
+                fs::create_dir(at.join("x")).unwrap();
+                let name = "x".repeat(240);
+                (0..19_000)
+                    .for_each(|n| drop(File::create(at.join(format!("x/{name}{n}"))).unwrap()));
+            },
+            UNREADABLE,
+        ),
+        (
+            "19,000 files",
+            |at| {
+                fs::create_dir(at.join("x")).unwrap();
+                let name = "x".repeat(40);
+                (0..19_000)
+                    .for_each(|n| drop(File::create(at.join(format!("x/{name}{n}"))).unwrap()));
+            },
+            APPLIED,
+        ),
+        (
             "deep directories",
             |at| fs::create_dir_all(at.join(vec!["x"; 100].join("/"))).unwrap(),
             UNREADABLE,
