@@ -68,13 +68,13 @@ impl Window {
         let time = |unix| Some(UnixTime(Duration::from_secs(u64::try_from(unix).ok()?)));
         let local = unix + self.offset(unix);
         let today = local.div_euclid(DAY);
-        // Yesterday's window may last past midnight.
-        for day in today - 1..=today + 8 {
+        // Yesterday's window may last past midnight, and the clocks may skip next week's.
+        for day in today - 2..=today + 16 {
             let (begin, end) = self.on(day);
             if !*self.days.get(usize::try_from((day + 3).rem_euclid(7)).ok()?)? {
                 continue;
             }
-            if unix < end {
+            if begin < end && unix < end {
                 let from = if unix < begin { time(begin)? } else { now };
                 return Some(Opening { from, until: time(end)? });
             }
@@ -82,15 +82,36 @@ impl Window {
         None
     }
 
-    /// When it opens and closes on this day since 1970, in seconds since the epoch.
+    /// When it opens and closes on this day since 1970, in seconds since the epoch. Both are equal if the
+    /// clocks skip it.
     fn on(&self, day: i64) -> (i64, i64) {
         let until = if self.until > self.from { self.until } else { self.until + DAY };
-        let unix = |local: i64| {
-            // The offset depends on the UTC time, so it is approximated first.
-            let nearly = local - self.offset(local);
-            local - self.offset(nearly)
-        };
-        (unix(day * DAY + self.from), unix(day * DAY + until))
+        (self.first(day * DAY + self.from), self.first(day * DAY + until))
+    }
+
+    /// The first time at which the clocks show this local time or a later one. A local time that they
+    /// show twice is the first of both.
+    fn first(&self, local: i64) -> i64 {
+        // Offsets are below 26 hours, and change months apart (RFC 8536).
+        let (before, after) = (self.offset(local - 2 * DAY), self.offset(local + 2 * DAY));
+        let (by_before, by_after) = (local - before, local - after);
+        if self.offset(by_before) == before {
+            return by_before;
+        }
+        if self.offset(by_after) == after {
+            return by_after;
+        }
+        // They skip it.
+        let (mut earlier, mut later) = (by_after.min(by_before), by_after.max(by_before));
+        while later - earlier > 1 {
+            let middle = earlier + (later - earlier) / 2;
+            if middle + self.offset(middle) < local {
+                earlier = middle;
+            } else {
+                later = middle;
+            }
+        }
+        later
     }
 
     fn offset(&self, unix: i64) -> i64 {
@@ -243,6 +264,37 @@ mod tests {
         let refused = zone("Europe/Berlin", &zones).unwrap_err();
         assert!(refused.message.starts_with("there is no time zone `Europe/Berlin`"), "{refused}");
         assert!(zone("Europe/Berlin", &|_| Some(b"no such file".to_vec())).is_err());
+    }
+
+    /// In Berlin the clocks go from 2 to 3 on 2026-03-29, and from 3 to 2 on 2026-10-25.
+    #[test]
+    fn a_window_on_the_day_when_the_clocks_change_is_never_empty_or_early() {
+        const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+        let opening = |text: &str, now: &str| {
+            let unix = |text: &str| {
+                let time = humantime::parse_rfc3339(text).unwrap();
+                UnixTime(time.duration_since(std::time::UNIX_EPOCH).unwrap())
+            };
+            let Opening { from, until } = window(text, BERLIN).next_opening(unix(now)).unwrap();
+            let shown =
+                |at: UnixTime| humantime::format_rfc3339(std::time::UNIX_EPOCH + at.0).to_string();
+            (shown(from), shown(until))
+        };
+        let times = |from: &str, until: &str| (from.to_owned(), until.to_owned());
+        // It begins when the clocks skip its begin.
+        let spring = opening("Sun 02:30-05:00", "2026-03-28T12:00:00Z");
+        assert_eq!(spring, times("2026-03-29T01:00:00Z", "2026-03-29T03:00:00Z"));
+        // They skip all of it: it opens the week after.
+        let skipped = opening("Sun 02:00-03:00", "2026-03-28T12:00:00Z");
+        assert_eq!(skipped, times("2026-04-05T00:00:00Z", "2026-04-05T01:00:00Z"));
+        // They show its end twice, and its begin.
+        let autumn = opening("Sun 01:00-02:30", "2026-10-24T12:00:00Z");
+        assert_eq!(autumn, times("2026-10-24T23:00:00Z", "2026-10-25T00:30:00Z"));
+        let autumn = opening("Sun 02:30-04:00", "2026-10-24T12:00:00Z");
+        assert_eq!(autumn, times("2026-10-25T00:30:00Z", "2026-10-25T03:00:00Z"));
+        // The last minute before, and midnight.
+        let night = opening("Sat 23:00-02:00", "2026-10-24T23:59:00Z");
+        assert_eq!(night, times("2026-10-24T23:59:00Z", "2026-10-25T00:00:00Z"));
     }
 
     #[test]
