@@ -2,16 +2,9 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use glob::MatchOptions;
 
+use super::glob;
 use crate::config::KeyFilter;
-
-/// `*` and `?` do not match `/`; a leading dot is not special.
-const OPTIONS: MatchOptions = MatchOptions {
-    case_sensitive: true,
-    require_literal_separator: true,
-    require_literal_leading_dot: false,
-};
 
 /// Whether a key is included in the digest.
 pub(super) fn is_included(filter: &KeyFilter, key: &[u8]) -> bool {
@@ -21,7 +14,7 @@ pub(super) fn is_included(filter: &KeyFilter, key: &[u8]) -> bool {
     if filter.only.is_empty() && filter.ignore.is_empty() {
         return true;
     }
-    let matches = |pattern: &glob::Pattern| matches(pattern, key);
+    let matches = |pattern| matches(pattern, key);
     (filter.only.is_empty() || filter.only.iter().any(matches))
         && !filter.ignore.iter().any(matches)
 }
@@ -34,11 +27,11 @@ pub(super) fn pauses(filter: &KeyFilter, key: &[u8]) -> bool {
 /// Whether a pattern matches a key. A pattern with a `/` is matched against the key's whole path
 /// below the content root, any other against the file name at any depth. Bytes that are not UTF-8
 /// match `?` and `*`.
-pub(crate) fn matches(pattern: &glob::Pattern, key: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &::glob::Pattern, key: &[u8]) -> bool {
     let path = String::from_utf8_lossy(key);
     let name = path.rsplit_once('/').map_or(path.as_ref(), |(_, name)| name);
     let text = if pattern.as_str().contains('/') { path.as_ref() } else { name };
-    pattern.matches_with(text, OPTIONS)
+    glob::matches(pattern, text)
 }
 
 /// The largest service account token, in bytes. Those of the kubelet have 1 to 2 KiB.
@@ -70,7 +63,7 @@ mod tests {
 
     fn filter(only: &[&str], ignore: &[&str]) -> KeyFilter {
         let patterns = |texts: &[&str]| {
-            texts.iter().map(|text| glob::Pattern::new(text).expect("a pattern")).collect()
+            texts.iter().map(|text| ::glob::Pattern::new(text).expect("a pattern")).collect()
         };
         KeyFilter { only: patterns(only), ignore: patterns(ignore), ..KeyFilter::default() }
     }

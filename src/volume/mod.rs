@@ -5,6 +5,7 @@
 
 pub(crate) mod contents;
 pub(crate) mod filter;
+mod glob;
 mod link;
 pub mod mounts;
 pub(crate) mod reader;
