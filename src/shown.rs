@@ -1,7 +1,7 @@
 //! Escapes text from outside podnudge, so that it is harmless on a terminal and in a log. Pure.
 //!
-//! Names are escaped without loss; in the output of programs and servers, control characters and
-//! those that set the direction of text become blanks. Keys escape themselves (`volume/snapshot.rs`), because they are bytes.
+//! Names are escaped without loss; in the output of programs and servers, characters that control a
+//! terminal become blanks. Keys escape themselves (`volume/snapshot.rs`), because they are bytes.
 
 use std::path::Path;
 
@@ -15,6 +15,14 @@ pub enum Colours {
     On,
     /// For a file, a pipe, or a person who wants none.
     Off,
+}
+
+/// Whether a terminal acts on a character instead of showing it: a control character, a break of the
+/// line, one that changes the direction of the text around it, or one without a width.
+fn controls(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A name: control characters are escaped, quotes and backslashes are not.
@@ -42,14 +50,14 @@ pub(crate) fn program(arguments: &[String]) -> String {
 /// The beginning of an output, on one line.
 pub(crate) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let printable = |c: char| if is_unsafe(c) { ' ' } else { c };
+    let printable = |c: char| if controls(c) { ' ' } else { c };
     text.trim().chars().take(LONGEST).map(printable).collect()
 }
 
 /// An output, with its lines.
 pub(crate) fn lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<String> = text.trim().lines().map(|line| line.replace(is_unsafe, " ")).collect();
+    let lines: Vec<String> = text.trim().lines().map(|line| line.replace(controls, " ")).collect();
     lines.join("\n")
 }
 
@@ -64,12 +72,27 @@ pub(crate) fn block(said: &str, most: usize) -> String {
     safe
 }
 
-/// Whether a character may change how the text around it is shown: a control character, one that sets
-/// the direction of text, a line or paragraph separator, or one without a width.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
+/// A message that another process, or a file, claims to be of podnudge, with its lines.
+pub(crate) fn message(said: &str) -> String {
+    said.replace(|c| c != '\n' && controls(c), " ")
+}
+
+/// JSON of another process: what a terminal would act on becomes an escape, so its values stay the same.
+pub(crate) fn json(said: &str) -> String {
+    let mut safe = String::with_capacity(said.len());
+    for c in said.chars() {
+        match c {
+            '\n' => safe.push(c),
+            // Blanks, since they cannot be in a string.
+            '\t' | '\r' => safe.push(' '),
+            c if controls(c) => {
+                let escape = |unit: &mut u16| format!("\\u{unit:04x}");
+                safe.extend(c.encode_utf16(&mut [0; 2]).iter_mut().map(escape));
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
 }
 
 /// A path as a literal for a message.
@@ -104,6 +127,9 @@ mod tests {
         let cut = block(&"ü".repeat(1 << 20), 100);
         assert!(cut.len() <= 100 && cut.ends_with("ü…"), "{cut}");
         assert_eq!(block(&cut, 100), cut);
+        // It shows the text behind it from right to left, and one that some viewers show as a line.
+        assert_eq!(one_line("ok \u{202e}ko\u{2028}.".as_bytes()), "ok  ko .");
+        assert_eq!(lines("a\u{202e}b\u{feff}.".as_bytes()), "a b .");
         let program = program(&["sh".to_owned(), "-c".to_owned(), "echo \"\\a\"\n".to_owned()]);
         assert_eq!(program, "sh -c echo \"\\a\"\\n");
     }

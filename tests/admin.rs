@@ -21,7 +21,7 @@ use tokio::net::TcpSocket;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
-use crate::support::http::wait;
+use crate::support::http::{request, respond, server, wait};
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::{Behaviour, Target, in_network};
 use crate::support::program::{command, podnudge};
@@ -465,4 +465,43 @@ fn the_table_is_for_people() {
     assert!(!in_sync);
     insta::assert_snapshot!(text);
     assert!(table::render("<html>", Colours::Off).is_err());
+}
+
+/// Another process may have taken the port.
+#[test]
+fn podnudge_status_prints_nothing_that_controls_a_terminal() {
+    let mut status = sample();
+    let rule = &mut status.rules[0];
+    rule.name = "app\u{1b}]0;title\u{7}".to_owned();
+    rule.targets[0].name = "a\u{202e}b\u{9b}2J".to_owned();
+    rule.reason = Some(Reason::new("one\ntwo\u{1b}[1A").hint("\u{7f}"));
+    let json = serde_json::to_string(&status).unwrap();
+    let body = json.clone();
+    let url = server(move |mut stream| {
+        request(&stream);
+        respond(&mut stream, "200 OK", "", &body);
+    });
+    for option in [&[][..], &["--json"]] {
+        let mut command = podnudge();
+        let output = command.arg("status").args(option).args(["--url", &url]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let controls = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.is_empty() && !text.contains(controls), "{text:?}");
+        if !option.is_empty() {
+            let same: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(same, serde_json::from_str::<serde_json::Value>(&json).unwrap());
+        }
+    }
+}
+
+#[test]
+fn podnudge_status_reads_no_endless_answer() {
+    let url = server(|mut stream| {
+        request(&stream);
+        drop(stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n"));
+        while stream.write_all(&[b' '; 8192]).is_ok() {}
+    });
+    let output = podnudge().args(["status", "--url", &url]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("its answer is longer than 4 MiB"), "{said}");
 }

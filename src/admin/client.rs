@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::Url;
+use reqwest::{Response, Url};
 
 use super::table;
 use crate::config::Listen;
@@ -13,7 +13,7 @@ use crate::exchange::http::base_client;
 use crate::exit::Exit;
 use crate::files;
 use crate::reason::Reason;
-use crate::shown::Colours;
+use crate::shown::{self, Colours};
 
 /// `podnudge status`.
 #[derive(Debug, Clone)]
@@ -36,6 +36,8 @@ pub struct Trigger {
 }
 
 const LIMIT: Duration = Duration::from_secs(5);
+/// The most bytes of an answer. The status of a rule takes some KiB.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// The output of `podnudge status`, and its exit code.
 ///
@@ -45,7 +47,7 @@ pub async fn show(arguments: &Status, colours: Colours) -> Result<(String, Exit)
     let json = status(&arguments.url).await?;
     let (table, is_right) = table::render(&json, colours)?;
     let exit = if is_right { Exit::Ok } else { Exit::NotInSync };
-    Ok((if arguments.json { json } else { table }, exit))
+    Ok((if arguments.json { shown::json(&json) } else { table }, exit))
 }
 
 /// Triggers an action in a running podnudge. Returns its answer.
@@ -64,13 +66,38 @@ pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
             request = request.bearer_auth(token);
         }
         let answer = request.send().await?;
-        Ok((answer.status(), answer.text().await?))
+        Ok((answer.status(), read(answer).await?))
     };
     let (status, text) = ask.await.map_err(|error| no_answer(&arguments.url, error))?;
+    let text = shown::message(&text);
     if status.is_success() {
         return Ok(text);
     }
     Err(Reason::new(format!("podnudge refused the request with {status}: {}", text.trim())))
+}
+
+/// Reads an answer. Any process may have sent it.
+async fn read(mut answer: Response) -> Result<String, AnswerError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        bytes.extend_from_slice(&chunk);
+        if bytes.len() > MOST_BYTES {
+            return Err(AnswerError::TooLarge);
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Why there is no answer.
+enum AnswerError {
+    Failed(reqwest::Error),
+    TooLarge,
+}
+
+impl From<reqwest::Error> for AnswerError {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// The status as JSON. `url` is the admin listener's, without a path.
@@ -81,7 +108,7 @@ async fn status(url: &Url) -> Result<String, Reason> {
     let ask = async {
         let client = base_client(LIMIT).build()?;
         let address = url.join("/status").unwrap_or_else(|_| url.clone());
-        client.get(address).send().await?.error_for_status()?.text().await
+        read(client.get(address).send().await?.error_for_status()?).await
     };
     ask.await.map_err(|error| no_answer(url, error))
 }
@@ -99,14 +126,13 @@ pub(crate) async fn is_podnudge(listen: Listen) -> bool {
     status(&url).await.is_ok_and(|status| table::render(&status, Colours::Off).is_ok())
 }
 
-fn no_answer(url: &Url, error: reqwest::Error) -> Reason {
+fn no_answer(url: &Url, error: AnswerError) -> Reason {
     let shown = url.as_str().trim_end_matches('/');
-    let what = if error.is_connect() {
-        "no process listens there".to_owned()
-    } else if error.is_timeout() {
-        "no answer in 5 seconds".to_owned()
-    } else {
-        error.without_url().to_string()
+    let what = match error {
+        AnswerError::Failed(error) if error.is_connect() => "no process listens there".to_owned(),
+        AnswerError::Failed(error) if error.is_timeout() => "no answer in 5 seconds".to_owned(),
+        AnswerError::Failed(error) => error.without_url().to_string(),
+        AnswerError::TooLarge => format!("its answer is longer than {} MiB", MOST_BYTES >> 20),
     };
     Reason::new(format!("cannot reach podnudge at {shown}: {what}"))
         .hint("run it in podnudge's own container, and give its listen address by --url if that is not the default")

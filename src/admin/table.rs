@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::reason::Reason;
-use crate::shown::Colours;
+use crate::shown::{self, Colours};
 
 /// The fields of `/status` that the table shows. Lenient: podnudge may have another version.
 #[derive(Deserialize)]
@@ -53,7 +53,8 @@ struct ReasonView {
 const HEADER: [&str; 8] =
     ["RULE", "STATE", "IN-SYNC", "EVIDENCE", "PROOF", "TARGET", "ON-DISK", "NEXT-ACTION"];
 
-/// Renders the table, and returns whether no rule is known to be out of sync.
+/// Renders the table, and returns whether no rule is known to be out of sync. Another process may have
+/// written the status: nothing in it controls a terminal.
 ///
 /// # Errors
 /// If the text is not the status of a podnudge.
@@ -90,7 +91,7 @@ fn add_details(table: &mut String, rule: &Rule, colours: Colours) {
     let mut line = |name: &str, text: &str| {
         let name = paint(&format!("{name}:"), Colour::Bold, colours);
         // Writing to a `String` cannot fail. A checker may have written several lines.
-        _ = writeln!(table, "  {name} {}", text.replace('\n', "\n    "));
+        _ = writeln!(table, "  {name} {}", shown::message(text).replace('\n', "\n    "));
     };
     if rule.digest_applied.is_some() && rule.digest_applied != rule.digest_on_disk {
         line("applied", &short(rule.digest_applied.as_ref()));
@@ -105,7 +106,7 @@ fn add_details(table: &mut String, rule: &Rule, colours: Colours) {
 }
 
 fn row(rule: &Rule, now: f64) -> [Cell; 8] {
-    let plain = |text: String| Cell { text, colour: Colour::None };
+    let plain = |text: String| Cell { text: shown::text(&text), colour: Colour::None };
     let state = match rule.state.as_str() {
         "rejected" | "rolled-back" | "failed" | "tripped" => Colour::Red,
         "held" | "backoff" | "waiting-for-volume" | "waiting-for-target" => Colour::Yellow,
@@ -120,8 +121,8 @@ fn row(rule: &Rule, now: f64) -> [Cell; 8] {
     let missing = || "-".to_owned();
     [
         plain(rule.name.clone()),
-        Cell { text: rule.state.clone(), colour: state },
-        Cell { text: rule.in_sync.clone(), colour: in_sync },
+        Cell { colour: state, ..plain(rule.state.clone()) },
+        Cell { colour: in_sync, ..plain(rule.in_sync.clone()) },
         plain(rule.evidence.clone()),
         plain(rule.proof.clone().unwrap_or_else(missing)),
         plain(target(&rule.targets)),

@@ -58,8 +58,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
         None => {}
         Some("M") => {
             let message = format!("the unit `M` in {} means months", literal(text));
-            let minutes = text.replace('M', "m");
-            return Err(Reason::new(message).hint(format!("write `{minutes}` for minutes")));
+            let minutes = literal(&text.replace('M', "m"));
+            return Err(Reason::new(message).hint(format!("write {minutes} for minutes")));
         }
         Some(unit) => {
             let message = format!("unknown unit {} in {}", literal(unit), literal(text));

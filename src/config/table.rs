@@ -12,7 +12,7 @@ use super::relations;
 use super::tree::{Entries, Node, Value};
 use super::types::check_bounds;
 use crate::reason::Reason;
-use crate::shown::literal;
+use crate::shown::{self, literal};
 
 /// A table that is being read. Each read takes its entry; entries that remain are unknown keys.
 pub(super) struct Table<'a> {
@@ -287,7 +287,7 @@ fn as_table(key: &str, section: &Section, value: &Value) -> Option<String> {
         },
         _ => return None,
     };
-    Some(format!("write `{key} = {{ {entries} }}`"))
+    Some(format!("write `{key} = {{ {} }}`", shown::text(&entries)))
 }
 
 /// The two sides of a comparison such as `name == 1`, if the second can be compared with.

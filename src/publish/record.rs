@@ -113,6 +113,11 @@ impl Record {
         }
     }
 
+    /// Parses a record, which another process may have written.
+    pub(super) fn parse(bytes: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(bytes).map(Self::bounded)
+    }
+
     /// Loads the record; a missing file is an empty record.
     pub(super) fn load(dir: &Dir) -> Result<Self, LoadError> {
         let path = shown::path(&dir.path().join(FILE));
@@ -123,8 +128,8 @@ impl Record {
             )
         };
         match dir.folder().read(FILE, LARGEST) {
-            Ok(bytes) => match serde_json::from_slice::<Self>(&bytes) {
-                Ok(record) => Ok(record.bounded()),
+            Ok(bytes) => match Self::parse(&bytes) {
+                Ok(record) => Ok(record),
                 // The error itself may repeat what the file says.
                 Err(error) => Err(invalid(&format!(
                     "it is not what podnudge wrote (line {}, column {})",

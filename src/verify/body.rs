@@ -200,7 +200,7 @@ impl Page {
     }
 
     fn reason(&self, what: std::fmt::Arguments<'_>) -> Reason {
-        Reason::new(format!("{}: {what}", self.what))
+        Reason::new(format!("{}: {}", self.what, shown::text(&what.to_string())))
     }
 }
 
