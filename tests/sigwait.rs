@@ -22,6 +22,7 @@ const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -37,6 +38,13 @@ static void *wait_for(void *set) {
     int number;
     while (sigwait(set, &number) == 0)
         if (number == SIGHUP) note("hup\n");
+    return NULL;
+}
+
+// The first 15 bytes of a name are kept, and may end within a character.
+static void *idle(void *name) {
+    prctl(PR_SET_NAME, name);
+    while (pause() != 0) {}
     return NULL;
 }
 
@@ -60,6 +68,7 @@ int main(int count, char **arguments) {
         pthread_create(&thread, NULL, wait_for, &set);
         for (;;) pause();
     }
+    if (strcmp(kind, "named") == 0) pthread_create(&thread, NULL, idle, "caf\xc3");
     wait_for(&set);
 }
 "#;
@@ -147,6 +156,11 @@ fn a_main_thread_that_waits_for_the_signal_gets_it() {
 #[test]
 fn another_thread_that_waits_for_the_signal_gets_it() {
     in_namespace(|| assert_takes("thread"));
+}
+
+#[test]
+fn a_thread_whose_name_is_not_utf8_blocks_the_signal_as_others_do() {
+    in_namespace(|| assert_takes("named"));
 }
 
 #[test]

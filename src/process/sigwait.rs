@@ -100,7 +100,9 @@ fn threads(pid: i32) -> Vec<Thread> {
 
 impl Thread {
     fn read(task: &Path, process: &str) -> Self {
-        let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+        // Its name, which the kernel cuts after 15 bytes, need not be UTF-8.
+        let status = fs::read(task.join("status")).unwrap_or_default();
+        let status = String::from_utf8_lossy(&status);
         Self {
             blocked: mask(&status, "SigBlk:").unwrap_or_default(),
             waited: Waited::read(task, process),
@@ -124,21 +126,15 @@ impl Thread {
 }
 
 impl Waited {
-    /// `/proc/PID/task/TID/syscall` is `128 0x7ffc… …`: the number of the system call that the thread is
-    /// in, and its arguments. The first one of `rt_sigtimedwait(2)` points to the set.
     fn read(task: &Path, process: &str) -> Self {
         let Ok(syscall) = fs::read_to_string(task.join("syscall")) else {
             return Self::by_kernel_function(task, Self::Unreadable);
         };
-        let mut words = syscall.split_ascii_whitespace();
-        if words.next().and_then(|number| number.parse().ok()) != Some(SYS_rt_sigtimedwait) {
+        match parse_syscall(&syscall) {
             // A 32-bit program uses another number.
-            return Self::by_kernel_function(task, Self::Nothing);
+            SystemCall::Other => Self::by_kernel_function(task, Self::Nothing),
+            SystemCall::WaitsFor(set) => read_set(process, set).map_or(Self::Unreadable, Self::Set),
         }
-        words
-            .next()
-            .and_then(|address| read_set(process, address))
-            .map_or(Self::Unreadable, Self::Set)
     }
 
     /// By `/proc/PID/task/TID/wchan`, such as `do_sigtimedwait`; 0 if the thread runs, or if podnudge may
@@ -153,8 +149,29 @@ impl Waited {
     }
 }
 
-fn read_set(process: &str, address: &str) -> Option<u64> {
-    let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
+/// The system call that a thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SystemCall {
+    /// It waits for signals; their set is at this address.
+    WaitsFor(u64),
+    /// Any other one, or none.
+    Other,
+}
+
+/// Parses `/proc/PID/task/TID/syscall`, `128 0x7ffc… …`: the number of the system call, and its
+/// arguments. The first one of `rt_sigtimedwait(2)` points to the set.
+pub(super) fn parse_syscall(text: &str) -> SystemCall {
+    let mut words = text.split_ascii_whitespace();
+    if words.next().and_then(|number| number.parse().ok()) != Some(SYS_rt_sigtimedwait) {
+        return SystemCall::Other;
+    }
+    let address = words.next().and_then(|address| address.strip_prefix("0x"));
+    let address = address.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    // Nothing can be read at 0.
+    SystemCall::WaitsFor(address.unwrap_or_default())
+}
+
+fn read_set(process: &str, address: u64) -> Option<u64> {
     let memory = File::open(format!("{process}/mem")).ok()?;
     let mut set = [0; 8];
     memory.read_exact_at(&mut set, address).ok()?;
