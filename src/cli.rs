@@ -4,6 +4,9 @@
 //! `PODNUDGE_` and its name in capitals. The values stay text: `config` parses them exactly as it
 //! parses the file's.
 
+#[cfg(test)]
+#[path = "../tests/fuzz/command_line.rs"]
+mod fuzz;
 mod help;
 
 use std::collections::BTreeMap;

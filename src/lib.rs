@@ -31,6 +31,9 @@ pub mod exchange;
 pub mod exit;
 mod files;
 mod folder;
+#[cfg(test)]
+#[path = "../tests/fuzz/mod.rs"]
+mod fuzz;
 pub mod install;
 pub mod lockdown;
 pub mod logs;

@@ -1,6 +1,9 @@
 //! The admin port, and its client for `podnudge status` and `podnudge trigger`.
 
 pub mod client;
+#[cfg(test)]
+#[path = "../../tests/fuzz/admin.rs"]
+mod fuzz;
 pub mod metrics;
 mod own_process;
 pub mod process_metrics;

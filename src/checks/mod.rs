@@ -11,6 +11,9 @@ mod attempts;
 mod certificates;
 pub mod contents;
 pub mod copy;
+#[cfg(test)]
+#[path = "../../tests/fuzz/checks.rs"]
+mod fuzz;
 mod json;
 mod program;
 mod refusal;

@@ -14,6 +14,9 @@ mod action;
 mod agent;
 mod check;
 mod file;
+#[cfg(test)]
+#[path = "../../tests/fuzz/values.rs"]
+mod fuzz;
 mod hold;
 mod late_preset;
 mod load;

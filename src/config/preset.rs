@@ -105,7 +105,7 @@ pub(super) fn parse_name(name: &str) -> Result<String, Reason> {
 }
 
 impl Preset {
-    fn read(name: &str, text: &str) -> Option<Self> {
+    pub(super) fn read(name: &str, text: &str) -> Option<Self> {
         let report = Report::new(Self::SECTION, name, text, &|_| None, None);
         let mut entries = tree::read(text, &report)?;
         let rule = match entries.remove("rule")?.1.value {

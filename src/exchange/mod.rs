@@ -5,6 +5,9 @@
 
 pub mod children;
 pub(crate) mod connect;
+#[cfg(test)]
+#[path = "../../tests/fuzz/exchange.rs"]
+mod fuzz;
 pub mod http;
 mod output;
 pub mod program;

@@ -10,6 +10,9 @@ mod context;
 pub(crate) mod descendants;
 pub(crate) mod exit_watch;
 mod find;
+#[cfg(test)]
+#[path = "../../tests/fuzz/process.rs"]
+mod fuzz;
 mod handling;
 mod identity;
 mod inspect;
@@ -27,6 +30,7 @@ mod table;
 mod takers;
 mod target_cache;
 mod terminate;
+mod texts;
 mod wrapper;
 
 pub(crate) use context::Context;

@@ -10,9 +10,8 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Identity;
-use super::select::pod::holds_container_id;
 use super::select::{Pidfile, Refusal};
+use super::{Identity, texts};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
@@ -113,7 +112,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const FORK_WITHOUT_EXEC: u64 = 0x40;
 
 /// Parses `41 (a name) S 1 …`. The name may contain anything, so the fields are after the last `)`.
-fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
+pub(super) fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
@@ -149,41 +148,26 @@ pub(super) fn exe(pid: i32) -> Option<PathBuf> {
 }
 
 pub(super) fn arguments(pid: i32) -> Result<Vec<String>, Reason> {
-    let text = read_process_file(pid, "cmdline")?.unwrap_or_default();
-    let text = text.strip_suffix(b"\0").unwrap_or(&text);
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let words = text.split(|byte| *byte == 0);
-    Ok(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+    Ok(texts::parse_arguments(&read_process_file(pid, "cmdline")?.unwrap_or_default()))
 }
 
-/// The effective uid: the second number of `Uid:`. The owner of `/proc/PID` may differ: it is root
-/// for a process that is not dumpable, such as an nginx worker.
+/// The effective uid. The owner of `/proc/PID` may differ: it is root for a process that is not
+/// dumpable, such as an nginx worker.
 pub(super) fn uid(pid: i32) -> Result<Option<u32>, Reason> {
-    let Some(status) = status(pid)? else { return Ok(None) };
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    Ok(line.and_then(|line| line.split_ascii_whitespace().nth(1)?.parse().ok()))
+    Ok(status(pid)?.as_deref().and_then(texts::parse_uid))
 }
 
 /// The id of the process's container: the element of its cgroup path with 64 hexadecimal digits,
 /// whatever the runtime adds around them. Empty for podnudge's own container if that has a cgroup
 /// namespace, and outside containers. `None` if the process has ended.
 pub(super) fn container(pid: i32) -> Result<Option<String>, Reason> {
-    Ok(cgroup(pid)?.map(|text| container_in(&text)))
+    Ok(cgroup(pid)?.map(|text| texts::parse_container(text.as_bytes())))
 }
 
 /// `/proc/PID/cgroup`; `None` if the process has ended.
 pub(super) fn cgroup(pid: i32) -> Result<Option<String>, Reason> {
     let text = read_process_file(pid, "cgroup")?;
     Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
-}
-
-/// The id of the container in the text of `/proc/PID/cgroup`.
-pub(super) fn container_in(cgroup: &str) -> String {
-    let mut elements = cgroup.lines().filter_map(|line| line.rsplit('/').next());
-    let element = elements.rfind(|element| holds_container_id(element));
-    element.unwrap_or_default().to_owned()
 }
 
 /// Reads a pidfile; white space around the pid is ignored.
@@ -204,14 +188,11 @@ pub(super) fn pidfile(path: &Path) -> Result<Pidfile, Refusal> {
     let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
     let bytes = files::read(path, LARGEST).map_err(refused)?;
     let now = Now { mono: now(), wall: UnixTime(time_of(ClockId::Realtime)) };
-    let text = String::from_utf8_lossy(&bytes);
-    match text.trim().parse() {
-        Ok(pid) if pid > 0 => Ok(Pidfile { pid, written: now.moment_of(UnixTime(written)) }),
+    match texts::parse_pid(&bytes) {
+        Ok(Some(pid)) => Ok(Pidfile { pid, written: now.moment_of(UnixTime(written)) }),
         // The application may be writing the file.
-        _ if text.trim().is_empty() => {
-            Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty"))))
-        }
-        _ => {
+        Ok(None) => Err(Refusal::NotFound(Reason::new(format!("the pidfile `{shown}` is empty")))),
+        Err(texts::NoPid) => {
             Err(Refusal::Unsupported(Reason::new(format!("the pidfile `{shown}` contains no pid"))))
         }
     }

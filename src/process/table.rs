@@ -5,14 +5,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Identity;
-use super::node;
 use super::proc::{
-    ProcessStat, all_pids, arguments, cgroup, container, container_in, exe, read_proc_file,
-    read_process_file, stat, uid,
+    ProcessStat, all_pids, arguments, cgroup, container, exe, read_proc_file, read_process_file,
+    stat, uid,
 };
 use super::select::pod::{OwnPod, Pod};
 use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
+use super::{Identity, node, texts};
 use crate::config::{Target, TargetBy};
 use crate::reason::Reason;
 use crate::volume::mounts::{self, Mount};
@@ -102,7 +101,7 @@ fn process(
         arguments: if by_arguments { arguments(pid)? } else { Vec::new() },
         exe: by_exe.then(|| exe(pid)).flatten(),
         uid: if all || target.uid.is_some() { uid(pid)? } else { None },
-        container: container_in(&cgroup),
+        container: texts::parse_container(cgroup.as_bytes()),
         pod,
         mounts: if volumes.is_empty() { Mounts::No } else { mounts(pid, volumes)? },
         comm: stat.comm,

@@ -10,6 +10,9 @@
 
 mod access;
 mod directory;
+#[cfg(test)]
+#[path = "../../tests/fuzz/publish.rs"]
+mod fuzz;
 mod generation;
 mod lock;
 mod publisher;

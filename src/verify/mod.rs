@@ -6,6 +6,9 @@
 
 mod baseline;
 pub mod body;
+#[cfg(test)]
+#[path = "../../tests/fuzz/verify.rs"]
+mod fuzz;
 pub mod http;
 mod json;
 pub mod proofs;

@@ -5,6 +5,9 @@
 
 pub(crate) mod contents;
 pub(crate) mod filter;
+#[cfg(test)]
+#[path = "../../tests/fuzz/volume.rs"]
+mod fuzz;
 mod glob;
 mod link;
 pub mod mounts;

@@ -206,7 +206,7 @@ fn unescape(field: &[u8]) -> PathBuf {
     while let Some((first, after)) = rest.split_first() {
         let code = after
             .first_chunk::<3>()
-            .filter(|_| *first == b'\\')
+            .filter(|digits| *first == b'\\' && digits.iter().all(u8::is_ascii_digit))
             .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };

@@ -6,6 +6,9 @@
 
 mod block;
 mod certificate;
+#[cfg(test)]
+#[path = "../../../tests/fuzz/certificates.rs"]
+mod fuzz;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

@@ -1,0 +1,105 @@
+//! Fuzzes the command line and the environment (`src/cli.rs`).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use super::{Command, parse};
+use crate::config;
+use crate::fuzz::{Target, assert_harmless_lines, assert_reason, fuzz};
+
+const WORDS: &[&str] = &[
+    "--",
+    "--help",
+    "-h",
+    "-V",
+    "--watch=",
+    "--url=",
+    "--signal=",
+    "--exec=",
+    "--restart",
+    "--preset=",
+    "--listen=",
+    "--reload=",
+    "PODNUDGE_SIGNAL=",
+    "PODNUDGE_JITTER=",
+    "PODNUDGE_WATHC=/a",
+    "\n",
+    "=",
+    "false",
+    "true",
+    "--only=*.conf",
+    "--pause-key=",
+    "--log=text",
+];
+
+#[test]
+fn arguments_and_variables_are_understood_or_refused() {
+    let seeds = [
+        "--watch\n/etc/nginx/conf.d\n--signal=HUP\n--process\nnginx",
+        "--config=/etc/podnudge.toml\nPODNUDGE_LOG=json\nPODNUDGE_WATCH=/a:/b",
+        "check\n--watch=/a\n--url=http://127.0.0.1/\n--jitter=5m",
+        "status\n--json\n--url=http://127.0.0.1:9533",
+        "trigger\nweb\n--token-file=/t",
+        "once\n--wait=5s\n--watch=/a\n--publish=/b\nPODNUDGE_PRESET=nginx",
+        "doctor\n--before-start\n--watch=/a",
+        "presets\nnginx",
+        "install\n/shared",
+        "--watch=/a\n--check-exec=nginx -t -c {dir}/nginx.conf\n--verify-url=http://localhost/",
+    ];
+    let target = Target {
+        dictionary: WORDS,
+        longest: 512,
+        inputs: 800,
+        ..Target::new("command line", &seeds)
+    };
+    fuzz(target, |input| {
+        let mut arguments = vec![OsString::from("podnudge")];
+        let mut environment = Vec::new();
+        for line in input.split(|byte| *byte == b'\n' || *byte == 0) {
+            let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+            let middle = line.iter().position(|byte| *byte == b'=');
+            match middle.filter(|_| line.starts_with(b"PODNUDGE_")) {
+                Some(middle) => {
+                    environment.push((text(&line[..middle]), text(&line[middle + 1..])));
+                }
+                None => arguments.push(text(line)),
+            }
+        }
+        match parse(arguments, environment) {
+            Err(stop) => {
+                assert_harmless_lines(&stop.text);
+                assert!(stop.text.ends_with('\n'));
+                stop.text.chars().take(60).collect()
+            }
+            Ok(Command::Run(sources) | Command::Check(sources)) => {
+                for warning in &sources.warnings {
+                    assert_harmless_lines(&warning.to_string());
+                }
+                match config::parse("(no file)", "", &sources.overrides, None) {
+                    Ok((config, _)) => {
+                        let shown = config::effective(&config);
+                        let again = config::parse("a", &shown, &Vec::new(), None);
+                        let (again, _) =
+                            again.unwrap_or_else(|problems| panic!("{problems}\n{shown}"));
+                        assert_eq!(config::effective(&again), shown);
+                        "a configuration".to_owned()
+                    }
+                    Err(problems) => {
+                        let shown = problems.to_string();
+                        assert_harmless_lines(&shown);
+                        shown
+                    }
+                }
+            }
+            Ok(Command::Presets(text)) => {
+                assert_harmless_lines(&text);
+                text.chars().take(20).collect()
+            }
+            Ok(Command::Status(status)) => {
+                drop(assert_reason(&crate::reason::Reason::new(status.url.as_str())));
+                "status".to_owned()
+            }
+            Ok(_) => "another command".to_owned(),
+        }
+    });
+}
