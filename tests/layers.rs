@@ -34,7 +34,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
     ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown"]]),
-    ("checks", &[&["exchange", "volume", "exit", "folder"], CORE]),
+    ("checks", &[&["exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["volume", "files", "folder"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),
     ("action", &[&["verify", "publish", "exchange", "process"], CORE]),

@@ -4,28 +4,30 @@
 //!
 //! Reads and writes only `..podnudge-checks.RULE.json`, in the first directory of these that can be
 //! written: `agent.state-dir`, the rule's publish directory, `agent.work-dir`. It survives a restart of the
-//! container if that is a volume. The file is not synced: it has to survive podnudge, not the node.
+//! container if that is a volume.
 
-use std::os::fd::OwnedFd;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
-use rustix::fs::{accessat, fchmod, fstat, openat, renameat, unlinkat};
+use rustix::fs::{Access, AtFlags, accessat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::config::{Agent, Rule};
 use crate::core::event::{Checked, Interrupted};
+use crate::files::FileError;
+use crate::folder::{self, Folder};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 /// The most digests in a file; the oldest are forgotten.
 const MOST: usize = 16;
 /// The largest file, in bytes.
-const LARGEST: usize = 4096;
+const LARGEST: u64 = 4096;
 
 /// The content of a rule whose checks have begun and not passed.
 #[derive(Debug, Clone)]
@@ -42,7 +44,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Place {
-    folder: OwnedFd,
+    folder: Folder,
     name: String,
 }
 
@@ -113,6 +115,8 @@ impl Attempts {
             );
         }
         let known = place.as_ref().map(|place| {
+            // If what a killed podnudge has left cannot be removed, that does not matter.
+            _ = place.folder.remove_own_leftovers(&place.prefix());
             place.load().unwrap_or_else(|error| {
                 unusable(&rule.name, "read", error);
                 Vec::new()
@@ -177,15 +181,14 @@ impl Attempts {
 }
 
 /// Opens a directory in which files can be made.
-fn writable(folder: &Path) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(CWD, folder, flags, Mode::empty()).ok()?;
+fn writable(path: &Path) -> Option<Folder> {
+    let folder = Folder::open(path).ok()?;
     let access = Access::WRITE_OK | Access::EXEC_OK;
     accessat(&folder, c".", access, AtFlags::empty()).ok()?;
     Some(folder)
 }
 
-fn unusable(of: &str, what: &str, error: Errno) {
+fn unusable(of: &str, what: &str, error: impl Display) {
     let reason = Reason::new(format!("the record of its checks cannot be {what}: {error}"));
     warn!(
         event = "checks-not-remembered",
@@ -196,46 +199,34 @@ fn unusable(of: &str, what: &str, error: Errno) {
 }
 
 impl Place {
-    fn load(&self) -> Result<Vec<Interrupted>, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat(&self.folder, &self.name, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(Vec::new()),
-            file => file?,
+    fn load(&self) -> Result<Vec<Interrupted>, FileError> {
+        let text = match self.folder.read(&self.name, LARGEST) {
+            Err(FileError::System(error)) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Vec::new());
+            }
+            text => text?,
         };
-        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-            return Err(Errno::INVAL);
-        }
-        let mut bytes = [0; LARGEST];
-        let length = rustix::io::read(&file, &mut bytes)?;
-        let lines = bytes.get(..length).unwrap_or_default();
-        let lines: Vec<Line> = serde_json::from_slice(lines).map_err(|_| Errno::INVAL)?;
+        let lines: Vec<Line> = serde_json::from_slice(&text)
+            .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not podnudge's"))?;
         let known = |Line { digest, times }: Line| Interrupted { digest, times };
         Ok(lines.into_iter().take(MOST).map(known).collect())
     }
 
     fn save(&self, known: &[Interrupted]) -> Result<(), Errno> {
         if known.is_empty() {
-            return match unlinkat(&self.folder, &self.name, AtFlags::empty()) {
-                Err(error) if error != Errno::NOENT => Err(error),
-                _ => Ok(()),
-            };
+            return self.folder.remove(&self.name);
         }
         let line = |known: &Interrupted| Line { digest: known.digest, times: known.times };
         let lines: Vec<Line> = known.iter().map(line).collect();
-        let bytes = serde_json::to_vec(&lines).unwrap_or_default();
-        let new = format!("{}.new", self.name);
-        _ = unlinkat(&self.folder, &new, AtFlags::empty());
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let own = Mode::RUSR | Mode::WUSR;
-        let file = openat(&self.folder, &new, flags, own)?;
-        // Another podnudge of the pod may have another uid, and the group that the directory hands down.
-        if fstat(&self.folder)?.st_mode & Mode::WGRP.as_raw_mode() != 0 {
-            fchmod(&file, own | Mode::RGRP | Mode::WGRP)?;
-        }
-        if rustix::io::write(&file, &bytes)? != bytes.len() {
-            return Err(Errno::NOSPC);
-        }
-        renameat(&self.folder, &new, &self.folder, &self.name)
+        let content = serde_json::to_vec(&lines).unwrap_or_default();
+        // Not synced: it has to survive podnudge, not the node.
+        let write = |mut file| folder::write(&mut file, &content);
+        let new = self.folder.temporary_file(&self.prefix(), self.folder.mode(0o600)?, write)?;
+        new.rename(&self.name).inspect_err(|_| new.remove())
+    }
+
+    /// How the temporary names of its file begin.
+    fn prefix(&self) -> String {
+        format!("{}-", self.name)
     }
 }
