@@ -1,10 +1,11 @@
 //! Requests to well-behaved and to misbehaving servers, all on loopback.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use podnudge::action::http;
 use podnudge::config::{Auth, Basic, Body, Endpoint, HttpAction};
 use podnudge::core::event::{Absence, Acted};
+use podnudge::exchange::AnswerEnd;
+use podnudge::exchange::http::exchange;
 use podnudge::reason::Reason;
 use reqwest::Method;
 use tokio::net::{TcpSocket, TcpStream};
@@ -19,6 +22,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::support::http::{answering, request, requests, respond, server, wait};
 use crate::support::pod::in_network;
 use crate::support::program::{command, podnudge};
+use crate::support::wait::wait_until;
 
 pub(crate) fn endpoint(url: &str) -> Endpoint {
     Endpoint {
@@ -153,6 +157,137 @@ fn a_hanging_server_times_out_and_a_slow_body_is_cut_off() {
     assert!(reason.message.contains("got no answer within 300ms"), "{reason}");
     // The status has arrived, and it alone decides.
     assert!(matches!(within_limit(&drips), Acted::Accepted(answer) if answer.contains("200")));
+}
+
+/// What comes before an answer is bounded by its size, not only by the time limit.
+#[test]
+fn endless_heads_before_an_answer_end_the_request() {
+    let early = "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n".repeat(100);
+    let header = format!("x-padding: {}\r\n", "x".repeat(4000));
+    for (first, then) in [("", early.as_str()), ("HTTP/1.1 200 OK\r\n", header.as_str())] {
+        let (first, then) = (first.to_owned(), then.to_owned());
+        let url = server(move |mut stream| {
+            request(&stream);
+            drop(stream.write_all(first.as_bytes()));
+            while stream.write_all(then.as_bytes()).is_ok() {}
+        });
+        let mut post = action(endpoint(&url));
+        post.endpoint.timeout = Duration::from_secs(20);
+        let reason = failure(send(&post));
+        let wanted = format!("POST {url} failed: it sent more than 128 KiB before its answer");
+        assert_eq!(reason.message, wanted);
+        assert!(reason.hint.unwrap().contains("informational responses (1xx)"));
+    }
+}
+
+#[test]
+fn informational_responses_before_an_answer_are_skipped() {
+    let url = server(|mut stream| {
+        request(&stream);
+        let early = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(10);
+        drop(stream.write_all(early.as_bytes()));
+        respond(stream, "200 OK", "", "");
+    });
+    assert!(
+        matches!(send(&action(endpoint(&url))), Acted::Accepted(answer) if answer.contains("200"))
+    );
+}
+
+/// The rule of an application that sends informational responses without end does not keep the
+/// loop from the other rules.
+#[test]
+fn another_rule_is_served_during_endless_informational_responses() {
+    let endless = server(|mut stream| {
+        request(&stream);
+        let early = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1000);
+        while stream.write_all(early.as_bytes()).is_ok() {}
+    });
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let rule = |name: &str, url: &str| {
+        let watch = folder.path().join(name);
+        format!(
+            "[[rule]]\nname = \"{name}\"\nwatch = {watch:?}\non-start = \"always\"\nsettle = \"0s\"\n\
+             http = {{ url = \"{url}\", timeout = \"30s\" }}\n"
+        )
+    };
+    let agent_settings = "agent = { log = \"json\", listen = \"off\" }\n";
+    let config = format!("{agent_settings}{}{}", rule("a", &endless), rule("b", &url));
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    let mut command = podnudge();
+    command.arg("--config").arg(&file);
+    let agent = crate::support::agent::Agent::spawn(folder.path(), command);
+    for attempt in 1..=2 {
+        wait_until("the first rule's request ends early", || {
+            let failed = agent.events("retrying");
+            failed.iter().filter(|line| line["rule"] == "a").count() >= attempt
+        });
+    }
+    agent.wait_for("applied", 1);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+/// What arrives together with the headers belongs to the body, however much it is.
+#[test]
+fn a_body_is_read_up_to_its_limit_whenever_it_arrives() {
+    let body = "x".repeat(1024 * 1024);
+    let sent = body.clone();
+    let url = server(move |stream| {
+        request(&stream);
+        respond(stream, "200 OK", "", &sent);
+    });
+    let get = |most| wait(exchange(&endpoint(&url), Method::GET, &Body::Empty, most)).unwrap();
+    let whole = get(body.len());
+    assert_eq!((whole.body.len(), whole.end), (body.len(), AnswerEnd::Complete));
+    let half = get(body.len() / 2);
+    assert_eq!((half.body.len(), half.end), (body.len() / 2, AnswerEnd::Truncated));
+}
+
+#[test]
+fn an_answer_counts_although_the_server_does_not_read_the_body() {
+    let url = server(|stream| {
+        let mut head = BufReader::new(&stream);
+        while head.fill_buf().is_ok_and(|read| !read.starts_with(b"\r\n")) {
+            head.consume(1);
+        }
+        respond(&stream, "413 Content Too Large", "", "");
+        // Reads on, as servers do before they close the connection.
+        drop(std::io::copy(&mut head, &mut std::io::sink()));
+    });
+    let mut post = action(endpoint(&url));
+    post.body = Body::Text("x".repeat(8 * 1024 * 1024));
+    let acted = send(&post);
+    assert!(
+        matches!(&acted, Acted::Declined(reason) if reason.message.contains("413")),
+        "{acted:?}"
+    );
+}
+
+/// The socket between the HTTP client and podnudge has no file whose mode could protect it.
+#[test]
+fn other_processes_that_connect_to_the_socket_of_a_request_are_not_served() {
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let script = "import socket\nprint('ready', flush=True)\nmet = set()\nwhile True:\n  \
+                  for line in open('/proc/net/unix'):\n    \
+                    if '@podnudge-' in line:\n      \
+                      s = socket.socket(socket.AF_UNIX)\n      s.setblocking(False)\n      \
+                      met.add(s)\n      s.connect_ex('\\0' + line.split('@')[1].strip())\n";
+    let mut neighbour = command("python3");
+    neighbour.args(["-c", script]).stdout(Stdio::piped());
+    let mut neighbour = neighbour.spawn().unwrap();
+    neighbour.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+    let post = action(endpoint(&url));
+    for _ in 0..100 {
+        let acted = send(&post);
+        assert!(matches!(acted, Acted::Accepted(_)), "{acted:?}");
+    }
+    neighbour.kill().unwrap();
+    neighbour.wait().unwrap();
+    assert_eq!(seen.lock().unwrap().len(), 100);
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Connects to an address, and closes the connection: shows whether anything listens there.
+//! Connects to an address. The preflight closes the connection again: it shows whether anything
+//! listens there.
 
 use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::timeout;
 
 use super::{AddressKind, ExchangeError, connection_error};
@@ -16,19 +17,18 @@ use crate::reason::Reason;
 /// # Errors
 /// If nothing accepts the connection in time.
 pub(crate) async fn to_endpoint(endpoint: &Endpoint, limit: Duration) -> Result<(), ExchangeError> {
-    if let Some(socket) = &endpoint.unix_socket {
-        return to_socket(&SocketAddress::Unix(socket.clone()), limit).await;
-    }
-    let url = &endpoint.url;
-    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-        return Ok(());
+    let what = if let Some(socket) = &endpoint.unix_socket {
+        SocketAddress::Unix(socket.clone()).to_string()
+    } else {
+        let port = endpoint.url.port_or_known_default().unwrap_or_default();
+        format!("{}:{port}", endpoint.url.host_str().unwrap_or_default())
     };
-    // The URL has an IPv6 address in brackets.
-    let name = host.trim_start_matches('[').trim_end_matches(']');
-    let what = format!("{host}:{port}");
     let connection = async {
-        let stream = TcpStream::connect((name, port)).await;
-        stream.map(drop).map_err(|error| failed(&what, AddressKind::Port, &error))
+        match open_endpoint(endpoint, limit).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(timed_out(&what, limit)),
+            Err(error) => Err(failed(&what, kind(endpoint), &error)),
+        }
     };
     within(limit, &what, connection).await
 }
@@ -64,6 +64,45 @@ pub(super) async fn open(address: &SocketAddress) -> Result<Box<dyn Stream>, Exc
     }
 }
 
+/// Opens a connection to the host of a URL, or to the socket of the endpoint. The addresses of a
+/// host are tried one after the other, each for its share of `limit`.
+///
+/// # Errors
+/// If nothing accepts the connection: the error of the last address.
+pub(super) async fn open_endpoint(
+    endpoint: &Endpoint,
+    limit: Duration,
+) -> io::Result<Box<dyn Stream>> {
+    if let Some(socket) = &endpoint.unix_socket {
+        return Ok(Box::new(UnixStream::connect(socket).await?));
+    }
+    let port = endpoint.url.port_or_known_default().unwrap_or_default();
+    let addresses: Vec<_> = lookup_host((host(endpoint), port)).await?.collect();
+    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true)?;
+                return Ok(Box::new(stream));
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+/// The host of the URL; an IPv6 address without its brackets.
+pub(super) fn host(endpoint: &Endpoint) -> &str {
+    endpoint.url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
+}
+
+/// What the endpoint connects to.
+pub(super) fn kind(endpoint: &Endpoint) -> AddressKind {
+    if endpoint.unix_socket.is_some() { AddressKind::UnixSocket } else { AddressKind::Port }
+}
+
 fn failed(what: &str, kind: AddressKind, error: &io::Error) -> ExchangeError {
     let reason = Reason::new(format!("cannot connect to `{what}`: {error}"));
     connection_error(reason, kind, error.kind())
@@ -74,11 +113,13 @@ async fn within(
     what: &str,
     connection: impl Future<Output = Result<(), ExchangeError>>,
 ) -> Result<(), ExchangeError> {
-    timeout(limit, connection).await.unwrap_or_else(|_| {
-        let limit = humantime::format_duration(limit);
-        let reason = Reason::new(format!("cannot connect to `{what}` within {limit}"));
-        Err(ExchangeError::Failed(
-            reason.hint("check the address, and that no NetworkPolicy forbids the connection"),
-        ))
-    })
+    timeout(limit, connection).await.unwrap_or_else(|_| Err(timed_out(what, limit)))
+}
+
+fn timed_out(what: &str, limit: Duration) -> ExchangeError {
+    let limit = humantime::format_duration(limit);
+    let reason = Reason::new(format!("cannot connect to `{what}` within {limit}"));
+    ExchangeError::Failed(
+        reason.hint("check the address, and that no NetworkPolicy forbids the connection"),
+    )
 }

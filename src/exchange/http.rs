@@ -3,12 +3,15 @@
 //!
 //! Reads the files with credentials and certificates for each request, because they rotate.
 
+use std::fmt::Display;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
-use super::{AddressKind, AnswerEnd, ExchangeError, connection_error};
+use super::relay::{self, BEFORE_ANSWER, Relaying};
+use super::{AnswerEnd, ExchangeError, connect, connection_error};
 use crate::config::{Auth, Body, Endpoint, Tls};
 use crate::files::{self, LARGEST};
 use crate::reason::Reason;
@@ -19,6 +22,9 @@ pub(crate) const SHORT_ANSWER: usize = 64 * 1024;
 /// The largest body that is sent from a file, in bytes.
 const LARGEST_BODY: u64 = 16 * LARGEST;
 
+const CANNOT_SET_UP: &str = "cannot set up the request";
+const TOO_MUCH: &str =
+    "check what listens there: it sends informational responses (1xx) or headers without end";
 const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
 const UNAUTHORIZED: &str =
     "configure `basic` or `bearer-file`, and check that the file is up to date";
@@ -116,12 +122,19 @@ pub(crate) async fn exchange_content(
     max_bytes: usize,
 ) -> Result<Answer, ExchangeError> {
     let what = describe(&method, endpoint);
-    let request = request(endpoint, method, content).map_err(ExchangeError::Failed)?;
-    let mut response = request.send().await.map_err(|error| failure(&what, endpoint, &error))?;
+    let (listener, socket) = relay::open()
+        .map_err(|error| ExchangeError::Failed(Reason::new(format!("{CANNOT_SET_UP}: {error}"))))?;
+    let request = request(endpoint, &socket, method, content).map_err(ExchangeError::Failed)?;
+    let answer = relay::Answer::default();
+    let mut relay = Relaying::new(relay::serve(listener, endpoint, &answer));
+    let sent = relay.during(request.send()).await;
+    let mut response =
+        sent.map_err(|error| failure(&what, endpoint, &error, relay.failure.take()))?;
+    answer.has_begun();
     let status = response.status();
     let mut read = Vec::new();
     let end = loop {
-        match response.chunk().await {
+        match relay.during(response.chunk()).await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
             Ok(None) => break AnswerEnd::Complete,
             Err(error) if error.is_timeout() => {
@@ -141,10 +154,11 @@ pub(crate) async fn exchange_content(
 
 fn request(
     endpoint: &Endpoint,
+    socket: &Path,
     method: Method,
     content: Option<Vec<u8>>,
 ) -> Result<RequestBuilder, Reason> {
-    let mut request = client(endpoint)?.request(method, endpoint.url.clone());
+    let mut request = client(endpoint, socket)?.request(method, endpoint.url.clone());
     for (name, value) in &endpoint.headers {
         request = request.header(name, value);
     }
@@ -161,18 +175,13 @@ fn request(
     })
 }
 
-/// Builds a client for one exchange. Reloads are rare, so no connection is kept.
-fn client(endpoint: &Endpoint) -> Result<Client, Reason> {
-    let mut builder = base_client(endpoint.timeout);
+/// Builds a client for one exchange through the relay. Reloads are rare, so no connection is kept.
+fn client(endpoint: &Endpoint, socket: &Path) -> Result<Client, Reason> {
+    let mut builder = base_client(endpoint.timeout).unix_socket(socket);
     if let Some(tls) = &endpoint.tls {
         builder = with_tls(builder, tls)?;
     }
-    if let Some(socket) = &endpoint.unix_socket {
-        builder = builder.unix_socket(socket.as_path());
-    }
-    builder
-        .build()
-        .map_err(|error| Reason::new(format!("cannot set up the request: {}", causes(&error))))
+    builder.build().map_err(|error| Reason::new(format!("{CANNOT_SET_UP}: {}", causes(&error))))
 }
 
 /// The settings of all HTTP clients: no proxy from the environment, no redirects, no retries, and
@@ -184,7 +193,6 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
         .retry(reqwest::retry::never())
         .pool_max_idle_per_host(0)
         .timeout(timeout)
-        // Shared by the addresses of a name: the next one is tried in time.
         .connect_timeout(timeout * 3 / 4)
         .user_agent(concat!("podnudge/", env!("CARGO_PKG_VERSION")));
     #[cfg(feature = "tls")]
@@ -219,35 +227,32 @@ fn with_tls(_: ClientBuilder, _: &Tls) -> Result<ClientBuilder, Reason> {
     Err(Reason::new("this podnudge was built without TLS"))
 }
 
-fn failure(what: &str, endpoint: &Endpoint, error: &reqwest::Error) -> ExchangeError {
-    if error.is_timeout() {
-        let limit = humantime::format_duration(endpoint.timeout);
-        return ExchangeError::Failed(
-            Reason::new(format!("{what} got no answer within {limit}"))
-                .hint("the application may hang; or raise the timeout"),
-        );
-    }
-    let reason = Reason::new(format!("{what} failed: {}", causes(error)));
-    match io_kind(error) {
-        Some(kind) if error.is_connect() => {
-            let by = if endpoint.unix_socket.is_some() {
-                AddressKind::UnixSocket
-            } else {
-                AddressKind::Port
-            };
-            connection_error(reason, by, kind)
+fn failure(
+    what: &str,
+    endpoint: &Endpoint,
+    error: &reqwest::Error,
+    relay: Option<relay::Failure>,
+) -> ExchangeError {
+    let failed = |how: &dyn Display| Reason::new(format!("{what} failed: {how}"));
+    match relay {
+        Some(relay::Failure::TooMuch) => ExchangeError::Failed(
+            failed(&format!("it sent more than {} KiB before its answer", BEFORE_ANSWER / 1024))
+                .hint(TOO_MUCH),
+        ),
+        Some(relay::Failure::Connect(error)) if error.kind() != io::ErrorKind::TimedOut => {
+            let reason = failed(&format!("cannot connect: {error}"));
+            connection_error(reason, connect::kind(endpoint), error.kind())
         }
-        _ => ExchangeError::Failed(reason),
+        Some(relay::Failure::Connection(error)) => ExchangeError::Failed(failed(&error)),
+        None if !error.is_timeout() => ExchangeError::Failed(failed(&causes(error))),
+        _ => {
+            let limit = humantime::format_duration(endpoint.timeout);
+            ExchangeError::Failed(
+                Reason::new(format!("{what} got no answer within {limit}"))
+                    .hint("the application may hang; or raise the timeout"),
+            )
+        }
     }
-}
-
-/// The operating system's error at the end of the chain.
-fn io_kind(error: &reqwest::Error) -> Option<io::ErrorKind> {
-    let first: &(dyn std::error::Error + 'static) = error;
-    std::iter::successors(Some(first), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .map(io::Error::kind)
-        .last()
 }
 
 /// The causes of an error, without its own text, which repeats the URL and its query.

@@ -11,6 +11,7 @@ mod fuzz;
 pub mod http;
 mod output;
 pub mod program;
+mod relay;
 mod report;
 pub mod socket;
 mod supervised;

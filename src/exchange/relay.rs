@@ -1,0 +1,169 @@
+//! A relay between reqwest and the server of one request, which limits what is received before the
+//! answer.
+//!
+//! reqwest skips informational responses (103 Early Hints and others) by itself, however many there
+//! are, and gives no access to them nor to its connection: an endless series would keep the loop busy
+//! until the time limit. So reqwest connects to a socket of podnudge's own, and what it sends and
+//! receives there, TLS included, is passed on unchanged.
+//!
+//! Opens a Unix socket with an abstract name, which is in no file system, and the connection to the
+//! server. Other processes in the network namespace may connect to that name: they are not served.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, copy, split};
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::yield_now;
+
+use super::connect::{self, Stream};
+use crate::config::Endpoint;
+
+/// The most bytes that are received until the headers of the answer are complete: TLS handshake,
+/// informational responses, status and headers. hyper allows 100 headers in each response.
+pub(super) const BEFORE_ANSWER: usize = 128 * 1024;
+/// How often all other tasks run before an answer that has not been found in those bytes is given
+/// up. The task that reads them finds it the first time: it does not wait for anything else.
+const TURNS: usize = 32;
+/// The bytes that are passed on at a time.
+const PIECE: usize = 8 * 1024;
+
+/// What the relay and the request know of each other.
+#[derive(Default)]
+pub(super) struct Answer(AtomicBool);
+
+impl Answer {
+    /// The headers are complete: whoever reads the body limits what follows.
+    pub(super) fn has_begun(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_missing(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why there is no connection between reqwest and the server any more.
+pub(super) enum Failure {
+    /// There is no connection to the server.
+    Connect(io::Error),
+    /// It broke off.
+    Connection(io::Error),
+    /// The server sent more than [`BEFORE_ANSWER`].
+    TooMuch,
+}
+
+/// Opens the socket that reqwest connects to, and returns its path.
+///
+/// # Errors
+/// If there are no descriptors left.
+pub(super) fn open() -> io::Result<(UnixListener, PathBuf)> {
+    let mut random = [0; 16];
+    getrandom(&mut random, GetRandomFlags::empty())?;
+    let name = format!("\0podnudge-{:032x}", u128::from_ne_bytes(random));
+    let path = PathBuf::from(name);
+    Ok((UnixListener::bind(&path)?, path))
+}
+
+/// Accepts one connection of this process, and relays between it and the server. When this ends, the
+/// connection is closed.
+///
+/// # Errors
+/// See [`Failure`].
+pub(super) async fn serve(
+    listener: UnixListener,
+    endpoint: &Endpoint,
+    answer: &Answer,
+) -> Result<(), Failure> {
+    let client = own_connection(listener).await.map_err(Failure::Connect)?;
+    // The rest of the time is for the answer.
+    let server = connect::open_endpoint(endpoint, endpoint.timeout * 3 / 4).await;
+    let (from_server, mut to_server) = split(server.map_err(Failure::Connect)?);
+    let (mut from_client, to_client) = client.into_split();
+    let request = async {
+        // If the server does not take it all, its answer tells why.
+        drop(copy(&mut from_client, &mut to_server).await);
+        Ok(())
+    };
+    tokio::try_join!(pass_answer(from_server, to_client, answer), request).map(drop)
+}
+
+async fn own_connection(listener: UnixListener) -> io::Result<UnixStream> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    loop {
+        let (stream, _) = listener.accept().await?;
+        if stream.peer_cred().is_ok_and(|peer| peer.pid() == Some(own)) {
+            return Ok(stream);
+        }
+    }
+}
+
+/// Passes on what the server sends until it closes the connection, or reqwest does.
+async fn pass_answer(
+    mut server: ReadHalf<Box<dyn Stream>>,
+    mut client: OwnedWriteHalf,
+    answer: &Answer,
+) -> Result<(), Failure> {
+    let mut piece = vec![0; PIECE];
+    let mut received = 0;
+    loop {
+        if received >= BEFORE_ANSWER && !found(answer).await {
+            return Err(Failure::TooMuch);
+        }
+        let length = server.read(&mut piece).await.map_err(Failure::Connection)?;
+        let read = piece.get(..length).unwrap_or_default();
+        if read.is_empty() || client.write_all(read).await.is_err() {
+            return Ok(());
+        }
+        received = received.saturating_add(length);
+    }
+}
+
+/// Whether the answer is in what was passed on. Does not wait for anything but the tasks that can run.
+async fn found(answer: &Answer) -> bool {
+    for _ in 0..TURNS {
+        if !answer.is_missing() {
+            return true;
+        }
+        yield_now().await;
+    }
+    false
+}
+
+/// A relay that works while something else is awaited: it needs no task of its own.
+pub(super) struct Relaying<R> {
+    relay: Option<Pin<Box<R>>>,
+    /// Why it ended.
+    pub(super) failure: Option<Failure>,
+}
+
+impl<R: Future<Output = Result<(), Failure>>> Relaying<R> {
+    /// A relay that does nothing yet.
+    pub(super) fn new(relay: R) -> Self {
+        Self { relay: Some(Box::pin(relay)), failure: None }
+    }
+
+    /// Awaits what needs the relay. If the relay fails, `awaited` notices that by itself.
+    pub(super) async fn during<T>(&mut self, awaited: impl Future<Output = T>) -> T {
+        let mut awaited = pin!(awaited);
+        std::future::poll_fn(|context| {
+            // First, so that an answer is known before the relay goes on.
+            if let Poll::Ready(output) = awaited.as_mut().poll(context) {
+                return Poll::Ready(output);
+            }
+            if let Some(relay) = &mut self.relay
+                && let Poll::Ready(end) = relay.as_mut().poll(context)
+            {
+                self.failure = end.err();
+                self.relay = None;
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
