@@ -30,8 +30,12 @@ struct Scene {
 
 impl Scene {
     fn new(behaviour: Behaviour) -> Self {
+        Self::with_program("app", behaviour)
+    }
+
+    fn with_program(name: &str, behaviour: Behaviour) -> Self {
         let (folder, kubelet) = temporary_volume(&[("a.json", "{\"version\": 1}")]);
-        let target = Target::start(folder.path(), "app", behaviour);
+        let target = Target::start(folder.path(), name, behaviour);
         fs::write(folder.path().join("app.pid"), target.pid().to_string()).unwrap();
         Self { folder, kubelet, target }
     }
@@ -116,6 +120,43 @@ fn the_status_of_a_rule_whose_content_was_rejected() {
     scene.kubelet.write(&payload(&[("a.json", "broken")]));
     agent.wait_for("rejected", 1);
     insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+}
+
+/// A process chooses its name itself. It is escaped in each output, and not only on a terminal.
+#[test]
+fn the_name_of_a_process_is_escaped_wherever_it_is_shown() {
+    let name = "a\u{1b}[2J\n\"'\u{202e}";
+    let mut scene = Scene::with_program(name, Behaviour::Handles);
+    let agent = scene.nudge(&[]);
+    scene.change();
+    agent.wait_for("delivered", 1);
+    let address = agent.last("started", "listen");
+    let body = |path: &str| {
+        let answer = ask(&address, "GET", path);
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let doctor = podnudge()
+        .args(["doctor", "--signal", "HUP", "--watch"])
+        .arg(&scene.kubelet.volume)
+        .arg("--pidfile")
+        .arg(scene.pidfile())
+        .output()
+        .unwrap();
+    let shown = [
+        ("/status", body("/status")),
+        ("/metrics", body("/metrics")),
+        ("the log", agent.log()),
+        ("podnudge status", status(&agent)),
+        ("podnudge doctor", String::from_utf8(doctor.stdout).unwrap()),
+    ];
+    for (place, text) in shown {
+        let raw = |c: char| (c != '\n' && c.is_control()) || c == '\u{202e}';
+        assert!(!text.contains(raw), "{place}: {text:?}");
+        if place != "/metrics" {
+            assert!(text.contains("u{1b}[2J"), "{place}: {text}");
+        }
+        assert!(!text.lines().any(|line| line.starts_with(['"', '\''])), "{place}: {text}");
+    }
 }
 
 #[test]
