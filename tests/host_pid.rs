@@ -107,6 +107,16 @@ impl Node {
     /// Starts podnudge in a container of its pod: with a root of its own, in which `/volume` is the
     /// watched volume, and, if `private`, with a cgroup namespace.
     fn podnudge(&self, private: bool, target: &[&str]) -> Agent {
+        let mut command = self.command(private);
+        command.args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"]);
+        command.args(["--watch", "/volume", "--signal", "HUP"]).args(target);
+        let agent = Agent::spawn(self.folder.path(), command);
+        agent.wait_for("baseline", 1);
+        agent
+    }
+
+    /// The command for podnudge in that container.
+    fn command(&self, private: bool) -> Command {
         let script = "mkdir -p \"$ROOT\" && mount -t tmpfs tmpfs \"$ROOT\" && cd \"$ROOT\" && \
              for at in usr lib lib64 bin proc tmp sys; do mkdir $at && mount --rbind /$at $at; done && \
              mkdir -p etc volume .$(dirname \"$0\") && touch etc/hosts && \
@@ -122,11 +132,7 @@ impl Node {
         command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_podnudge")]);
         command.env("ROOT", self.folder.path().join("root"));
         command.env("POD", self.folder.path().join("pods").join(OWN));
-        command.args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"]);
-        command.args(["--watch", "/volume", "--signal", "HUP"]).args(target);
-        let agent = Agent::spawn(self.folder.path(), command);
-        agent.wait_for("baseline", 1);
-        agent
+        command
     }
 }
 
@@ -148,6 +154,18 @@ fn the_process_namespace_of_the_node_is_reported_at_the_start() {
     assert!(agent.last("preflight", "reason").contains("the processes of the whole node"));
     assert!(agent.last("preflight", "hint").contains("shareProcessNamespace: true"));
     assert_eq!(problems(&agent), ["host-pid"]);
+}
+
+#[test]
+fn the_doctor_reports_the_process_namespace_of_the_node() {
+    let node = Node::new(Driver::Cgroupfs);
+    let _target = node.target("app-examined", &node.cgroups.container(OWN, "a"));
+    let mut doctor = node.command(true);
+    doctor.args(["doctor", "--watch", "/volume", "--signal", "HUP", "--process", "app-examined"]);
+    let output = doctor.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("the processes of the whole node"), "{text}");
+    assert!(text.contains("shareProcessNamespace: true"), "{text}");
 }
 
 /// What podnudge says of a target that is not of its pod.
