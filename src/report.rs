@@ -172,6 +172,9 @@ fn line(
         Fact::VolumeMissing(volume) =>
             (Warn, line("volume-missing", "nothing exists at the watched path; waiting for it")
                 .path(path(*volume))),
+        Fact::VolumeUnmounted(volume) =>
+            (Warn, line("volume-missing", "nothing is mounted at the watched path any more; waiting for the volume")
+                .path(path(*volume))),
         Fact::VolumeBack(volume) =>
             (Info, line("volume-back", "the watched path exists")
                 .path(path(*volume))),
@@ -405,6 +408,7 @@ mod tests {
         };
         let mut facts = vec![
             Fact::VolumeMissing(volume),
+            Fact::VolumeUnmounted(volume),
             Fact::VolumeBack(volume),
             Fact::Polling(volume, why()),
             Fact::WatchedAgain(volume),

@@ -31,6 +31,7 @@ mod kept_target;
 mod layers;
 mod messages;
 mod metrics;
+mod mounts;
 mod neighbours;
 mod orphans;
 mod preflight;

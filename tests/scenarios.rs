@@ -288,6 +288,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         }
         "touch" => world.tell(Event::Hint(VolumeId(volume), 0)),
         "touch-all" => world.tell(Event::HintsLost),
+        "mounts-change" => world.tell(Event::MountsChanged),
         "remove" => {
             world.put(volume, None);
             world.tell(Event::Hint(VolumeId(volume), 1));

@@ -7,8 +7,8 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
-/// An output of the core. Exactly one event answers each command, except `Approve`, `Persist` and
-/// `Report`, and `ReadPublished` if the publication cannot be read.
+/// An output of the core. Exactly one event answers each command, except `RenewWatches`,
+/// `Approve`, `Persist` and `Report`, and `ReadPublished` if the publication cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Read these volumes of the rule. Answer: `Event::Scanned`.
@@ -16,6 +16,8 @@ pub enum Command {
     /// Compare the generation of these volumes with the known one. Answer: an `Event::Resynced` for
     /// each.
     Resync(Vec<VolumeId>),
+    /// Renew the watches of each volume at its next scan: they may be dead.
+    RenewWatches,
     /// Read the published digest. Answer: `Event::FoundPublished`.
     ReadPublished(RuleId),
     /// Find out when the rule's target started. Answer: `Event::Inspected`.

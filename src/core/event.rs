@@ -19,6 +19,8 @@ pub enum Event {
     HintLost(VolumeId),
     /// All volumes may have changed without an event: the event queue overflowed.
     HintsLost,
+    /// Something was mounted or unmounted: any volume may have changed without an event.
+    MountsChanged,
     /// The answer to `Command::Resync` for one volume: when the reading began, and the generation
     /// on disk.
     Resynced(VolumeId, Moment, Option<Generation>),
@@ -90,6 +92,8 @@ pub enum Scan {
     Present(Snapshot),
     /// Nothing exists at the path.
     Absent,
+    /// A volume was mounted at the path, and nothing is mounted there now.
+    Unmounted,
     /// The volume could not be read; a later scan may succeed.
     Unreadable(Reason),
 }

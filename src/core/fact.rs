@@ -16,6 +16,8 @@ pub enum Fact {
     Baseline(Digest, Basis),
     /// Nothing exists at a watched path.
     VolumeMissing(VolumeId),
+    /// Nothing is mounted at the path any more.
+    VolumeUnmounted(VolumeId),
     /// A missing volume exists again.
     VolumeBack(VolumeId),
     /// inotify does not work for this volume; podnudge polls it.

@@ -19,6 +19,7 @@ mod generations;
 mod ids;
 mod interrupted;
 pub mod jitter;
+mod mounts;
 mod policy;
 pub mod preflight;
 mod rollout;
@@ -38,6 +39,7 @@ use checks::{Checks, OtherChecks};
 use command::Command;
 use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
+use mounts::MountChanges;
 pub use policy::{Policy, PolicyVolume, TargetName, actions, proof_kinds};
 use rollout::Input;
 use rule::{Neighbours, Rule};
@@ -64,6 +66,7 @@ pub struct Core {
     intervals: Intervals,
     next_resync: Moment,
     next_poll: Moment,
+    mounts: MountChanges,
     /// The deadline of the pending resync.
     resync_overdue: Option<Moment>,
     started: UnixTime,
@@ -98,6 +101,7 @@ impl Core {
             intervals,
             next_resync: now.mono.after(intervals.resync),
             next_poll: now.mono.after(intervals.poll),
+            mounts: MountChanges::default(),
             resync_overdue: None,
             started: now.wall,
             now,
@@ -117,11 +121,8 @@ impl Core {
             Event::HintLost(volume) => {
                 self.with_source(volume, |source| source.hint_lost(now.mono, volume));
             }
-            Event::HintsLost => {
-                for rule in &mut self.rules {
-                    rule.source_mut().hints_lost(now.mono);
-                }
-            }
+            Event::HintsLost => self.hints_lost(now),
+            Event::MountsChanged => self.mounts.changed(now.mono),
             Event::Resynced(volume, begun, generation) => {
                 self.resync_overdue = None;
                 let found = generation.as_ref();
@@ -186,6 +187,12 @@ impl Core {
         self.tick(now);
     }
 
+    fn hints_lost(&mut self, now: Now) {
+        for rule in &mut self.rules {
+            rule.source_mut().hints_lost(now.mono);
+        }
+    }
+
     /// Attributes the end of a target to the rule that delivered content to it last.
     fn verified(&mut self, now: Now, id: RuleId, verified: Verified) {
         let suspect = match &verified.alive {
@@ -202,6 +209,10 @@ impl Core {
     /// Starts everything that is due.
     pub fn tick(&mut self, now: Now) {
         self.now = now;
+        if self.mounts.take_due(now.mono) {
+            self.commands.push_back(Command::RenewWatches);
+            self.hints_lost(now);
+        }
         // Rotate, so that no rule always precedes another rule with the same target.
         self.first_rule = self.first_rule.wrapping_add(1) % self.rules.len().max(1);
         for index in (self.first_rule..self.rules.len()).chain(0..self.first_rule) {
@@ -288,6 +299,7 @@ impl Core {
             .iter()
             .filter_map(|rule| rule.next_wakeup(self.now))
             .chain([self.next_resync])
+            .chain(self.mounts.next_wakeup())
             .chain(polls.then_some(self.next_poll))
             .min()
     }

@@ -33,7 +33,7 @@ use crate::verify::Baseline;
 use crate::volume::mounts;
 use crate::volume::scan::{ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
-use crate::volume::watch::Watching;
+use crate::volume::watch::{MountTable, Watching};
 
 /// How many admin requests may be queued for the loop.
 const MAX_QUEUED_REQUESTS: usize = 8;
@@ -79,11 +79,14 @@ pub(super) struct Agent {
     pub(super) volumes: Vec<(RuleId, PathBuf)>,
     pub(super) core: Core,
     pub(super) watching: Watching,
+    pub(super) mounts: MountTable,
     pub(super) context: Arc<Context>,
     pub(super) state: Option<StateDir>,
     /// Volumes that the kubelet wrote, according to the last scan. They are local and hold at most
     /// 1 MiB: reading one takes less time than handing it to another thread.
     pub(super) kubelet_volumes: Vec<VolumeId>,
+    /// Volumes that were mounted at their paths at some scan.
+    pub(super) mounted: Vec<VolumeId>,
     /// Facts to log when all other commands are done.
     pub(super) pending_facts: Vec<(RuleId, Fact)>,
     /// The number of lost lines of the log that was reported.
@@ -164,11 +167,13 @@ impl Agent {
             rules: states,
             core: Core::new(rules, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
+            mounts: MountTable::open(),
             context: Arc::new(Context::new()),
             config,
             volumes,
             state,
             kubelet_volumes: Vec::new(),
+            mounted: Vec::new(),
             pending_facts: Vec::new(),
             log_lines_dropped: 0,
             tasks: JoinSet::new(),
@@ -236,6 +241,7 @@ impl Agent {
                     }
                     self.core.tick(clock::now());
                 }
+                Some(()) = self.mounts.changed() => self.handle_event(Event::MountsChanged),
             }
         }
     }

@@ -60,9 +60,8 @@ impl Agent {
                 let read = |(id, path): &(VolumeId, PathBuf)| {
                     Some((*id, scan::read_small(path, &config.keys).ok()?))
                 };
-                let small: Option<Vec<_>> =
-                    if is_quick { volumes.iter().map(read).collect() } else { None };
-                if let Some(small) = small {
+                let small = is_quick.then(|| volumes.iter().map(read).collect::<Option<Vec<_>>>());
+                if let Some(small) = small.flatten() {
                     let small = small.into_iter().map(|(id, reading)| (id, Ok(reading)));
                     return self.handle_done(Done::Scanned(rule, small.collect()));
                 }
@@ -73,6 +72,7 @@ impl Agent {
                 });
             }
             Command::Resync(volumes) => self.resync(volumes),
+            Command::RenewWatches => self.watching.distrust(),
             Command::ReadPublished(rule) => self.queue_write(rule, move |config| {
                 // An error needs no event: the next resync reads it again.
                 match publish::current(config) {

@@ -8,13 +8,17 @@ use super::clock;
 use crate::config::Rule;
 use crate::core::event::{Event, RuleId, Scan, VolumeId};
 use crate::exchange::children;
-use crate::volume::scan::{self, ReadError, Reading};
+use crate::volume::scan::{self, ReadError, Reading, Root};
 
 impl Agent {
     /// Compares each volume's generation with the last scan, and retries inotify where it failed.
     pub(super) fn resync(&mut self, volumes: Vec<VolumeId>) {
         children::reap_orphans();
         self.context.forget_targets();
+        if !self.mounts.is_reported() {
+            // A volume may have been mounted anew: the next scan renews its watches.
+            self.watching.distrust();
+        }
         for volume in &volumes {
             if let Some(watch) = self.watching.retry_inotify(*volume) {
                 self.handle_event(Event::Watched(*volume, watch));
@@ -25,13 +29,13 @@ impl Agent {
             .into_iter()
             .filter_map(|volume| {
                 let (rule, path) = self.volumes.get(volume.0)?;
-                Some((volume, path.clone(), self.rule(*rule)?))
+                Some((volume, path.clone(), self.rule(*rule)?, self.root(volume)))
             })
             .collect();
         let begun = clock::now().mono;
         self.reading.submit(&mut self.tasks, move || {
-            let compare = |(volume, path, rule): (VolumeId, PathBuf, Arc<Rule>)| {
-                (volume, scan::generation(&path, &rule.keys))
+            let compare = |(volume, path, rule, root): (VolumeId, PathBuf, Arc<Rule>, Root)| {
+                (volume, scan::generation_of(&path, &rule.keys, root))
             };
             Done::Resynced(begun, compared.into_iter().map(compare).collect())
         });
@@ -48,7 +52,15 @@ impl Agent {
         let mut compare = Vec::new();
         for (volume, reading) in readings {
             let scan = match reading {
-                Ok(Reading { snapshot, directories }) => {
+                Ok(mut reading) => {
+                    let is_unmounted = self.root(volume).lacks_mount(reading.is_mounted);
+                    if is_unmounted {
+                        // What the mount has hidden is not the volume.
+                        reading.snapshot = None;
+                    } else if reading.is_mounted == Some(true) && !self.mounted.contains(&volume) {
+                        self.mounted.push(volume);
+                    }
+                    let Reading { snapshot, directories, .. } = reading;
                     self.kubelet_volumes.retain(|known| *known != volume);
                     if snapshot.as_ref().is_some_and(|found| found.generation.is_link()) {
                         self.kubelet_volumes.push(volume);
@@ -61,7 +73,11 @@ impl Agent {
                     if let Some(watch) = synced.watch {
                         self.handle_event(Event::Watched(volume, watch));
                     }
-                    snapshot.map_or(Scan::Absent, Scan::Present)
+                    match snapshot {
+                        Some(snapshot) => Scan::Present(snapshot),
+                        None if is_unmounted => Scan::Unmounted,
+                        None => Scan::Absent,
+                    }
                 }
                 Err(error) => Scan::Unreadable(error.reason()),
             };
@@ -71,13 +87,18 @@ impl Agent {
         let Some(config) = self.rule(rule) else { return };
         for (volume, read) in compare {
             let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
-            let config = Arc::clone(&config);
+            let (config, root) = (Arc::clone(&config), self.root(volume));
             self.reading.submit(&mut self.tasks, move || {
-                match scan::generation(&path, &config.keys) {
+                match scan::generation_of(&path, &config.keys, root) {
                     Ok(now) if now == read => Done::Nothing,
                     _ => Done::Event(Event::HintLost(volume)),
                 }
             });
         }
+    }
+
+    /// What must be at the path of a volume.
+    fn root(&self, volume: VolumeId) -> Root {
+        if self.mounted.contains(&volume) { Root::Mount } else { Root::Any }
     }
 }

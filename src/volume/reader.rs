@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{OFlags, Stat, fstat};
+use rustix::fs::{AtFlags, OFlags, Stat, StatxAttributes, StatxFlags, fstat, statx};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -36,6 +36,23 @@ pub struct Reading {
     pub snapshot: Option<Snapshot>,
     /// The directories to watch for the next change.
     pub directories: Vec<Directory>,
+    /// Whether something is mounted at the path itself; `None` if that is unknown or does not apply.
+    pub is_mounted: Option<bool>,
+}
+
+/// What must be at a watched path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Root {
+    Any,
+    /// A mount, because one was there before: the directory below it is not the volume.
+    Mount,
+}
+
+impl Root {
+    /// Whether a mount must be at the path, and is not.
+    pub(crate) fn lacks_mount(self, is_mounted: Option<bool>) -> bool {
+        self == Self::Mount && is_mounted == Some(false)
+    }
 }
 
 /// A directory to watch.
@@ -219,6 +236,14 @@ impl<'a> Reader<'a> {
 }
 
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Whether a directory is the root of a mount; `None` if the kernel does not say so (before Linux
+/// 5.8, or where a sandbox has no `statx(2)`).
+pub(super) fn is_mounted(directory: BorrowedFd<'_>) -> Option<bool> {
+    let root = StatxAttributes::MOUNT_ROOT;
+    let found = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE).ok()?;
+    found.stx_attributes_mask.contains(root).then(|| found.stx_attributes.contains(root))
+}
 
 pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)

@@ -24,7 +24,8 @@ use sha2::Digest as _;
 
 use super::link::Links;
 use super::mounts;
-use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, modified};
+pub(crate) use super::reader::Root;
+use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, is_mounted, modified};
 pub use super::reader::{Directory, ReadError, Reading};
 use super::snapshot::{Digest, Generation, Snapshot};
 use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
@@ -67,8 +68,21 @@ pub fn read_own(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
 /// # Errors
 /// If it cannot be read.
 pub fn generation(path: &Path, keys: &KeyFilter) -> Result<Option<Generation>, ReadError> {
+    generation_of(path, keys, Root::Any)
+}
+
+/// Like [`generation`], but `None` also if something else than `root` is there.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn generation_of(
+    path: &Path,
+    keys: &KeyFilter,
+    root: Root,
+) -> Result<Option<Generation>, ReadError> {
     let reading = Reader::new(path, keys, Purpose::Fingerprint).read()?;
-    Ok(reading.snapshot.map(|snapshot| snapshot.generation))
+    let snapshot = reading.snapshot.filter(|_| !root.lacks_mount(reading.is_mounted));
+    Ok(snapshot.map(|snapshot| snapshot.generation))
 }
 
 /// For access below a directory, not for listing it. The kernel sends no event for an open with
@@ -85,13 +99,15 @@ fn open_without_links(path: &Path) -> Result<OwnedFd, Errno> {
 impl Reader<'_> {
     pub(super) fn read(&mut self) -> Result<Reading, ReadError> {
         // Before the reading, so that a link that is replaced meanwhile shows in the next one.
-        let (links, opened) = if let Ok(root) = open_without_links(self.path) {
-            (Links::none(), Ok(root))
+        let (links, is_mounted, opened) = if let Ok(root) = open_without_links(self.path) {
+            (Links::none(), is_mounted(root.as_fd()), Ok(root))
         } else {
+            // A link may lead to a mount now, and to a directory later.
             let links = Links::of(self.path);
-            (links, openat(rustix::fs::CWD, self.path, DIRECTORY_PATH, Mode::empty()))
+            (links, None, openat(rustix::fs::CWD, self.path, DIRECTORY_PATH, Mode::empty()))
         };
         let mut reading = self.at_path(opened)?;
+        reading.is_mounted = is_mounted;
         if let Some(snapshot) = &mut reading.snapshot {
             links.add_to(snapshot);
         }
@@ -110,7 +126,7 @@ impl Reader<'_> {
                 match readlinkat(&root, DATA, Vec::new()) {
                     Ok(target) => self.kubelet_volume(root.as_fd(), target, None, watch),
                     Err(Errno::NOENT) if self.is_incomplete(root.as_fd())? => {
-                        Ok(Reading { snapshot: None, directories: vec![watch] })
+                        Ok(Reading { snapshot: None, directories: vec![watch], is_mounted: None })
                     }
                     Err(Errno::NOENT | Errno::INVAL) => {
                         self.plain_directory(self.reopen(root.as_fd())?.as_fd())
@@ -248,9 +264,9 @@ impl Reader<'_> {
             let below = self.path.strip_prefix(above).ok().and_then(|path| path.iter().next());
             let entry = below.map(|name| name.as_bytes().to_vec());
             let directories = vec![Directory { path: above.to_owned(), id, entry }];
-            return Ok(Reading { snapshot: None, directories });
+            return Ok(Reading { snapshot: None, directories, is_mounted: None });
         }
-        Ok(Reading { snapshot: None, directories: Vec::new() })
+        Ok(Reading { snapshot: None, directories: Vec::new(), is_mounted: None })
     }
 
     fn finish_fingerprint(&mut self) -> Reading {
@@ -271,6 +287,6 @@ impl Reader<'_> {
             keys: std::mem::take(&mut self.keys),
             pauses: self.pauses,
         };
-        Reading { snapshot: Some(snapshot), directories }
+        Reading { snapshot: Some(snapshot), directories, is_mounted: None }
     }
 }

@@ -357,7 +357,10 @@ impl Pair {
                     (act.rule, Event::Acted(act.rule, self.act(&act)))
                 }
                 Command::Verify(rule) => (rule, Event::Verified(rule, self.verify(rule.0))),
-                Command::Preflight(_) | Command::Persist(..) | Command::Report(..) => continue,
+                Command::RenewWatches
+                | Command::Preflight(_)
+                | Command::Persist(..)
+                | Command::Report(..) => continue,
             };
             self.answer(rule.0, event);
         }

@@ -79,6 +79,7 @@ impl Trace {
             }
             Command::Scan(..)
             | Command::Resync(_)
+            | Command::RenewWatches
             | Command::Inspect(_)
             | Command::Preflight(_)
             | Command::Check(..)
@@ -139,6 +140,7 @@ impl Trace {
                 format!("baseline {}: {}", self.name(*digest), because(*basis))
             }
             Fact::VolumeMissing(volume) => format!("{} is missing", path(*volume)),
+            Fact::VolumeUnmounted(volume) => format!("{} is not mounted any more", path(*volume)),
             Fact::VolumeBack(volume) => format!("{} is present again", path(*volume)),
             Fact::Polling(volume, reason) => format!("{} is polled: {reason}", path(*volume)),
             Fact::WatchedAgain(volume) => format!("{} is watched again", path(*volume)),
@@ -272,6 +274,7 @@ fn reach(command: &Command) -> Reach {
     match fact {
         Fact::TargetAbsent(_) | Fact::Refused(_) => Reach::Missed,
         Fact::VolumeMissing(_)
+        | Fact::VolumeUnmounted(_)
         | Fact::VolumeBack(_)
         | Fact::Polling(..)
         | Fact::WatchedAgain(_)

@@ -502,7 +502,7 @@ impl World {
                     self.answer(Duration::ZERO, Event::Verified(rule, verified));
                 }
                 Command::Persist(_, memory) => self.persisted = Some(memory),
-                Command::Report(..) => {}
+                Command::RenewWatches | Command::Report(..) => {}
             }
         }
     }

@@ -156,7 +156,8 @@ impl Volume {
         self.is_being_scanned = false;
         match scan {
             Scan::Present(snapshot) => self.found(begun, now, snapshot),
-            Scan::Absent => self.found_nothing(),
+            Scan::Absent => self.found_nothing(Fact::VolumeMissing(self.id)),
+            Scan::Unmounted => self.found_nothing(Fact::VolumeUnmounted(self.id)),
             Scan::Unreadable(reason) => {
                 self.read_errors += 1;
                 self.dirty = true;
@@ -167,14 +168,14 @@ impl Volume {
         }
     }
 
-    fn found_nothing(&mut self) -> Vec<Fact> {
+    fn found_nothing(&mut self, fact: Fact) -> Vec<Fact> {
         let is_new = self.present != Some(false);
         self.present = Some(false);
         self.unreadable = None;
         self.found_by_resync = false;
         let since = self.confirmed_at;
         self.gap.get_or_insert(Gap { since, events_lost: true, changed: true }).changed = true;
-        is_new.then_some(Fact::VolumeMissing(self.id)).into_iter().collect()
+        is_new.then_some(fact).into_iter().collect()
     }
 
     fn found(&mut self, begun: Moment, now: Now, snapshot: Snapshot) -> Vec<Fact> {

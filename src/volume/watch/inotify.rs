@@ -5,7 +5,7 @@
 //! lost at the first swap. Events become hints, a set of volumes to scan, so memory is bounded
 //! however many events arrive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -46,8 +46,9 @@ struct State {
     /// The subscribed volumes of each directory, each with the entry that it needs.
     subscriptions: BTreeMap<PathBuf, Vec<(VolumeId, Entry)>>,
     pending: Pending,
-    /// Watched directories that were removed or renamed: their watches are dead.
-    gone: Vec<PathBuf>,
+    /// Watched directories that were removed or renamed, or may have been unmounted: their watches
+    /// may be dead.
+    gone: BTreeSet<PathBuf>,
 }
 
 /// A name in a directory; `None` for all.
@@ -156,9 +157,7 @@ impl State {
         let below = self.subscriptions.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
         for (place, subscribed) in below.take_while(|(place, _)| place.starts_with(path)) {
             self.pending.touch(subscribed.iter().map(|(volume, _)| *volume));
-            if !self.gone.contains(place) {
-                self.gone.push(place.clone());
-            }
+            self.gone.insert(place.clone());
         }
         self.entry_changed(path);
     }
@@ -216,11 +215,9 @@ impl State {
         unused
     }
 
-    /// Whether the watch at this path is dead. Clears that mark.
+    /// Whether the watch at this path may be dead. Clears that mark.
     fn take_gone(&mut self, path: &Path) -> bool {
-        let before = self.gone.len();
-        self.gone.retain(|gone| gone != path);
-        self.gone.len() < before
+        self.gone.remove(path)
     }
 
     /// The volumes that are subscribed to a path, without duplicates.
@@ -252,6 +249,15 @@ impl Watcher {
         Ok(Self { inotify, hints, watched: BTreeMap::new() })
     }
 
+    /// Takes no watch for alive: each is renewed at the next [`Watcher::sync`] that needs it.
+    ///
+    /// After a mount, another directory may be at the same path. It may even have the same device, inode
+    /// and mount id, which the kernel assigns again, and notify reports neither `IN_UNMOUNT` nor
+    /// `IN_IGNORED` (inotify(7)).
+    pub fn distrust(&mut self) {
+        self.hints.state().gone = self.watched.keys().cloned().collect();
+    }
+
     /// Watches exactly `directories` for `volume`.
     ///
     /// # Errors
@@ -266,10 +272,13 @@ impl Watcher {
         let mut synced = Ok(Synced::Unchanged);
         for (path, directory) in &places {
             let gone = self.hints.state().take_gone(path);
-            if self.watched.get(path) == Some(&directory.id) && !gone {
+            if self.watched.get(path) != Some(&directory.id) {
+                self.remove_conflicting(path, directory.id, volume);
+            } else if gone {
+                self.remove_watch(path, volume);
+            } else {
                 continue;
             }
-            self.remove_conflicting(path, directory.id, volume);
             match self.inotify.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(path.clone(), directory.id);
@@ -291,7 +300,7 @@ impl Watcher {
     fn watch_path(&self, directory: &Directory) -> PathBuf {
         let state = self.hints.state();
         let watches = |(path, id): &(&PathBuf, &(u64, u64))| {
-            **id == directory.id && !state.gone.iter().any(|gone| gone == *path)
+            **id == directory.id && !state.gone.contains(*path)
         };
         if self.watched.get(&directory.path) == Some(&directory.id) {
             return directory.path.clone();
@@ -308,10 +317,15 @@ impl Watcher {
         };
         let places: Vec<PathBuf> = self.watched.iter().filter_map(conflicts).collect();
         for place in places {
-            let subscribers = self.hints.state().subscribers(&place);
-            self.hints.hint(subscribers.into_iter().filter(|other| *other != volume));
-            self.unwatch(&place);
+            self.remove_watch(&place, volume);
         }
+    }
+
+    /// Removes a watch that `volume` will renew. Its other volumes are scanned and watched again.
+    fn remove_watch(&mut self, path: &Path, volume: VolumeId) {
+        let subscribers = self.hints.state().subscribers(path);
+        self.hints.hint(subscribers.into_iter().filter(|other| *other != volume));
+        self.unwatch(path);
     }
 
     fn unwatch(&mut self, path: &Path) {

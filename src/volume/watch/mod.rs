@@ -3,12 +3,14 @@
 //! Reads no content; changes only the watches of its inotify instance.
 
 mod inotify;
+mod mount_table;
 
 use crate::config::WatchMode;
 use crate::core::event::{VolumeId, Watch};
 use crate::reason::Reason;
 use crate::volume::scan::Directory;
 pub use inotify::{Hints, Pending, Synced, Watcher};
+pub(crate) use mount_table::MountTable;
 
 /// How each volume is watched.
 #[derive(Debug)]
@@ -68,6 +70,13 @@ impl Watching {
         let changed = state.watch.as_ref() != Some(&watch);
         state.watch = Some(watch.clone());
         Change { is_new, watch: changed.then_some(watch) }
+    }
+
+    /// Handles a possible change of mounts: the next scan of a volume renews its watches.
+    pub(crate) fn distrust(&mut self) {
+        if let Ok(watcher) = &mut self.watcher {
+            watcher.distrust();
+        }
     }
 
     /// Retries inotify for a volume that is polled. Returns how it is watched from now on, if that
