@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, payload};
@@ -30,9 +31,12 @@ struct Cgroups {
 
 impl Cgroups {
     fn new(driver: Driver) -> Self {
+        // Tests that run at the same time must not remove each other's.
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let unified = Path::new("/sys/fs/cgroup/unified");
         let root = if unified.exists() { unified } else { Path::new("/sys/fs/cgroup") };
-        let top = root.join(format!("podnudge-test-{}-{driver:?}", std::process::id()));
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let top = root.join(format!("podnudge-test-{}-{number}", std::process::id()));
         Self { top, driver }
     }
 
