@@ -78,9 +78,7 @@ fn with_config(
 fn start(config: config::Config) -> ExitCode {
     start_log(&config);
     let replica = cli::replica(std::env::vars_os());
-    match run::block_on(run::blocking_threads(&config), run::run(config, replica))
-        .and_then(|ended| ended)
-    {
+    match run::block_on(run::run(config, replica)).and_then(|ended| ended) {
         Ok(()) => Exit::Ok.into(),
         Err(error) => fail(&error),
     }
@@ -93,17 +91,14 @@ fn start_log(config: &config::Config) {
 
 fn once(config: &config::Config, wait: Duration) -> ExitCode {
     start_log(config);
-    print_result(run::block_on(run::blocking_threads(config), run::once(config, wait)).map(
-        |ended| {
-            let done = ended.map(|()| (String::new(), Exit::Ok));
-            done.map_err(|error| (error.reason().clone(), error.exit()))
-        },
-    ))
+    print_result(run::block_on(run::once(config, wait)).map(|ended| {
+        let done = ended.map(|()| (String::new(), Exit::Ok));
+        done.map_err(|error| (error.reason().clone(), error.exit()))
+    }))
 }
 
 fn examine(config: &config::Config, stage: Stage, json: bool) -> ExitCode {
-    let threads = run::blocking_threads(config);
-    let findings = match run::block_on(threads, doctor::examine(config, stage)) {
+    let findings = match run::block_on(doctor::examine(config, stage)) {
         Ok(findings) => findings,
         Err(error) => return fail(&error),
     };
@@ -124,12 +119,12 @@ fn install_into(folder: &Path) -> ExitCode {
 
 fn show_status(arguments: &admin::client::Status) -> ExitCode {
     let colours = cli::colours(std::env::vars_os(), std::io::stdout().is_terminal());
-    let shown = run::block_on(1, admin::client::show(arguments, colours));
+    let shown = run::block_on(admin::client::show(arguments, colours));
     print_result(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
 }
 
 fn trigger(arguments: &admin::client::Trigger) -> ExitCode {
-    print_result(run::block_on(1, admin::client::trigger(arguments)).map(|answer| {
+    print_result(run::block_on(admin::client::trigger(arguments)).map(|answer| {
         let answer = answer.map(|text| (text, Exit::Ok));
         answer.map_err(|reason| (reason, Exit::Unavailable))
     }))

@@ -1,8 +1,8 @@
 //! Runs podnudge: the only `select!`, the only place that spawns tasks, the only clock.
 //!
-//! The loop (`agent.rs`) passes events to the core and performs the core's commands. One blocking
-//! thread reads volumes, another writes the publish and state directories; requests are tasks. Each
-//! of them returns its result to the loop as a `Done`.
+//! The loop (`agent.rs`) passes events to the core and performs the core's commands. One queue of work
+//! on threads reads volumes, another writes the publish and state directories; requests are tasks. Each of
+//! them returns its result to the loop as a `Done`.
 
 mod agent;
 mod answers;
@@ -29,7 +29,6 @@ use crate::publish::{self, PublishError};
 use crate::state::StateDir;
 use agent::Agent;
 pub use once::{OnceError, once};
-pub use queues::blocking_threads;
 
 /// Why podnudge ends without having been asked to.
 #[derive(Debug, thiserror::Error)]
@@ -69,27 +68,28 @@ impl RunError {
     }
 }
 
-/// Runs a future to completion, with at most so many blocking threads. Blocking work that is still running then, such as a read from a
-/// hung file system, is abandoned: podnudge must end when it is asked to.
+/// Runs a future to completion. Work that still runs on threads then, such as a read from a hung file
+/// system, is abandoned: podnudge must end when it is asked to.
 ///
 /// # Errors
 /// If no file descriptors are left for the event loop.
-pub fn block_on<F: Future>(threads: usize, future: F) -> Result<F::Output, RunError> {
-    let runtime = runtime(threads)?;
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
+    let runtime = runtime()?;
     let output = runtime.block_on(future);
     runtime.shutdown_background();
     Ok(output)
 }
 
-/// Builds the event loop's runtime: one thread for the loop, and the blocking threads.
+/// Builds the event loop's runtime, on the calling thread. Work that blocks has threads of its own
+/// (`threads.rs`); tokio's resolve names for `podnudge status` and `trigger` only.
 ///
 /// # Errors
 /// If no file descriptors are left for it.
-pub fn runtime(threads: usize) -> Result<Runtime, RunError> {
+pub fn runtime() -> Result<Runtime, RunError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        .max_blocking_threads(threads)
+        .max_blocking_threads(1)
         .build()
         .map_err(RunError::Runtime)
 }

@@ -17,6 +17,7 @@ use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
+use crate::support::pids::PidsLimit;
 use crate::support::pod::in_namespace;
 use crate::support::program::{command, podnudge};
 use crate::support::wait::wait_until;
@@ -110,6 +111,27 @@ fn a_huge_file_is_refused_and_delays_nothing() {
         reason.contains("/plain` holds more than 64 MiB")
     });
     scene.assert_serves("3");
+    assert_eq!(scene.agent.stop().code(), Some(0));
+}
+
+/// The application has used up the processes that its pod may have (`podPidsLimit` of the kubelet).
+#[test]
+fn a_pod_without_processes_left_delays_work_and_ends_nothing() {
+    let plain = "[[rule]]\nname = \"plain\"\nwatch = \"FOLDER/plain\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n";
+    let make = |folder: &Path| {
+        fs::create_dir(folder.join("plain")).unwrap();
+        fs::write(folder.join("plain/a"), "1").unwrap();
+    };
+    let mut scene = Scene::new(make, plain);
+    scene.agent.wait_for("baseline", 2);
+    let limit = PidsLimit::new(scene.agent.pid());
+    // A plain directory is read, and each resync is done, on a thread of its own.
+    fs::write(scene.path("plain/a"), "2").unwrap();
+    scene.agent.wait_for("no-thread", 1);
+    // What needs no thread goes on.
+    scene.assert_serves("1");
+    limit.lift();
+    wait_until("both rules are served", || scene.application.reloads().len() == 2);
     assert_eq!(scene.agent.stop().code(), Some(0));
 }
 

@@ -471,7 +471,7 @@ mod tls {
         let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
         let (sender, port) = channel();
         thread::spawn(move || {
-            podnudge::run::runtime(3).unwrap().block_on(async move {
+            podnudge::run::runtime().unwrap().block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 sender.send(listener.local_addr().unwrap().port()).unwrap();
                 listener.set_nonblocking(true).unwrap();

@@ -52,8 +52,9 @@ fn only_the_event_loop_spawns_and_selects() {
         if !is_of_the_loop(&file) {
             forbid(&file, &["tokio::spawn", "spawn_blocking(", "thread::spawn", "select!"]);
         }
-        // These spawn processes, not tasks.
+        // These spawn processes, or threads for work that blocks, not tasks.
         let of_processes = [
+            "src/threads.rs",
             "src/exchange/children.rs",
             "src/exchange/supervised.rs",
             "src/exchange/supervisor.rs",

@@ -24,6 +24,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("files", &[&["reason"]]),
     ("folder", &[&["files"]]),
     ("stderr", &[]),
+    ("threads", &[]),
     ("lockdown", &[]),
     ("week", &[&["clock", "reason", "shown"]]),
     // Decisions.
@@ -33,7 +34,7 @@ const LAYERS: &[(&str, Imports)] = &[
     // Performing the commands.
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
-    ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown"]]),
+    ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown", "threads"]]),
     ("checks", &[&["exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["volume", "files", "folder"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),
@@ -71,7 +72,7 @@ const LAYERS: &[(&str, Imports)] = &[
             &["admin", "report", "os_signals", "state", "pause", "preflight"],
             &[
                 "action", "verify", "publish", "checks", "exchange", "process", "volume", "exit",
-                "stderr",
+                "stderr", "threads",
             ],
             CORE,
         ],

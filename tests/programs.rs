@@ -20,7 +20,7 @@ pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 pub(crate) fn execute(arguments: &[&str], limit: Duration) -> Result<Ended, Reason> {
     inherit_nothing();
-    podnudge::run::runtime(3).unwrap().block_on(run(
+    podnudge::run::runtime().unwrap().block_on(run(
         arguments,
         &[("NAME", OsStr::new("value"))],
         &[],
@@ -159,7 +159,7 @@ fn anonymous_memory() -> i64 {
 fn thousands_of_runs_leak_no_memory_descriptors_or_processes() {
     in_namespace(|| {
         let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
-        podnudge::run::runtime(3).unwrap().block_on(async {
+        podnudge::run::runtime().unwrap().block_on(async {
             let once = || run(&["true"], &[], &[], None, LONG);
             for _ in 0..100 {
                 assert!(once().await.unwrap().is_success);

@@ -237,7 +237,7 @@ fn a_subpath_mount_is_detected() {
 
 /// Returns the hints that arrive within 50 ms.
 fn hint(hints: &Hints) -> Option<Pending> {
-    podnudge::run::runtime(3).unwrap().block_on(async {
+    podnudge::run::runtime().unwrap().block_on(async {
         let limit = std::time::Duration::from_millis(50);
         tokio::time::timeout(limit, hints.next()).await.ok()
     })
@@ -399,7 +399,7 @@ fn an_inotify_queue_overflow_is_a_hint_for_every_volume() {
         let folder = tempfile::tempdir().unwrap();
         let directories = look(folder.path()).directories;
         watcher.sync(VolumeId(0), &directories).unwrap();
-        let runtime = podnudge::run::runtime(3).unwrap();
+        let runtime = podnudge::run::runtime().unwrap();
         let mut n = 0;
         wait_until("the queue has overflowed", || {
             for _ in 0..1000 {

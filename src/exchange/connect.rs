@@ -2,15 +2,17 @@
 //! listens there.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::{AddressKind, ExchangeError, connection_error};
 use crate::config::{Endpoint, SocketAddress};
 use crate::reason::Reason;
+use crate::threads::Thread;
 
 /// Connects to the host of a URL, or to the socket of the endpoint.
 ///
@@ -77,7 +79,7 @@ pub(super) async fn open_endpoint(
         return Ok(Box::new(UnixStream::connect(socket).await?));
     }
     let port = endpoint.url.port_or_known_default().unwrap_or_default();
-    let addresses: Vec<_> = lookup_host((host(endpoint), port)).await?.collect();
+    let addresses: Vec<_> = resolve(host(endpoint), port).await?;
     let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
@@ -91,6 +93,16 @@ pub(super) async fn open_endpoint(
         }
     }
     Err(last)
+}
+
+/// The addresses of a host.
+async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let host = host.to_owned();
+    let resolved = Thread::start()?.run(move || (host, port).to_socket_addrs()).await?;
+    Ok(resolved.collect())
 }
 
 /// The host of the URL; an IPv6 address without its brackets.

@@ -3,13 +3,11 @@
 //! Content that the checks reject is not published. If an earlier start has published something
 //! that passed, the application gets that; otherwise the pod waits for content that passes.
 
-use std::panic;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
-use super::{clock, locks};
+use super::{clock, locks, queues};
 use crate::checks::{self, Attempts, LocalResult};
 use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
@@ -226,8 +224,7 @@ async fn run_local(
     let (rule, attempts) = (rule.clone(), attempts.clone());
     let (work_dir, now) = (config.agent.work_dir.clone(), clock::now().wall);
     let run = move || checks::run_local(&rule, digest, &work_dir, &attempts, now);
-    let result = spawn_blocking(run).await;
-    result.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
+    queues::thread().await.run(run).await
 }
 
 /// Adds a hint if a URL did not answer: in an init container the application does not run yet.

@@ -1,31 +1,21 @@
 //! Queues of blocking file system work: one for reading volumes, one for writing the publish and
 //! state directories. So a rule with a large volume does not delay another rule's rollback.
 
-use std::net::IpAddr;
-use std::panic;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
+use tracing::warn;
 
 use super::agent::Done;
-use crate::config::{Config, Rule};
+use super::clock;
+use crate::threads::Thread;
 
-/// The blocking threads that a configuration needs: one for each queue, and one for the resolver if an
-/// URL has a host name. Tokio would start one more if a job comes while a thread finishes another one.
-#[must_use]
-pub fn blocking_threads(config: &Config) -> usize {
-    let writes = config.agent.state_dir.is_some()
-        || config.rules.iter().any(|rule| rule.settings.publish.is_some());
-    let resolves = config.rules.iter().flat_map(Rule::endpoints).any(|endpoint| {
-        let host = endpoint.url.host_str().unwrap_or_default();
-        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        endpoint.unix_socket.is_none() && !is_address
-    });
-    1 + usize::from(writes) + usize::from(resolves)
-}
+/// The time between two attempts to start a thread.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs jobs one after the other, in order of arrival, on a blocking thread.
+/// Runs jobs one after the other, in order of arrival, each on a thread of its own.
 #[derive(Debug, Default)]
 pub(super) struct BlockingQueue(Arc<Mutex<()>>);
 
@@ -43,7 +33,25 @@ impl BlockingQueue {
 
 async fn run_in_order(queue: Arc<Mutex<()>>, work: Box<dyn FnOnce() -> Done + Send>) -> Done {
     let turn = queue.lock_owned().await;
-    let done = spawn_blocking(work).await;
+    let done = thread().await.run(work).await;
     drop(turn);
-    done.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
+    done
+}
+
+/// Starts a thread for one piece of work. Where the kernel gives none, waits until it does: podnudge
+/// must not end because the application has used up the processes of the pod.
+pub(super) async fn thread() -> Thread {
+    let mut is_said = false;
+    loop {
+        match Thread::start() {
+            Ok(thread) => return thread,
+            Err(error) if !is_said => {
+                let hint = "the pod, or the node, has as many processes as it may: see the limit of the kubelet on pids";
+                warn!(event = "no-thread", %error, hint, "cannot start a thread; trying again");
+                is_said = true;
+            }
+            Err(_) => {}
+        }
+        clock::sleep(RETRY_INTERVAL).await;
+    }
 }

@@ -77,5 +77,5 @@ pub(crate) fn answering(
 
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     podnudge::exchange::install_crypto();
-    podnudge::run::runtime(3).unwrap().block_on(future)
+    podnudge::run::runtime().unwrap().block_on(future)
 }

@@ -6,6 +6,7 @@ pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod memory;
 pub(crate) mod pair;
+pub(crate) mod pids;
 pub(crate) mod pod;
 pub(crate) mod program;
 pub(crate) mod publish;

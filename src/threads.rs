@@ -1,0 +1,73 @@
+//! Threads for work that blocks: reading and writing files, and resolving names.
+//!
+//! Starts a thread for each piece of work. Where the pod has used up its processes, none can be started:
+//! that is an error to report, and tokio's own blocking threads would panic then.
+
+use std::any::Any;
+use std::io;
+use std::panic;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Builder;
+
+use tokio::sync::oneshot;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread that waits for its work.
+#[derive(Debug)]
+pub(crate) struct Thread(Sender<Work>);
+
+impl Thread {
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// If the kernel gives none: `EAGAIN`, usually for the limit on the processes of the pod.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (work, mine) = channel::<Work>();
+        Builder::new().name("podnudge-work".to_owned()).spawn(move || {
+            if let Ok(work) = mine.recv() {
+                work();
+            }
+        })?;
+        Ok(Self(work))
+    }
+
+    /// Runs the work and returns its result. If the caller is dropped, the work goes on to its end.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let (sender, result) = oneshot::channel();
+        let work = move || {
+            let done = panic::catch_unwind(panic::AssertUnwindSafe(work));
+            // Nobody waits for the result any more.
+            drop(sender.send(done));
+        };
+        drop(self.0.send(Box::new(work)));
+        match result.await {
+            Ok(Ok(done)) => done,
+            Ok(Err(panic)) => panic::resume_unwind(panic),
+            Err(_) => panic::resume_unwind(lost()),
+        }
+    }
+}
+
+fn lost() -> Box<dyn Any + Send> {
+    Box::new("a thread has ended without a result")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_returns_its_result_and_its_panic() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("it starts");
+        let run = |work: fn() -> u32| {
+            runtime.block_on(async { Thread::start().expect("it starts").run(work).await })
+        };
+        assert_eq!(run(|| 41), 41);
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| run(|| unreachable!("x"))));
+        assert!(panicked.is_err());
+    }
+}
