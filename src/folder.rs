@@ -4,8 +4,10 @@
 //! that can write there, too, can neither redirect nor block podnudge: no link is followed, a new file
 //! is always a new one, temporary names cannot be foreseen, and a read always ends.
 
+mod remove;
+
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -39,8 +41,6 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 /// The most entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 50_000;
-/// The deepest nesting that is removed: each level holds a descriptor.
-const MAX_DEPTH: u32 = 64;
 /// The length of the random end of a temporary name: 64 bits as hexadecimal digits.
 const RANDOM_LENGTH: usize = 16;
 
@@ -147,9 +147,9 @@ impl Folder {
         Ok(Mode::from_raw_mode(of_owner | of_group))
     }
 
-    /// Removes an entry and everything below it, if it exists.
+    /// Removes an entry and everything below it, if it exists. What cannot be removed does not keep the rest.
     pub(crate) fn remove(&self, name: impl Arg) -> Result<(), Errno> {
-        name.into_with_c_str(|name| remove(self.fd.as_fd(), name, MAX_DEPTH))
+        name.into_with_c_str(|name| remove::remove(self.fd.as_fd(), name))
     }
 
     /// Removes an entry of podnudge's own uid. Those of others are theirs, whatever their names are.
@@ -163,7 +163,7 @@ impl Folder {
 
     /// Removes what a podnudge of this uid that was killed has left under temporary names.
     pub(crate) fn remove_own_leftovers(&self, prefix: &str) -> Result<(), Errno> {
-        self.leftovers(prefix)?.iter().try_for_each(|name| self.remove_own(name))
+        each(self.leftovers(prefix)?, |name| self.remove_own(&name))
     }
 
     /// The temporary names that begin with `prefix`.
@@ -210,6 +210,14 @@ impl Temporary<'_> {
     pub(crate) fn remove(&self) {
         _ = unlinkat(&self.folder.fd, &self.name, AtFlags::empty());
     }
+}
+
+/// Does this for each item, even after an error, and returns the first error.
+pub(crate) fn each<T>(
+    items: impl IntoIterator<Item = T>,
+    act: impl FnMut(T) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    items.into_iter().map(act).fold(Ok(()), Result::and)
 }
 
 /// A name that no neighbour can foresee.
@@ -278,36 +286,10 @@ pub(crate) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Removes an entry and at most `depth` levels of directories.
-fn remove(at: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
-    let error = match unlinkat(at, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(error @ (Errno::ISDIR | Errno::PERM)) => error,
-        Err(error) => return Err(error),
-    };
-    if depth == 0 {
-        return Err(Errno::NOTEMPTY);
-    }
-    let folder = match openat(at, name, DIRECTORY, Mode::empty()) {
-        Err(Errno::NOTDIR) => return Err(error),
-        opened => opened?,
-    };
-    for entry in Dir::read_from(&folder)? {
-        let below: CString = entry?.file_name().to_owned();
-        if ![c".", c".."].contains(&below.as_c_str()) {
-            remove(folder.as_fd(), &below, depth - 1)?;
-        }
-    }
-    match unlinkat(at, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOENT) => Ok(()),
-        removed => removed,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use nix::sys::stat::Mode as NixMode;
     use nix::unistd::mkfifo;
@@ -357,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_removed_and_not_followed_and_deep_trees_end_nothing() {
+    fn links_are_removed_and_not_followed_and_deep_trees_are_removed() {
         let (made, folder) = folder();
         fs::create_dir_all(made.path().join("kept/below")).expect("folders can be made");
         fs::create_dir_all(made.path().join("name/below")).expect("folders can be made");
@@ -365,8 +347,17 @@ mod tests {
         folder.remove("name").expect("it can be removed");
         folder.remove("name").expect("nothing is there");
         assert!(made.path().join("kept/below").exists() && !made.path().join("name").exists());
-        fs::create_dir_all(made.path().join("a/".repeat(200))).expect("folders can be made");
-        assert_eq!(folder.remove("a"), Err(Errno::NOTEMPTY));
+        // Deep trees, and directories that a program has closed.
+        for mode in [0o000, 0o755] {
+            fs::create_dir_all(made.path().join("a/".repeat(1000))).expect("folders can be made");
+            fs::write(made.path().join("a/a/a/file"), "").expect("it can be written");
+            symlink("../../kept", made.path().join("a/a/link")).expect("a link can be made");
+            for closed in ["a/a/a", "a/a", "a"].map(|name| made.path().join(name)) {
+                fs::set_permissions(closed, fs::Permissions::from_mode(mode)).expect("it is ours");
+            }
+            folder.remove("a").expect("it can be removed");
+            assert!(made.path().join("kept/below").exists() && !made.path().join("a").exists());
+        }
     }
 
     #[test]

@@ -265,3 +265,36 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
     assert_eq!(application.reloads(), ["server { listen 127.0.0.1:18082; }\n"]);
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
 }
+
+/// The copy may contain Secrets, and the program that checks it makes what it likes in it.
+#[test]
+fn a_private_copy_is_removed_whatever_a_program_has_made_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a", "1")]));
+    let application = Application::start(&kubelet.volume, "a");
+    let work = folder.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let script = "mkdir -p closed $(printf 'd/%.0s' $(seq 200)) && cp a closed/ && ln -s / d/d/root \
+                  && chmod 0 closed d/d/d d/d d .";
+    let config = format!(
+        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
+         on-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
+         exec = [\"sh\", \"-c\", \"cd {{dir}} && {script}\"]\n",
+        work.display(),
+        kubelet.volume.display(),
+        application.url(),
+    );
+    let file = folder.path().join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    // Without capabilities, modes hold for root, too.
+    let mut command = command("setpriv");
+    command.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_podnudge")]);
+    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    kubelet.write(&payload(&[("a", "2")]));
+    agent.wait_for(ROLLED_OUT, 1);
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "{}", agent.log());
+    assert_eq!(agent.count("left-over"), 0);
+}

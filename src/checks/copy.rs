@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, unlinkat};
 use rustix::io::Errno;
+use tracing::warn;
 
 use crate::config::KeyFilter;
 use crate::core::event::Checked;
@@ -93,8 +94,11 @@ impl PrivateCopy {
 
 impl Drop for PrivateCopy {
     fn drop(&mut self) {
-        // If this fails, the next start removes it.
-        _ = self.work_dir.remove(self.name.as_str());
+        if let Err(error) = self.work_dir.remove(self.name.as_str()) {
+            let path = shown::path(&self.root);
+            let hint = "it may contain Secrets: the next start of podnudge tries again";
+            warn!(event = "left-over", path, %error, hint, "cannot remove a copy");
+        }
     }
 }
 

@@ -122,7 +122,7 @@ pub(crate) fn remove_leftover_copies(rule: &Rule, work_dir: &Path) {
     let prefix = prefix(rule);
     // Without the random end: the name that earlier versions used.
     let earlier = folder.remove_own(prefix.trim_end_matches('-'));
-    if let Err(error) = earlier.and_then(|()| folder.remove_own_leftovers(&prefix)) {
+    if let Err(error) = folder.remove_own_leftovers(&prefix).and(earlier) {
         let path = shown::path(work_dir);
         warn!(event = "left-over", rule = rule.name, path, %error, "cannot remove a copy");
     }

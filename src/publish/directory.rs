@@ -18,7 +18,7 @@ use super::generation::Name;
 use super::write::{Parts, Writer};
 use crate::clock::UnixTime;
 use crate::config::Publish;
-use crate::folder::{self, DIRECTORY, Folder, temporary_name};
+use crate::folder::{self, DIRECTORY, Folder, each, temporary_name};
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::reader::changed;
@@ -98,9 +98,9 @@ impl Dir {
     /// Removes the temporary files of an interrupted write.
     pub(super) fn remove_leftovers(&self) -> Result<(), Reason> {
         let remove = || {
-            EARLIER_TEMPORARY.iter().try_for_each(|name| self.0.remove(*name))?;
+            let earlier = each(EARLIER_TEMPORARY, |name| self.0.remove(name));
             // Also those of another uid: podnudge gives files away.
-            self.0.leftovers(TEMPORARY)?.iter().try_for_each(|name| self.0.remove(name))
+            each(self.0.leftovers(TEMPORARY)?, |name| self.0.remove(&name)).and(earlier)
         };
         remove().map_err(|error| self.error_reason(error))
     }
