@@ -460,13 +460,21 @@ fn a_configured_port_in_use_ends_podnudge_with_exit_code_69() {
     assert!(stderr.contains("hint: the containers of a pod share their ports"), "{stderr}");
 }
 
-/// The library that reads volumes in a thread panics if no thread can be started.
+/// The event loop's library panics if it can no longer wait for events.
 #[test]
 fn a_panic_logs_one_line_and_exits_with_70() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command("strace");
     // -D detaches the tracer, so that the child process is podnudge itself.
-    command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=clone3:error=EAGAIN"]);
+    command.args([
+        "-D",
+        "-f",
+        "-qqq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "inject=epoll_wait:error=EBADF:when=3+",
+    ]);
     command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", "off"]);
     command.args(["--url", "http://127.0.0.1:9/", "--watch"]).arg(folder.path());
     let agent = Agent::spawn(folder.path(), command);
