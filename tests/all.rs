@@ -34,6 +34,7 @@ mod metrics;
 mod mounts;
 mod neighbours;
 mod orphans;
+mod parser;
 mod preflight;
 mod presets;
 mod process;

@@ -6,6 +6,7 @@
 //! programs and sends its requests. Programs and URLs get exactly the content of the digest.
 
 pub mod alone;
+mod answer;
 mod attempts;
 #[cfg(feature = "tls")]
 mod certificates;

@@ -1,0 +1,128 @@
+//! podnudge's own parser, a process of its own: what ends or stops it from outside does not reject the
+//! content. With the real binary, and real signals.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::agent::{Agent, ROLLED_OUT};
+use crate::support::application::Application;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::program::{command, podnudge};
+use crate::support::wait::wait_until;
+
+/// podnudge with a rule that checks YAML, and another one.
+struct Scene {
+    _folder: tempfile::TempDir,
+    checked: Kubelet,
+    other: Kubelet,
+    applications: [Application; 2],
+    agent: Agent,
+}
+
+impl Scene {
+    fn new(mut podnudge: Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // For a podnudge with another uid.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let [checked, other] = ["checked", "other"].map(|name| {
+            let mut kubelet = Kubelet::new(folder.path().join(name));
+            kubelet.write(&payload(&[("a.yaml", "0")]));
+            kubelet
+        });
+        let applications =
+            [&checked, &other].map(|kubelet| Application::start(&kubelet.volume, "a.yaml"));
+        let rules = [&checked, &other].into_iter().zip(&applications).map(|(kubelet, application)| {
+            let (watch, url) = (kubelet.volume.display(), application.url());
+            format!(
+                "[[rule]]\nname = \"{}\"\nwatch = \"{watch}\"\non-start = \"never\"\nsettle = \"0s\"\n\
+                 http = {{ url = \"{url}\" }}\n",
+                kubelet.volume.file_name().unwrap().display(),
+            )
+        });
+        let agent = "agent = { log = \"json\", listen = \"off\" }\n".to_owned();
+        let text: Vec<String> = std::iter::once(agent).chain(rules).collect();
+        let check = "[[rule.check]]\nsyntax = \"yaml\"\n";
+        let text = [&text[0], &text[1], check, &text[2]].map(ToOwned::to_owned).concat();
+        let file = folder.path().join("podnudge.toml");
+        fs::write(&file, text).unwrap();
+        podnudge.arg("--config").arg(file);
+        let agent = Agent::spawn(folder.path(), podnudge);
+        agent.wait_for("baseline", 2);
+        Self { _folder: folder, checked, other, applications, agent }
+    }
+
+    /// Writes content of this length, and sends a signal to the process that parses it.
+    fn signal_the_parser(&mut self, length: usize, signal: Signal) {
+        self.checked.write(&payload(&[("a.yaml", &yaml(length))]));
+        let mut parser = None;
+        wait_until("the parser runs", || {
+            parser = parser_of(self.agent.pid());
+            parser.is_some()
+        });
+        kill(Pid::from_raw(parser.unwrap()), signal).unwrap();
+    }
+
+    fn assert_applied(&self, length: usize) {
+        wait_until("the content is applied", || {
+            self.applications[0].reloads().last().is_some_and(|last| last.len() == length)
+        });
+        self.agent.wait_for(ROLLED_OUT, 1);
+        assert_eq!(self.agent.count("rejected"), 0, "{}", self.agent.log());
+    }
+}
+
+/// Good YAML, which is no JSON.
+fn yaml(length: usize) -> String {
+    "- a\n".repeat(length / 4)
+}
+
+fn parser_of(podnudge: i32) -> Option<i32> {
+    fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let pid: i32 = entry.unwrap().file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?;
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let is_parser = line.split(|byte| *byte == 0).nth(1) == Some(b"parse");
+        (is_parser && parent == podnudge.to_string()).then_some(pid)
+    })
+}
+
+/// As the kernel does when the memory of the container is short, and a neighbour can.
+#[test]
+fn content_whose_parser_is_killed_is_not_rejected_and_passes_later() {
+    let mut scene = Scene::new(podnudge());
+    scene.signal_the_parser(400_000, Signal::SIGKILL);
+    scene.agent.wait_for("check-failed", 1);
+    let reason = scene.agent.last("check-failed", "reason");
+    assert!(reason.contains("has ended without an answer (signal: 9 (SIGKILL))"), "{reason}");
+    assert!(scene.agent.last("check-failed", "hint").contains("`resources.limits`"));
+    scene.assert_applied(400_000);
+}
+
+#[test]
+fn a_parser_that_is_stopped_delays_other_rules_for_a_limited_time() {
+    let mut scene = Scene::new(podnudge());
+    scene.signal_the_parser(400_000, Signal::SIGSTOP);
+    scene.other.write(&payload(&[("a.yaml", "1")]));
+    wait_until("the other rule is served", || scene.applications[1].reloads() == ["1"]);
+    scene.agent.wait_for("check-failed", 1);
+    let reason = scene.agent.last("check-failed", "reason");
+    assert!(reason.contains("has not answered within 10 s"), "{reason}");
+    scene.assert_applied(400_000);
+}
+
+/// Limits that are lower already, and that this uid may not raise.
+#[test]
+fn good_content_passes_within_lower_limits() {
+    let mut limited = command("prlimit");
+    limited.args(["--cpu=4:4", "--data=1000000000:1000000000", "setpriv", "--reuid=65532"]);
+    limited.args(["--regid=65532", "--clear-groups", env!("CARGO_BIN_EXE_podnudge")]);
+    let mut scene = Scene::new(limited);
+    scene.checked.write(&payload(&[("a.yaml", &yaml(20_000))]));
+    scene.assert_applied(20_000);
+    assert_eq!(scene.agent.count("check-failed"), 0, "{}", scene.agent.log());
+}
