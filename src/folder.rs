@@ -80,6 +80,12 @@ impl Folder {
         (this.st_dev, this.st_ino) == (there.st_dev, there.st_ino)
     }
 
+    /// Whether another one is the same directory.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let (Ok(this), Ok(other)) = (fstat(&self.fd), fstat(&other.fd)) else { return false };
+        (this.st_dev, this.st_ino) == (other.st_dev, other.st_ino)
+    }
+
     /// Reads a file of at most `largest` bytes.
     pub(crate) fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>, FileError> {
         // Check before opening, because to open a pipe alone has effects on its writer.

@@ -15,7 +15,8 @@ use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::memory::MemoryLimit;
-use crate::support::program::podnudge;
+use crate::support::pod::in_namespace;
+use crate::support::program::{command, podnudge};
 use crate::support::wait::wait_until;
 
 /// A podnudge with rules whose content is checked by a program, and an application for each.
@@ -214,6 +215,35 @@ fn content_that_was_checked_at_the_same_time_is_checked_alone_and_passes() {
         scene.applications[0].reloads().last().is_some_and(|last| last == "slow\n")
     });
     assert!(scene.applications[1].reloads().is_empty());
+}
+
+/// A full `state-dir` takes no file, and must not make unchecked content the baseline.
+#[test]
+fn a_full_directory_does_not_make_podnudge_forget_its_checks() {
+    in_namespace(|| {
+        let mut scene = Scene::new(1, Memory::State);
+        let state = scene.path("state");
+        fs::create_dir(&state).unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=16k", "tmpfs"];
+        assert!(command("mount").args(options).arg(&state).status().unwrap().success());
+        let mut agent = scene.start();
+        agent.wait_for("baseline", 1);
+        drop(fs::write(state.join("full"), [b'x'; 16384]));
+        scene.write(0, "deadly");
+        for _ in 0..2 {
+            wait_until("podnudge ends", || agent.has_ended());
+            assert!(is_remembered(&scene.path("work")) && !is_remembered(&state));
+            agent = scene.start();
+        }
+        assert_rejected(&agent);
+        assert_eq!((agent.count("baseline"), scene.runs("deadly")), (0, 2));
+        // With space again, the record moves back, and nothing older stays in its place.
+        fs::remove_file(state.join("full")).unwrap();
+        scene.write(0, "fine");
+        agent.wait_for(ROLLED_OUT, 1);
+        assert!(is_remembered(&state) && !is_remembered(&scene.path("work")));
+        assert_eq!(agent.stop().code(), Some(0));
+    });
 }
 
 fn once(scene: &Scene) -> Child {

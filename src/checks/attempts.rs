@@ -2,8 +2,8 @@
 //! ends podnudge (the kernel, for want of memory, or a bug), its content is counted there; the core decides
 //! what becomes of it (`core/checks.rs`).
 //!
-//! Reads and writes only `..podnudge-checks.RULE.json`, in the first directory of these that can be
-//! written: `agent.state-dir`, the rule's publish directory, `agent.work-dir`. It survives a restart of the
+//! Reads and writes only `..podnudge-checks.RULE.json`, in the first directory of these that takes it, each
+//! time anew: `agent.state-dir`, the rule's publish directory, `agent.work-dir`. It survives a restart of the
 //! container if that is a volume.
 
 use std::fmt::Display;
@@ -22,6 +22,7 @@ use crate::core::event::{Checked, Interrupted};
 use crate::files::FileError;
 use crate::folder::{self, Folder};
 use crate::reason::Reason;
+use crate::shown;
 use crate::volume::snapshot::Digest;
 
 /// The most digests in a file; the oldest are forgotten.
@@ -35,8 +36,10 @@ pub(crate) struct Attempts(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// `None` if no directory can be written.
-    place: Option<Place>,
+    /// The name of the rule.
+    rule: String,
+    /// Where the file may be. Empty if no directory can be written.
+    places: Vec<Place>,
     /// Set when podnudge is asked to stop: from then on, no check counts.
     is_closed: AtomicBool,
     entries: Mutex<Entries>,
@@ -46,6 +49,8 @@ struct Shared {
 struct Place {
     folder: Folder,
     name: String,
+    /// Whether a file may be there.
+    is_used: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -103,9 +108,15 @@ impl Attempts {
         let folders = [agent.state_dir.as_deref(), publish, Some(&agent.work_dir)];
         let folders = folders.into_iter().flatten().filter(|_| !rule.checks.is_empty());
         let name = format!("..podnudge-checks.{}.json", rule.name);
-        let mut folders = folders;
-        let place = folders.find_map(writable).map(|folder| Place { folder, name });
-        if place.is_none() && !rule.checks.is_empty() {
+        let mut places = Vec::new();
+        for folder in folders.filter_map(writable) {
+            // Two settings may name the same directory.
+            if !places.iter().any(|place: &Place| place.folder.is_same(&folder)) {
+                let (name, is_used) = (name.clone(), AtomicBool::new(false));
+                places.push(Place { folder, name, is_used });
+            }
+        }
+        if places.is_empty() && !rule.checks.is_empty() {
             let hint = "set state-dir to an emptyDir: without it, podnudge repeats a check that ends it, and takes unchecked content for what the application runs";
             warn!(
                 event = "checks-not-remembered",
@@ -114,17 +125,19 @@ impl Attempts {
                 "no directory can be written"
             );
         }
-        let known = place.as_ref().map(|place| {
+        let mut known = Vec::new();
+        for place in &places {
             // If what a killed podnudge has left cannot be removed, that does not matter.
             _ = place.folder.remove_own_leftovers(&place.prefix());
-            place.load().unwrap_or_else(|error| {
-                unusable(&rule.name, "read", error);
-                Vec::new()
-            })
-        });
-        let entries = Entries { known: known.clone().unwrap_or_default(), running: Vec::new() };
+            match place.load() {
+                Ok(there) => merge(&mut known, there),
+                Err(error) => unusable(&rule.name, "read", place, error),
+            }
+        }
+        let entries = Entries { known: known.clone(), running: Vec::new() };
         let (is_closed, entries) = (AtomicBool::new(false), Mutex::new(entries));
-        (Self(Arc::new(Shared { place, is_closed, entries })), known.unwrap_or_default())
+        let rule = rule.name.clone();
+        (Self(Arc::new(Shared { rule, places, is_closed, entries })), known)
     }
 
     /// Records that a check of this content begins.
@@ -163,7 +176,6 @@ impl Attempts {
     }
 
     fn write(&self, entries: &Entries) {
-        let Some(place) = &self.0.place else { return };
         let mut known = entries.known.clone();
         let is_closed = self.0.is_closed.load(Ordering::SeqCst);
         for digest in &entries.running {
@@ -174,8 +186,42 @@ impl Attempts {
         }
         let surplus = known.len().saturating_sub(MOST);
         known.drain(..surplus);
-        if let Err(error) = place.save(&known) {
-            unusable(&place.name, "written", error);
+        self.0.save(&known);
+    }
+}
+
+impl Shared {
+    /// Writes the file to the first directory that takes it, and then removes it from the others.
+    fn save(&self, known: &[Interrupted]) {
+        let (mut failed, mut error) = (Vec::new(), None);
+        let mut others = self.places.iter();
+        let is_saved = known.is_empty()
+            || others.by_ref().any(|place| match place.save(known) {
+                Ok(()) => true,
+                Err(new) => {
+                    failed.push(place);
+                    error.get_or_insert((place, new));
+                    false
+                }
+            });
+        if is_saved {
+            // Where it could not be written, an older one may be, too.
+            let left = failed.into_iter().chain(others);
+            let errors = left.filter_map(|place| Some((place, place.clear().err()?)));
+            error = errors.collect::<Vec<_>>().into_iter().next();
+        }
+        if let Some((place, error)) = error {
+            unusable(&self.rule, "written", place, error);
+        }
+    }
+}
+
+/// Adds what is known from another directory. The larger count holds.
+fn merge(known: &mut Vec<Interrupted>, others: Vec<Interrupted>) {
+    for other in others {
+        match known.iter_mut().find(|known| known.digest == other.digest) {
+            Some(known) => known.times = known.times.max(other.times),
+            None => known.push(other),
         }
     }
 }
@@ -188,11 +234,13 @@ fn writable(path: &Path) -> Option<Folder> {
     Some(folder)
 }
 
-fn unusable(of: &str, what: &str, error: impl Display) {
-    let reason = Reason::new(format!("the record of its checks cannot be {what}: {error}"));
+fn unusable(rule: &str, what: &str, place: &Place, error: impl Display) {
+    let folder = shown::path(place.folder.path());
+    let message = format!("the record of its checks in `{folder}` cannot be {what}: {error}");
+    let reason = Reason::new(message);
     warn!(
         event = "checks-not-remembered",
-        rule = of,
+        rule,
         reason = reason.message,
         "a check that ends podnudge is repeated"
     );
@@ -204,25 +252,35 @@ impl Place {
             Err(FileError::System(error)) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Vec::new());
             }
-            text => text?,
+            text => text,
         };
+        self.is_used.store(true, Ordering::SeqCst);
+        let text = text?;
         let lines: Vec<Line> = serde_json::from_slice(&text)
             .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not podnudge's"))?;
         let known = |Line { digest, times }: Line| Interrupted { digest, times };
         Ok(lines.into_iter().take(MOST).map(known).collect())
     }
 
-    fn save(&self, known: &[Interrupted]) -> Result<(), Errno> {
-        if known.is_empty() {
-            return self.folder.remove(&self.name);
+    /// Removes the file, if there may be one.
+    fn clear(&self) -> Result<(), Errno> {
+        if self.is_used.load(Ordering::SeqCst) {
+            self.folder.remove(&self.name)?;
+            self.is_used.store(false, Ordering::SeqCst);
         }
+        Ok(())
+    }
+
+    fn save(&self, known: &[Interrupted]) -> Result<(), Errno> {
         let line = |known: &Interrupted| Line { digest: known.digest, times: known.times };
         let lines: Vec<Line> = known.iter().map(line).collect();
         let content = serde_json::to_vec(&lines).unwrap_or_default();
         // Not synced: it has to survive podnudge, not the node.
         let write = |mut file| folder::write(&mut file, &content);
         let new = self.folder.temporary_file(&self.prefix(), self.folder.mode(0o600)?, write)?;
-        new.rename(&self.name).inspect_err(|_| new.remove())
+        new.rename(&self.name).inspect_err(|_| new.remove())?;
+        self.is_used.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     /// How the temporary names of its file begin.
