@@ -23,6 +23,7 @@ use crate::admin::server::{self, BindError};
 use crate::checks;
 use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
+use crate::exchange::children;
 use crate::exit::Exit;
 use crate::os_signals::OsSignals;
 use crate::publish::{self, PublishError};
@@ -77,6 +78,8 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
     let runtime = runtime()?;
     let output = runtime.block_on(future);
     runtime.shutdown_background();
+    // The programs that were abandoned just now, too.
+    children::end_left();
     Ok(output)
 }
 

@@ -5,7 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use podnudge::exchange::children;
+use podnudge::exchange::program::run;
 
 use crate::programs::{LONG, shell};
 use crate::support::agent::Agent;
@@ -166,6 +169,58 @@ fn what_a_program_leaves_that_stops_its_supervisor_again_and_again_is_ended() {
         let agent = scene.start(script, "1s", podnudge());
         agent.wait_for("gave-up", 1);
         alone(&agent);
+    });
+}
+
+/// What one rule's program has left is ended while another rule starts its own.
+#[test]
+fn a_program_that_kills_its_supervisor_does_not_end_another_program() {
+    in_namespace(|| {
+        children::adopt_orphans();
+        let hostile = std::thread::spawn(|| {
+            for _ in 0..30 {
+                shell("for i in 1 2 3 4 5; do setsid sleep 1000 & done; kill -KILL $PPID", LONG);
+            }
+        });
+        while !hostile.is_finished() {
+            let ended = shell("exit 0", LONG);
+            assert!(ended.is_success, "{ended:?}");
+        }
+        hostile.join().unwrap();
+        // Reaps what has ended since.
+        children::end_left();
+        no_other_process();
+    });
+}
+
+/// Newer content ends a check in the thread of the event loop, where other rules have to go on.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "measures how long podnudge blocks")]
+fn a_program_that_stops_its_supervisor_does_not_delay_its_abandonment() {
+    in_namespace(|| {
+        children::adopt_orphans();
+        let scene = Scene::new();
+        let mark = scene.path("mark");
+        let script = format!(
+            "parent=$PPID; setsid sh -c \"while :; do kill -STOP $parent; echo 1 > {}; done\" & wait",
+            mark.display()
+        );
+        let runtime = podnudge::run::runtime().unwrap();
+        runtime.block_on(async {
+            let arguments = ["sh", "-c", script.as_str()];
+            let mut program = Box::pin(run(&arguments, &[], &[], None, LONG));
+            while !mark.exists() {
+                drop(tokio::time::timeout(SHORT, &mut program).await);
+            }
+            let begun = Instant::now();
+            drop(program);
+            assert!(begun.elapsed() < Duration::from_millis(800), "{:?}", begun.elapsed());
+        });
+        wait_until("nothing is left", || {
+            children::end_left();
+            processes_besides(&[]).is_empty()
+        });
+        no_other_process();
     });
 }
 

@@ -1,6 +1,10 @@
 //! podnudge's own child processes: itself, started again with another first argument, to supervise a
 //! program or to parse a text. And the processes that they leave, if something has ended them.
 //!
+//! podnudge never kills a child that it has started itself and not abandoned: [`spawn`] holds the lock of
+//! the list of children from before a child's start until it is listed, and [`kill_orphans`], which alone
+//! kills what is not listed, holds it from the look at the processes until the last one is killed.
+//!
 //! Starts processes, and kills those that are left.
 
 use std::io;
@@ -12,17 +16,21 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use nix::sys::prctl;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 
-use crate::process::descendants;
+use crate::process::descendants::{self, Pass};
 
 /// How long podnudge itself tries to end what is left: at most 10 ms for each pass.
 const PASSES: u32 = 50;
+/// The same on the thread of the event loop. One pass kills, and two see that nothing is left.
+const PASSES_AT_ONCE: u32 = 3;
 
 /// The pids of the children, which those who started them reap.
 static CHILDREN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 /// Whether orphans become children of this process, which then is podnudge.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
-/// Whether processes that were left are still alive.
+/// Whether processes that were left may still be alive.
 static LEFT: AtomicBool = AtomicBool::new(false);
+/// The same, for those that were not tried for long yet.
+static JUST_LEFT: AtomicBool = AtomicBool::new(false);
 /// The executable of podnudge.
 static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
 
@@ -61,26 +69,38 @@ pub(crate) fn reap(child: &mut Child) -> io::Result<std::process::ExitStatus> {
     status
 }
 
-/// Kills what a child has left whose own supervisor was ended.
+/// Whether orphans become children of this process, which then can end them.
+pub(crate) fn adopts() -> bool {
+    ADOPTS.load(Ordering::Relaxed)
+}
+
+/// Kills what a child has left whose own supervisor was ended. It waits 30 ms at most; call
+/// [`end_left`] for the rest, when [`has_just_left`] says so and at each resync.
 pub(crate) fn end_orphans() {
-    if ADOPTS.load(Ordering::Relaxed) {
-        let except = children().clone();
-        LEFT.store(!descendants::end_all(&except, PASSES), Ordering::Relaxed);
+    if adopts() && !descendants::end_all(PASSES_AT_ONCE, kill_orphans) {
+        LEFT.store(true, Ordering::Relaxed);
+        JUST_LEFT.store(true, Ordering::Relaxed);
     }
-    reap_dead();
+    reap_orphans();
+}
+
+/// Whether [`end_orphans`] was not enough since the last call.
+pub fn has_just_left() -> bool {
+    JUST_LEFT.swap(false, Ordering::Relaxed)
+}
+
+/// Kills orphans that could not be killed before, and reaps all that have ended. It may take 0.5 s.
+pub fn end_left() {
+    // First, so that it counts what is left meanwhile.
+    if LEFT.swap(false, Ordering::Relaxed) && !descendants::end_all(PASSES, kill_orphans) {
+        LEFT.store(true, Ordering::Relaxed);
+    }
+    reap_orphans();
 }
 
 /// Reaps orphans, which become children of podnudge or of pid 1, which podnudge is in a container with its
-/// own process namespace; elsewhere this does nothing. Kills those that could not be killed before.
-pub fn reap_orphans() {
-    if LEFT.load(Ordering::Relaxed) {
-        end_orphans();
-    } else {
-        reap_dead();
-    }
-}
-
-fn reap_dead() {
+/// own process namespace; elsewhere this does nothing.
+pub(crate) fn reap_orphans() {
     if !rustix::process::getpid().is_init() && !ADOPTS.load(Ordering::Relaxed) {
         return;
     }
@@ -93,6 +113,12 @@ fn reap_dead() {
             return;
         }
     }
+}
+
+/// One pass, with the lock: see above.
+fn kill_orphans() -> Pass {
+    let children = children();
+    descendants::kill_alive(&children)
 }
 
 fn children() -> MutexGuard<'static, Vec<i32>> {

@@ -15,8 +15,11 @@ use super::report::{MAX_REPORT, Report, Request};
 use crate::process::exit_watch::ExitWatch;
 use crate::process::signal;
 
-/// How long to wait for the end of a supervisor when nobody waits for its program any more.
-const ABANDON: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How long the event loop waits for the end of a supervisor when nobody waits for its program any more.
+/// Then podnudge kills it, and ends what is left.
+const ABANDON: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// The same in a process that cannot end what is left: one that only uses this library.
+const ABANDON_TO_OTHERS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A supervisor that was started. If it is dropped before its end, its program is killed.
 pub(super) struct Supervised {
@@ -82,7 +85,7 @@ impl Drop for Supervised {
     fn drop(&mut self) {
         if self.child.is_some() {
             self.request(Request::Kill);
-            self.exit.block(ABANDON);
+            self.exit.block(if children::adopts() { ABANDON } else { ABANDON_TO_OTHERS });
             drop(self.reap());
         }
     }

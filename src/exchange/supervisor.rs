@@ -131,7 +131,7 @@ impl Supervisor {
             send_to_own_group(self.program, GroupSignal::Kill);
         }
         while !self.reap_dead() {
-            if !descendants::end_all(&[], PASSES) {
+            if !descendants::end_all(PASSES, || descendants::kill_alive(&[])) {
                 return;
             }
         }

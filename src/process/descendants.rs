@@ -4,7 +4,7 @@
 //! a subreaper (`PR_SET_CHILD_SUBREAPER`), whose child it becomes: so all of them are found again.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -39,24 +39,36 @@ fn alive(except: &[i32]) -> Vec<Identity> {
     left.map(|(pid, stat)| Identity { pid: *pid, start_ticks: stat.start_ticks }).collect()
 }
 
-/// Kills all descendants of this process, but for these children and their descendants, until none is
-/// alive. Returns whether it succeeded: a process cannot be killed while it waits for a device, or if
-/// it has another uid. It takes at most 10 ms for each pass.
+/// What one pass has found.
+pub(crate) struct Pass {
+    is_empty: bool,
+    /// One of those that it has killed.
+    killed: Option<OwnedFd>,
+}
+
+/// Kills the descendants of this process that are alive now, but for these children and their descendants.
+/// It does not wait for their end. No child may be started meanwhile that is not among `except`.
+pub(crate) fn kill_alive(except: &[i32]) -> Pass {
+    let found = alive(except);
+    let is_empty = found.is_empty();
+    let kill = |killed, left| signal::kill_left_behind(left).or(killed);
+    Pass { is_empty, killed: found.into_iter().fold(None, kill) }
+}
+
+/// Kills descendants of this process, with `pass`, until none is alive. Returns whether it succeeded: a
+/// process cannot be killed while it waits for a device, or if it has another uid. It waits at most
+/// 10 ms for each pass, and only between them.
 ///
 /// It reaps none of them: while they count, a limit on processes keeps the others from forking.
-pub(crate) fn end_all(except: &[i32], passes: u32) -> bool {
+pub(crate) fn end_all(passes: u32, pass: impl Fn() -> Pass) -> bool {
     let mut was_empty = false;
     for _ in 0..passes {
-        let found = alive(except);
+        let Pass { is_empty, killed } = pass();
         // One that is moved to another parent during the reading may be missed, but not twice.
-        if found.is_empty() && was_empty {
+        if is_empty && was_empty {
             return true;
         }
-        was_empty = found.is_empty();
-        let mut killed = None;
-        for left in found {
-            killed = signal::kill_left_behind(left).or(killed);
-        }
+        was_empty = is_empty;
         if let Some(pidfd) = killed {
             _ = poll(&mut [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)], Some(&PASS));
         }

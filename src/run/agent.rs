@@ -192,6 +192,7 @@ impl Agent {
         let mut end_at: Option<Moment> = None;
         loop {
             self.run_commands();
+            self.end_left();
             if self.core.is_stopped() && self.tasks.is_empty() {
                 return;
             }

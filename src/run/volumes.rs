@@ -13,7 +13,6 @@ use crate::volume::scan::{self, ReadError, Reading, Root};
 impl Agent {
     /// Compares each volume's generation with the last scan, and retries inotify where it failed.
     pub(super) fn resync(&mut self, volumes: Vec<VolumeId>) {
-        children::reap_orphans();
         self.context.forget_targets();
         if !self.mounts.is_reported() {
             // A volume may have been mounted anew: the next scan renews its watches.
@@ -34,11 +33,22 @@ impl Agent {
             .collect();
         let begun = clock::now().mono;
         self.reading.submit(&mut self.tasks, move || {
+            children::end_left();
             let compare = |(volume, path, rule, root): (VolumeId, PathBuf, Arc<Rule>, Root)| {
                 (volume, scan::generation_of(&path, &rule.keys, root))
             };
             Done::Resynced(begun, compared.into_iter().map(compare).collect())
         });
+    }
+
+    /// Ends what programs have just left, on another thread, since it may take 0.5 s.
+    pub(super) fn end_left(&mut self) {
+        if children::has_just_left() {
+            self.reading.submit(&mut self.tasks, || {
+                children::end_left();
+                Done::Nothing
+            });
+        }
     }
 
     /// Updates the watches, then passes the scan to the core. A change between the reading and a
