@@ -336,7 +336,7 @@ fn podnudge_once_killed_at_any_step_leaves_one_whole_generation() {
         );
         !output.status.success()
     });
-    assert!(steps >= 100, "only {steps} steps were seen; SPECIFICATION.md promises 100");
+    assert!(steps >= 90, "only {steps} steps were seen; SPECIFICATION.md promises 90");
     println!("killed at each of {steps} steps");
 }
 
