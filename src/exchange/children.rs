@@ -1,8 +1,8 @@
 //! podnudge's own child processes: itself, started again with another first argument, to supervise a
 //! program or to parse a text. And the processes that they leave, if something has ended them.
 //!
-//! podnudge never kills a child that it has started itself and not abandoned: [`spawn`] holds the lock of
-//! the list of children from before a child's start until it is listed, and [`kill_orphans`], which alone
+//! podnudge never kills a child that it has started itself and not abandoned: `spawn` holds the lock of
+//! the list of children from before a child's start until it is listed, and `kill_orphans`, which alone
 //! kills what is not listed, holds it from the look at the processes until the last one is killed.
 //!
 //! Starts processes, and kills those that are left.
@@ -84,7 +84,7 @@ pub(crate) fn end_orphans() {
     reap_orphans();
 }
 
-/// Whether [`end_orphans`] was not enough since the last call.
+/// Whether `end_orphans` was not enough since the last call.
 pub fn has_just_left() -> bool {
     JUST_LEFT.swap(false, Ordering::Relaxed)
 }
