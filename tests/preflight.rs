@@ -434,7 +434,10 @@ fn a_target_of_another_uid_is_reported_with_the_security_context_to_set() {
             &[Mistake {
                 settings: "target = { process = \"nginx\" }",
                 problem: "not-permitted",
-                parts: &["podnudge runs as uid 65532 and the target as uid 0", "runAsUser: 0"],
+                parts: &[
+                    "podnudge runs as uid 65532 and the target as uid 0",
+                    "runAsUser: 0 and runAsNonRoot: false",
+                ],
                 fix: None,
             }],
         );

@@ -347,7 +347,7 @@ fn signals_follow_the_kernels_permissions_and_a_refusal_names_the_fix() {
     // podnudge, the target, and parts of the refusal (none: the signal arrives).
     let table: [(&[&str], &[&str], &[&str]); 6] = [
         (USER_65532, USER_65532, &[]),
-        (USER_65532, &[], &["as uid 65532", "as uid 0", "runAsUser: 0", "add: [KILL]"]),
+        (USER_65532, &[], &["as uid 65532", "as uid 0", "runAsUser: 0 and runAsNonRoot: false"]),
         (ROOT_WITHOUT_CAPABILITIES, &[], &[]),
         (
             ROOT_WITHOUT_CAPABILITIES,

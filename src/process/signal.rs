@@ -324,8 +324,11 @@ fn not_permitted(chosen: &TargetProcess, target: u32) -> Reason {
         (0, false) => reason.hint(format!(
             "set runAsUser: {target} in the securityContext of podnudge's container, or capabilities: {{drop: [ALL], add: [KILL]}} there"
         )),
+        (_, false) if target == 0 => reason.hint(
+            "set runAsUser: 0 and runAsNonRoot: false in the securityContext of podnudge's container",
+        ),
         (_, false) => reason.hint(format!(
-            "set runAsUser: {target} in the securityContext of podnudge's container, or run it as root with capabilities: {{drop: [ALL], add: [KILL]}} (added capabilities do nothing for a uid other than 0)"
+            "set runAsUser: {target} in the securityContext of podnudge's container, or run it as root (runAsUser: 0, runAsNonRoot: false) with capabilities: {{drop: [ALL], add: [KILL]}} (added capabilities do nothing for a uid other than 0)"
         )),
     }
 }
