@@ -71,6 +71,7 @@ struct Line {
     digest: Option<String>,
     back_to: Option<String>,
     target: Option<String>,
+    slot: Option<String>,
     answer: Option<String>,
     because: Option<&'static str>,
     attempt: Option<u32>,
@@ -131,6 +132,7 @@ pub(crate) fn fact(
                 digest = line.digest,
                 back_to = line.back_to,
                 target = line.target,
+                slot = line.slot,
                 answer = line.answer,
                 because = line.because,
                 attempt = line.attempt,
@@ -243,6 +245,20 @@ fn line(
                 wait: wait.map(time),
                 ..line("held", "new content is held").reason(reason)
             }),
+        Fact::SlotHeld(slot) =>
+            (Info, Line {
+                slot: Some(slot.clone()),
+                ..line("slot-held", "the rule has a slot, and may act")
+            }),
+        Fact::WithoutSlot(reason) =>
+            (Warn, line("without-slot", "the rule acts without a slot: other replicas may act at the same time")
+                .reason(reason)),
+        Fact::SlotLost(reason) =>
+            (Warn, line("slot-lost", "another replica may take the slot of this rule")
+                .reason(reason)),
+        Fact::Draining(digest, wait) =>
+            (Info, line("draining", "/serving answers 503, so that the pod leaves its Services before the action")
+                .digest(digest).wait(*wait)),
         Fact::Sent(digest, names) =>
             (Info, line("sent", "the signal was sent")
                 .digest(digest).target(names)),
@@ -427,6 +443,10 @@ mod tests {
             Fact::Published(one),
             Fact::RollingBack(one, two, why()),
             Fact::RolledBack(one),
+            Fact::SlotHeld("web-0".to_owned()),
+            Fact::WithoutSlot(why()),
+            Fact::SlotLost(why()),
+            Fact::Draining(one, wait),
             Fact::Sent(one, target()),
             Fact::Accepted(one, "yes".to_owned()),
             Fact::Restarted(one, target()),

@@ -41,14 +41,14 @@ use crate::support::shelf::Shelving;
 use crate::support::trace;
 use crate::support::world::{self, EPOCH, World};
 use podnudge::clock::{Moment, UnixTime};
-use podnudge::config::{ApproveBefore, JitterBy, OnStart, Overrides};
-use podnudge::core::Policy;
+use podnudge::config::{ApproveBefore, Drain, DrainBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Proof, RuleId, Standing, VolumeId, Watch,
+    Absence, Acted, Alive, Checked, Event, Proof, RuleId, SlotState, Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
+use podnudge::core::{Policy, SlotPolicy, Turns};
 use podnudge::reason::Reason;
 
 #[test]
@@ -214,6 +214,21 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             let hold = &parsed.expect(place).0.rules[0].settings.hold;
             policy.hold.schedule.clone_from(&hold.schedule);
         }
+        "drain" => policy.drain = Some(Drain { wait: time(), before: DrainBefore::Restart }),
+        "slot" | "bake" => {
+            let bake = if key == "bake" { time() } else { Duration::ZERO };
+            policy.slot = Some(SlotPolicy {
+                acts_when_unreachable: value == "act-when-unreachable",
+                awaits_readiness: policy.is_restart,
+                bake,
+            });
+        }
+        "turns" => {
+            let (every, of) = value.split_once('x').expect(place);
+            policy.turns =
+                Some(Turns { every: duration(every, place), of: of.parse().expect(place) });
+        }
+        "drain-always" => policy.drain = Some(Drain { wait: time(), before: DrainBefore::Action }),
         "checks" => policy.has_checks = value == "yes",
         "publish" => {
             policy.publishes = true;
@@ -303,6 +318,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "application-touches-its-volume" => world.application.touches = true,
         "resyncs-hang" => world.resyncs_hang = true,
         "resyncs-answer" => world.resyncs_hang = false,
+        "slots" => slots(world, rest, place),
         "trigger" => world.tell(Event::Trigger(None)),
         "problem" => {
             let kind = ProblemKind::TargetNotFound;
@@ -338,23 +354,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 _ => panic!("{place}: unknown check result"),
             };
         }
-        "act" => {
-            let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
-            world.application.acts = match how {
-                "sent" => Acted::Sent(world::app(41)),
-                "restarted" => Acted::Restarted(world::app(41)),
-                "accepted" => Acted::Accepted("200 OK".to_owned()),
-                "fresh" => Acted::Fresh(world::app(41)),
-                "absent" => Acted::Absent(Absence::unread(Reason::new(why))),
-                "absent-after-reading" => {
-                    Acted::Absent(Absence { reason: Reason::new(why), was_read: true })
-                }
-                "fails" => Acted::Failed(Reason::new(why)),
-                "declined" => Acted::Declined(Reason::new(why)),
-                "refused" => Acted::Refused(Reason::new(why)),
-                _ => panic!("{place}: unknown action result"),
-            };
-        }
+        "act" => act(world, rest, place),
         "verify" => {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
             let verifies = &mut world.application.verifies;
@@ -370,6 +370,51 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         }
         "expect" => expect(world, rest, place),
         _ => panic!("{place}: unknown event `{verb}`"),
+    }
+}
+
+/// Sets the answer to actions from now on.
+fn act(world: &mut World, rest: &str, place: &str) {
+    let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+    world.application.acts = match how {
+        "sent" => Acted::Sent(world::app(41)),
+        "restarted" => Acted::Restarted(world::app(41)),
+        "accepted" => Acted::Accepted("200 OK".to_owned()),
+        "fresh" => Acted::Fresh(world::app(41)),
+        "absent" => Acted::Absent(Absence::unread(Reason::new(why))),
+        "absent-after-reading" => {
+            Acted::Absent(Absence { reason: Reason::new(why), was_read: true })
+        }
+        "fails" => Acted::Failed(Reason::new(why)),
+        "declined" => Acted::Declined(Reason::new(why)),
+        "refused" => Acted::Refused(Reason::new(why)),
+        _ => panic!("{place}: unknown action result"),
+    };
+}
+
+/// Sets what podnudge is told about its slot, now and from now on.
+fn slots(world: &mut World, rest: &str, place: &str) {
+    let (what, why) = rest.split_once(' ').unwrap_or((rest, ""));
+    let reason = Reason::new(why);
+    let state = match what {
+        "free" => SlotState::Held { slot: "web-0".to_owned() },
+        "taken" => SlotState::Waiting(reason),
+        "unreachable" => SlotState::Unreachable(reason),
+        "lost" => SlotState::Lost(reason),
+        "halted" => {
+            let digest = world.digest_on_disk().expect(place);
+            world.slots.halted.push(digest);
+            SlotState::Halted(digest, reason)
+        }
+        "ready" => return world.slots.not_ready = None,
+        "not-ready" => return world.slots.not_ready = Some(reason),
+        _ => panic!("{place}: unknown state of the slots"),
+    };
+    if !matches!(state, SlotState::Halted(..)) {
+        world.slots.answer = Some(state.clone());
+    }
+    if world.slots.claimed.is_some() {
+        world.tell(Event::Slot(RuleId(0), state));
     }
 }
 
@@ -392,6 +437,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             "state" => word(rule.state),
             "in-sync" => word(rule.in_sync),
             "ready" => yes(status.ready),
+            "serving" => yes(status.serving),
             "healthy" => yes(status.unhealthy.is_none()),
             "on-disk-applied" => {
                 yes(rule.digest_on_disk.is_some() && rule.digest_on_disk == rule.digest_applied)

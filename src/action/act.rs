@@ -10,10 +10,10 @@ use tracing::warn;
 
 use super::progress::Progress;
 use super::restart::restart;
-use super::{http, program, signal, socket};
+use super::{http, prepare, program, signal, socket};
 use crate::clock::Moment;
 use crate::config::{Action, Rule};
-use crate::core::command::Act;
+use crate::core::command::{Act, Extent};
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
     self, Context, Refusal, TargetProcess, all_read_config_after, choose_preset, find, find_cached,
@@ -126,9 +126,12 @@ async fn try_to_act(
         let unknown = choose_preset(context, rule).err();
         return Err(Acted::Refused(unknown.unwrap_or(Reason::new("the rule has no action"))));
     }
-    if act.only_if_fresh {
+    if act.extent == Extent::LookForFresh {
         let reason = Reason::new("the target did not start after the content was in place");
         return Err(Acted::Absent(Absence::unread(reason)));
+    }
+    if act.is_preparation() {
+        return prepare::prepare(rule, act, &targets).map(|()| (Acted::Ready, Baseline::default()));
     }
     if act.restart {
         return restart(context, rule, act, &targets).await;

@@ -5,6 +5,7 @@
 
 mod act;
 pub mod http;
+mod prepare;
 mod program;
 mod progress;
 mod restart;

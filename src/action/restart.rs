@@ -19,9 +19,8 @@ pub(super) async fn restart(
     act: &Act,
     targets: &[TargetProcess],
 ) -> Result<(Acted, Baseline), Acted> {
-    let targets: Vec<&TargetProcess> = targets.iter().filter(|target| target.is_root).collect();
-    let replaced: Vec<&TargetProcess> =
-        targets.iter().map(|target| target.root_of_tree()).collect();
+    let replaced = replaced(targets);
+    let targets: Vec<&TargetProcess> = roots_of(targets).collect();
     let identities: Vec<Identity> = replaced.iter().map(|process| process.identity).collect();
     // A target below a wrapper ends with it.
     context.restarts.record(&[roots(targets.iter().copied()), identities.clone()].concat());
@@ -41,4 +40,13 @@ pub(super) async fn restart(
         targets.text = format!("{}; {}", targets.text, reason.message);
     }
     Ok((Acted::Restarted(targets), baseline))
+}
+
+/// The processes that a restart of these targets ends.
+pub(super) fn replaced(targets: &[TargetProcess]) -> Vec<&TargetProcess> {
+    roots_of(targets).map(TargetProcess::root_of_tree).collect()
+}
+
+fn roots_of(targets: &[TargetProcess]) -> impl Iterator<Item = &TargetProcess> {
+    targets.iter().filter(|target| target.is_root)
 }

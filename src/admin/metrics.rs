@@ -13,7 +13,7 @@ use crate::core::evidence::{Evidence, InSync};
 use crate::core::status::{Counters, RuleStatus, State, Status, VolumeStatus};
 
 /// All states. Each is a series, and exactly one of them is 1.
-const STATES: [(State, &str); 19] = [
+const STATES: [(State, &str); 20] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
     (State::Idle, "idle"),
@@ -27,6 +27,7 @@ const STATES: [(State, &str); 19] = [
     (State::Held, "held"),
     (State::WaitingForTarget, "waiting-for-target"),
     (State::Publishing, "publishing"),
+    (State::Draining, "draining"),
     (State::Acting, "acting"),
     (State::Verifying, "verifying"),
     (State::Backoff, "backoff"),
@@ -124,6 +125,9 @@ impl Collector for Snapshot {
         family("log_lines_dropped", help, None, Kind::Counter, &[dropped])?;
 
         let flag = |value: bool| f64::from(u8::from(value));
+        let serving = gauge(Vec::new(), flag(status.serving));
+        let help = "Whether the pod is to get requests of its Services: 0 during a drain";
+        family("serving", help, None, Kind::Gauge, &[serving])?;
         let known = rules.iter().filter(|r| r.in_sync != InSync::Unknown);
         let in_sync = known.map(|r| gauge(rule(r), flag(r.in_sync == InSync::Yes)));
         let help = "Whether the application runs the content on disk; absent while that is unknown";
@@ -146,6 +150,13 @@ impl Collector for Snapshot {
         let problems = rules.iter().flat_map(problems);
         let help = "A problem that would prevent the actions of the rule";
         family("preflight_problem", help, None, Kind::Gauge, &problems.collect::<Vec<_>>())?;
+
+        let slots = rules.iter().filter_map(|r| {
+            let slot = r.slot.as_ref()?;
+            Some(gauge(rule(r), flag(slot.held.is_some())))
+        });
+        let help = "Whether the rule holds a slot; absent where replicas share none";
+        family("slot_held", help, None, Kind::Gauge, &slots.collect::<Vec<_>>())?;
 
         let by_state = rules.iter().flat_map(states);
         let help = "What the rule is doing: 1 for that state";

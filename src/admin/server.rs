@@ -1,4 +1,4 @@
-//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/status`, and `POST /reload` if it is
+//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/serving`, `/status`, and `POST /reload` if it is
 //! enabled. Everything else is read-only, and contains no secrets. Digests and reasons are for the pod
 //! itself, or for a client with the token.
 //!
@@ -183,19 +183,25 @@ async fn answer<B>(
             Ok(()) => trigger(request, requests).await,
             Err(answer) => *answer,
         },
-        "/" | "/metrics" | "/livez" | "/readyz" | "/status" if !is_read => not_allowed("GET, HEAD"),
-        "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /status\n"),
-        path @ ("/metrics" | "/livez" | "/readyz" | "/status") => match status(requests).await {
-            Some(status) => {
-                // The metrics have no reasons, and the digests that the configuration allows.
-                let is_for_all = path == "/metrics" || caller == Caller::Pod;
-                let sees_all = is_for_all || has_token(request, reload);
-                let status = if sees_all { status } else { status.for_anybody() };
-                show(path, accepts_openmetrics(request), &status)
+        "/" | "/metrics" | "/livez" | "/readyz" | "/serving" | "/status" if !is_read => {
+            not_allowed("GET, HEAD")
+        }
+        "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /serving /status\n"),
+        path @ ("/metrics" | "/livez" | "/readyz" | "/serving" | "/status") => {
+            match status(requests).await {
+                Some(status) => {
+                    // The metrics have no reasons, and the digests that the configuration allows.
+                    let is_for_all = path == "/metrics" || caller == Caller::Pod;
+                    let sees_all = is_for_all || has_token(request, reload);
+                    let status = if sees_all { status } else { status.for_anybody() };
+                    show(path, accepts_openmetrics(request), &status)
+                }
+                None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
             }
-            None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
-        },
-        _ => text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /status\n"),
+        }
+        _ => {
+            text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /serving /status\n")
+        }
     }
 }
 
@@ -230,6 +236,11 @@ fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
             None => text(StatusCode::OK, "ok\n"),
             Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         },
+        "/serving" if status.serving => text(StatusCode::OK, "ok\n"),
+        "/serving" => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining: an action is near, and the pod is to leave its Services\n",
+        ),
         "/readyz" if status.ready => text(StatusCode::OK, "ok\n"),
         "/readyz" => {
             let waiting = status.rules.iter().filter_map(|rule| {

@@ -7,7 +7,9 @@ use nix::sys::signal::Signal;
 use super::action::{Action, Restart, SignalAction, Step};
 use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
+use super::drain::Drain;
 use super::hold::{ApproveBefore, Hold};
+use super::keys::{KeyFilter, MostBytes};
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
@@ -73,6 +75,8 @@ settings! {
         command: Option<SocketCommand> = optional_table();
         /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
         restart: Option<Restart> = optional_table().option("restart", "", Actions);
+        /// Take the pod out of its Services before an action.
+        drain: Option<Drain> = optional_table();
         /// How to verify that the application runs the new content.
         verify: VerifySettings = table();
         /// Its place in the file.
@@ -92,40 +96,6 @@ words! {
         /// The pod needs the processes of the node.
         HostPid = "host-pid",
     }
-}
-
-/// How much of a volume is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MostBytes {
-    /// Of a file.
-    pub file: u64,
-    /// Of all files of a volume.
-    pub volume: u64,
-}
-
-impl MostBytes {
-    /// What is read without a delay for other rules.
-    pub const SMALL: Self = Self { file: 2 * 1024 * 1024, volume: 2 * 1024 * 1024 };
-}
-
-impl Default for MostBytes {
-    fn default() -> Self {
-        Self { file: 16 * 1024 * 1024, volume: 64 * 1024 * 1024 }
-    }
-}
-
-/// Selects the keys that count. `only` and `ignore` are matched against the key's path below the
-/// volume's content root.
-#[derive(Debug, Clone, Default)]
-pub struct KeyFilter {
-    /// How much is read.
-    pub most: MostBytes,
-    /// When not empty, only keys that match one of these count.
-    pub only: Vec<glob::Pattern>,
-    /// Keys that match one of these never count.
-    pub ignore: Vec<glob::Pattern>,
-    /// The key that pauses the rule. Only its presence matters, so it never counts.
-    pub pause: Option<String>,
 }
 
 impl RuleSettings {
@@ -301,6 +271,12 @@ impl RuleSettings {
             }
         }
         self.hold.validate_with(&place.inner("hold"), &self.check, agent);
+        if let Some(drain) = self.drain {
+            let may_restart = self.restart.is_some()
+                || self.on_failure.contains(&Step::Restart)
+                || self.preset.is_some();
+            drain.validate_with(&place.inner("drain"), agent, may_restart);
+        }
         if let Some(publish) = &mut self.publish {
             publish.validate_with(&place.inner("publish"), &self.watch, agent);
             // The default: roll back first.

@@ -7,8 +7,8 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
-/// An output of the core. Exactly one event answers each command, except `RenewWatches`,
-/// `Approve`, `Persist` and `Report`, and `ReadPublished` if the publication cannot be read.
+/// An output of the core. Exactly one event answers each command, except `RenewWatches`, `Approve`,
+/// `Persist`, `Claim`, `Release`, `Halt`, `ClearHalt` and `Report`, and `ReadPublished` if the publication cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Read these volumes of the rule. Answer: `Event::Scanned`.
@@ -44,6 +44,17 @@ pub enum Command {
     Verify(RuleId),
     /// Save this across a restart of podnudge.
     Persist(RuleId, Memory),
+    /// Ask for a slot, the right to roll out this digest, or for another digest from now on. The answers
+    /// are `Event::Slot`, whenever something changes, and at least one.
+    Claim(RuleId, Digest),
+    /// Give the slot back, or stop waiting for one.
+    Release(RuleId),
+    /// Find out whether podnudge's own pod is Ready. Answer: `Event::Readiness`.
+    AskReadiness(RuleId),
+    /// Tell the other replicas that this digest failed here.
+    Halt(RuleId, Digest, Reason),
+    /// Tell them that a person wants this digest in spite of it.
+    ClearHalt(RuleId, Digest),
     /// Report this fact to operators.
     Report(RuleId, Fact),
 }
@@ -59,6 +70,17 @@ pub struct RollBack {
     pub reason: Reason,
 }
 
+/// How far an action goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// It is sent.
+    Send,
+    /// The target is found, and whether the action may be sent; the answer is then `Acted::Ready`.
+    Prepare,
+    /// Nothing is sent: only look for a target that has read the content at its start.
+    LookForFresh,
+}
+
 /// One action for one digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
@@ -69,8 +91,8 @@ pub struct Act {
     /// A target that started after this has read the content. `None` if a trigger or `on-start`
     /// requests the action: then act in any case.
     pub fresh_after: Option<Moment>,
-    /// Send nothing to any target: only look for one that has read the content at its start.
-    pub only_if_fresh: bool,
+    /// How far the action goes.
+    pub extent: Extent,
     /// Whether to act even if the baseline for the proofs cannot be read: in a rollback, or after
     /// `target.wait`.
     pub lenient: bool,
@@ -83,4 +105,12 @@ pub struct Act {
     /// The keys that differ from what the application was last known to run, if an action needs
     /// them: [`Policy::needs_changed_keys`](super::policy::Policy::needs_changed_keys).
     pub changed: Vec<Key>,
+}
+
+impl Act {
+    /// Whether it only prepares an action.
+    #[must_use]
+    pub fn is_preparation(&self) -> bool {
+        self.extent == Extent::Prepare
+    }
 }

@@ -52,6 +52,10 @@ pub enum Event {
     Ended(RuleId),
     /// The answer to `Command::Verify`.
     Verified(RuleId, Verified),
+    /// What is known of the slot that the rule has asked for, whenever that changes.
+    Slot(RuleId, SlotState),
+    /// The answer to `Command::AskReadiness`: why podnudge's own pod is not Ready, if so.
+    Readiness(RuleId, Option<Reason>),
     /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
     /// podnudge is stopping: start no new action.
@@ -63,6 +67,27 @@ pub enum Event {
 pub enum Probe {
     /// Does the pause file exist?
     PauseFile,
+}
+
+/// What is known of the slot that a rule has asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SlotState {
+    /// The rule has none, and wants none.
+    #[default]
+    Free,
+    /// The rule holds this one.
+    Held {
+        /// The name of its Lease.
+        slot: String,
+    },
+    /// Other replicas hold all of them, or it is being asked for.
+    Waiting(Reason),
+    /// This content failed on another replica.
+    Halted(Digest, Reason),
+    /// Who holds the slots cannot be found out.
+    Unreachable(Reason),
+    /// The rule held one, which another replica may take now.
+    Lost(Reason),
 }
 
 /// When the rule's target started.
@@ -194,6 +219,8 @@ pub enum Acted {
     Accepted(String),
     /// These processes were ended, to be started again.
     Restarted(Targets),
+    /// Nothing was sent, because the action was only to be prepared: it can be sent.
+    Ready,
     /// Nothing was sent: the target started after the commit, so it has read the content.
     Fresh(Targets),
     /// Nothing was sent: the target does not exist (yet).

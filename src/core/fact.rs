@@ -55,6 +55,14 @@ pub enum Fact {
     RollingBack(Digest, Digest, Reason),
     /// The last good digest was rolled out again.
     RolledBack(Digest),
+    /// The rule holds this slot, and may act.
+    SlotHeld(String),
+    /// The rule acts without a slot, because it cannot be found out who holds them.
+    WithoutSlot(Reason),
+    /// Another replica may take the rule's slot from now on.
+    SlotLost(Reason),
+    /// The pod leaves its Services, and the action follows after this wait.
+    Draining(Digest, Duration),
     /// The signal was sent to these processes.
     Sent(Digest, String),
     /// The application accepted the request.

@@ -11,6 +11,8 @@ use super::checks::Verdict;
 use super::event::Probe;
 use super::jitter::{self, Replica};
 use super::policy::Policy;
+use super::slot::Standing;
+use super::turns;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::config::Jitter;
 use crate::reason::Reason;
@@ -27,6 +29,7 @@ const PAUSE_POLL: Duration = Duration::from_secs(5);
 /// | volumes complete, checks passed | yes | yes | yes | yes |
 /// | jitter, min-interval, window, pause, approval | yes | – | – | – |
 /// | restart budget | yes | – | – | – |
+/// | turn by the clock, slot | yes | yes | – | – |
 ///
 /// A rollback is begun by the rollout that failed, and does not pass the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +48,11 @@ impl Cause {
     /// Whether jitter, minimum interval, holds and the restart budget apply.
     fn is_subject_to_holds(self) -> bool {
         self == Self::Changed
+    }
+
+    /// Whether a slot is required, where replicas share slots.
+    pub(super) fn needs_slot(self) -> bool {
+        matches!(self, Self::Changed | Self::Triggered)
     }
 }
 
@@ -78,6 +86,8 @@ pub(super) struct Conditions<'a> {
     pub(super) is_paused_by_key: bool,
     /// Whether the candidate can supersede the rule's current rollout.
     pub(super) rollout: Supersedable,
+    /// Whether the replica has a slot, if it needs one.
+    pub(super) slot: Standing<'a>,
     /// Whether another rule has precedence on the same target.
     pub(super) waits_for_other_rule: bool,
 }
@@ -88,6 +98,8 @@ pub(super) enum Gate {
     Open,
     /// The answer to this probe is required first; it may be pending.
     Probe(Probe),
+    /// A slot is required, and nothing else; why it is not there, if that is known.
+    Claim(Option<Reason>),
     Closed(Closed),
 }
 
@@ -109,7 +121,7 @@ impl Gate {
         match self {
             Self::Closed(Closed::NotBefore { at, .. }) => Some(*at),
             Self::Closed(Closed::Held(until, _)) => *until,
-            Self::Open | Self::Probe(_) | Self::Closed(Closed::Waiting) => None,
+            Self::Open | Self::Probe(_) | Self::Claim(_) | Self::Closed(Closed::Waiting) => None,
         }
     }
 
@@ -119,19 +131,26 @@ impl Gate {
             Self::Open | Self::Probe(_) => Some(now),
             Self::Closed(Closed::NotBefore { action, .. }) => Some(*action),
             Self::Closed(Closed::Held(until, _)) => *until,
-            Self::Closed(Closed::Waiting) => None,
+            Self::Claim(_) | Self::Closed(Closed::Waiting) => None,
         }
     }
 }
 
 /// Whether the candidate's rollout may begin now.
 pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
-    match closed(candidate, ctx) {
-        Some(closed) => Gate::Closed(closed),
-        None if ctx.cause.is_subject_to_holds() && ctx.policy.hold.pause_file.is_some() => {
-            pause_file(candidate.probe_state(Probe::PauseFile), ctx.now.mono)
+    if let Some(closed) = closed(candidate, ctx) {
+        return Gate::Closed(closed);
+    }
+    if ctx.cause.is_subject_to_holds() && ctx.policy.hold.pause_file.is_some() {
+        let paused = pause_file(candidate.probe_state(Probe::PauseFile), ctx.now.mono);
+        if paused != Gate::Open {
+            return paused;
         }
-        None => Gate::Open,
+    }
+    // Last: whoever has a slot uses it at once.
+    match ctx.slot {
+        Standing::Granted => Gate::Open,
+        Standing::Wait(reason) => Gate::Claim(reason.cloned()),
     }
 }
 
@@ -165,7 +184,12 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
         return Some(Closed::Waiting);
     }
     let held = held(candidate, ctx, now).filter(|_| ctx.cause.is_subject_to_holds());
-    held.map(|(until, reason)| Closed::Held(until, reason))
+    let turn = || {
+        let turns = ctx.policy.turns.filter(|_| ctx.cause.needs_slot())?;
+        let (at, reason) = turns::next(turns, ctx.replica, ctx.now.wall)?;
+        Some((Some(now.after(at.since(ctx.now.wall))), reason))
+    };
+    held.or_else(turn).map(|(until, reason)| Closed::Held(until, reason))
 }
 
 /// The hold that applies at this time, as far as is known now, and its end.

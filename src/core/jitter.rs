@@ -18,6 +18,13 @@ pub struct Replica {
     pub seed: u64,
 }
 
+impl Replica {
+    /// A number that follows from its identity.
+    pub(super) fn number(&self) -> u32 {
+        u32::try_from(first_bits(&[self.identity.as_bytes()]) >> 32).unwrap_or_default()
+    }
+}
+
 /// The wait of this replica for this digest: at least zero, and less than the window unless that is
 /// zero. `draw` counts the draws of this process, so that `random` returns a different value each
 /// time.

@@ -20,14 +20,17 @@ mod ids;
 mod interrupted;
 pub mod jitter;
 mod mounts;
+mod neighbours;
 mod policy;
 pub mod preflight;
 mod rollout;
 mod rule;
+mod slot;
 mod source;
 pub mod status;
 mod tracker;
 mod trial;
+mod turns;
 mod volume_tracker;
 
 use std::collections::VecDeque;
@@ -40,9 +43,10 @@ use command::Command;
 use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
 use mounts::MountChanges;
-pub use policy::{Policy, PolicyVolume, TargetName, actions, proof_kinds};
+use neighbours::Neighbours;
+pub use policy::{Policy, PolicyVolume, SlotPolicy, TargetName, Turns, actions, proof_kinds};
 use rollout::Input;
-use rule::{Neighbours, Rule};
+use rule::Rule;
 use source::Source;
 use status::Status;
 pub(crate) use volume_tracker::MAX_STARTUP;
@@ -170,6 +174,12 @@ impl Core {
                 self.with_rule(rule, |rule, out| rule.handle(now, Input::Ended, out));
             }
             Event::Verified(rule, verified) => self.verified(now, rule, verified),
+            Event::Slot(rule, state) => {
+                self.with_rule(rule, |rule, out| rule.slot_told(state, out));
+            }
+            Event::Readiness(rule, not_ready) => {
+                self.with_rule(rule, |rule, _| rule.readiness(now.mono, not_ready));
+            }
             Event::Trigger(Some(rule)) => {
                 self.with_rule(rule, |rule, out| rule.trigger(now, out));
             }
@@ -318,6 +328,7 @@ impl Core {
             now: now.wall,
             started: self.started,
             ready: self.rules.iter().all(|rule| rule.not_ready().is_none()),
+            serving: !self.rules.iter().any(Rule::is_drained),
             unhealthy: self.unhealthy(now.mono),
             rules: self.rules.iter().map(|rule| rule.status(now)).collect(),
             log_lines_dropped: 0,

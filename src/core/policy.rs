@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use super::ids::VolumeId;
-use crate::config::{self, Action, Hold, Jitter, OnStart, ProofBy, Restart, Retry, Step, TargetBy};
+use crate::config::{
+    self, Action, Drain, DrainBefore, Hold, Jitter, OnStart, ProofBy, Restart, Retry, Step,
+    TargetBy,
+};
 use crate::shown;
 
 /// The settings of a rule that decisions depend on.
@@ -56,6 +59,12 @@ pub struct Policy {
     pub is_restart: bool,
     /// The restart budget.
     pub restarts: Restart,
+    /// How the slots of the replicas are used, if there are any.
+    pub slot: Option<SlotPolicy>,
+    /// The rule's turn by the clock, if replicas take turns so.
+    pub turns: Option<Turns>,
+    /// How the pod leaves its Services before an action.
+    pub drain: Option<Drain>,
     /// Whether the first scan may cause an action.
     pub on_start: OnStart,
     /// How long an absent target is not a failure.
@@ -66,6 +75,26 @@ pub struct Policy {
     pub proof: bool,
     /// How long the proof may take.
     pub verify_timeout: Duration,
+}
+
+/// How the slots of the replicas are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotPolicy {
+    /// Whether to act without one if it cannot be found out who holds them.
+    pub acts_when_unreachable: bool,
+    /// Whether a slot is kept after an action until the pod is Ready again.
+    pub awaits_readiness: bool,
+    /// How long the pod must stay healthy after that.
+    pub bake: Duration,
+}
+
+/// Turns by the wall clock: replica `n` begins only in its part of each period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turns {
+    /// The length of a turn.
+    pub every: Duration,
+    /// The number of turns in a period.
+    pub of: u32,
 }
 
 /// How a rule's target process is identified.
@@ -144,6 +173,9 @@ impl Policy {
             restarts_last: rule.settings.on_failure.contains(&Step::Restart),
             is_restart: rule.restarts_target(),
             restarts: rule.restart,
+            slot: None,
+            turns: None,
+            drain: rule.settings.drain,
             on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: rule.settings.target.wait,
             alive_for: if rule.names_process() { rule.verify.alive_for } else { Duration::ZERO },
@@ -151,6 +183,12 @@ impl Policy {
             proof: !rule.verify.proofs.is_empty() || rule.awaits_preset(),
             verify_timeout: rule.verify.timeout,
         }
+    }
+
+    /// How long the pod is out of its Services before an action; `None` if it stays in.
+    pub(super) fn drain_before(&self, is_restart: bool) -> Option<Duration> {
+        let drain = self.drain?;
+        (is_restart || drain.before == DrainBefore::Action).then_some(drain.wait)
     }
 }
 

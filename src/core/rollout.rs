@@ -5,6 +5,7 @@
 //! to know about the rule is passed to each call. ARCHITECTURE.md says how to add a step or a wait.
 
 mod answers;
+mod drain;
 mod failures;
 mod progress;
 mod verification;
@@ -62,7 +63,10 @@ enum Step {
     Publishing {
         superseded: Option<Box<Rollout>>,
     },
-    Acting,
+    /// `prepares`: the action is only being prepared; the drain follows.
+    Acting {
+        prepares: bool,
+    },
     Verifying(Verification),
     /// The rollout continues at `at`.
     Waiting {
@@ -93,6 +97,8 @@ enum WaitFor {
     Restart,
     /// For the restart budget.
     Budget,
+    /// For the pod to leave its Services, before the action.
+    Drain,
 }
 
 impl Rollout {
@@ -123,7 +129,7 @@ impl Rollout {
         } else {
             let verifying = superseded.filter(|old| matches!(old.step, Step::Verifying(_)));
             self.report_superseded(verifying.as_ref(), &mut progress);
-            self.act(&mut progress);
+            self.act(ctx, &mut progress);
         }
         progress
     }
@@ -180,7 +186,7 @@ impl Rollout {
 
     /// Whether a command is in progress that must not be interrupted.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.step, Step::Publishing { .. } | Step::Acting | Step::Verifying(_))
+        matches!(self.step, Step::Publishing { .. } | Step::Acting { .. } | Step::Verifying(_))
     }
 
     /// Whether it waits for an attempt, or for a process that has read the content.
@@ -207,7 +213,7 @@ impl Rollout {
             Step::Waiting { at, .. } => Some(*at),
             Step::Verifying(verification) => verification.next_poll(),
             Step::Tripped { next_poll, .. } => *next_poll,
-            Step::Publishing { .. } | Step::Acting => None,
+            Step::Publishing { .. } | Step::Acting { .. } => None,
         }
     }
 
@@ -236,7 +242,7 @@ impl Rollout {
     /// When content with the digest `to` can supersede this rollout.
     pub(super) fn supersedable_by(&self, to: Digest, ctx: &Context<'_>) -> Supersedable {
         match &self.step {
-            Step::Publishing { .. } | Step::Acting => Supersedable::Later(None),
+            Step::Publishing { .. } | Step::Acting { .. } => Supersedable::Later(None),
             Step::Verifying(verification) => match verification.supersedable_at(ctx.policy) {
                 Some(at) if at <= ctx.now.mono && verification.has_failed_poll() => {
                     Supersedable::Now
@@ -264,7 +270,7 @@ impl Rollout {
             (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
                 self.published(publication, is_swapped, ctx, &mut progress);
             }
-            (Step::Acting, Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
+            (Step::Acting { .. }, Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
             (Step::Verifying(verification), Input::Verified(verified)) => {
                 let observation = verification.observe(now, verified, ctx.policy);
                 let is_fresh = verification.is_fresh();
@@ -305,11 +311,6 @@ impl Rollout {
         self.step = Step::Waiting { what, at, reason };
     }
 
-    fn act(&mut self, progress: &mut Progress) {
-        self.step = Step::Acting;
-        progress.effect(Effect::Act);
-    }
-
     /// Whether the budget already counts the restart that this rollback belongs to.
     pub(super) fn is_after_restart(&self) -> bool {
         matches!(self.direction, Direction::Back { after_restart: true, .. })
@@ -326,7 +327,7 @@ impl Rollout {
         } else if ctx.needs_publish {
             self.publish(None, progress);
         } else {
-            self.act(progress);
+            self.act(ctx, progress);
         }
     }
 
@@ -335,10 +336,11 @@ impl Rollout {
             (Step::Tripped { .. }, _) => State::Tripped,
             (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
             (Step::Waiting { what: WaitFor::Budget, .. }, _) => State::Held,
+            (Step::Waiting { what: WaitFor::Drain, .. }, _) => State::Draining,
             (_, Direction::Back { .. }) => State::RollingBack,
             (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
             (Step::Publishing { .. }, _) => State::Publishing,
-            (Step::Acting, _) => State::Acting,
+            (Step::Acting { .. }, _) => State::Acting,
             (Step::Verifying(_), _) => State::Verifying,
             (Step::Waiting { what: WaitFor::Target, .. }, _) => State::WaitingForTarget,
             (Step::Waiting { what: WaitFor::Retry | WaitFor::Restart, .. }, _) => State::Backoff,
@@ -349,7 +351,7 @@ impl Rollout {
         match &self.step {
             Step::Waiting { reason, .. } | Step::Tripped { reason, .. } => Some(reason),
             Step::Verifying(verification) => verification.reason(),
-            Step::Publishing { .. } | Step::Acting => None,
+            Step::Publishing { .. } | Step::Acting { .. } => None,
         }
     }
 }

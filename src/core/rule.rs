@@ -9,6 +9,8 @@
 mod inputs;
 mod outcome;
 mod progress;
+mod sharing;
+mod slots;
 mod status;
 mod trial;
 mod waiting;
@@ -18,15 +20,17 @@ use std::collections::VecDeque;
 use super::budget::Budget;
 use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
-use super::checks::{Checks, OtherChecks, Verdict};
+use super::checks::{Checks, Verdict};
 use super::command::Command;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
 use super::generations::Generations;
 use super::jitter::Replica;
+use super::neighbours::Neighbours;
 use super::policy::Policy;
 use super::preflight::Preflight;
 use super::rollout::{Direction, Input, Outcome, Rollout};
+use super::slot::Slot;
 use super::source::{Gaps, OnDisk, Source};
 use super::status::Counters;
 use super::tracker::{Tracker, Unfinished};
@@ -35,20 +39,6 @@ use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
-
-/// The state of other rules that affects this one.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Neighbours {
-    /// Set while another rule acts on, or verifies, a target that may be the same.
-    pub(super) busy: Option<Reason>,
-    /// Set while another rule's published content for a target that may be the same is unproven. If
-    /// a process read that and other new content and ended, the cause would be ambiguous.
-    pub(super) unproven: Option<Reason>,
-    /// Whether another rule has delivered newer content to a target that may be the same.
-    pub(super) newer: bool,
-    /// The checks of all other rules.
-    pub(super) checks: OtherChecks,
-}
 
 /// Content that did not reach the application: all attempts failed.
 #[derive(Debug)]
@@ -75,6 +65,7 @@ pub(super) struct Rule {
     given_up: Option<GivenUp>,
     tracker: Box<dyn Tracker>,
     budget: Budget,
+    slot: Slot,
     neighbours: Neighbours,
     /// The process names of the last action's targets.
     target_names: Vec<String>,
@@ -82,6 +73,8 @@ pub(super) struct Rule {
     /// The gaps in the observation of the volumes when the last action began.
     gaps: Gaps,
     last_action: Option<Moment>,
+    /// Since when the pod has been out of its Services for this rule's action.
+    drained_since: Option<Moment>,
     /// When the application could first read the rollout's content.
     exposed_at: Option<Moment>,
     /// The digest that was verified last, and the time of its verification.
@@ -125,11 +118,13 @@ impl Rule {
             given_up: None,
             tracker,
             budget: Budget::default(),
+            slot: Slot::default(),
             neighbours: Neighbours::default(),
             target_names: Vec::new(),
             changed: ChangedKeys::default(),
             gaps: Gaps::default(),
             last_action: None,
+            drained_since: None,
             exposed_at: None,
             applied: None,
             succeeded_at: None,
@@ -186,6 +181,7 @@ impl Rule {
                 self.applied(now, &rollout, is_fresh, evidence, out);
             }
             Outcome::GaveUp(reason) => {
+                self.halt_after_action(rollout.digest(), &reason, out);
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
                 let digest = rollout.failed_digest().unwrap_or(rollout.digest());
@@ -205,6 +201,9 @@ impl Rule {
                 self.requeue(now, &rollout, publication, out);
             }
         }
+        if let Some(policy) = self.policy.slot.filter(|_| self.rollout.is_none()) {
+            self.slot.end(now.mono, policy);
+        }
     }
 
     /// Quarantines content that is to be rolled back.
@@ -213,6 +212,7 @@ impl Rule {
         if let Some(good) = self.tracker.roll_back_to(failed.digest) {
             self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
         }
+        self.halt(failed.digest, &reason, out);
         self.tracker.quarantine(failed.digest, reason);
         // A trigger for this content must not publish it again.
         if self.source.digest() == Some(failed.digest) {
@@ -236,12 +236,17 @@ impl Rule {
     ) {
         self.neighbours = neighbours;
         while !self.stopped && self.step(now, out) {}
+        // Whatever became of the rollout: the pod comes back if no action is near.
+        if !self.rollout.as_ref().is_some_and(Rollout::is_near_action) {
+            self.drained_since = None;
+        }
     }
 
     /// Does one thing that is due. Returns whether more may be due.
     fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         if self.stopping && !self.is_busy() {
             self.stopped = true;
+            self.stop_with_slot(out);
             return false;
         }
         if let Some(volumes) = self.source.begin_due_scan(now.mono) {
@@ -254,7 +259,13 @@ impl Rule {
         self.start_checks(now, out);
         self.schedule(now, out);
         self.continue_trial(now, out);
-        self.pass_gate(now, out) || self.continue_rollout(now, out)
+        let has_progressed = self.pass_gate(now, out)
+            || self.return_to_gate(now, out)
+            || self.continue_rollout(now, out);
+        if !has_progressed {
+            self.settle_slot(now, out);
+        }
+        has_progressed
     }
 
     /// Continues the rollout if it is due. Returns whether it did.
@@ -291,7 +302,11 @@ impl Rule {
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
-        [rollout, gate, self.next_check(), source, preflight, trial].into_iter().flatten().min()
+        let slot = self.slot.next_wakeup().filter(|_| self.rollout.is_none());
+        [rollout, gate, self.next_check(), source, preflight, trial, slot]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Takes the policy of a preset, which is for the same volumes.
@@ -304,15 +319,6 @@ impl Rule {
         &self.policy.name
     }
 
-    /// Whether both rules may have the same target process: judged by the configured names, and
-    /// once both were found, also by the process names.
-    pub(super) fn may_share_target(&self, other: &Self) -> bool {
-        let (names, others) = (&self.target_names, &other.target_names);
-        let is_unknown = names.is_empty() || others.is_empty();
-        self.policy.target.may_match(&other.policy.target)
-            && (is_unknown || names.iter().any(|name| others.contains(name)))
-    }
-
     /// Whether the rule is publishing, acting on its target, or waiting for the proof, or for why
     /// the target has ended.
     pub(super) fn is_busy(&self) -> bool {
@@ -320,29 +326,13 @@ impl Rule {
             || self.trial.as_ref().is_some_and(Trial::is_polling)
     }
 
+    /// Whether the pod is to get no requests, because of an action of this rule.
+    pub(super) fn is_drained(&self) -> bool {
+        self.drained_since.is_some() && !self.stopped
+    }
+
     pub(super) fn checks(&self) -> &Checks {
         &self.checks
-    }
-
-    /// Since when the application could read the rollout's content, while it is unproven. If the
-    /// content was verified before, it is not the cause when the application ends.
-    pub(super) fn exposed_at(&self) -> Option<Moment> {
-        let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none())?;
-        let digest = rollout.digest();
-        let can_read =
-            !self.tracker.needs_publish(digest) && self.tracker.last_good() != Some(digest);
-        self.exposed_at.filter(|_| can_read && (rollout.is_busy() || !self.tracker.reads_volumes()))
-    }
-
-    /// The same for this rule's own content, which may also be on trial.
-    pub(super) fn own_exposed_at(&self) -> Option<Moment> {
-        if self.trial.is_some() { self.exposed_at } else { self.exposed_at() }
-    }
-
-    /// Whether the application can read unproven content between two attempts.
-    pub(super) fn is_unproven(&self) -> bool {
-        let is_retrying = self.rollout.as_ref().is_some_and(Rollout::is_retrying);
-        is_retrying && !self.tracker.reads_volumes() && self.exposed_at().is_some()
     }
 
     pub(super) fn source(&self) -> &Source {

@@ -22,6 +22,8 @@ pub struct Status {
     /// Whether every rule has read its volumes at least once, and where podnudge publishes, the
     /// application has something to read.
     pub ready: bool,
+    /// Whether the pod is to get requests of its Services: no rule drains it.
+    pub serving: bool,
     /// Why podnudge should be restarted, if so.
     pub unhealthy: Option<Reason>,
     /// In the order of the configuration.
@@ -43,7 +45,8 @@ impl Status {
         for rule in &mut self.rules {
             (rule.digest_on_disk, rule.digest_applied) = (None, None);
             (rule.digest_running, rule.digest_published) = (None, None);
-            rule.reason.iter_mut().chain(&mut rule.not_ready).for_each(hide);
+            let slot = rule.slot.iter_mut().filter_map(|slot| slot.reason.as_mut());
+            rule.reason.iter_mut().chain(&mut rule.not_ready).chain(slot).for_each(hide);
             rule.preflight.iter_mut().for_each(|problem| hide(&mut problem.reason));
             rule.volumes.iter_mut().filter_map(|volume| volume.reason.as_mut()).for_each(hide);
         }
@@ -92,6 +95,9 @@ pub struct RuleStatus {
     pub certificates_expire_at: Option<UnixTime>,
     /// When the next action is due.
     pub next_action_at: Option<UnixTime>,
+    /// The slot of the rule, where replicas share slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<SlotStatus>,
     /// The kinds of the rule's actions, such as `signal`, or `exec+http`.
     pub action: String,
     /// The kinds of the configured proofs, such as `children-newer`, or `none`.
@@ -111,6 +117,16 @@ pub struct RuleStatus {
 impl RuleStatus {
     /// The most target processes that are listed.
     pub const MOST_TARGETS: usize = 8;
+}
+
+/// The slot of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SlotStatus {
+    /// The name of the Lease that the rule holds.
+    pub held: Option<String>,
+    /// Why it waits for one, or keeps it after an action.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// A target process.
@@ -152,6 +168,8 @@ pub enum State {
     WaitingForTarget,
     /// Publishing new content.
     Publishing,
+    /// `/serving` answers 503, and the action follows when the pod has left its Services.
+    Draining,
     /// Running the actions.
     Acting,
     /// Waiting for the proof.

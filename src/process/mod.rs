@@ -47,4 +47,4 @@ pub(crate) use reach::{Reach, Way, reach};
 pub use select::Refusal;
 pub use state::{ProcessState, process_state};
 pub(crate) use table::{View, view_of};
-pub(crate) use terminate::terminate;
+pub(crate) use terminate::{TERM, terminate};

@@ -14,6 +14,9 @@ use crate::reason::Reason;
 /// How long the kernel may take to end a process after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
+/// The signal that asks a process to end; also one without a handler for it does.
+pub(crate) const TERM: SignalAction = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
+
 /// Sends SIGTERM to all processes, and SIGKILL to those that still run after `grace`. Returns the
 /// reason if one of them may still run.
 ///
@@ -23,10 +26,9 @@ pub(crate) async fn terminate(
     targets: &[&TargetProcess],
     grace: Duration,
 ) -> Result<Option<Reason>, SendError> {
-    let term = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
     let mut prepared = Vec::new();
     for target in targets {
-        let ready = prepare(target, term)?;
+        let ready = prepare(target, TERM)?;
         ready.check_permission()?;
         prepared.push(ready);
     }

@@ -13,7 +13,7 @@ use super::clock;
 use crate::checks;
 use crate::config::Rule;
 use crate::core::Policy;
-use crate::core::command::Command;
+use crate::core::command::{Act, Command};
 use crate::core::event::{Event, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
 use crate::volume::scan;
@@ -121,19 +121,7 @@ impl Agent {
                 let written = publish::approve(config, digest, evidence);
                 Done::Written(written.map_err(|reason| (rule, reason)))
             }),
-            Command::Act(act) => {
-                if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
-                    self.choose_preset(act.rule);
-                }
-                let Some(config) = self.rule(act.rule) else { return };
-                let context = Arc::clone(&self.context);
-                let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
-                let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
-                self.start_task(async move {
-                    let (acted, baseline) = action::act(&context, &config, &act, last).await;
-                    Done::Acted(act.rule, acted, baseline)
-                });
-            }
+            Command::Act(act) => self.act(act),
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
                 let state = self.rules.get(rule.0);
@@ -151,8 +139,28 @@ impl Agent {
                     Done::Written(written.map_err(|reason| (rule, reason)))
                 });
             }
+            Command::Claim(..)
+            | Command::Release(_)
+            | Command::AskReadiness(_)
+            | Command::Halt(..)
+            | Command::ClearHalt(..) => {}
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
         }
+    }
+
+    /// Runs the actions of a rule, or prepares them.
+    fn act(&mut self, act: Act) {
+        if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
+            self.choose_preset(act.rule);
+        }
+        let Some(config) = self.rule(act.rule) else { return };
+        let context = Arc::clone(&self.context);
+        let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
+        let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
+        self.start_task(async move {
+            let (acted, baseline) = action::act(&context, &config, &act, last).await;
+            Done::Acted(act.rule, acted, baseline)
+        });
     }
 
     /// Starts the preflight of a rule, unless an earlier one still waits for an address.

@@ -14,7 +14,9 @@ use super::{metrics, table};
 use crate::clock::UnixTime;
 use crate::config::ReloadEndpoint;
 use crate::core::evidence::{Evidence, InSync};
-use crate::core::status::{Counters, RuleStatus, State, Status, TargetStatus, VolumeStatus};
+use crate::core::status::{
+    Counters, RuleStatus, SlotStatus, State, Status, TargetStatus, VolumeStatus,
+};
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
 };
@@ -52,6 +54,7 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         succeeded_at: None,
         certificates_expire_at: None,
         next_action_at: Some(at(1_700_000_112)),
+        slot: Some(SlotStatus { held: None, reason: Some(Reason::new(SECRET)) }),
         action: "signal".to_owned(),
         proof: "none".to_owned(),
         targets: vec![TargetStatus { pid: 41, name: target.to_owned() }],
@@ -64,6 +67,7 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         now: at(1_700_000_100),
         started: at(1_700_000_000),
         ready: false,
+        serving: false,
         unhealthy: Some(Reason::new(SECRET)),
         rules: vec![rule],
         log_lines_dropped: 0,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Found, Inspection, Proof, Publication, RuleId, Standing,
-    Verified, VolumeId,
+    Absence, Acted, Alive, Checked, Event, Found, Inspection, Proof, Publication, RuleId,
+    SlotState, Standing, Verified, VolumeId,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -329,6 +329,10 @@ impl Pair {
                 Command::Check(rule, digest) => {
                     (rule, Event::Checked(rule, digest, Checked::Passed))
                 }
+                Command::Claim(rule, _) => {
+                    (rule, Event::Slot(rule, SlotState::Held { slot: "pair-0".to_owned() }))
+                }
+                Command::AskReadiness(rule) => (rule, Event::Readiness(rule, None)),
                 Command::Expiry(rule, _) => (rule, Event::Expires(rule, None)),
                 Command::Probe(rule, probe) => (rule, Event::Probed(rule, probe, None)),
                 Command::ReadPublished(rule) => {
@@ -360,7 +364,10 @@ impl Pair {
                 Command::RenewWatches
                 | Command::Preflight(_)
                 | Command::Persist(..)
-                | Command::Report(..) => continue,
+                | Command::Report(..)
+                | Command::Release(_)
+                | Command::Halt(..)
+                | Command::ClearHalt(..) => continue,
             };
             self.answer(rule.0, event);
         }

@@ -141,7 +141,7 @@ impl Record {
                 Some("an action failed")
             }
             Acted::Absent(Absence { was_read: true, .. }) => Some("it was read"),
-            Acted::Absent(_) | Acted::Refused(_) => None,
+            Acted::Absent(_) | Acted::Refused(_) | Acted::Ready => None,
         };
         self.evidence.extend(self.last.zip(why));
     }

@@ -70,6 +70,7 @@ struct Action {
 impl Trace {
     fn add(&mut self, at: Duration, command: &Command) {
         let words = match command {
+            Command::Act(act) if act.is_preparation() => return,
             Command::Act(act) => return self.act(at, act),
             Command::Report(_, fact) => self.fact(fact),
             Command::Publish(_, digest) => format!("publish {}", self.name(*digest)),
@@ -77,7 +78,16 @@ impl Trace {
                 let (bad, to) = (self.name(*failed), self.name(*to));
                 format!("publish {to} again and quarantine {bad}: {reason}")
             }
+            Command::Claim(_, digest) => format!("asks for a slot for {}", self.name(*digest)),
+            Command::Release(_) => "gives its slot back".to_owned(),
+            Command::Halt(_, digest, reason) => {
+                format!("tells the others that {} failed: {reason}", self.name(*digest))
+            }
+            Command::ClearHalt(_, digest) => {
+                format!("tells the others to try {} again", self.name(*digest))
+            }
             Command::Scan(..)
+            | Command::AskReadiness(_)
             | Command::Resync(_)
             | Command::RenewWatches
             | Command::Inspect(_)
@@ -176,6 +186,12 @@ impl Trace {
                 format!("rolling back {bad} to {good}: {reason}")
             }
             Fact::RolledBack(digest) => format!("rolled back to {}", self.name(*digest)),
+            Fact::SlotHeld(slot) => format!("has slot {slot}"),
+            Fact::WithoutSlot(reason) => format!("acts without a slot: {reason}"),
+            Fact::SlotLost(reason) => format!("slot lost: {reason}"),
+            Fact::Draining(digest, wait) => {
+                format!("draining for {} before {}", time(*wait), self.name(*digest))
+            }
             Fact::Sent(digest, target) => {
                 format!("signalled {target} for {}", self.name(*digest))
             }
@@ -288,6 +304,10 @@ fn reach(command: &Command) -> Reach {
         | Fact::CheckFailed(..)
         | Fact::Scheduled(..)
         | Fact::Cancelled(_)
+        | Fact::Draining(..)
+        | Fact::SlotHeld(_)
+        | Fact::WithoutSlot(_)
+        | Fact::SlotLost(_)
         | Fact::Triggered
         | Fact::PublicationLost(_)
         | Fact::Held(..)

@@ -9,7 +9,7 @@ use podnudge::config::{Hold, Jitter, JitterBy, OnStart, Restart, Retry};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, Probe, Proof,
-    Publication, Published, Scan, Standing, Targets, Verified, VolumeId, Watch,
+    Publication, Published, Scan, SlotState, Standing, Targets, Verified, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::Problem;
@@ -114,6 +114,28 @@ pub(crate) struct World {
     sequence: u64,
     /// What a preflight finds.
     pub(crate) problems: Vec<Problem>,
+    /// The slots, as podnudge is told about them.
+    pub(crate) slots: Slots,
+}
+
+/// The slots of the replicas, for one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    /// What it is told when it asks; it gets a slot if there is nothing else.
+    pub(crate) answer: Option<SlotState>,
+    pub(crate) claimed: Option<Digest>,
+    pub(crate) halted: Vec<Digest>,
+    pub(crate) not_ready: Option<Reason>,
+}
+
+impl Slots {
+    fn claimed(&mut self, digest: Digest) -> SlotState {
+        self.claimed = Some(digest);
+        if self.halted.contains(&digest) {
+            return SlotState::Halted(digest, Reason::new("failed on web-2"));
+        }
+        self.answer.clone().unwrap_or(SlotState::Held { slot: "web-0".to_owned() })
+    }
 }
 
 /// A policy with one volume, no delays and an application that survives.
@@ -141,6 +163,9 @@ pub(crate) fn policy() -> Policy {
         restarts_last: false,
         is_restart: false,
         restarts: Restart { grace: Duration::ZERO, most: 3, within: Duration::from_hours(1) },
+        drain: None,
+        slot: None,
+        turns: None,
         on_start: OnStart::IfNewer,
         target_wait: Duration::from_mins(5),
         alive_for: Duration::from_secs(1),
@@ -220,6 +245,7 @@ impl World {
             answers: BTreeMap::new(),
             sequence: 0,
             problems: Vec::new(),
+            slots: Slots::default(),
         };
         world.application.runs = world.readable();
         world
@@ -383,7 +409,7 @@ impl World {
     /// All actions.
     pub(crate) fn acts(&self) -> impl Iterator<Item = (Duration, Act)> {
         self.log.iter().filter_map(|(at, command)| match command {
-            Command::Act(act) => Some((*at, act.clone())),
+            Command::Act(act) if !act.is_preparation() => Some((*at, act.clone())),
             _ => None,
         })
     }
@@ -412,7 +438,9 @@ impl World {
         assert!(self.log.len() < 20_000, "the core never becomes idle");
         for command in commands {
             self.log.push((self.now.mono.0 - UPTIME, command.clone()));
-            self.record.command(&command);
+            if !is_preparation(&command) {
+                self.record.command(&command);
+            }
             match command {
                 Command::Scan(rule, volumes) => {
                     let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
@@ -485,30 +513,68 @@ impl World {
                     self.answer(self.publish_takes, Event::Published(rule, published));
                 }
                 Command::Approve(_, digest, evidence) => self.shelf.approve(digest, evidence),
-                Command::Act(act) => {
-                    self.actions_overlapped |= self.acting;
-                    // Published content may be acted on, even after a roll-back to it.
-                    if self.policy.publishes {
-                        self.shelf.acted_on(act.digest);
-                    } else if self.policy.has_checks {
-                        self.acted_unchecked |= !self.passed.contains(&act.digest);
-                    }
-                    self.acting = true;
-                    let acted = self.act(&act);
-                    self.answer(self.act_takes, Event::Acted(act.rule, acted));
-                }
+                Command::Act(act) => self.obey_act(&act),
                 Command::Verify(rule) => {
                     let verified = self.application.verifies.clone();
                     self.answer(Duration::ZERO, Event::Verified(rule, verified));
                 }
                 Command::Persist(_, memory) => self.persisted = Some(memory),
                 Command::RenewWatches | Command::Report(..) => {}
+                about_slots => self.obey_about_slots(&about_slots),
             }
         }
     }
 }
 
 impl World {
+    /// Carries out a command about slots.
+    fn obey_about_slots(&mut self, command: &Command) {
+        match *command {
+            Command::Claim(rule, digest) => {
+                let state = self.slots.claimed(digest);
+                self.answer(Duration::ZERO, Event::Slot(rule, state));
+            }
+            Command::Release(_) => self.slots.claimed = None,
+            Command::AskReadiness(rule) => {
+                let not_ready = self.slots.not_ready.clone();
+                self.answer(Duration::ZERO, Event::Readiness(rule, not_ready));
+            }
+            Command::Halt(_, digest, _) => self.slots.halted.push(digest),
+            Command::ClearHalt(_, digest) => self.slots.halted.retain(|one| *one != digest),
+            _ => {}
+        }
+    }
+
+    fn obey_act(&mut self, act: &Act) {
+        if act.is_preparation() {
+            let acted = self.prepare(act);
+            return self.answer(Duration::ZERO, Event::Acted(act.rule, acted));
+        }
+        self.actions_overlapped |= self.acting;
+        // Published content may be acted on, even after a roll-back to it.
+        if self.policy.publishes {
+            self.shelf.acted_on(act.digest);
+        } else if self.policy.has_checks {
+            self.acted_unchecked |= !self.passed.contains(&act.digest);
+        }
+        self.acting = true;
+        let acted = self.act(act);
+        self.answer(self.act_takes, Event::Acted(act.rule, acted));
+    }
+
+    /// What the preparation of an action finds. Nothing is sent.
+    fn prepare(&self, act: &Act) -> Acted {
+        let started = self.application.started.unwrap_or_default();
+        match &self.application.acts {
+            Acted::Sent(names) | Acted::Restarted(names) => {
+                let is_fresh = act.fresh_after.is_some_and(|moment| started > moment);
+                if is_fresh { Acted::Fresh(names.clone()) } else { Acted::Ready }
+            }
+            Acted::Accepted(_) | Acted::Failed(_) | Acted::Declined(_) => Acted::Ready,
+            acted => acted.clone(),
+        }
+    }
+
     /// The reaction of the application to an action.
     fn act(&mut self, act: &Act) -> Acted {
         let acted = match self.application.acts.clone() {
@@ -547,6 +613,11 @@ impl World {
 /// The application's process.
 pub(crate) fn app(pid: u64) -> Targets {
     Targets { names: vec!["app".to_owned()], text: format!("{pid} (app)") }
+}
+
+/// Whether a command only prepares an action.
+pub(crate) fn is_preparation(command: &Command) -> bool {
+    matches!(command, Command::Act(act) if act.is_preparation())
 }
 
 /// Whether a command is a check, a publication, a roll-back or an action.

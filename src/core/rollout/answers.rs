@@ -33,7 +33,7 @@ impl Rollout {
                 if self.direction == Direction::Forward {
                     progress.report(Fact::Published(self.digest()));
                 }
-                self.act(progress);
+                self.act(ctx, progress);
             }
             // Retry: the application already reads this content, or needs it for the rollback.
             Publication::Failed(reason, _)
@@ -64,6 +64,13 @@ impl Rollout {
             _ if self.tripped.is_some() => {
                 let reason = self.count_end(Reason::new("the target ended"), ctx, progress);
                 self.trip(reason, ctx);
+            }
+            Acted::Ready => {
+                let is_restart = self.is_restart || ctx.policy.is_restart;
+                let wait = ctx.policy.drain_before(is_restart).unwrap_or_default();
+                progress.report(Fact::Draining(digest, wait));
+                progress.effect(Effect::Drain);
+                self.drain(wait, ctx.now.mono.after(wait));
             }
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
@@ -163,7 +170,7 @@ impl Rollout {
         if matches!(target, Inspection::Running { first, .. } if first > since) {
             // Let the action find that the target is fresh; it then sends nothing.
             self.is_triggered = false;
-            return self.act(progress);
+            return self.act(ctx, progress);
         }
         if let Step::Tripped { reason, .. } = &self.step {
             self.trip(reason.clone(), ctx);

@@ -102,6 +102,7 @@ impl Rollout {
         } else {
             let digest = self.failed_digest().unwrap_or(self.digest());
             progress.report(Fact::Tripped(digest, reason.clone()));
+            progress.effect(Effect::Halt(digest, reason.clone()));
             self.trip(reason, ctx);
         }
     }

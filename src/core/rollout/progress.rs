@@ -46,6 +46,8 @@ pub(in crate::core) struct Context<'a> {
     pub(in crate::core) last_action: Option<Moment>,
     /// When the budget allows the next restart.
     pub(in crate::core) restart_at: Moment,
+    /// Since when the pod has been out of its Services for this rule.
+    pub(in crate::core) drained_since: Option<Moment>,
     /// Whether podnudge is stopping.
     pub(in crate::core) is_stopping: bool,
     /// Whether this content may have ended the target: no other rule has delivered newer content to
@@ -59,6 +61,8 @@ pub(in crate::core) enum Effect {
     Report(Fact),
     Publish,
     Act,
+    /// The pod leaves its Services.
+    Drain,
     Verify,
     Inspect,
     /// Nothing was sent.
@@ -72,6 +76,8 @@ pub(in crate::core) enum Effect {
     Failed,
     Refused,
     Tripped,
+    /// The target ended just after the action for this digest.
+    Halt(Digest, Reason),
 }
 
 /// How a rollout ends.

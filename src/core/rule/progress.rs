@@ -66,6 +66,7 @@ impl Rule {
         match input {
             Input::Ended if self.rollout.is_none() => {
                 self.tracker.target_ended();
+                self.ended_in_bake(out);
                 let acts_elsewhere = self.neighbours.busy.is_some();
                 if let Some(trial) = &mut self.trial {
                     trial.ended(acts_elsewhere);
@@ -98,6 +99,7 @@ impl Rule {
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
             last_action: self.last_action,
             restart_at: self.budget.next(now.mono, self.policy.restarts),
+            drained_since: self.drained_since,
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
         }
@@ -118,11 +120,13 @@ impl Rule {
             Effect::Report(fact) => self.report(fact, out),
             Effect::Publish => self.publish(out),
             Effect::Act => self.act(now, out),
+            Effect::Drain => self.drained_since = Some(now.mono),
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
             Effect::NotSent => self.source.restore_gaps(std::mem::take(&mut self.gaps)),
             Effect::Delivered => {
                 self.last_action = Some(now.mono);
+                self.slot.acted();
                 self.counters.actions_delivered += 1;
                 self.tracker.delivered(now.mono.after(self.policy.alive_for));
             }
@@ -139,6 +143,7 @@ impl Rule {
             }
             Effect::Refused => self.counters.actions_refused += 1,
             Effect::Tripped => self.counters.actions_tripped += 1,
+            Effect::Halt(digest, reason) => self.halt_after_action(digest, &reason, out),
         }
     }
 
@@ -166,7 +171,7 @@ impl Rule {
             at: now.mono,
             digest: rollout.digest(),
             fresh_after: (!is_required).then_some(since),
-            only_if_fresh: rollout.has_tripped(),
+            extent: rollout.extent(),
             lenient: rollout.failed_digest().is_some() || rollout.has_waited_for_target(&ctx),
             attempt: rollout.attempt(),
             restart: rollout.is_restart(),
@@ -175,7 +180,15 @@ impl Rule {
         if self.policy.needs_changed_keys {
             act.changed = self.changed.changed_keys(content, self.tracker.running());
         }
+        let is_real = !act.is_preparation();
         out.push_back(Command::Act(act));
+        if is_real {
+            self.action_begun(now, out);
+        }
+    }
+
+    /// Records that the application may run something else from now on.
+    fn action_begun(&mut self, now: Now, out: &mut VecDeque<Command>) {
         if self.tracker.reads_volumes() {
             self.exposed_at = Some(now.mono);
         }

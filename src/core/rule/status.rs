@@ -4,10 +4,11 @@ use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::core::candidate::Candidate;
 use crate::core::checks::Verdict;
+use crate::core::event::SlotState;
 use crate::core::evidence::{Evidence, InSync};
 use crate::core::preflight::ProblemKind;
 use crate::core::source::Activity;
-use crate::core::status::{Counters, RuleStatus, State};
+use crate::core::status::{Counters, RuleStatus, SlotStatus, State};
 use crate::reason::Reason;
 
 impl Rule {
@@ -49,6 +50,7 @@ impl Rule {
             succeeded_at: self.succeeded_at,
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
+            slot: self.policy.slot.map(|_| self.slot_status()),
             action: self.policy.action.clone(),
             proof: self.policy.proof_kinds.clone(),
             targets: Vec::new(),
@@ -56,6 +58,18 @@ impl Rule {
             volumes: self.source.status(),
             counters: Counters { commits, missed_by_watch, read_errors, ..self.counters.clone() },
         }
+    }
+
+    fn slot_status(&self) -> SlotStatus {
+        let (held, reason) = match self.slot.state() {
+            SlotState::Free => (None, None),
+            SlotState::Held { slot } => (Some(slot.clone()), None),
+            SlotState::Waiting(reason)
+            | SlotState::Halted(_, reason)
+            | SlotState::Unreachable(reason)
+            | SlotState::Lost(reason) => (None, Some(reason.clone())),
+        };
+        SlotStatus { held, reason: reason.or_else(|| self.slot.kept_because()) }
     }
 
     /// When podnudge may act next: at the rollout's next attempt, at the candidate's scheduled

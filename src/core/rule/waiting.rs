@@ -187,6 +187,7 @@ impl Rule {
                 restart_at: self.budget.next(now.mono, self.policy.restarts),
                 is_paused_by_key: self.source.is_paused_by_key(),
                 rollout,
+                slot: self.slot_standing(cause, candidate.digest()),
                 waits_for_other_rule: self.rule_ahead(cause).is_some(),
             },
         ))
@@ -205,7 +206,8 @@ impl Rule {
     /// Begins the candidate's rollout if the gate is open. Returns whether it did.
     pub(super) fn pass_gate(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let Some(gate) = self.gate(now) else { return false };
-        let is_triggered = self.cause() == Cause::Triggered;
+        let cause = self.cause();
+        let is_triggered = cause == Cause::Triggered;
         let Some(candidate) = &mut self.candidate else { return false };
         match gate {
             Gate::Closed(Closed::Held(until, reason)) => {
@@ -221,8 +223,18 @@ impl Rule {
                 }
                 false
             }
+            Gate::Claim(reason) => {
+                let digest = candidate.digest();
+                let is_new = reason.as_ref().is_some_and(|reason| candidate.hold(None, reason));
+                if let Some(reason) = reason.filter(|_| is_new) {
+                    self.report(Fact::Held(reason, None), out);
+                }
+                self.claim_slot(digest, is_triggered, out);
+                false
+            }
             Gate::Open => {
                 let content = candidate.content();
+                self.use_slot(cause, content.digest);
                 if is_triggered {
                     self.trigger = Trigger::None;
                 }
@@ -236,10 +248,12 @@ impl Rule {
     /// Whether a hold or the restart budget delays the candidate.
     pub(super) fn is_held(&self, now: Now) -> bool {
         match self.gate(now) {
-            Some(Gate::Closed(Closed::Held(..))) => true,
-            Some(Gate::Closed(Closed::NotBefore { .. } | Closed::Waiting) | Gate::Probe(_)) => {
-                self.candidate.as_ref().is_some_and(Candidate::is_held)
-            }
+            Some(Gate::Closed(Closed::Held(..)) | Gate::Claim(Some(_))) => true,
+            Some(
+                Gate::Closed(Closed::NotBefore { .. } | Closed::Waiting)
+                | Gate::Probe(_)
+                | Gate::Claim(None),
+            ) => self.candidate.as_ref().is_some_and(Candidate::is_held),
             Some(Gate::Open) | None => false,
         }
     }

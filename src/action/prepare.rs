@@ -1,0 +1,32 @@
+//! Prepares an action without sending anything: whether its signals may be sent. The pod is taken out of
+//! its Services only for an action that can take place.
+//!
+//! Reads `/proc`; changes nothing.
+
+use super::restart::replaced;
+use super::signal::not_sent;
+use crate::config::{Action, Rule};
+use crate::core::command::Act;
+use crate::core::event::Acted;
+use crate::process::signal::prepare as prepare_signal;
+use crate::process::{TERM, TargetProcess};
+
+/// Checks that the signals of the action may be sent to these targets.
+///
+/// # Errors
+/// With what the action would answer, if one of them must not or cannot be sent.
+pub(super) fn prepare(rule: &Rule, act: &Act, targets: &[TargetProcess]) -> Result<(), Acted> {
+    let restarts = act.restart || rule.restarts_target();
+    let ended = replaced(targets).into_iter().filter(|_| restarts).map(|target| (target, TERM));
+    let signals = rule.actions.iter().filter(|_| !act.restart).filter_map(|action| match action {
+        Action::Signal(signal) => Some(*signal),
+        _ => None,
+    });
+    let sent = signals.flat_map(|signal| targets.iter().map(move |target| (target, signal)));
+    for (target, signal) in sent.chain(ended) {
+        prepare_signal(target, signal)
+            .and_then(|ready| ready.check_permission())
+            .map_err(|error| not_sent(&error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! What a rule has to know of the other rules.
+
+use super::checks::OtherChecks;
+use crate::reason::Reason;
+
+/// The state of other rules that affects this one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Neighbours {
+    /// Set while another rule acts on, or verifies, a target that may be the same.
+    pub(super) busy: Option<Reason>,
+    /// Set while another rule's published content for a target that may be the same is unproven. If
+    /// a process read that and other new content and ended, the cause would be ambiguous.
+    pub(super) unproven: Option<Reason>,
+    /// Whether another rule has delivered newer content to a target that may be the same.
+    pub(super) newer: bool,
+    /// The checks of all other rules.
+    pub(super) checks: OtherChecks,
+}
