@@ -19,6 +19,7 @@ mod checks;
 mod checks_http;
 #[cfg(feature = "tls")]
 mod checks_pem;
+mod drain;
 mod evidence;
 mod fleet;
 mod host_pid;
