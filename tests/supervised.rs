@@ -224,6 +224,33 @@ fn a_program_that_stops_its_supervisor_does_not_delay_its_abandonment() {
     });
 }
 
+/// The seccomp profiles of older container runtimes do not know `pidfd_open(2)`. A program then runs and ends, and
+/// what it leaves is ended, as with it.
+#[test]
+fn programs_run_and_are_ended_where_pidfds_are_refused() {
+    for error in ["EPERM", "ENOSYS"] {
+        for (script, outcome) in [
+            ("setsid sleep 1000 & echo $! > FOLDER/left", "applied"),
+            ("setsid sleep 1000 & echo $! > FOLDER/left; exec sleep 1000", "gave-up"),
+            (
+                "setsid sleep 1000 & echo $! > FOLDER/left; kill -KILL $PPID; exec sleep 1000",
+                "gave-up",
+            ),
+        ] {
+            let mut scene = Scene::new();
+            let mut by = command("strace");
+            // -D detaches the tracer, so that the child process is podnudge itself.
+            by.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e"]);
+            by.arg(format!("inject=pidfd_open:error={error}")).arg(env!("CARGO_BIN_EXE_podnudge"));
+            let agent = scene.start(script, "300ms", by);
+            agent.wait_for("applied|gave-up", 1);
+            assert_eq!(agent.count(outcome), 1, "{error}, {script}: {}", agent.log());
+            let left = PathBuf::from("/proc").join(scene.text("left").trim());
+            wait_until("what was left is ended", || !left.exists());
+        }
+    }
+}
+
 #[test]
 fn no_program_outlives_a_podnudge_that_is_killed() {
     in_namespace(|| {

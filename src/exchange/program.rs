@@ -91,12 +91,12 @@ pub async fn run<A: AsRef<OsStr>>(
     drop(command);
     let mut output = Output::new(OwnedFd::from(reader)).map_err(failed)?;
 
-    let is_in_time = timeout(limit, output.read_until(supervised.wait_for_exit())).await.is_ok();
+    let is_in_time = timeout(limit, output.read_until(supervised.wait_for_end())).await.is_ok();
     if !is_in_time {
         supervised.request(Request::Terminate);
-        if timeout(GRACE, output.read_until(supervised.wait_for_exit())).await.is_err() {
+        if timeout(GRACE, output.read_until(supervised.wait_for_end())).await.is_err() {
             supervised.request(Request::Kill);
-            drop(timeout(KILL_WAIT, output.read_until(supervised.wait_for_exit())).await);
+            drop(timeout(KILL_WAIT, output.read_until(supervised.wait_for_end())).await);
         }
     }
     let report = supervised.end().map_err(failed)?;

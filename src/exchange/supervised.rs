@@ -2,17 +2,16 @@
 //!
 //! Starts the supervisor and reaps it. If it is ended without a report, kills what it has left.
 
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command};
 
-use rustix::event::Timespec;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+use tokio::net::UnixStream;
 
 use super::children;
 use super::report::{MAX_REPORT, Report, Request};
-use crate::process::exit_watch::ExitWatch;
 use crate::process::signal;
 
 /// How long the event loop waits for the end of a supervisor when nobody waits for its program any more.
@@ -25,39 +24,44 @@ const ABANDON_TO_OTHERS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 pub(super) struct Supervised {
     child: Option<Child>,
     pid: Pid,
-    exit: ExitWatch,
+    /// Its other end is the supervisor's alone, which writes its report there and nothing else: it can be
+    /// read as soon as there is a report, or the supervisor has ended. That needs no pidfd, which some
+    /// seccomp profiles refuse.
     connection: UnixStream,
 }
 
 impl Supervised {
     /// Starts a supervisor.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        let (connection, its_end) = UnixStream::pair()?;
+        let (connection, its_end) = std::os::unix::net::UnixStream::pair()?;
         connection.set_nonblocking(true)?;
+        let connection = UnixStream::from_std(connection)?;
         let mut child = children::spawn(command.stdin(OwnedFd::from(its_end)))?;
         // The command holds the other end, too.
         command.stdin(std::process::Stdio::null());
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let watch = |pid| pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from);
-        let watched = pid.ok_or_else(|| io::Error::other("it has no pid"));
-        match watched.and_then(|pid| Ok((pid, ExitWatch::new(watch(pid)?)?))) {
-            Ok((pid, exit)) => Ok(Self { child: Some(child), pid, exit, connection }),
-            Err(error) => {
-                drop(connection);
-                drop(children::reap(&mut child));
-                Err(error)
-            }
-        }
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+            drop(connection);
+            drop(children::reap(&mut child));
+            return Err(io::Error::other("it has no pid"));
+        };
+        Ok(Self { child: Some(child), pid, connection })
     }
 
-    /// Waits until it has ended, and its program and all that this has started with it.
-    pub(super) async fn wait_for_exit(&self) {
-        self.exit.wait().await;
+    /// Waits until its program has ended, and all that this has started with it.
+    pub(super) async fn wait_for_end(&self) {
+        // On an error there is nothing left to wait for.
+        drop(self.connection.readable().await);
+    }
+
+    /// The same, but blocks, at most this long.
+    fn block_until_end(&self, limit: Timespec) {
+        let connection = PollFd::from_borrowed_fd(self.connection.as_fd(), PollFlags::IN);
+        _ = poll(&mut [connection], Some(&limit));
     }
 
     /// Sends a request. Its program may have stopped the supervisor, so that is continued.
     pub(super) fn request(&mut self, request: Request) {
-        drop(self.connection.write_all(&[request.to_byte()]));
+        _ = rustix::io::write(self.connection.as_fd(), &[request.to_byte()]);
         signal::continue_own_child(self.pid);
     }
 
@@ -71,7 +75,7 @@ impl Supervised {
         drop(child.kill());
         children::reap(&mut child)?;
         let mut text = [0; MAX_REPORT];
-        let length = self.connection.read(&mut text).unwrap_or_default();
+        let length = rustix::io::read(self.connection.as_fd(), &mut text).unwrap_or_default();
         let report = Report::from_text(text.get(..length).unwrap_or_default());
         match report {
             Report::Missing => children::end_orphans(),
@@ -85,7 +89,7 @@ impl Drop for Supervised {
     fn drop(&mut self) {
         if self.child.is_some() {
             self.request(Request::Kill);
-            self.exit.block(if children::adopts() { ABANDON } else { ABANDON_TO_OTHERS });
+            self.block_until_end(if children::adopts() { ABANDON } else { ABANDON_TO_OTHERS });
             drop(self.reap());
         }
     }

@@ -69,8 +69,10 @@ pub(crate) fn end_all(passes: u32, pass: impl Fn() -> Pass) -> bool {
             return true;
         }
         was_empty = is_empty;
-        if let Some(pidfd) = killed {
-            _ = poll(&mut [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)], Some(&PASS));
+        if !is_empty {
+            // Without a pidfd, for the whole time.
+            let pidfd = killed.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
+            _ = poll(&mut pidfd.collect::<Vec<_>>(), Some(&PASS));
         }
     }
     false

@@ -1,10 +1,9 @@
 //! Waits for the exit of a process, by its pidfd (`pidfd_open(2)`) or by polling.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
@@ -43,12 +42,6 @@ impl ExitWatch {
     pub(crate) async fn wait(&self) {
         // On an error there is nothing left to wait for.
         drop(self.0.readable().await);
-    }
-
-    /// Blocks until the process has ended, or this time has passed. Does not reap it.
-    pub(crate) fn block(&self, limit: Timespec) {
-        let pidfd = PollFd::from_borrowed_fd(self.0.get_ref().as_fd(), PollFlags::IN);
-        _ = poll(&mut [pidfd], Some(&limit));
     }
 }
 
