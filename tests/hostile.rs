@@ -135,6 +135,24 @@ fn a_pod_without_processes_left_delays_work_and_ends_nothing() {
     assert_eq!(scene.agent.stop().code(), Some(0));
 }
 
+/// What waits for a thread then is not waited for.
+#[test]
+fn a_pod_without_processes_left_does_not_delay_the_end() {
+    let plain = "[[rule]]\nname = \"plain\"\nwatch = \"FOLDER/plain\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n";
+    let make = |folder: &Path| {
+        fs::create_dir(folder.join("plain")).unwrap();
+        fs::write(folder.join("plain/a"), "1").unwrap();
+    };
+    let mut scene = Scene::new(make, plain);
+    scene.agent.wait_for("baseline", 2);
+    let _limit = PidsLimit::new(scene.agent.pid());
+    fs::write(scene.path("plain/a"), "2").unwrap();
+    scene.agent.wait_for("no-thread", 1);
+    scene.agent.signal(Signal::SIGTERM);
+    wait_until("podnudge ends", || scene.agent.has_ended());
+    assert_eq!((scene.agent.count("stopped"), scene.agent.count("grace-over")), (1, 0));
+}
+
 #[test]
 fn a_fifo_is_recognised_without_opening_it() {
     let rule = "[[rule]]\nname = \"plain\"\nwatch = \"FOLDER/plain\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n";

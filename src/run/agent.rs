@@ -48,6 +48,8 @@ pub(super) enum Done {
     Preflight(RuleId, Vec<Problem>, Addresses),
     Event(Event),
     Written(Result<(), (RuleId, Reason)>),
+    /// There was no thread for it, and podnudge is stopping.
+    Abandoned,
     Nothing,
 }
 
@@ -94,6 +96,8 @@ pub(super) struct Agent {
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: BlockingQueue,
     pub(super) writing: BlockingQueue,
+    /// Whether work was abandoned, so that the core may wait for an answer in vain.
+    has_abandoned: bool,
     exits: ExitWatches,
     connections: Connections,
 }
@@ -179,6 +183,7 @@ impl Agent {
             tasks: JoinSet::new(),
             reading: BlockingQueue::default(),
             writing: BlockingQueue::default(),
+            has_abandoned: false,
             exits: ExitWatches::default(),
             connections: Connections::default(),
         }
@@ -193,7 +198,7 @@ impl Agent {
         loop {
             self.run_commands();
             self.end_left();
-            if self.core.is_stopped() && self.tasks.is_empty() {
+            if (self.core.is_stopped() || self.has_abandoned) && self.tasks.is_empty() {
                 return;
             }
             let wakeup = self.core.next_wakeup().into_iter().chain(end_at).min();
@@ -210,6 +215,8 @@ impl Agent {
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.handle_event(Event::Stop);
                         self.rules.iter_mut().for_each(RuleState::stop);
+                        self.reading.stop_waiting();
+                        self.writing.stop_waiting();
                     }
                     OsSignal::Trigger => self.handle_event(Event::Trigger(None)),
                     OsSignal::DumpStatus => self.dump_status(),
@@ -324,6 +331,7 @@ impl Agent {
                     report::state_unwritable(&config.name, &reason);
                 }
             }
+            Done::Abandoned => self.has_abandoned = true,
             Done::Written(Ok(())) | Done::Nothing => {}
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tracing::warn;
 
@@ -16,10 +16,29 @@ use crate::threads::Thread;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs jobs one after the other, in order of arrival, each on a thread of its own.
-#[derive(Debug, Default)]
-pub(super) struct BlockingQueue(Arc<Mutex<()>>);
+#[derive(Debug)]
+pub(super) struct BlockingQueue(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    /// Held by the job that runs.
+    turn: Mutex<()>,
+    /// Closed when podnudge stops: from then on, no job waits for a thread.
+    may_wait: Semaphore,
+}
+
+impl Default for BlockingQueue {
+    fn default() -> Self {
+        Self(Arc::new(State { turn: Mutex::default(), may_wait: Semaphore::new(0) }))
+    }
+}
 
 impl BlockingQueue {
+    /// podnudge is asked to stop: a job for which there is no thread is abandoned.
+    pub(super) fn stop_waiting(&self) {
+        self.0.may_wait.close();
+    }
+
     /// Queues a job; its result becomes the result of a task in `tasks`.
     pub(super) fn submit(
         &self,
@@ -31,11 +50,16 @@ impl BlockingQueue {
     }
 }
 
-async fn run_in_order(queue: Arc<Mutex<()>>, work: Box<dyn FnOnce() -> Done + Send>) -> Done {
-    let turn = queue.lock_owned().await;
-    let done = thread().await.run(work).await;
-    drop(turn);
-    done
+async fn run_in_order(queue: Arc<State>, work: Box<dyn FnOnce() -> Done + Send>) -> Done {
+    let _turn = queue.turn.lock().await;
+    let thread = tokio::select! {
+        // It is tried at least once.
+        biased;
+        thread = thread() => thread,
+        // It has no permits, so this only ends when it is closed.
+        _ = queue.may_wait.acquire() => return Done::Abandoned,
+    };
+    thread.run(work).await
 }
 
 /// Starts a thread for one piece of work. Where the kernel gives none, waits until it does: podnudge
