@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use crate::support::agent::Agent;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::program::podnudge;
+use crate::support::wait::wait_until;
 
 /// A volume, and a rule that publishes it after a check by a program, which keeps what it was given.
 struct Scene {
@@ -17,13 +18,19 @@ struct Scene {
 
 impl Scene {
     fn new(hold: &str) -> Self {
+        Self::with(hold, "[rule.publish]\ndir = \"FOLDER/published\"\n")
+    }
+
+    /// The action reads what is published, or the volume.
+    fn with(hold: &str, publish: &str) -> Self {
         let (folder, kubelet) = temporary_volume(&[("a.conf", "first")]);
+        let volume = kubelet.volume.display().to_string();
+        let read = if publish.is_empty() { &volume } else { "FOLDER/published" };
         let config = format!(
             "agent = {{ log = \"json\", listen = \"off\", work-dir = \"FOLDER\" }}\n[[rule]]\nname = \"web\"\n\
              watch = \"{}\"\nsettle = \"0s\"\nhold = {{ approve-before = \"{hold}\" }}\n\
              [[rule.check]]\nexec = [\"sh\", \"-c\", \"cat a.conf >> FOLDER/checked; echo >> FOLDER/checked\"]\n\
-             [rule.publish]\ndir = \"FOLDER/published\"\n\
-             [rule.exec]\nargv = [\"sh\", \"-c\", \"cat FOLDER/published/a.conf >> FOLDER/loaded; echo >> FOLDER/loaded\"]\n",
+             {publish}[rule.exec]\nargv = [\"sh\", \"-c\", \"cat {read}/a.conf >> FOLDER/loaded; echo >> FOLDER/loaded\"]\n",
             kubelet.volume.display()
         );
         let config = config.replace("FOLDER", folder.path().to_str().unwrap());
@@ -65,6 +72,33 @@ fn a_checker_gets_nothing_before_a_person_has_approved_it() {
     agent.wait_for("applied", 2);
     assert_eq!(scene.lines("checked"), ["first", "third"]);
     assert_eq!(scene.lines("loaded"), ["first", "third"]);
+}
+
+/// Without a state directory podnudge does not know what the application runs, and `on-start` decides; but
+/// not that it runs what nobody has approved.
+#[test]
+fn content_that_waits_for_an_approval_is_no_baseline_after_a_restart() {
+    let mut scene = Scene::with("check", "");
+    let record = scene.folder.path().join("..podnudge-checks.web.json");
+    let mut agent = scene.start();
+    agent.wait_for("baseline", 1);
+    scene.kubelet.write(&payload(&[("a.conf", "second")]));
+    agent.wait_for("held", 1);
+    wait_until("it is recorded", || record.exists());
+    agent.kill();
+    let agent = scene.start();
+    agent.wait_for("held", 1);
+    assert_eq!(agent.stop().code(), Some(0));
+    let agent = scene.start();
+    agent.wait_for("held", 1);
+    assert_eq!((agent.count("baseline"), scene.lines("checked").len()), (0, 0));
+    agent.signal(Signal::SIGHUP);
+    agent.wait_for("applied", 1);
+    assert_eq!(
+        (scene.lines("checked"), scene.lines("loaded")),
+        (vec!["second".to_owned()], vec!["second".to_owned()])
+    );
+    assert!(!record.exists());
 }
 
 #[test]

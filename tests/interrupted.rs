@@ -217,6 +217,31 @@ fn content_that_was_checked_at_the_same_time_is_checked_alone_and_passes() {
     assert!(scene.applications[1].reloads().is_empty());
 }
 
+/// What the record holds is lost: the content on disk may not have passed its checks.
+#[test]
+fn content_is_no_baseline_if_the_record_of_its_checks_cannot_be_read() {
+    for fine in [true, false] {
+        let mut scene = Scene::new(1, Memory::Work);
+        let record = scene.path("work/..podnudge-checks.rule0.json");
+        scene.write(0, if fine { "fine" } else { "broken" });
+        fs::write(&record, "[{").unwrap();
+        let agent = scene.start();
+        agent.wait_for(if fine { ROLLED_OUT } else { "rejected" }, 1);
+        let reason = agent.last("checks-not-remembered", "reason");
+        assert!(reason.contains("cannot be read: it is not podnudge's"), "{reason}");
+        assert_eq!(
+            (agent.count("baseline"), scene.applications[0].reloads().len()),
+            (0, usize::from(fine))
+        );
+        assert_eq!(agent.stop().code(), Some(0));
+        // From then on, it is known.
+        assert_eq!(record.exists(), !fine);
+        let agent = scene.start();
+        agent.wait_for(if fine { "baseline" } else { "rejected" }, 1);
+        assert_eq!(agent.count("checks-not-remembered"), 0);
+    }
+}
+
 /// A full `state-dir` takes no file, and must not make unchecked content the baseline.
 #[test]
 fn a_full_directory_does_not_make_podnudge_forget_its_checks() {

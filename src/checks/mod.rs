@@ -34,7 +34,7 @@ use crate::folder::Folder;
 use crate::shown;
 use crate::volume::contents::ContentsError;
 use crate::volume::snapshot::Digest;
-pub(crate) use attempts::{Attempt, Attempts};
+pub(crate) use attempts::{Attempt, Attempts, Left};
 use contents::Post;
 use copy::PrivateCopy;
 

@@ -39,6 +39,8 @@ pub(super) struct Checks {
     last: Run,
     /// The content whose check earlier podnudges have begun, until this one has survived it.
     interrupted: Vec<Interrupted>,
+    /// The content that was recorded because it waits for its checks.
+    recorded: Option<Digest>,
 }
 
 /// The checks of the other rules that are running: why to wait for them.
@@ -102,7 +104,7 @@ pub(super) struct Answer {
 
 impl Checks {
     pub(super) fn new(configured: bool, interrupted: Vec<Interrupted>) -> Self {
-        Self { configured, last: Run::None, interrupted }
+        Self { configured, last: Run::None, interrupted, recorded: None }
     }
 
     pub(super) fn verdict(&self, content: Digest) -> Verdict<'_> {
@@ -137,6 +139,18 @@ impl Checks {
     /// Whether checks are running that must be the only ones.
     pub(super) fn is_running_alone(&self) -> bool {
         matches!(self.last, Run::Running { digest, .. } if self.interruptions(digest) > 0)
+    }
+
+    /// Whether to record now that this content waits for its checks: it is held, or those of another rule come
+    /// first. The first call only; the checks themselves are recorded when they run.
+    pub(super) fn has_to_be_recorded(&mut self, content: Digest) -> bool {
+        let is_pending = matches!(self.verdict(content), Verdict::Pending(_));
+        let is_running = matches!(self.last, Run::Running { digest, .. } if digest == content);
+        let is_due = is_pending && !is_running && self.recorded != Some(content);
+        if is_due {
+            self.recorded = Some(content);
+        }
+        is_due
     }
 
     /// Starts the checks for `content` unless its verdict is known or pending, or they have to wait for
@@ -175,6 +189,7 @@ impl Checks {
             return Start::No;
         }
         self.last = Run::Running { digest: content, failures };
+        self.recorded = None;
         if times > 0 { Start::RunAgain(times) } else { Start::Run }
     }
 

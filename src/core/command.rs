@@ -7,8 +7,9 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
-/// An output of the core. Exactly one event answers each command, except `RenewWatches`, `Approve`,
-/// `Persist`, `Claim`, `Release`, `Halt`, `ClearHalt` and `Report`, and `ReadPublished` if the publication cannot be read.
+/// An output of the core. Exactly one event answers each command, except `RenewWatches`, `Remember`,
+/// `Approve`, `Persist`, `Claim`, `Release`, `Halt`, `ClearHalt` and `Report`, and `ReadPublished` if the
+/// publication cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Read these volumes of the rule. Answer: `Event::Scanned`.
@@ -27,6 +28,9 @@ pub enum Command {
     /// Check whether this digest, which was on disk, may be used. Answer: `Event::Checked`. A newer
     /// command for the same rule replaces an older one, which may then remain unanswered.
     Check(RuleId, Digest),
+    /// Record that this digest, which was on disk, waits for its checks: if podnudge restarts meanwhile, it is
+    /// no baseline.
+    Remember(RuleId, Digest),
     /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
     /// `Event::Expires`.
     Expiry(RuleId, Digest),

@@ -186,6 +186,8 @@ pub struct Found {
     pub published: Published,
     /// The content whose checks earlier podnudges have begun, and that has not passed.
     pub interrupted: Vec<Interrupted>,
+    /// Whether there may be more of it, in a record that cannot be read.
+    pub is_record_unreadable: bool,
 }
 
 /// The generation that the application reads.

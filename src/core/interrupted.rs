@@ -5,14 +5,14 @@
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// Content whose check had begun and not passed when an earlier podnudge ended: the application may not run
-/// it.
+/// Content whose check had begun or was due, and had not passed, when an earlier podnudge ended: the
+/// application may not run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted {
     /// Its digest.
     pub digest: Digest,
-    /// How many times its check has ended podnudge. 0 if podnudge was stopped meanwhile, or if the check did
-    /// not pass.
+    /// How many times its check has ended podnudge. 0 if podnudge was stopped meanwhile, if the check did not
+    /// pass, or if it had not begun.
     pub times: u32,
 }
 

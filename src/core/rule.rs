@@ -102,7 +102,7 @@ impl Rule {
         let tracker: Box<dyn Tracker> = if policy.publishes {
             Box::new(Generations::new(found.published, policy.rolls_back))
         } else {
-            Box::new(VolumeTracker::new(policy.on_start, found.memory, &found.interrupted))
+            Box::new(VolumeTracker::new(policy.on_start, &found))
         };
         let mut rule = Self {
             id,
@@ -256,7 +256,7 @@ impl Rule {
             out.push_back(Command::Preflight(self.id));
         }
         self.choose_candidate(now, out);
-        self.start_checks(now, out);
+        self.start_due_checks(now, out);
         self.schedule(now, out);
         self.continue_trial(now, out);
         let has_progressed = self.pass_gate(now, out)

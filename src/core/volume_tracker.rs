@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::event::{Inspection, Interrupted, Memory};
+use super::event::{Found, Inspection, Memory};
 use super::evidence::Evidence;
 use super::fact::Basis;
 use super::source::{OnDisk, Source};
@@ -44,8 +44,10 @@ pub(super) struct VolumeTracker {
     on_start: OnStart,
     /// The contents of the state directory at start.
     remembered: Option<Memory>,
-    /// Content whose check an earlier podnudge has begun, and that has not passed.
-    interrupted: Vec<Digest>,
+    /// Content that has not passed its checks in an earlier podnudge.
+    unchecked: Vec<Digest>,
+    /// Whether any other content may be unchecked, too.
+    may_be_unchecked: bool,
     started: bool,
     question: Option<Question>,
     running: Option<Digest>,
@@ -60,15 +62,12 @@ pub(super) struct VolumeTracker {
 }
 
 impl VolumeTracker {
-    pub(super) fn new(
-        on_start: OnStart,
-        remembered: Option<Memory>,
-        interrupted: &[Interrupted],
-    ) -> Self {
+    pub(super) fn new(on_start: OnStart, found: &Found) -> Self {
         Self {
             on_start,
-            remembered,
-            interrupted: interrupted.iter().map(|known| known.digest).collect(),
+            remembered: found.memory,
+            unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
+            may_be_unchecked: found.is_record_unreadable,
             started: false,
             question: None,
             running: None,
@@ -144,7 +143,9 @@ impl Tracker for VolumeTracker {
                 }
             }
             // It was never used: the application may run other content, whatever `on-start` says.
-            _ if self.interrupted.contains(&disk.digest) => Conclusion::RollOut,
+            _ if self.may_be_unchecked || self.unchecked.contains(&disk.digest) => {
+                Conclusion::RollOut
+            }
             (_, OnStart::Never) => Conclusion::Baseline(Basis::Never),
             (None, OnStart::Always) => {
                 self.must_act = true;

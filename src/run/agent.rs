@@ -14,7 +14,7 @@ use super::connections::{Connections, accept};
 use super::exits::ExitWatches;
 use super::queues::BlockingQueue;
 use crate::admin::server;
-use crate::checks::{self, Attempts, LocalResult};
+use crate::checks::{self, Attempts, Left, LocalResult};
 use crate::clock::Moment;
 use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
@@ -161,9 +161,11 @@ impl Agent {
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
             let memory = state.as_ref().and_then(|state| load(state, &rule.name));
             let policy = Policy::new(rule, VolumeId(volumes.len()));
-            let (attempts, interrupted) = Attempts::open(rule, &config.agent);
+            let (attempts, Left { known, is_unreadable }) = Attempts::open(rule, &config.agent);
             states.push(RuleState::new(rule.clone(), attempts, &config.agent));
-            rules.push((policy, Found { memory, published, interrupted }));
+            let (interrupted, is_record_unreadable) = (known, is_unreadable);
+            let found = Found { memory, published, interrupted, is_record_unreadable };
+            rules.push((policy, found));
             volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
         let rounds = Intervals { resync: config.agent.resync, poll: config.agent.poll };

@@ -14,7 +14,7 @@ use crate::checks;
 use crate::config::Rule;
 use crate::core::Policy;
 use crate::core::command::{Act, Command};
-use crate::core::event::{Event, Probe, RuleId, VolumeId};
+use crate::core::event::{Event, Memory, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
 use crate::volume::scan;
 use crate::volume::snapshot::Digest;
@@ -89,6 +89,7 @@ impl Agent {
             }
             Command::Preflight(rule) => self.preflight(rule),
             Command::Check(rule, digest) => self.check(rule, digest),
+            Command::Remember(rule, digest) => self.remember(rule, digest),
             Command::Probe(rule, Probe::PauseFile) => {
                 let Some(config) = self.rule(rule) else { return };
                 let reason =
@@ -132,13 +133,7 @@ impl Agent {
                     Done::Verified(rule, verified, baseline)
                 });
             }
-            Command::Persist(rule, memory) => {
-                let Some(state) = self.state.clone() else { return };
-                self.queue_write(rule, move |config| {
-                    let written = state.save(&config.name, &memory);
-                    Done::Written(written.map_err(|reason| (rule, reason)))
-                });
-            }
+            Command::Persist(rule, memory) => self.persist(rule, memory),
             Command::Claim(..)
             | Command::Release(_)
             | Command::AskReadiness(_)
@@ -207,6 +202,26 @@ impl Agent {
         }
     }
 
+    /// Saves what the application of a rule runs.
+    fn persist(&mut self, rule: RuleId, memory: Memory) {
+        let Some(state) = self.state.clone() else { return };
+        self.queue_write(rule, move |config| {
+            let written = state.save(&config.name, &memory);
+            Done::Written(written.map_err(|reason| (rule, reason)))
+        });
+    }
+
+    /// Records that content waits for its checks.
+    fn remember(&mut self, rule: RuleId, digest: Digest) {
+        let Some(state) = self.rules.get(rule.0) else { return };
+        let attempts = state.attempts.clone();
+        attempts.wait(digest);
+        self.queue_write(rule, move |_| {
+            attempts.record();
+            Done::Nothing
+        });
+    }
+
     /// Starts the checks of a rule, and aborts those that are running for it.
     fn check(&mut self, rule: RuleId, digest: Digest) {
         let work_dir = self.config.agent.work_dir.clone();
@@ -215,6 +230,10 @@ impl Agent {
         state.abort_check();
         (state.checked_digest, state.full_digest) = (Some(digest), None);
         let attempts = state.attempts.clone();
+        if self.reading.is_busy() {
+            // What it waits for may be a check that ends podnudge.
+            self.remember(rule, digest);
+        }
         self.queue_read(rule, move |config| {
             let begun = checks::run_local(config, digest, &work_dir, &attempts, now);
             Done::CheckedLocally(rule, digest, begun)

@@ -78,7 +78,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     for rule in publishing {
         report::warn_secret_on_disk(rule, &config.agent.work_dir);
         checks::remove_leftover_copies(rule, &config.agent.work_dir);
-        let (attempts, interrupted) = Attempts::open(rule, &config.agent);
+        let (attempts, left) = Attempts::open(rule, &config.agent);
         tokio::select! {
             biased;
             () = stopped(&mut signals) => {
@@ -87,7 +87,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
                 let reason = Reason::new("stopped by a signal");
                 return Err(OnceError { reason, exit: Exit::Unavailable });
             }
-            filled = fill(rule, config, deadline, &attempts, &interrupted) => filled?,
+            filled = fill(rule, config, deadline, &attempts, &left.known) => filled?,
         }
     }
     drop(locks);

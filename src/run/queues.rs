@@ -34,6 +34,11 @@ impl Default for BlockingQueue {
 }
 
 impl BlockingQueue {
+    /// Whether a job runs or waits for a thread.
+    pub(super) fn is_busy(&self) -> bool {
+        self.0.turn.try_lock().is_err()
+    }
+
     /// podnudge is asked to stop: a job for which there is no thread is abandoned.
     pub(super) fn stop_waiting(&self) {
         self.0.may_wait.close();

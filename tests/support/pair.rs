@@ -362,6 +362,7 @@ impl Pair {
                 }
                 Command::Verify(rule) => (rule, Event::Verified(rule, self.verify(rule.0))),
                 Command::RenewWatches
+                | Command::Remember(..)
                 | Command::Preflight(_)
                 | Command::Persist(..)
                 | Command::Report(..)

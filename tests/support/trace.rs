@@ -93,6 +93,7 @@ impl Trace {
             | Command::Inspect(_)
             | Command::Preflight(_)
             | Command::Check(..)
+            | Command::Remember(..)
             | Command::Expiry(..)
             | Command::Probe(..)
             | Command::ReadPublished(_)

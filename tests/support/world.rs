@@ -319,6 +319,13 @@ impl World {
         }
     }
 
+    fn remember(&mut self, digest: Digest) {
+        self.interrupted.retain(|known| known.times > 0 || known.digest == digest);
+        if !self.interrupted.iter().any(|known| known.digest == digest) {
+            self.interrupted.push(Interrupted { digest, times: 0 });
+        }
+    }
+
     fn begin_check(&mut self, digest: Digest) {
         self.interrupted.retain(|known| known.times > 0 || known.digest == digest);
         match self.interrupted.iter_mut().find(|known| known.digest == digest) {
@@ -519,6 +526,7 @@ impl World {
                     self.answer(Duration::ZERO, Event::Verified(rule, verified));
                 }
                 Command::Persist(_, memory) => self.persisted = Some(memory),
+                Command::Remember(_, digest) => self.remember(digest),
                 Command::RenewWatches | Command::Report(..) => {}
                 about_slots => self.obey_about_slots(&about_slots),
             }
@@ -637,7 +645,7 @@ fn core(
     now: Now,
 ) -> Core {
     let published = if policy.publishes { shelf.found() } else { Published::default() };
-    let found = Found { memory: remembered, published, interrupted };
+    let found = Found { memory: remembered, published, interrupted, ..Found::default() };
     let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(vec![(policy.clone(), found)], replica, rounds, now)
 }

@@ -50,7 +50,19 @@ impl Rule {
                 && self.given_up.as_ref().is_none_or(|given_up| given_up.digest != disk))
     }
 
-    pub(super) fn start_checks(&mut self, now: Now, out: &mut VecDeque<Command>) {
+    /// Starts the checks of the candidate, or of what is retried. What has to wait for them is recorded.
+    pub(super) fn start_due_checks(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        self.start_checks(now, out);
+        let candidate = self.candidate.as_ref().map(Candidate::digest);
+        if let Some(digest) = candidate
+            && self.tracker.reads_volumes()
+            && self.checks.has_to_be_recorded(digest)
+        {
+            out.push_back(Command::Remember(self.id, digest));
+        }
+    }
+
+    fn start_checks(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(digest) = self.digest_to_check() else { return };
         match self.checks.start(now.mono, digest, &self.neighbours.checks) {
             Start::No => {}
