@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
@@ -16,7 +17,7 @@ use crate::support::wait::wait_until;
 
 /// podnudge with a rule that checks YAML, and another one.
 struct Scene {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     checked: Kubelet,
     other: Kubelet,
     applications: [Application; 2],
@@ -24,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(mut podnudge: Command) -> Self {
+    fn new(podnudge: Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // For a podnudge with another uid.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -43,20 +44,21 @@ impl Scene {
                 kubelet.volume.file_name().unwrap().display(),
             )
         });
-        let agent = "agent = { log = \"json\", listen = \"off\" }\n".to_owned();
-        let text: Vec<String> = std::iter::once(agent).chain(rules).collect();
-        let check = "[[rule.check]]\nsyntax = \"yaml\"\n";
-        let text = [&text[0], &text[1], check, &text[2]].map(ToOwned::to_owned).concat();
-        let file = folder.path().join("podnudge.toml");
-        fs::write(&file, text).unwrap();
-        podnudge.arg("--config").arg(file);
-        let agent = Agent::spawn(folder.path(), podnudge);
+        let checks = ["syntax = \"yaml\"", "not-empty = true"]
+            .map(|check| format!("[[rule.check]]\n{check}\n"));
+        let rules: String = rules.zip(checks).map(|(rule, check)| rule + &check).collect();
+        let work = folder.path().display();
+        let text = format!(
+            "agent = {{ log = \"json\", listen = \"off\", resync = \"1s\", work-dir = \"{work}\" }}\n{rules}"
+        );
+        fs::write(folder.path().join("podnudge.toml"), text).unwrap();
+        let agent = start(folder.path(), podnudge);
         agent.wait_for("baseline", 2);
-        Self { _folder: folder, checked, other, applications, agent }
+        Self { folder, checked, other, applications, agent }
     }
 
-    /// Writes content of this length, and sends a signal to the process that parses it.
-    fn signal_the_parser(&mut self, length: usize, signal: Signal) {
+    /// Writes content of this length, and sends a signal to the process that parses it, which it returns.
+    fn signal_the_parser(&mut self, length: usize, signal: Signal) -> i32 {
         self.checked.write(&payload(&[("a.yaml", &yaml(length))]));
         let mut parser = None;
         wait_until("the parser runs", || {
@@ -64,6 +66,7 @@ impl Scene {
             parser.is_some()
         });
         kill(Pid::from_raw(parser.unwrap()), signal).unwrap();
+        parser.unwrap()
     }
 
     fn assert_applied(&self, length: usize) {
@@ -73,6 +76,11 @@ impl Scene {
         self.agent.wait_for(ROLLED_OUT, 1);
         assert_eq!(self.agent.count("rejected"), 0, "{}", self.agent.log());
     }
+}
+
+fn start(folder: &Path, mut podnudge: Command) -> Agent {
+    podnudge.arg("--config").arg(folder.join("podnudge.toml"));
+    Agent::spawn(folder, podnudge)
 }
 
 /// Good YAML, which is no JSON.
@@ -103,16 +111,48 @@ fn content_whose_parser_is_killed_is_not_rejected_and_passes_later() {
     scene.assert_applied(400_000);
 }
 
+/// As in a wait for a device, which nothing ends: a process that is killed does not end before whoever traces it
+/// has looked at it.
 #[test]
-fn a_parser_that_is_stopped_delays_other_rules_for_a_limited_time() {
+fn a_parser_that_does_not_end_delays_other_rules_for_a_limited_time() {
     let mut scene = Scene::new(podnudge());
-    scene.signal_the_parser(400_000, Signal::SIGSTOP);
+    let parser = scene.signal_the_parser(400_000, Signal::SIGSTOP);
+    let mut tracer = command("strace")
+        .args(["-qq", "-o", "/dev/null", "-p"])
+        .arg(parser.to_string())
+        .spawn()
+        .unwrap();
+    let status = || fs::read_to_string(format!("/proc/{parser}/status")).unwrap_or_default();
+    wait_until("the parser is traced", || {
+        status().contains(&format!("TracerPid:\t{}\n", tracer.id()))
+    });
+    kill(Pid::from_raw(i32::try_from(tracer.id()).unwrap()), Signal::SIGSTOP).unwrap();
     scene.other.write(&payload(&[("a.yaml", "1")]));
     wait_until("the other rule is served", || scene.applications[1].reloads() == ["1"]);
     scene.agent.wait_for("check-failed", 1);
     let reason = scene.agent.last("check-failed", "reason");
     assert!(reason.contains("has not answered within 10 s"), "{reason}");
     scene.assert_applied(400_000);
+    assert!(!status().is_empty(), "the parser has ended");
+    tracer.kill().unwrap();
+    tracer.wait().unwrap();
+    wait_until("podnudge reaps the parser", || status().is_empty());
+}
+
+/// The check before it may end podnudge, and its content must not become what the application is assumed to
+/// run.
+#[test]
+fn content_that_waits_for_the_check_of_another_rule_is_no_baseline_after_a_restart() {
+    let mut scene = Scene::new(podnudge());
+    scene.signal_the_parser(400_000, Signal::SIGSTOP);
+    scene.other.write(&payload(&[("a.yaml", "1")]));
+    wait_until("it is recorded", || {
+        scene.folder.path().join("..podnudge-checks.other.json").exists()
+    });
+    scene.agent.kill();
+    scene.agent = start(scene.folder.path(), podnudge());
+    wait_until("it is applied", || scene.applications[1].reloads() == ["1"]);
+    assert_eq!(scene.agent.count("baseline"), 0);
 }
 
 /// Limits that are lower already, and that this uid may not raise.

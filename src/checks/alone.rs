@@ -62,7 +62,7 @@ pub(super) fn parse(syntax: &str, parse: Parse, text: &str) -> Result<(), Refusa
     let mut child = children::spawn(&mut command).map_err(failed)?;
     let answer = ask(&mut child, text);
     // It makes no progress, or it is ending: then its status is certain, because the kernel closes its
-    // output later.
+    // output later. If it cannot be ended, other rules must not wait for that.
     drop(child.kill());
     let status = children::reap(&mut child).map_err(failed)?;
     let answer = answer.map_err(|error| match error.kind() {
@@ -71,8 +71,11 @@ pub(super) fn parse(syntax: &str, parse: Parse, text: &str) -> Result<(), Refusa
     })?;
     match Answer::from_text(&answer) {
         Some(answer) => answer.result(),
-        None if is_exhausted(status) => Err(exhausted()),
-        None => Err(no_answer(&format!("has ended without an answer ({status})"))),
+        None => Err(match status {
+            Some(status) if is_exhausted(status) => exhausted(),
+            Some(status) => no_answer(&format!("has ended without an answer ({status})")),
+            None => no_answer("gives no answer and does not end"),
+        }),
     }
 }
 

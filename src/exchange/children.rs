@@ -9,12 +9,13 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nix::sys::prctl;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use rustix::event::{Timespec, poll};
 
 use crate::process::descendants::{self, Pass};
 
@@ -22,6 +23,9 @@ use crate::process::descendants::{self, Pass};
 const PASSES: u32 = 50;
 /// The same on the thread of the event loop. One pass kills, and two see that nothing is left.
 const PASSES_AT_ONCE: u32 = 3;
+/// How often, and how long in between, podnudge looks for the end of a child that was killed: 2 s.
+const LOOKS: u32 = 2000;
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// The pids of the children, which those who started them reap.
 static CHILDREN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
@@ -62,11 +66,23 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     Ok(child)
 }
 
-/// Waits for a child's end.
-pub(crate) fn reap(child: &mut Child) -> io::Result<std::process::ExitStatus> {
-    let status = child.wait();
+/// Waits for the end of a child that has ended or was killed. Returns `None` if it takes too long: a process
+/// cannot be ended while it waits for a device. podnudge then goes on, and reaps it like an orphan.
+pub(crate) fn reap(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let status = wait_for_end(child);
     children().retain(|pid| i32::try_from(child.id()) != Ok(*pid));
     status
+}
+
+fn wait_for_end(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    for _ in 0..LOOKS {
+        let ended = child.try_wait()?;
+        if ended.is_some() {
+            return Ok(ended);
+        }
+        _ = poll(&mut [], Some(&LOOK));
+    }
+    Ok(None)
 }
 
 /// Whether orphans become children of this process, which then can end them.
