@@ -77,6 +77,12 @@ const ABOUT_TARGETS: &[Mistake] = &[
         fix: None,
     },
     Mistake {
+        settings: "target = { pidfile = \"FOLDER/no-pid\" }\nsignal = { name = \"HUP\" }",
+        problem: "target-unsupported",
+        parts: &["/no-pid` contains no pid"],
+        fix: None,
+    },
+    Mistake {
         settings: "target = { process = \"ignores\" }\nsignal = { name = \"HUP\" }",
         problem: "signal-not-handled",
         parts: &["ignores SIGHUP", "signal on which"],
@@ -389,6 +395,7 @@ fn mistakes_about_the_target_are_reported_at_the_start() {
         let _node = start_target("node", Behaviour::Default);
         let default = start_target("default", Behaviour::Default);
         fs::write(folder.join("left-over"), "4000000").unwrap();
+        fs::write(folder.join("no-pid"), "nginx").unwrap();
         wait_until_old(&default);
         assert_reported(folder, podnudge, ABOUT_TARGETS);
         // Nothing is wrong, or what is wrong is wanted.
@@ -623,6 +630,20 @@ fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let (exit, text) = doctor(&http, &["--listen", &taken.local_addr().unwrap().to_string()]);
     assert!(exit == 1 && text.contains("cannot listen on 127.0.0.1:"), "{text}");
+    let huge = fs::File::create(folder.path().join("huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let (exit, text) = doctor(&format!("watch = \"FOLDER/huge\"\n{http}"), &["--listen", "off"]);
+    assert!(
+        exit == 1
+            && text.contains("holds more than 16 MiB")
+            && text.contains("(volume-unreadable)"),
+        "{text}"
+    );
+    let (exit, text) = doctor(&http, &["--listen", "off", "--watch-mode", "poll"]);
+    assert!(
+        exit == 1 && text.contains("podnudge polls every") && text.contains("(polled)"),
+        "{text}"
+    );
     // A podnudge that runs there is no problem.
     let file = configuration(folder.path(), 1, &http);
     let agent = start(folder.path(), podnudge(), &file);

@@ -298,3 +298,53 @@ fn a_private_copy_is_removed_whatever_a_program_has_made_in_it() {
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "{}", agent.log());
     assert_eq!(agent.count("left-over"), 0);
 }
+
+/// It may contain Secrets, and something that podnudge cannot remove.
+#[test]
+fn a_private_copy_that_cannot_be_removed_is_reported_and_removed_at_the_next_start() {
+    in_namespace(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kubelet = Kubelet::new(folder.path().join("volume"));
+        kubelet.write(&payload(&[("a", "1")]));
+        let application = Application::start(&kubelet.volume, "a");
+        let work = folder.path().join("work");
+        fs::create_dir(&work).unwrap();
+        let config = format!(
+            "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
+             on-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
+             exec = [\"sh\", \"-c\", \"mkdir {{dir}}/mounted && mount -t tmpfs tmpfs {{dir}}/mounted\"]\n",
+            work.display(),
+            kubelet.volume.display(),
+            application.url(),
+        );
+        let file = folder.path().join("podnudge.toml");
+        fs::write(&file, config).unwrap();
+        let start = || {
+            let mut command = podnudge();
+            command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
+            let agent = Agent::spawn(folder.path(), command);
+            agent.wait_for("baseline", 1);
+            agent
+        };
+        let agent = start();
+        kubelet.write(&payload(&[("a", "2")]));
+        // It decides nothing about the content.
+        agent.wait_for(ROLLED_OUT, 1);
+        agent.wait_for("left-over", 1);
+        assert!(agent.last("left-over", "path").starts_with(work.to_str().unwrap()));
+        assert!(agent.last("left-over", "hint").contains("may contain Secrets"));
+        assert!(agent.stop().success());
+        let agent = start();
+        assert_eq!(
+            (agent.count("left-over"), agent.last("left-over", "rule")),
+            (1, "web".to_owned())
+        );
+        assert!(agent.stop().success());
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut mounts = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        let mounted = mounts.find(|path| path.starts_with(work.to_str().unwrap())).unwrap();
+        assert!(command("umount").arg(mounted).status().unwrap().success());
+        let agent = start();
+        assert_eq!((agent.count("left-over"), fs::read_dir(&work).unwrap().count()), (0, 0));
+    });
+}
