@@ -20,6 +20,7 @@ mod checks_http;
 #[cfg(feature = "tls")]
 mod checks_pem;
 mod drain;
+mod escaped;
 mod evidence;
 mod fleet;
 mod host_pid;

@@ -22,7 +22,7 @@ fn subpath_of(rule: &Rule, target: &TargetProcess) -> Option<Reason> {
             View::Mounted | View::Nothing => None,
         }
     })?;
-    let (target, path) = (&target.name, path.display());
+    let (target, path) = (&target.name, shown::path(&path));
     let message = format!(
         "process {target} mounts the volume by subPath at `{path}`, where it never changes"
     );

@@ -363,7 +363,7 @@ fn not_mounted(candidates: &[&Process]) -> Refusal {
             Reason::new(format!(
                 "process {} mounts the volume by subPath at `{}`, where it never changes",
                 process.display_name(),
-                path.display()
+                shown::path(path)
             ))
             .hint("mount the whole volume into the application's container, without subPath"),
         ),
