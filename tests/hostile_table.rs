@@ -8,11 +8,14 @@
 mod answers;
 mod contents;
 mod files;
+mod programs;
+mod published;
 mod requests;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use answers::Server;
@@ -30,6 +33,10 @@ const LIMIT: u64 = 32 * 1024 * 1024;
 const MOST: u64 = 16 * 1024;
 /// The most that an input may delay another rule: a second, and what a busy machine adds.
 const MOST_DELAY: Duration = Duration::from_secs(5);
+
+/// The rules whose volume the kubelet writes.
+const VOLUMES: [&str; 10] =
+    ["toml", "yaml", "json", "pem", "text", "action", "check", "proof", "program", "published"];
 
 /// Puts an input before podnudge, or removes it.
 type Put = Box<dyn FnOnce(&mut Scene)>;
@@ -58,6 +65,8 @@ struct Scene {
     application: Application,
     server: Server,
     writes: usize,
+    /// A client that holds connections open.
+    held: Option<Child>,
     folder: tempfile::TempDir,
 }
 
@@ -85,6 +94,11 @@ impl Scene {
             "agent = {{ log = \"json\", log-level = \"debug\", resync = \"1s\", work-dir = \"{root}/work\" }}\n"
         );
         config += &rule("other", &works);
+        let script = format!("exec = [\"sh\", \"{root}/checker\"]\ntimeout = \"300ms\"");
+        config += &rule("program", &format!("{works}[[rule.check]]\n{script}"));
+        let publish = format!("{works}publish = {{ dir = \"{root}/publish\" }}\n");
+        // It is filled at the start.
+        config += &rule("published", &publish).replace("on-start = \"never\"\n", "");
         for syntax in ["toml", "yaml", "json", "pem"] {
             config += &rule(syntax, &format!("{works}[[rule.check]]\nsyntax = \"{syntax}\""));
         }
@@ -96,22 +110,26 @@ impl Scene {
         let proof = format!("[rule.verify]\nhttp = \"{}\"\ntimeout = \"300ms\"", server.url());
         config += &rule("proof", &format!("{works}{proof}\nbody-matches = \"proof\""));
         let mut volumes = Vec::new();
-        for name in ["toml", "yaml", "json", "pem", "text", "action", "check", "proof"] {
+        for name in VOLUMES {
             let mut kubelet = Kubelet::new(folder.path().join(name));
             kubelet.write(&payload(&[("a", "")]));
             volumes.push((name, kubelet));
         }
         fs::create_dir(folder.path().join("files")).unwrap();
         fs::create_dir(folder.path().join("work")).unwrap();
+        fs::create_dir(folder.path().join("publish")).unwrap();
+        fs::write(folder.path().join("checker"), "").unwrap();
         fs::write(folder.path().join("files/a"), "0").unwrap();
         fs::write(folder.path().join("podnudge.toml"), config).unwrap();
         let mut command = limit.command(&binary);
         command.args(["--listen", "127.0.0.1:0", "--config"]);
         command.arg(folder.path().join("podnudge.toml"));
         let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 10);
+        agent.wait_for("baseline", 11);
+        agent.wait_for("applied", 1);
         let address = agent.last("started", "listen");
-        Self { agent, limit, address, volumes, other, application, server, writes: 0, folder }
+        let held = None;
+        Self { agent, limit, address, volumes, other, application, server, writes: 0, held, folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -156,7 +174,14 @@ fn no_hostile_input_ends_podnudge_costs_much_memory_or_delays_another_rule() {
     scene.serve();
     let idle = scene.limit.usage();
     println!("idle: {idle} KiB");
-    let inputs = [contents::inputs(), files::inputs(), answers::inputs(), requests::inputs()];
+    let inputs = [
+        contents::inputs(),
+        files::inputs(),
+        answers::inputs(),
+        programs::inputs(),
+        published::inputs(),
+        requests::inputs(),
+    ];
     let (mut failed, mut count, mut most) = (String::new(), 0, 0);
     for Input { rule, what, put, outcome, remove } in inputs.into_iter().flatten() {
         count += 1;

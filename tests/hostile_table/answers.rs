@@ -96,6 +96,15 @@ fn all() -> Vec<(&'static str, Answer)> {
         ("endless trailers", |stream| {
             endless(stream, &format!("{OK}transfer-encoding: chunked\r\n\r\n0\r\n"), "x: y\r\n")
         }),
+        ("endless informational responses", |stream| {
+            endless(stream, "", "HTTP/1.1 103 Early Hints\r\n\r\n")
+        }),
+        ("an endless informational response", |stream| {
+            endless(stream, "HTTP/1.1 103 Early Hints\r\n", "link: </x>\r\n")
+        }),
+        ("a status that no request has asked for", |stream| {
+            endless(stream, "", "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n")
+        }),
         ("an impossible length", |stream| {
             endless(stream, &format!("{OK}content-length: 18446744073709551615\r\n\r\n"), "x")
         }),

@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
 use super::{Input, Scene};
+use crate::support::program::command;
 
 type Put = fn(&mut Scene);
 
@@ -68,6 +70,18 @@ fn all() -> Vec<(&'static str, &'static str, Put)> {
             let all: Vec<TcpStream> = (0..600).map(|_| connect(scene)).collect();
             drop(all);
         }),
+        ("port", "3000 connections that are held open", |scene| {
+            let script = "import socket, sys\nhost, port = sys.argv[1].rsplit(':', 1)\n\
+                 held = [socket.create_connection((host, port)) for _ in range(3000)]\n\
+                 for one in held:\n  try: one.send(b'GET /status HTTP/1.1\\r\\n')\n  except OSError: pass\n\
+                 print('held', flush=True)\nsys.stdin.read()\n";
+            let mut holder = command("prlimit");
+            holder.args(["--nofile=4096:4096", "python3", "-c", script, &scene.address]);
+            let holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut holder = holder.spawn().unwrap();
+            holder.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).unwrap();
+            scene.held = Some(holder);
+        }),
         ("neighbour", "2000 HUP", |scene| {
             (0..2000).for_each(|_| scene.agent.signal(Signal::SIGHUP));
         }),
@@ -98,7 +112,13 @@ pub(super) fn inputs() -> Vec<Input> {
         what: what.to_owned(),
         put: Box::new(put),
         outcome: "",
-        remove: None,
+        // What is held ends with the input.
+        remove: Some(Box::new(|scene| {
+            if let Some(mut held) = scene.held.take() {
+                drop(held.kill());
+                drop(held.wait());
+            }
+        })),
     };
     all().into_iter().map(input).collect()
 }
