@@ -104,6 +104,8 @@ pub fn parse(
             let stage = if is_before { Stage::BeforeStart } else { Stage::Running };
             Ok(Command::Doctor(settings(matches, &environment)?, stage, matches.get_flag("json")))
         }
+        // `main.rs` has run it already, unless other arguments come first.
+        Some(("supervise", _)) => Err(usage("`supervise` must be the first argument", None)),
         Some(("check", matches)) => settings(matches, &environment).map(Command::Check),
         Some((_, matches)) => settings(matches, &environment).map(Command::Run),
         None => settings(&matches, &environment).map(Command::Run),

@@ -48,6 +48,7 @@ pub mod run;
 pub mod shown;
 pub mod state;
 pub mod stderr;
+pub mod supervise;
 mod threads;
 pub mod verify;
 pub mod volume;

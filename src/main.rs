@@ -12,7 +12,9 @@ use podnudge::exchange::{children, supervisor};
 use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
 use podnudge::reason::Reason;
-use podnudge::{admin, checks, config, doctor, exchange, install, lockdown, logs, run, stderr};
+use podnudge::{
+    admin, checks, config, doctor, exchange, install, lockdown, logs, run, stderr, supervise,
+};
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
 /// would add up. This one has one heap, and returns what is free.
@@ -24,6 +26,11 @@ fn main() -> ExitCode {
     let first = std::env::args_os().nth(1).unwrap_or_default();
     if first == supervisor::ALONE {
         return supervisor::alone();
+    }
+    if first == supervise::COMMAND
+        && let Some(ended) = supervise::run(std::env::args_os().skip(2), std::env::vars_os)
+    {
+        return ended;
     }
     if first == checks::alone::ALONE {
         lockdown::be_ended_first();

@@ -55,6 +55,7 @@ mod schema;
 mod sigwait;
 mod state;
 mod status;
+mod supervise;
 mod supervised;
 mod support;
 mod volume;

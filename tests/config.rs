@@ -180,6 +180,7 @@ fn help() {
         ("help_long", &["--help"]),
         ("help_check", &["check", "-h"]),
         ("help_status", &["status", "--help"]),
+        ("help_supervise", &["supervise", "--help"]),
         ("version", &["--version"]),
     ] {
         let output = podnudge(arguments, &[]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 19] = [
+const PURE: [&str; 21] = [
     "src/core",
     "src/shown.rs",
     "src/week.rs",
@@ -19,6 +19,8 @@ const PURE: [&str; 19] = [
     "src/process/select",
     "src/process/texts.rs",
     "src/publish/generation.rs",
+    "src/supervise/options.rs",
+    "src/supervise/state.rs",
     "src/verify/body.rs",
     "src/admin/metrics.rs",
     "src/admin/process_metrics.rs",
@@ -58,6 +60,7 @@ fn only_the_event_loop_spawns_and_selects() {
             "src/exchange/children.rs",
             "src/exchange/supervised.rs",
             "src/exchange/supervisor.rs",
+            "src/supervise/command.rs",
             "src/checks/alone.rs",
         ];
         let spawns_processes = of_processes.iter().any(|other| file.ends_with(other));

@@ -47,6 +47,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("state", &[&["core", "clock", "reason", "shown", "files", "folder"]]),
     ("install", &[&["reason", "folder"]]),
     ("os_signals", &[]),
+    ("supervise", &[&["process", "config", "reason", "shown", "exit", "stderr"]]),
     // Output for people.
     ("logs", &[&["config", "exit", "shown", "stderr"]]),
     ("report", &[&["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]]),

@@ -9,7 +9,7 @@ use crate::config::{Action, Rule};
 use crate::core::command::Act;
 use crate::core::event::Acted;
 use crate::process::signal::prepare as prepare_signal;
-use crate::process::{TERM, TargetProcess};
+use crate::process::{Supervised, TargetProcess};
 
 /// Checks that the signals of the action may be sent to these targets.
 ///
@@ -17,7 +17,8 @@ use crate::process::{TERM, TargetProcess};
 /// With what the action would answer, if one of them must not or cannot be sent.
 pub(super) fn prepare(rule: &Rule, act: &Act, targets: &[TargetProcess]) -> Result<(), Acted> {
     let restarts = act.restart || rule.restarts_target();
-    let ended = replaced(targets).into_iter().filter(|_| restarts).map(|target| (target, TERM));
+    let replaced = if restarts { replaced(targets) } else { Vec::new() };
+    let ended = replaced.iter().map(Supervised::signalled);
     let signals = rule.actions.iter().filter(|_| !act.restart).filter_map(|action| match action {
         Action::Signal(signal) => Some(*signal),
         _ => None,

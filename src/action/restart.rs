@@ -1,6 +1,7 @@
-//! Restarts the target as an action: terminates it, and relies on its supervisor to start it again.
+//! Restarts the target as an action: has it ended by its `podnudge supervise`, which starts it again; or
+//! terminates it, and relies on the kubelet or another supervisor to start it again.
 //!
-//! Reads `/proc`; terminates processes.
+//! Reads `/proc`; signals processes.
 
 use std::sync::Arc;
 
@@ -8,11 +9,11 @@ use super::signal::not_sent;
 use crate::config::Rule;
 use crate::core::command::Act;
 use crate::core::event::{Acted, Targets};
-use crate::process::{self, Context, Identity, TargetProcess, names, roots, terminate};
+use crate::process::{self, Context, Identity, Supervised, TargetProcess, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
 
-/// Terminates the root of each target's tree; its supervisor starts it again.
+/// Ends the root of each target's tree; its supervisor or the kubelet starts it again.
 pub(super) async fn restart(
     context: &Context,
     rule: &Rule,
@@ -21,7 +22,7 @@ pub(super) async fn restart(
 ) -> Result<(Acted, Baseline), Acted> {
     let replaced = replaced(targets);
     let targets: Vec<&TargetProcess> = roots_of(targets).collect();
-    let identities: Vec<Identity> = replaced.iter().map(|process| process.identity).collect();
+    let identities: Vec<Identity> = replaced.iter().map(|one| one.process.identity).collect();
     // A target below a wrapper ends with it.
     context.restarts.record(&[roots(targets.iter().copied()), identities.clone()].concat());
     let ended = terminate(&replaced, rule.restart.grace).await;
@@ -34,7 +35,7 @@ pub(super) async fn restart(
         ..Baseline::default()
     };
     // The verification detects a process that still runs.
-    let text = names(replaced.iter().copied());
+    let text = Supervised::names(&replaced);
     let mut targets = Targets { text, ..process::targets(targets) };
     if let Some(reason) = still_runs {
         targets.text = format!("{}; {}", targets.text, reason.message);
@@ -42,9 +43,9 @@ pub(super) async fn restart(
     Ok((Acted::Restarted(targets), baseline))
 }
 
-/// The processes that a restart of these targets ends.
-pub(super) fn replaced(targets: &[TargetProcess]) -> Vec<&TargetProcess> {
-    roots_of(targets).map(TargetProcess::root_of_tree).collect()
+/// The processes that a restart of these targets ends, and how.
+pub(super) fn replaced(targets: &[TargetProcess]) -> Vec<Supervised> {
+    Supervised::of_all(roots_of(targets).map(TargetProcess::root_of_tree))
 }
 
 fn roots_of(targets: &[TargetProcess]) -> impl Iterator<Item = &TargetProcess> {

@@ -84,6 +84,12 @@ const AFTER_ONCE: &str = "\
 Exit codes: 0 the application can start, 65 the checks rejected the content and no earlier content
 is published, 69 a volume is not there, 78 wrong configuration.";
 
+const AFTER_SUPERVISE: &str = "\
+It is the command of the application's container. COMMAND inherits all that podnudge was started
+with. podnudge ends with its exit code, or with 128 and the number of the signal that ended it.
+Exit codes of its own: 64 wrong command line, 69 signals cannot be read, 126 COMMAND cannot be
+executed, 127 COMMAND not found. docs/supervise.md has a manifest.";
+
 pub(super) fn command() -> Command {
     let url = || {
         text("url", "URL")
@@ -162,13 +168,37 @@ pub(super) fn command() -> Command {
                          podnudge schema\n       \
                          podnudge status\n       \
                          podnudge trigger [RULE]\n       \
-                         podnudge install DIR",
+                         podnudge install DIR\n       \
+                         podnudge supervise -- COMMAND",
         )
         .after_help(AFTER_SHORT)
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .subcommands([run, once, check, doctor, presets, schema, status, trigger, install])
+        .subcommands([
+            run,
+            once,
+            check,
+            doctor,
+            presets,
+            schema,
+            status,
+            trigger,
+            install,
+            supervise(),
+        ])
+}
+
+/// Only for the help: `supervise/options.rs` parses the options.
+fn supervise() -> Command {
+    let grace = "How long COMMAND may take to end for a restart before it is killed [default: 25s]";
+    let stop = "The signal that ends COMMAND for a restart [default: TERM]";
+    Command::new("supervise")
+        .about("Run an application: pass signals on, reap, and restart it on podnudge's request")
+        .override_usage("podnudge supervise [OPTIONS] -- COMMAND [ARGUMENTS]")
+        .arg(text("grace", "TIME").help(grace))
+        .arg(text("stop-signal", "NAME").help(stop))
+        .after_help(AFTER_SUPERVISE)
 }
 
 fn settings(command: Command) -> Command {

@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
 use crate::config::{Action, Preset, Rule, SignalAction, Step};
 use crate::core::MAX_STARTUP;
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::signal::{SendError, prepare};
 use crate::process::{
-    Context, Refusal, TargetProcess, age, age_of_oldest_candidate, choose_preset,
+    Context, Refusal, Supervised, TargetProcess, age, age_of_oldest_candidate, choose_preset,
 };
 use crate::reason::Reason;
 use crate::shown;
@@ -72,8 +70,7 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
 
 /// Why the target cannot be signalled.
 fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
-    let mut signalled = signalled(rule, targets).into_iter();
-    signalled.find_map(|(target, signal)| signal_problem(target, signal))
+    signalled(rule, targets).iter().find_map(|(target, signal)| signal_problem(target, *signal))
 }
 
 /// Why it is not known yet whether the target handles the signal. podnudge looks again, the doctor does
@@ -91,8 +88,7 @@ pub(crate) fn still_starting(rule: &Rule, targets: &[TargetProcess]) -> Option<P
         );
         return Some(Problem::new(ProblemKind::NoPreset, Reason::new(what).hint(again())));
     }
-    let mut signalled = signalled(rule, targets).into_iter();
-    signalled.find_map(|(target, signal)| match prepare(target, signal) {
+    signalled(rule, targets).iter().find_map(|(target, signal)| match prepare(target, *signal) {
         Err(SendError::Starting(reason)) => {
             Some(Problem::new(ProblemKind::SignalNotHandled, reason.hint(again())))
         }
@@ -100,23 +96,21 @@ pub(crate) fn still_starting(rule: &Rule, targets: &[TargetProcess]) -> Option<P
     })
 }
 
-/// The processes that the rule signals or ends, with the signal of each.
-fn signalled<'a>(
-    rule: &Rule,
-    targets: &'a [TargetProcess],
-) -> Vec<(&'a TargetProcess, SignalAction)> {
-    let signal = rule.actions.iter().find_map(|action| match action {
+/// The processes that the rule signals, or has ended for a restart, with the signal of each.
+fn signalled(rule: &Rule, targets: &[TargetProcess]) -> Vec<(TargetProcess, SignalAction)> {
+    let of_rule = rule.actions.iter().find_map(|action| match action {
         Action::Signal(signal) => Some(*signal),
         _ => None,
     });
+    let signalled = |target: &TargetProcess| Some((target.clone(), of_rule?));
     let restarts = rule.restarts_target() || rule.settings.on_failure.contains(&Step::Restart);
-    // A restart begins with SIGTERM, which needs no handler.
-    let terminate = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
-    let Some(of_target) = signal.or(restarts.then_some(terminate)) else { return Vec::new() };
-    let itself = targets.iter().map(|target| (target, of_target));
-    let roots =
-        targets.iter().filter(|_| restarts).map(|target| (target.root_of_tree(), terminate));
-    itself.chain(roots).collect()
+    let restarted = targets.iter().filter(|_| restarts).map(TargetProcess::root_of_tree);
+    let ended = |one: &Supervised| {
+        let (process, signal) = one.signalled();
+        (process.clone(), signal)
+    };
+    let ended: Vec<_> = Supervised::of_all(restarted).iter().map(ended).collect();
+    targets.iter().filter_map(signalled).chain(ended).collect()
 }
 
 fn signal_problem(target: &TargetProcess, signal: SignalAction) -> Option<Problem> {

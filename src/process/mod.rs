@@ -1,6 +1,6 @@
 //! The target process: finding it (`find`), finding out when it may have read its configuration
 //! (`config_read`, and `inspect`, which performs `Inspect`), and signalling that process and no
-//! other (`signal`, `terminate`).
+//! other (`signal`, `terminate`; `supervisor` for a restart by `podnudge supervise`).
 //!
 //! Reads `/proc`; changes nothing except by the signals of a rule.
 
@@ -26,6 +26,7 @@ pub mod select;
 pub mod signal;
 mod sigwait;
 mod state;
+pub(crate) mod supervisor;
 mod table;
 mod takers;
 mod target_cache;
@@ -46,5 +47,6 @@ pub(crate) use proc::age;
 pub(crate) use reach::{Reach, Way, reach};
 pub use select::Refusal;
 pub use state::{ProcessState, process_state};
+pub(crate) use supervisor::Supervised;
 pub(crate) use table::{View, view_of};
-pub(crate) use terminate::{TERM, terminate};
+pub(crate) use terminate::terminate;

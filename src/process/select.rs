@@ -5,6 +5,7 @@ pub mod pod;
 pub mod taker;
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use crate::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;
+/// The name that `podnudge supervise` gives to its process (`PR_SET_NAME`). Such a process is never a target:
+/// its command is.
+pub const SUPERVISOR: &CStr = c"podnudge-init";
 /// The most processes that a message lists.
 const MAX_LISTED: usize = 8;
 /// A process that started later than this after its pidfile was written is another one. An application
@@ -155,7 +159,8 @@ impl Process {
 /// `all`.
 ///
 /// Never selects PID 1 (`/pause` if the namespace is shared; TERM to it restarts every container),
-/// podnudge itself, or a process of podnudge's own container, unless that is the only container.
+/// podnudge itself, `podnudge supervise`, or a process of podnudge's own container, unless that is the only
+/// container.
 ///
 /// # Errors
 /// If there is no match, or more than one root without `all`, or if the rule's pidfile is older than the
@@ -205,6 +210,7 @@ pub(super) fn candidates(table: &ProcessTable) -> Vec<&Process> {
             && pid != table.own.pid
             && process.pod == Pod::Own
             && !is_pause(process)
+            && !is_supervisor(&process.comm)
             && (only_container || process.container != table.own.container)
             && !descends_from(process, table.own.pid, table)
     };
@@ -219,6 +225,11 @@ fn has_foreign_process(table: &ProcessTable) -> bool {
 
 fn is_pause(process: &Process) -> bool {
     process.comm == "pause" && process.arguments.first().is_none_or(|first| first == "/pause")
+}
+
+/// Whether a process with this name is `podnudge supervise`.
+pub(super) fn is_supervisor(comm: &str) -> bool {
+    comm.as_bytes() == SUPERVISOR.to_bytes()
 }
 
 fn matches(by: &TargetBy, pidfile: Option<Pidfile>, process: &Process) -> bool {

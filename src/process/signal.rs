@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix_libc_wrappers::process::SignalExt as _;
 
 use super::Identity;
 use super::exit_watch::{self, ExitWatch};
@@ -208,6 +209,14 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
 /// Continues a child of podnudge that somebody may have stopped. It must not be reaped yet.
 pub(crate) fn continue_own_child(child: Pid) {
     _ = rustix::process::kill_process(child, rustix::process::Signal::CONT);
+}
+
+/// Sends a child of podnudge a signal by its number, which may be that of a real-time signal. It must not be
+/// reaped yet.
+pub(crate) fn pass_on(child: Pid, number: i32) {
+    if let Some(signal) = rustix::process::Signal::from_raw(number) {
+        _ = rustix::process::kill_process(child, signal);
+    }
 }
 
 /// Kills a process that a program of podnudge has left behind. Returns its pidfd, to wait for its end.

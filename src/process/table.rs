@@ -10,7 +10,9 @@ use super::proc::{
     stat, uid,
 };
 use super::select::pod::{OwnPod, Pod};
-use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
+use super::select::{
+    COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal, is_supervisor,
+};
 use super::{Identity, node, texts};
 use crate::config::{Target, TargetBy};
 use crate::reason::Reason;
@@ -55,9 +57,16 @@ pub(super) fn read(
         _ => all_pids()?,
     };
     let mut table = ProcessTable { own: own.clone(), ..ProcessTable::default() };
+    let (mut supervisors, mut alive) = (Vec::new(), Vec::new());
     for pid in pids {
         let Some(stat) = stat(pid)? else { continue };
         table.parents.insert(pid, stat.parent);
+        if is_supervisor(&stat.comm) {
+            supervisors.push(pid);
+        }
+        if !stat.is_dead {
+            alive.push((stat.start_ticks, pid, stat.parent));
+        }
         let may_match = match &target.by {
             TargetBy::Process(name) => name.starts_with(&stat.comm),
             _ => true,
@@ -67,7 +76,23 @@ pub(super) fn read(
         }
         table.processes.extend(process(pid, stat, target, &own_mounts, on_node.as_ref(), detail)?);
     }
+    for supervisor in supervisors {
+        adopt(&mut table, supervisor, &alive);
+    }
     Ok(table)
+}
+
+/// Makes the orphans that `podnudge supervise` has adopted children of its command, as which they began: they
+/// are no targets of their own. The command is its oldest child, since it kills what is left of an earlier one.
+fn adopt(table: &mut ProcessTable, supervisor: i32, alive: &[(u64, i32, i32)]) {
+    let children = || alive.iter().filter(|(_, _, parent)| *parent == supervisor);
+    let Some((_, command, _)) = children().min() else { return };
+    for (_, orphan, _) in children().filter(|(_, pid, _)| pid != command) {
+        table.parents.insert(*orphan, *command);
+        let processes = table.processes.iter_mut();
+        let orphan = processes.filter(|process| process.identity.pid == *orphan);
+        orphan.for_each(|process| process.parent = *command);
+    }
 }
 
 /// `None` if it has ended meanwhile.

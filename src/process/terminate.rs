@@ -1,40 +1,40 @@
-//! Terminates processes so that their supervisor restarts them: SIGTERM first, SIGKILL after a
-//! grace period.
+//! Ends processes so that they are started again: by a request to their `podnudge supervise`, or by SIGTERM,
+//! and by SIGKILL after a grace period.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
-use super::find::{TargetProcess, names};
+use super::find::names;
 use super::signal::{Ready, SendError, prepare};
-use crate::config::SignalAction;
+use super::supervisor::Supervised;
 use crate::reason::Reason;
 
 /// How long the kernel may take to end a process after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
-/// The signal that asks a process to end; also one without a handler for it does.
-pub(crate) const TERM: SignalAction = SignalAction { name: Signal::SIGTERM, allow_unhandled: true };
-
-/// Sends SIGTERM to all processes, and SIGKILL to those that still run after `grace`. Returns the
-/// reason if one of them may still run.
+/// Makes all processes end, and sends SIGKILL to those that still run after `grace`. Returns the reason if
+/// one of them may still run.
 ///
 /// # Errors
 /// If no process was signalled.
 pub(crate) async fn terminate(
-    targets: &[&TargetProcess],
+    targets: &[Supervised],
     grace: Duration,
 ) -> Result<Option<Reason>, SendError> {
     let mut prepared = Vec::new();
+    let mut signals = Vec::new();
     for target in targets {
-        let ready = prepare(target, TERM)?;
+        let (process, signal) = target.signalled();
+        let ready = prepare(process, signal)?;
         ready.check_permission()?;
-        prepared.push(ready);
+        signals.push(ready);
+        prepared.push(prepare(&target.process, signal)?);
     }
-    // After the first SIGTERM the restart has begun, whatever happens next.
+    // After the first signal the restart has begun, whatever happens next.
     let (mut is_sent, mut last_error) = (false, None);
-    for ready in &prepared {
+    for ready in &signals {
         match ready.send() {
             Ok(()) => is_sent = true,
             Err(SendError::Gone(_)) => {}
@@ -55,7 +55,7 @@ pub(crate) async fn terminate(
     let ended = timeout(AFTER_KILL, all_ended(&killed)).await;
     Ok(ended.err().map(|_| {
         last_error.unwrap_or_else(|| {
-            let names = names(targets.iter().copied());
+            let names = names(targets.iter().map(|target| &target.process));
             let reason = Reason::new(format!("process {names} did not end after SIGKILL"));
             reason.hint("it hangs in the kernel, perhaps in a file system call")
         })

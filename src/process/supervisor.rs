@@ -1,0 +1,88 @@
+//! Finds out whether a process runs below `podnudge supervise`, which restarts it on request.
+//!
+//! Reads `/proc`, only what every uid may read; changes nothing.
+
+use nix::sys::signal::Signal;
+
+use super::Identity;
+use super::find::TargetProcess;
+use super::proc::{self, contains, mask};
+use super::select::is_supervisor;
+use crate::config::SignalAction;
+use crate::shown;
+
+/// The request for a restart. No kernel sends this signal (signal(7)), and no known program uses it. It is
+/// no real-time signal, whose numbers depend on the C library.
+pub(crate) const REQUEST: Signal = Signal::SIGSTKFLT;
+
+/// The most processes between a target and its supervisor.
+const MOST_LEVELS: usize = 64;
+
+/// A process that is to be restarted, and its supervisor if it has one.
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    /// The process that ends: the command of the supervisor, or the target itself.
+    pub(crate) process: TargetProcess,
+    /// The process of `podnudge supervise`.
+    supervisor: Option<TargetProcess>,
+}
+
+impl Supervised {
+    /// For each of these processes; only once for those below the same command.
+    pub(crate) fn of_all<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for one in targets.into_iter().map(Self::of) {
+            if all.iter().all(|other| other.process.identity != one.process.identity) {
+                all.push(one);
+            }
+        }
+        all
+    }
+
+    /// Looks for a supervisor above the process.
+    pub(crate) fn of(target: &TargetProcess) -> Self {
+        let mut process = target.clone();
+        for _ in 0..MOST_LEVELS {
+            let parent = proc::stat(process.identity.pid).ok().flatten().map(|stat| stat.parent);
+            let Some(parent) = parent.and_then(read) else { break };
+            if is_supervisor(&parent.comm) && takes_requests(parent.identity.pid) {
+                return Self { process, supervisor: Some(parent) };
+            }
+            process = parent;
+        }
+        Self { process: target.clone(), supervisor: None }
+    }
+
+    /// The process that is signalled for a restart, and the signal.
+    pub(crate) fn signalled(&self) -> (&TargetProcess, SignalAction) {
+        let signal = |name| SignalAction { name, allow_unhandled: true };
+        match &self.supervisor {
+            Some(supervisor) => (supervisor, signal(REQUEST)),
+            None => (&self.process, signal(Signal::SIGTERM)),
+        }
+    }
+
+    /// For messages: `41 (nginx) below 7 (podnudge-init)`.
+    pub(crate) fn names(all: &[Self]) -> String {
+        let name = |one: &Self| match &one.supervisor {
+            Some(supervisor) => format!("{} below {}", one.process.name, supervisor.name),
+            None => one.process.name.clone(),
+        };
+        all.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A process by its pid, if it runs.
+fn read(pid: i32) -> Option<TargetProcess> {
+    let stat = proc::stat(pid).ok().flatten().filter(|stat| pid > 0 && !stat.is_dead)?;
+    let identity = Identity { pid, start_ticks: stat.start_ticks };
+    let name = format!("{pid} ({})", shown::text(&stat.comm));
+    Some(TargetProcess { identity, name, comm: stat.comm, is_root: false, wrappers: Vec::new() })
+}
+
+/// Whether the request cannot harm this process: the supervisor blocks it, and reads it from a signalfd. Any
+/// process can have its name.
+fn takes_requests(pid: i32) -> bool {
+    let status = proc::status(pid).ok().flatten().unwrap_or_default();
+    mask(&status, "SigBlk:").is_some_and(|mask| contains(mask, REQUEST))
+}

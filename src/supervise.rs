@@ -1,0 +1,257 @@
+//! `podnudge supervise -- COMMAND`: a small init for the container of the application. It starts the
+//! command, passes signals on, reaps, and ends with the command's exit code. If podnudge asks for a restart,
+//! it starts the command anew in the same container, so that the kubelet sees no end and applies no back-off.
+//!
+//! The request is a signal that nothing else uses (`process::supervisor`): the kernel lets only processes
+//! with the supervisor's uid and those with `CAP_KILL` send it, and they could end the command anyway.
+//!
+//! Starts, signals and reaps the command; kills what a command has left before it starts the next one;
+//! writes a line to standard error for each restart. Every signal is blocked and read from a signalfd(2), so
+//! the process has no handler that the command could inherit the lack of, and does nothing until one comes.
+
+mod command;
+mod options;
+mod state;
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::libc::SIGCHLD;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, WaitOptions, WaitStatus};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use self::command::{Command, NotStarted};
+use self::options::{Asked, Options, parse};
+use self::state::{Event, State, Step};
+use crate::exit::{Exit, sentence};
+use crate::process::descendants;
+use crate::process::select::SUPERVISOR;
+use crate::process::signal::pass_on;
+use crate::process::supervisor::REQUEST;
+use crate::reason::Reason;
+use crate::stderr;
+
+/// The first argument.
+pub const COMMAND: &str = "supervise";
+
+/// How long it tries to end what the command has left: at most 10 ms for each pass.
+const PASSES: u32 = 100;
+/// Added to the number of the signal that has ended the command, as in shells.
+const BY_SIGNAL: i32 = 128;
+
+/// Runs it with the arguments after `supervise`. Call it before anything else: the command inherits what
+/// the process has changed. Returns `None` if the help is asked for.
+pub fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: fn() -> std::env::VarsOs,
+) -> Option<ExitCode> {
+    let options = match parse(arguments) {
+        Ok(Asked::Supervise(options)) => options,
+        Ok(Asked::Help) => return None,
+        Err(reason) => return Some(fail(&reason, Exit::Usage as u8)),
+    };
+    Some(match Supervisor::start(options, environment) {
+        Ok(supervisor) => supervisor.run(),
+        Err(NotStarted { reason, code }) => fail(&reason, code),
+    })
+}
+
+fn fail(reason: &Reason, code: u8) -> ExitCode {
+    stderr::print(&sentence(&reason.message, reason.hint.as_deref()));
+    code.into()
+}
+
+/// The supervisor and its command.
+struct Supervisor {
+    command: Command,
+    state: State,
+    stop: Signal,
+    grace: Duration,
+    /// The process of the command.
+    child: Pid,
+    signals: SignalFd,
+    /// Can be read when the command has had its time to end.
+    timer: OwnedFd,
+    /// Who has asked for the restart in progress.
+    requester: String,
+}
+
+impl Supervisor {
+    fn start(options: Options, environment: fn() -> std::env::VarsOs) -> Result<Self, NotStarted> {
+        let Options { grace, stop, command } = options;
+        let (signals, mask, timer) = prepare().map_err(|error| NotStarted {
+            reason: Reason::new(format!("cannot read signals: {}", error.desc())),
+            code: Exit::Unavailable as u8,
+        })?;
+        let command = Command::new(command, environment, mask)
+            .map_err(|reason| NotStarted { reason, code: Exit::Usage as u8 })?;
+        let child = command.start()?;
+        let state = State::new(stop as i32);
+        Ok(Self { command, state, stop, grace, child, signals, timer, requester: String::new() })
+    }
+
+    fn run(mut self) -> ExitCode {
+        loop {
+            let mut fds = [
+                PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.timer.as_fd(), PollFlags::IN),
+            ];
+            // Interrupted, it reports nothing, and is called again.
+            _ = poll(&mut fds, None);
+            let [signals, timer] = fds.map(|fd| !fd.revents().is_empty());
+            let ended = (signals.then(|| self.read_signals()).flatten())
+                .or_else(|| timer.then(|| self.perform(Event::GraceOver)).flatten());
+            if let Some(code) = ended {
+                return code;
+            }
+        }
+    }
+
+    /// Handles all signals that have arrived. Returns the exit code if the supervisor is to end.
+    fn read_signals(&mut self) -> Option<ExitCode> {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            let number = i32::try_from(signal.ssi_signo).unwrap_or_default();
+            let is_request = number == REQUEST as i32;
+            // A command that ended before the request ended without one.
+            let ended = if is_request || number == SIGCHLD { self.reap() } else { None };
+            let event = match ended {
+                Some(status) => Event::Ended(code(status)),
+                None if number == SIGCHLD => continue,
+                None if is_request => {
+                    self.requester = format!("process {} (uid {})", signal.ssi_pid, signal.ssi_uid);
+                    Event::Request
+                }
+                None => Event::Signal(number),
+            };
+            if let Some(code) = self.perform(event) {
+                return Some(code);
+            }
+        }
+        None
+    }
+
+    /// Performs what follows from an event. Returns the exit code if the supervisor is to end.
+    fn perform(&mut self, event: Event) -> Option<ExitCode> {
+        match self.state.handle(event) {
+            Step::Wait => {}
+            Step::PassOn(signal) => pass_on(self.child, signal),
+            Step::Stop => {
+                self.set_timer(Some(self.grace));
+                pass_on(self.child, self.stop as i32);
+            }
+            Step::Kill => {
+                self.set_timer(None);
+                pass_on(self.child, Signal::SIGKILL as i32);
+            }
+            Step::StartAnew => return self.start_anew(event),
+            Step::Exit(code) => return Some(code.into()),
+        }
+        None
+    }
+
+    fn start_anew(&mut self, event: Event) -> Option<ExitCode> {
+        self.set_timer(None);
+        end_left();
+        let (old, name) = (self.child.as_raw_nonzero(), self.command.name());
+        let code = if let Event::Ended(code) = event { code } else { 0 };
+        let ended = format!(
+            "restart requested by {}: process {old} (`{name}`) ended with {code}",
+            self.requester
+        );
+        match self.command.start() {
+            Ok(child) => {
+                self.child = child;
+                let new = child.as_raw_nonzero();
+                stderr::print(&sentence(&format!("{ended}, and process {new} was started"), None));
+                None
+            }
+            Err(NotStarted { reason, code }) => {
+                stderr::print(&sentence(&ended, None));
+                Some(fail(&reason, code))
+            }
+        }
+    }
+
+    /// Reaps what has ended: the orphans of the container, and the command. Returns how that ended.
+    fn reap(&mut self) -> Option<WaitStatus> {
+        let mut ended = None;
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if pid == self.child {
+                ended = Some(status);
+            }
+        }
+        ended
+    }
+
+    /// Sets the time after which `timer` can be read.
+    fn set_timer(&self, wait: Option<Duration>) {
+        // Zero would turn it off.
+        let wait = wait.map(|wait| wait.max(Duration::from_nanos(1)));
+        let it_value = Timespec::try_from(wait.unwrap_or_default()).unwrap_or_default();
+        let it_interval = Timespec::default();
+        let value = Itimerspec { it_interval, it_value };
+        _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &value);
+    }
+}
+
+/// Kills and reaps what the command has left, as the end of a container does.
+fn end_left() {
+    while !reap_left() {
+        // A process cannot be killed while it waits for a device.
+        if !descendants::end_all(PASSES, || descendants::kill_alive(&[])) {
+            return;
+        }
+    }
+}
+
+/// Reaps what has ended. Returns whether there is no other child, and so no descendant.
+fn reap_left() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// Makes this process the one that gets the signals and the orphans. Returns the signal mask that it was
+/// started with.
+fn prepare() -> Result<(SignalFd, SigSet, OwnedFd), Errno> {
+    let all = SigSet::all();
+    // A blocked signal waits, also one whose disposition is to be ignored: the dispositions stay as they
+    // are, for the command.
+    let mask = all.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let signals = SignalFd::with_flags(&all, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    // If CHLD were ignored, the kernel would reap the command, and its exit code would be lost. The handler
+    // never runs.
+    let registered = signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)));
+    _ = registered.map_err(|_| Errno::EINVAL)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)
+        .map_err(|error| Errno::from_raw(error.raw_os_error()))?;
+    // Where the process is not pid 1, orphans would leave the container's tree.
+    _ = prctl::set_child_subreaper(true);
+    // Last: by its name podnudge recognises a process to which it may send a request.
+    prctl::set_name(SUPERVISOR)?;
+    Ok((signals, mask, timer))
+}
+
+/// The exit code for a process that has ended, as shells report it.
+fn code(status: WaitStatus) -> u8 {
+    let code = status
+        .exit_status()
+        .or_else(|| status.terminating_signal().map(|signal| BY_SIGNAL + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
