@@ -115,6 +115,7 @@ const BEYOND: [(&str, &[&str]); 4] = [
         "new_children_after_a_url", "two_rules_with_the_same_name", "two_rules_without_names",
     ]),
     ("a rule that command line options add", &[
+        "a_drain_without_a_listener",
         "a_file_that_is_empty", "a_file_with_podnudge_settings_only",
     ]),
 ];
