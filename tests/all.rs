@@ -23,6 +23,7 @@ mod drain;
 mod escaped;
 mod evidence;
 mod fleet;
+mod fleet_slots;
 mod host_pid;
 mod hostile;
 mod hostile_table;

@@ -1,0 +1,142 @@
+//! 50 replicas that share slots: content that ends the application, then content that works.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::support::random::Random;
+use crate::support::world::{self, World};
+use podnudge::core::SlotPolicy;
+use podnudge::core::event::{Alive, Event, Proof, RuleId, SlotState, Verified, VolumeId};
+use podnudge::core::jitter::Replica;
+use podnudge::core::status::State;
+use podnudge::reason::Reason;
+use podnudge::volume::snapshot::Digest;
+
+const REPLICAS: usize = 50;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The replicas, and their slots: an idealised API server, which answers within a second.
+struct Fleet {
+    replicas: Vec<World>,
+    holders: Vec<Option<usize>>,
+    halted: BTreeSet<Digest>,
+    /// When each kubelet updates the volume next, and with which content.
+    swaps: Vec<Option<(Duration, String)>>,
+    now: Duration,
+    random: Random,
+}
+
+impl Fleet {
+    fn new(slots: usize) -> Self {
+        let replica = |n: usize| {
+            let replica = Replica { identity: format!("web-{n}"), ordinal: None, seed: 0 };
+            let mut policy = world::policy_settling();
+            policy.is_restart = true;
+            policy.slot = Some(SlotPolicy {
+                acts_when_unreachable: false,
+                awaits_readiness: true,
+                bake: SECOND * 5,
+            });
+            let mut world = World::new(policy, &replica, None);
+            world::watched_by_inotify(&mut world);
+            world.slots.answer = Some(SlotState::Waiting(Reason::new("it is being asked for")));
+            world
+        };
+        Self {
+            replicas: (0..REPLICAS).map(replica).collect(),
+            holders: vec![None; slots],
+            halted: BTreeSet::new(),
+            swaps: vec![None; REPLICAS],
+            now: Duration::ZERO,
+            random: Random::from_environment(),
+        }
+    }
+
+    /// Edits the ConfigMap. Each kubelet updates its volume within this time.
+    fn edit(&mut self, content: &str, within: Duration) {
+        for swap in &mut self.swaps {
+            let delay = self.random.below(within);
+            *swap = Some((self.now + delay, content.to_owned()));
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += SECOND;
+            for replica in 0..REPLICAS {
+                self.advance(replica);
+                self.share_slots(replica);
+            }
+        }
+    }
+
+    fn advance(&mut self, replica: usize) {
+        let world = &mut self.replicas[replica];
+        world.run_until(self.now);
+        let due = self.swaps[replica].take_if(|(at, _)| *at <= self.now);
+        if let Some((_, content)) = due {
+            // The application ends when it reads `bad`.
+            let is_bad = content == "bad";
+            let gone = Alive::Gone(Reason::new("it ended with code 1"));
+            let alive = if is_bad { gone } else { Alive::Yes };
+            world.application.verifies = Verified { alive, proof: Proof::NotConfigured };
+            world.put(0, Some(BTreeMap::from([("a".to_owned(), content)])));
+            world.tell(Event::Hint(VolumeId(0), 1));
+        }
+    }
+
+    fn share_slots(&mut self, replica: usize) {
+        let world = &mut self.replicas[replica];
+        self.halted.extend(std::mem::take(&mut world.slots.halted));
+        let held = self.holders.iter().position(|holder| *holder == Some(replica));
+        let state = match (world.slots.claimed, held) {
+            (None, Some(slot)) => {
+                self.holders[slot] = None;
+                return;
+            }
+            (None, None) => return,
+            (Some(digest), _) if self.halted.contains(&digest) => {
+                SlotState::Halted(digest, Reason::new("it failed on another replica"))
+            }
+            (Some(_), Some(slot)) => SlotState::Held { slot: format!("web-{slot}") },
+            (Some(_), None) => match self.holders.iter().position(Option::is_none) {
+                Some(slot) => {
+                    self.holders[slot] = Some(replica);
+                    SlotState::Held { slot: format!("web-{slot}") }
+                }
+                None => SlotState::Waiting(Reason::new("other replicas hold the slots")),
+            },
+        };
+        world.tell(Event::Slot(RuleId(0), state));
+    }
+
+    /// How many replicas have acted since this time.
+    fn acted_since(&self, time: Duration) -> usize {
+        self.replicas.iter().filter(|world| world.acts().any(|(at, _)| at >= time)).count()
+    }
+}
+
+#[test]
+fn bad_content_hurts_as_many_replicas_as_there_are_slots_and_the_fix_reaches_all() {
+    for (slots, within) in [(1, SECOND * 90), (1, SECOND), (3, SECOND)] {
+        let mut fleet = Fleet::new(slots);
+        fleet.run_for(SECOND * 10);
+        fleet.edit("bad", within);
+        let begin = fleet.now;
+        fleet.run_for(SECOND * 600);
+        assert_eq!(fleet.acted_since(begin), slots, "{slots} slots");
+        let is_held = |world: &&World| world.status().rules[0].state == State::Held;
+        let held = fleet.replicas.iter().filter(is_held).count();
+        assert_eq!(held, REPLICAS - slots, "the others say that they are held");
+        fleet.edit("good", within);
+        let begin = fleet.now;
+        fleet.run_for(SECOND * 1200);
+        assert_eq!(fleet.acted_since(begin), REPLICAS, "{slots} slots");
+        for world in &fleet.replicas {
+            let status = &world.status().rules[0];
+            assert_eq!(status.digest_on_disk, status.digest_running, "{status:?}");
+        }
+        assert_eq!(fleet.holders, vec![None; slots], "every slot was given back");
+    }
+}
