@@ -118,20 +118,29 @@ fn a_huge_file_is_refused_and_delays_nothing() {
 #[test]
 fn a_pod_without_processes_left_delays_work_and_ends_nothing() {
     let plain = "[[rule]]\nname = \"plain\"\nwatch = \"FOLDER/plain\"\non-start = \"never\"\nsettle = \"0s\"\nhttp = { url = \"URL\" }\n";
+    let mut second = None;
     let make = |folder: &Path| {
         fs::create_dir(folder.join("plain")).unwrap();
         fs::write(folder.join("plain/a"), "1").unwrap();
+        second.insert(Kubelet::new(folder.join("second"))).write(&payload(&[("a", "1")]));
     };
-    let mut scene = Scene::new(make, plain);
-    scene.agent.wait_for("baseline", 2);
+    let mut scene = Scene::new(make, &format!("{plain}{}", plain.replace("plain", "second")));
+    scene.agent.wait_for("baseline", 3);
     let limit = PidsLimit::new(scene.agent.pid());
     // A plain directory is read, and each resync is done, on a thread of its own.
     fs::write(scene.path("plain/a"), "2").unwrap();
     scene.agent.wait_for("no-thread", 1);
-    // What needs no thread goes on.
+    // What needs no thread goes on: to read small volumes of the kubelet, and no large one.
     scene.assert_serves("1");
+    let changes = |scene: &Scene, rule: &str| {
+        scene.agent.events("changed").iter().filter(|event| event["rule"] == rule).count()
+    };
+    scene.other.write(&payload(&[("a.conf", &"x".repeat(3 << 20))]));
+    second.unwrap().write(&payload(&[("a", "2")]));
+    wait_until("the small one is read", || changes(&scene, "second") == 1);
+    assert_eq!((changes(&scene, "other"), changes(&scene, "plain")), (1, 0));
     limit.lift();
-    wait_until("both rules are served", || scene.application.reloads().len() == 2);
+    wait_until("all rules are served", || scene.application.reloads().len() == 4);
     assert_eq!(scene.agent.stop().code(), Some(0));
 }
 
@@ -193,6 +202,11 @@ fn links_that_leave_the_volume_are_not_followed() {
         symlink("../secret", folder.join("plain/key")).unwrap();
         symlink("../../secret", folder.join("forged/..2026_11_22_10_00_00.1/key")).unwrap();
         symlink("..2026_11_22_10_00_00.1", folder.join("forged/..data")).unwrap();
+        // Not even within a generation, where the kubelet makes none.
+        fs::create_dir_all(folder.join("inside/..2026_11_22_10_00_00.1")).unwrap();
+        fs::write(folder.join("inside/..2026_11_22_10_00_00.1/a"), "1").unwrap();
+        symlink("a", folder.join("inside/..2026_11_22_10_00_00.1/key")).unwrap();
+        symlink("..2026_11_22_10_00_00.1", folder.join("inside/..data")).unwrap();
         // A link within the volume is followed.
         fs::write(folder.join("plain/a"), "1").unwrap();
         symlink("a", folder.join("plain/b")).unwrap();
@@ -201,7 +215,8 @@ fn links_that_leave_the_volume_are_not_followed() {
         fs::write(folder.join("outside/log"), "1").unwrap();
         symlink("../outside", folder.join("plain/logs")).unwrap();
     };
-    let mut scene = Scene::new(make, &format!("{publish}{send}{copy}"));
+    let inside = send.replace("\"send\"", "\"inside\"").replace("forged", "inside");
+    let mut scene = Scene::new(make, &format!("{publish}{send}{copy}{inside}"));
     let refused = |rule: &str| {
         let events = scene.agent.events("check-failed|refused");
         let of_rule = |event: &&serde_json::Value| event["rule"] == rule;
@@ -210,7 +225,7 @@ fn links_that_leave_the_volume_are_not_followed() {
             .next_back()
             .is_some_and(|reason| reason.contains("is a link that leads out of the volume"))
     };
-    for rule in ["publish", "send", "copy"] {
+    for rule in ["publish", "send", "copy", "inside"] {
         wait_until(&format!("{rule}: it is refused"), || refused(rule));
     }
     scene.assert_serves("1");
