@@ -177,8 +177,8 @@ fn containers(yaml: &str) -> Vec<String> {
     starts.map(container).collect()
 }
 
-/// The pod security standard "restricted" in full, a read-only root, and limits, for each container; and
-/// a stated port wherever a probe relies on it.
+/// The pod security standard "restricted" in full, a read-only root, read-only mounts and limits, for each
+/// container; and a stated port wherever a probe relies on it.
 #[test]
 fn every_container_in_the_docs_and_the_manifests_is_restricted() {
     let mut sources = blocks("yaml");
@@ -206,6 +206,17 @@ fn every_container_in_the_docs_and_the_manifests_is_restricted() {
             let is_ours = container.contains("podnudge");
             if is_ours {
                 assert!(container.contains("resources:"), "{place}: resources:\n{container}");
+            }
+            // The files that a container writes: temporary ones, what podnudge publishes, and its own copy.
+            for mount in container.split("mountPath: ").skip(1) {
+                let (mount, _) = mount.split_once('}').unwrap();
+                let may_write = match mount.trim() {
+                    "/tmp" => true,
+                    "/config" => is_ours,
+                    "/opt/podnudge" => container.contains("\"install\""),
+                    other => other.ends_with("readOnly: true"),
+                };
+                assert!(may_write, "{place}: {mount}:\n{container}");
             }
             let listens = ["--listen=:9533", "listen = \":9533\""];
             if is_ours && container.contains("Probe:") {
