@@ -173,10 +173,13 @@ fn a_fifo_is_recognised_without_opening_it() {
         symlink("fifo", plain.join("link")).unwrap();
     };
     let mut scene = Scene::new(make, rule);
-    // It waits until the FIFO is opened.
+    // It waits until the FIFO is opened, and goes on if that is closed at once.
+    let script = "trap '' PIPE; echo x > \"$0\"; touch \"$0.opened\"; exec sleep 1000";
     let mut writer = command("sh");
-    writer.args(["-c", "echo x > \"$0\"; touch \"$0.opened\""]).arg(scene.path("plain/fifo"));
+    writer.args(["-c", script]).arg(scene.path("plain/fifo")).stderr(Stdio::null());
     let mut writer = writer.spawn().unwrap();
+    let stat = format!("/proc/{}/stat", writer.id());
+    wait_until("it waits", || fs::read_to_string(&stat).unwrap().contains(") S "));
     fs::write(scene.path("plain/a"), "2").unwrap();
     scene.agent.wait_for("applied", 1);
     scene.assert_serves("1");

@@ -164,8 +164,9 @@ fn what_a_program_leaves_that_kills_its_supervisor_is_ended() {
 fn what_a_program_leaves_that_stops_its_supervisor_again_and_again_is_ended() {
     in_namespace(|| {
         let mut scene = Scene::new();
-        let script = "parent=$PPID; setsid sh -c \"while :; do kill -STOP $parent; echo 1 > FOLDER/mark; done\" & \
-                      until [ -s FOLDER/mark ]; do sleep 0.01; done";
+        // Several, so that it cannot do anything between two of their signals.
+        let script = "parent=$PPID; for n in 1 2 3 4; do setsid sh -c \"while :; do kill -STOP $parent; done\" & done; \
+                      until grep -q '^State:.T' /proc/$parent/status; do :; done";
         let agent = scene.start(script, "1s", podnudge());
         agent.wait_for("gave-up", 1);
         alone(&agent);
