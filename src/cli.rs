@@ -21,6 +21,7 @@ use clap::error::ErrorKind;
 use help::{QUICK_START, command};
 
 use crate::admin::client::{Status, Trigger};
+use crate::cluster::{Pod, Server, Surroundings};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
@@ -126,6 +127,22 @@ pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> R
         // The standard library seeds its hashers from the system's random source.
         seed: RandomState::new().build_hasher().finish(),
     }
+}
+
+/// What the environment tells of podnudge's own pod and of the API server. The token may tell more.
+#[must_use]
+pub fn surroundings(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Surroundings {
+    let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+    let get = |name: &str| {
+        let value = environment.get(OsStr::new(name)).filter(|value| !value.is_empty())?;
+        Some(value.to_string_lossy().into_owned())
+    };
+    let name = get("PODNUDGE_POD_NAME");
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let pod =
+        Pod { is_named: name.is_some(), name: name.unwrap_or(host), uid: get("PODNUDGE_POD_UID") };
+    let server = get("KUBERNETES_SERVICE_HOST").zip(get("KUBERNETES_SERVICE_PORT"));
+    Surroundings { pod, server: server.map(|(host, port)| Server { host, port }) }
 }
 
 /// Whether to colour an output: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>) or the

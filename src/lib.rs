@@ -24,6 +24,7 @@ pub mod admin;
 pub mod checks;
 pub mod cli;
 pub mod clock;
+pub mod cluster;
 pub mod config;
 pub mod core;
 pub mod doctor;

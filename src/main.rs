@@ -85,7 +85,8 @@ fn with_config(
 fn start(config: config::Config) -> ExitCode {
     start_log(&config);
     let replica = cli::replica(std::env::vars_os());
-    match run::block_on(run::run(config, replica)).and_then(|ended| ended) {
+    let surroundings = cli::surroundings(std::env::vars_os());
+    match run::block_on(run::run(config, replica, surroundings)).and_then(|ended| ended) {
         Ok(()) => Exit::Ok.into(),
         Err(error) => fail(&error),
     }

@@ -362,6 +362,11 @@ pub(crate) fn state_unwritable(rule: &str, reason: &Reason) {
     warn!(event = "state-unwritable", rule, hint = reason.hint, "{}", reason.message);
 }
 
+/// podnudge cannot find out whether its pod is Ready, and gives a slot back without knowing.
+pub(crate) fn readiness_unknown(reason: &Reason) {
+    warn!(event = "readiness-unknown", hint = reason.hint, "{}", reason.message);
+}
+
 /// Key names joined by commas, at most [`KEYS_SHOWN`]; `None` if there are none.
 fn names(keys: &[Key]) -> Option<String> {
     let (first, rest) = keys.split_at(keys.len().min(KEYS_SHOWN));

@@ -13,6 +13,7 @@ mod exits;
 mod locks;
 mod once;
 mod queues;
+mod slots;
 mod volumes;
 
 use tokio::net::TcpListener;
@@ -21,6 +22,7 @@ use tracing::{info, warn};
 
 use crate::admin::server::{self, BindError};
 use crate::checks;
+use crate::cluster::Surroundings;
 use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
 use crate::exchange::children;
@@ -101,7 +103,11 @@ pub fn runtime() -> Result<Runtime, RunError> {
 ///
 /// # Errors
 /// If the listener or a publish directory cannot be used.
-pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
+pub async fn run(
+    config: Config,
+    replica: Replica,
+    surroundings: Surroundings,
+) -> Result<(), RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
     let listener = listen(&config)?;
@@ -112,7 +118,7 @@ pub async fn run(config: Config, replica: Replica) -> Result<(), RunError> {
         .for_each(|rule| checks::remove_leftover_copies(rule, &config.agent.work_dir));
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
-    let mut agent = Agent::new(config, state, published, &replica);
+    let mut agent = Agent::new(config, state, published, &replica, surroundings);
     agent.run(signals, listener).await;
     drop(locks);
     info!(event = "stopped", "podnudge has stopped");

@@ -19,6 +19,7 @@ mod checks;
 mod checks_http;
 #[cfg(feature = "tls")]
 mod checks_pem;
+mod cluster;
 mod drain;
 mod escaped;
 mod evidence;
@@ -54,6 +55,7 @@ mod regressions;
 mod scenarios;
 mod schema;
 mod sigwait;
+mod slots;
 mod state;
 mod status;
 mod supervise;

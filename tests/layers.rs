@@ -35,6 +35,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
     ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown", "threads"]]),
+    ("cluster", &[&["exchange", "files"], CORE]),
     ("checks", &[&["exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["volume", "files", "folder"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),
@@ -72,13 +73,13 @@ const LAYERS: &[(&str, Imports)] = &[
         &[
             &["admin", "report", "os_signals", "state", "pause", "preflight"],
             &[
-                "action", "verify", "publish", "checks", "exchange", "process", "volume", "exit",
-                "stderr", "threads",
+                "action", "verify", "publish", "checks", "cluster", "exchange", "process",
+                "volume", "exit", "stderr", "threads",
             ],
             CORE,
         ],
     ),
-    ("cli", &[&["admin", "preflight", "core", "config", "reason", "shown", "exit"]]),
+    ("cli", &[&["admin", "preflight", "cluster", "core", "config", "reason", "shown", "exit"]]),
 ];
 
 #[test]
@@ -132,6 +133,7 @@ fn files_of_the_edges_have_no_import_cycles() {
         "action",
         "admin",
         "preflight",
+        "cluster",
     ];
     for folder in edges.iter().flat_map(|folder| folders(&Path::new("src").join(folder))) {
         assert_no_cycle(&folder);

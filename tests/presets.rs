@@ -120,6 +120,7 @@ fn a_preset_stands_for_the_settings_that_it_prints() {
         assert_eq!(actions(&printed), actions(&named));
         let effective = config::effective(&config::Config {
             agent: config::parse("test", &preset.as_file(), &[], None).unwrap().0.agent,
+            cluster: None,
             rules: vec![named.clone()],
         });
         assert_eq!(actions(&rule(&effective)), actions(&named));

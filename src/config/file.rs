@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::action::Action;
 use super::agent::Agent;
+use super::cluster::Cluster;
 use super::define::Section;
+use super::limit;
 use super::overlay::{Override, overlay};
 use super::prelude::*;
 use super::preset::{self, Unresolved};
@@ -20,6 +22,8 @@ settings! {
     pub struct File = ""; {
         /// Settings of podnudge itself.
         agent: Agent = table();
+        /// How to reach the Kubernetes API.
+        cluster: Option<Cluster> = optional_table();
         /// The rules.
         rule: Vec<RuleSettings> = tables();
     }
@@ -33,6 +37,8 @@ pub const FILE: &Section = <File as Settings>::SECTION;
 pub struct Config {
     /// Settings of podnudge itself.
     pub agent: Agent,
+    /// How to reach the Kubernetes API; `None` if nothing needs it.
+    pub cluster: Option<Cluster>,
     /// At least one rule, in the order of the file; names are unique.
     pub rules: Vec<Rule>,
 }
@@ -83,8 +89,25 @@ fn resolve(
         let place = root.at_path(&settings.path);
         Some(Rule { unresolved, ..Rule::new(settings, &place, &file.agent)? })
     };
+    let cluster = cluster(&file, root);
     let rules: Vec<Option<Rule>> = file.rule.into_iter().zip(unresolved).map(rule).collect();
-    Some(Config { agent: file.agent, rules: rules.into_iter().collect::<Option<_>>()? })
+    let rules = rules.into_iter().collect::<Option<_>>()?;
+    Some(Config { agent: file.agent, cluster, rules })
+}
+
+/// How to reach the Kubernetes API, if the file says so or a rule needs it.
+fn cluster(file: &File, root: &Place<'_>) -> Option<Cluster> {
+    let users = file.rule.iter().filter_map(|rule| {
+        let limit = rule.limit.as_ref().filter(|limit| limit.lease.is_some())?;
+        Some((root.at_path(&rule.path).inner("limit"), limit))
+    });
+    limit::validate_all(users.clone());
+    let mut users = users.map(|(place, _)| (place, "lease")).peekable();
+    let is_used = users.peek().is_some();
+    let given = file.cluster.clone();
+    let cluster = given.or_else(|| is_used.then(settings::defaults).flatten())?;
+    cluster.validate_with(&root.inner("cluster"), users);
+    Some(cluster)
 }
 
 /// The effective configuration as a file: every setting, with the defaults filled in. Parsing it gives
@@ -93,6 +116,7 @@ fn resolve(
 pub fn effective(config: &Config) -> String {
     let mut file = Page::default();
     file.tables("agent", Agent::SECTION, vec![page(&config.agent)]);
+    file.tables("cluster", Cluster::SECTION, config.cluster.iter().map(page).collect());
     let rules = config.rules.iter().map(|rule| {
         let mut rule_page = page(&rule.settings);
         let order: Vec<&str> = rule.actions.iter().map(Action::name).collect();

@@ -72,13 +72,25 @@ pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
     })
 }
 
-/// A name for a rule: it is used in metrics and file names.
-pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
-    let fits = (1..=63).contains(&text.len())
+/// Whether this is a DNS label (RFC 1123), as Kubernetes requires it for many names.
+pub(crate) fn is_label(text: &str) -> bool {
+    (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !text.starts_with('-')
-        && !text.ends_with('-');
-    if fits {
+        && !text.ends_with('-')
+}
+
+/// The name of a namespace.
+pub(super) fn namespace(text: &str) -> Result<String, Reason> {
+    if is_label(text) {
+        return Ok(text.to_owned());
+    }
+    Err(is_not(text, "the name of a namespace"))
+}
+
+/// A name for a rule: it is used in metrics and file names.
+pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
+    if is_label(text) {
         return Ok(text.to_owned());
     }
     Err(is_not(text, "a name for a rule").hint(

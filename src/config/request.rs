@@ -227,10 +227,7 @@ impl Access {
 
     /// Whether requests leave the pod unencrypted.
     pub(super) fn is_sent_unencrypted(&self, url: &reqwest::Url) -> bool {
-        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-        let is_local = self.unix_socket.is_some() || host == "localhost" || is_loopback;
-        url.scheme() == "http" && !is_local
+        url.scheme() == "http" && self.unix_socket.is_none() && !is_loopback(url)
     }
 
     /// The files for an https URL; `None` for http, or after a problem was reported.
@@ -265,6 +262,12 @@ impl Access {
         let client = client.map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file });
         Some(Tls { ca_file, client })
     }
+}
+
+/// Whether the host of a URL is the machine itself.
+pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Checks have a setting for the content type.

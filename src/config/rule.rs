@@ -10,6 +10,7 @@ use super::check::{Check, CheckSettings, Condition};
 use super::drain::Drain;
 use super::hold::{ApproveBefore, Hold};
 use super::keys::{KeyFilter, MostBytes};
+use super::limit::Limit;
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
@@ -53,6 +54,8 @@ settings! {
         on_start: Option<OnStart> = optional("`if-newer`", OnStart::choice()).option("on-start", "WHEN", Timing).resolved();
         /// When not to begin a rollout.
         hold: Hold = table();
+        /// How many replicas act at the same time.
+        limit: Option<Limit> = optional_table();
         /// A wait before each action, which spreads replicas over time.
         jitter: Jitter = table_or("window");
         /// How to retry after a failure.
@@ -149,6 +152,9 @@ impl Rule {
             settings.on_start.get_or_insert(OnStart::IfNewer);
         }
         let actions = actions(&mut settings, place);
+        if let Some(limit) = &mut settings.limit {
+            limit.resolve(&actions);
+        }
         if settings.on_failure.contains(&Step::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);
         }

@@ -8,8 +8,8 @@ use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
 /// An output of the core. Exactly one event answers each command, except `RenewWatches`, `Remember`,
-/// `Approve`, `Persist`, `Claim`, `Release`, `Halt`, `ClearHalt` and `Report`, and `ReadPublished` if the
-/// publication cannot be read.
+/// `Approve`, `Persist`, `Report` and those about slots, and `ReadPublished` if the publication cannot be
+/// read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Read these volumes of the rule. Answer: `Event::Scanned`.
@@ -55,7 +55,7 @@ pub enum Command {
     Release(RuleId),
     /// Find out whether podnudge's own pod is Ready. Answer: `Event::Readiness`.
     AskReadiness(RuleId),
-    /// Tell the other replicas that this digest failed here.
+    /// Tell the other replicas that this digest failed here. It precedes `Release`.
     Halt(RuleId, Digest, Reason),
     /// Tell them that a person wants this digest in spite of it.
     ClearHalt(RuleId, Digest),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::ids::VolumeId;
 use crate::config::{
-    self, Action, Drain, DrainBefore, Hold, Jitter, OnStart, ProofBy, Restart, Retry, Step,
-    TargetBy,
+    self, Action, Drain, DrainBefore, Hold, Jitter, OnStart, OnUnreachable, ProofBy, Restart,
+    Retry, Step, TargetBy,
 };
 use crate::shown;
 
@@ -88,6 +88,17 @@ pub struct SlotPolicy {
     pub bake: Duration,
 }
 
+impl SlotPolicy {
+    fn of(rule: &config::Rule) -> Option<Self> {
+        let limit = rule.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
+        Some(Self {
+            acts_when_unreachable: limit.on_unreachable == Some(OnUnreachable::Act),
+            awaits_readiness: rule.restarts_target(),
+            bake: limit.bake,
+        })
+    }
+}
+
 /// Turns by the wall clock: replica `n` begins only in its part of each period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turns {
@@ -95,6 +106,13 @@ pub struct Turns {
     pub every: Duration,
     /// The number of turns in a period.
     pub of: u32,
+}
+
+impl Turns {
+    fn of(rule: &config::Rule) -> Option<Self> {
+        let slot = rule.settings.limit.as_ref()?.slot?;
+        Some(Self { every: slot.every, of: slot.of })
+    }
 }
 
 /// How a rule's target process is identified.
@@ -173,8 +191,8 @@ impl Policy {
             restarts_last: rule.settings.on_failure.contains(&Step::Restart),
             is_restart: rule.restarts_target(),
             restarts: rule.restart,
-            slot: None,
-            turns: None,
+            slot: SlotPolicy::of(rule),
+            turns: Turns::of(rule),
             drain: rule.settings.drain,
             on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: rule.settings.target.wait,

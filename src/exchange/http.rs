@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
 
 use super::relay::{self, BEFORE_ANSWER, Relaying};
@@ -38,6 +39,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Whether the body is complete.
     pub end: AnswerEnd,
+    /// The pause that the server asks for, if it names one in seconds (`Retry-After`).
+    pub retry_after: Option<Duration>,
 }
 
 /// Whether an unexpected status may be about the content, and not about the request itself or a
@@ -132,6 +135,8 @@ pub(crate) async fn exchange_content(
         sent.map_err(|error| failure(&what, endpoint, &error, relay.failure.take()))?;
     answer.has_begun();
     let status = response.status();
+    let pause = response.headers().get(RETRY_AFTER).and_then(|pause| pause.to_str().ok());
+    let retry_after = pause.and_then(|pause| pause.trim().parse().ok()).map(Duration::from_secs);
     let mut read = Vec::new();
     let end = loop {
         match relay.during(response.chunk()).await {
@@ -149,7 +154,7 @@ pub(crate) async fn exchange_content(
         }
     };
     read.truncate(max_bytes);
-    Ok(Answer { status, body: read, end })
+    Ok(Answer { status, body: read, end, retry_after })
 }
 
 fn request(

@@ -13,9 +13,11 @@ use super::clock;
 use super::connections::{Connections, accept};
 use super::exits::ExitWatches;
 use super::queues::BlockingQueue;
+use super::slots::SharedSlots;
 use crate::admin::server;
 use crate::checks::{self, Attempts, Left, LocalResult};
 use crate::clock::Moment;
+use crate::cluster::{ApiError, Lease, Surroundings};
 use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
@@ -47,6 +49,7 @@ pub(super) enum Done {
     Verified(RuleId, Verified, Baseline),
     Preflight(RuleId, Vec<Problem>, Addresses),
     Event(Event),
+    Lease(RuleId, Box<Result<Lease, ApiError>>),
     Written(Result<(), (RuleId, Reason)>),
     /// There was no thread for it, and podnudge is stopping.
     Abandoned,
@@ -96,6 +99,7 @@ pub(super) struct Agent {
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: BlockingQueue,
     pub(super) writing: BlockingQueue,
+    pub(super) slots: SharedSlots,
     /// Whether work was abandoned, so that the core may wait for an answer in vain.
     has_abandoned: bool,
     exits: ExitWatches,
@@ -155,6 +159,7 @@ impl Agent {
         state: Option<StateDir>,
         published: Vec<Published>,
         replica: &Replica,
+        surroundings: Surroundings,
     ) -> Self {
         let mut volumes = Vec::new();
         let (mut rules, mut states) = (Vec::new(), Vec::new());
@@ -175,6 +180,7 @@ impl Agent {
             watching: Watching::new(config.agent.watch, volumes.len()),
             mounts: MountTable::open(),
             context: Arc::new(Context::new()),
+            slots: SharedSlots::new(&config, surroundings, replica.seed),
             config,
             volumes,
             state,
@@ -198,12 +204,14 @@ impl Agent {
         let (sender, mut requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let mut end_at: Option<Moment> = None;
         loop {
-            self.run_commands();
+            self.run_all();
             self.end_left();
-            if (self.core.is_stopped() || self.has_abandoned) && self.tasks.is_empty() {
+            let is_stopped = self.core.is_stopped() || self.has_abandoned;
+            if is_stopped && self.tasks.is_empty() && !self.slots.is_busy() {
                 return;
             }
-            let wakeup = self.core.next_wakeup().into_iter().chain(end_at).min();
+            let wakeups = [self.core.next_wakeup(), self.slots.next_wakeup(), end_at];
+            let wakeup = wakeups.into_iter().flatten().min();
             tokio::select! {
                 // If several are ready, in this order: stopping comes before starting anything.
                 biased;
@@ -328,6 +336,7 @@ impl Agent {
                 self.handle_event(Event::Preflight(rule, problems));
             }
             Done::Event(event) => self.handle_event(event),
+            Done::Lease(rule, answer) => self.lease_answered(rule, *answer),
             Done::Written(Err((rule, reason))) => {
                 if let Some(config) = self.rule(rule) {
                     report::state_unwritable(&config.name, &reason);

@@ -136,9 +136,9 @@ impl Agent {
             Command::Persist(rule, memory) => self.persist(rule, memory),
             Command::Claim(..)
             | Command::Release(_)
-            | Command::AskReadiness(_)
             | Command::Halt(..)
-            | Command::ClearHalt(..) => {}
+            | Command::ClearHalt(..) => self.slots.perform(command),
+            Command::AskReadiness(rule) => self.ask_readiness(rule),
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
         }
     }

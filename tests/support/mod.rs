@@ -1,6 +1,7 @@
 //! Code shared by the tests.
 
 pub(crate) mod agent;
+pub(crate) mod api_server;
 pub(crate) mod application;
 pub(crate) mod http;
 pub(crate) mod kubelet;

@@ -1,0 +1,158 @@
+//! One request to the Kubernetes API server. Reads the files of the pod's service account for each request:
+//! the token, the CA certificates and the namespace, because the kubelet renews them.
+//!
+//! A connection serves one request: requests are rare, and an open connection would keep the memory of its
+//! TLS session.
+
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+
+use super::call::{Call, Kind, LEASES, NO_ACCOUNT, NO_CONNECTION, PODS, Verb};
+use super::error::ApiError;
+use super::identity::Server;
+use super::lease::{Lease, LeaseRequest};
+use super::pod;
+use crate::config::{Auth, Cluster, Endpoint, Tls, is_label};
+use crate::exchange::http;
+use crate::files;
+use crate::reason::Reason;
+use crate::shown;
+
+/// The namespace of the pod, in the mounted service account.
+const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// The most bytes of a Lease: with all that Kubernetes adds, it has less than 4 KiB.
+const LARGEST_LEASE: usize = 64 * 1024;
+/// The most bytes of a Pod.
+const LARGEST_POD: usize = 512 * 1024;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+const NO_POD: &str =
+    "podnudge finds the API server where it runs in a pod; elsewhere, set `url` in `[cluster]`";
+
+/// The API server, as the configuration and the environment describe it.
+#[derive(Debug, Clone)]
+pub struct Api {
+    settings: Cluster,
+    server: Option<Server>,
+}
+
+impl Api {
+    /// Sends nothing yet.
+    #[must_use]
+    pub fn new(settings: Cluster, server: Option<Server>) -> Self {
+        Self { settings, server }
+    }
+
+    /// Reads or writes a Lease in the pod's namespace.
+    ///
+    /// # Errors
+    /// If the server does not carry it out, or there is no answer within `limit`.
+    pub async fn lease(&self, request: LeaseRequest, limit: Duration) -> Result<Lease, ApiError> {
+        let (verb, body) = match &request {
+            LeaseRequest::Read(_) => (Verb::Get, None),
+            LeaseRequest::Create(lease) => (Verb::Create, Some(lease.body())),
+            LeaseRequest::Update(lease) => (Verb::Update, Some(lease.body())),
+        };
+        let call = self.call(LEASES, request.name(), verb)?;
+        let answer = self.send(&call, body, limit, LARGEST_LEASE).await?;
+        Lease::parse(&answer).map_err(|reason| call.failed(&reason))
+    }
+
+    /// Why this pod is not Ready, if so.
+    ///
+    /// # Errors
+    /// As for [`Api::lease`].
+    pub async fn not_ready(&self, pod: &str, limit: Duration) -> Result<Option<Reason>, ApiError> {
+        let call = self.call(PODS, pod, Verb::Get)?;
+        let answer = self.send(&call, None, limit, LARGEST_POD).await?;
+        pod::not_ready(&answer).map_err(|reason| call.failed(&reason))
+    }
+
+    /// The token, if it can be read: it also says whose it is.
+    #[must_use]
+    pub fn token(&self) -> Option<String> {
+        files::secret(&self.settings.token_file).ok()
+    }
+
+    fn call(&self, kind: Kind, name: &str, verb: Verb) -> Result<Call, ApiError> {
+        let namespace = self.namespace().map_err(ApiError::Refused)?;
+        Ok(Call { kind, verb, name: name.to_owned(), namespace })
+    }
+
+    /// Sends a request, and returns the body of the answer if it was carried out.
+    async fn send(
+        &self,
+        call: &Call,
+        body: Option<Vec<u8>>,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Vec<u8>, ApiError> {
+        let endpoint =
+            self.endpoint(&call.path(), body.is_some(), limit).map_err(ApiError::Refused)?;
+        let sent = http::exchange_content(&endpoint, call.verb.method(), body, most).await;
+        let answer = sent.map_err(|error| {
+            let reason = Reason::new(error.into_reason().message).hint(NO_CONNECTION);
+            call.failed(&reason)
+        })?;
+        call.judge(answer, most)
+    }
+
+    fn endpoint(&self, path: &str, has_body: bool, limit: Duration) -> Result<Endpoint, Reason> {
+        let Cluster { ca_file, token_file, .. } = &self.settings;
+        let mut url = self.url()?;
+        url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
+        let is_https = url.scheme() == "https";
+        let needed = [Some(token_file), is_https.then_some(ca_file)];
+        if let Some(missing) = needed.into_iter().flatten().find(|path| !path.exists()) {
+            let message = format!("there is no {}", shown::path_literal(missing));
+            return Err(Reason::new(message).hint(NO_ACCOUNT));
+        }
+        // Says what is wrong with it before there is a connection.
+        files::secret(token_file)?;
+        let content_type = has_body.then_some((CONTENT_TYPE, JSON));
+        Ok(Endpoint {
+            tls: is_https.then(|| Tls { ca_file: ca_file.clone(), client: None }),
+            url,
+            unix_socket: None,
+            headers: [(ACCEPT, JSON)].into_iter().chain(content_type).collect(),
+            auth: Some(Auth::Bearer(token_file.clone())),
+            timeout: limit,
+        })
+    }
+
+    fn url(&self) -> Result<Url, Reason> {
+        if let Some(url) = &self.settings.url {
+            return Ok(url.clone());
+        }
+        let Some(Server { host, port }) = &self.server else {
+            let message = "`KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT` are not set";
+            return Err(Reason::new(message).hint(NO_POD));
+        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        Url::parse(&format!("https://{host}:{port}")).map_err(|_| {
+            let message =
+                "`KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT` are not an address";
+            Reason::new(message).hint(NO_POD)
+        })
+    }
+
+    fn namespace(&self) -> Result<String, Reason> {
+        if let Some(namespace) = &self.settings.namespace {
+            return Ok(namespace.clone());
+        }
+        let path = Path::new(NAMESPACE);
+        if !path.exists() {
+            let message = format!("there is no {}", shown::path_literal(path));
+            return Err(Reason::new(message).hint(NO_ACCOUNT));
+        }
+        let namespace = files::secret(path)?;
+        if is_label(&namespace) {
+            return Ok(namespace);
+        }
+        let message = format!("`{NAMESPACE}` does not name a namespace");
+        Err(Reason::new(message).hint("set `namespace` in `[cluster]`"))
+    }
+}

@@ -1,0 +1,146 @@
+//! One call of the API server: its path, and what an answer to it means. Pure.
+
+use reqwest::Method;
+use serde::Deserialize;
+
+use super::error::ApiError;
+use crate::exchange::AnswerEnd;
+use crate::exchange::http::Answer;
+use crate::reason::Reason;
+use crate::shown;
+
+pub(super) const NO_ACCOUNT: &str = "the pod needs a service account, and its token mounted (`automountServiceAccountToken: true`); or name the files in `[cluster]`";
+pub(super) const NO_CONNECTION: &str =
+    "check that no NetworkPolicy forbids podnudge to reach the API server";
+
+pub(super) const LEASES: Kind = Kind {
+    name: "Lease",
+    group: "coordination.k8s.io",
+    api: "apis/coordination.k8s.io/v1",
+    resource: "leases",
+};
+pub(super) const PODS: Kind = Kind { name: "Pod", group: "\"\"", api: "api/v1", resource: "pods" };
+
+/// A kind of objects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    name: &'static str,
+    /// As in a Role.
+    group: &'static str,
+    /// The path of the group and the version.
+    api: &'static str,
+    resource: &'static str,
+}
+
+/// What is done with an object, as a Role calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    Create,
+    Update,
+}
+
+/// A call that is about one object.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) kind: Kind,
+    pub(super) verb: Verb,
+    pub(super) name: String,
+    pub(super) namespace: String,
+}
+
+/// The answer of the API server to what it does not do (`metav1.Status`).
+#[derive(Deserialize)]
+struct Status {
+    message: String,
+}
+
+impl Verb {
+    pub(super) fn method(self) -> Method {
+        match self {
+            Self::Get => Method::GET,
+            Self::Create => Method::POST,
+            Self::Update => Method::PUT,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Create => "create",
+            Self::Update => "update",
+        }
+    }
+}
+
+impl Call {
+    pub(super) fn path(&self) -> String {
+        let Self { kind: Kind { api, resource, .. }, verb, name, namespace } = self;
+        let all = format!("/{api}/namespaces/{namespace}/{resource}");
+        if *verb == Verb::Create { all } else { format!("{all}/{name}") }
+    }
+
+    /// It was not carried out, or its answer cannot be used.
+    pub(super) fn failed(&self, reason: &Reason) -> ApiError {
+        let message = format!("cannot {self}: {}", reason.message);
+        ApiError::Unavailable(Reason { message, hint: reason.hint.clone() }, None)
+    }
+
+    /// The body of an answer that says that it was carried out. At most `most` bytes were read.
+    pub(super) fn judge(&self, answer: Answer, most: usize) -> Result<Vec<u8>, ApiError> {
+        let Answer { status, body, end, retry_after } = answer;
+        if status.is_success() {
+            return match end {
+                AnswerEnd::Complete => Ok(body),
+                AnswerEnd::Truncated => Err(self.failed(&Reason::new(format!(
+                    "the answer is longer than {} KiB",
+                    most / 1024
+                )))),
+                AnswerEnd::Aborted(how) => {
+                    let reason = Reason::new(format!("the answer {how}")).hint(NO_CONNECTION);
+                    Err(self.failed(&reason))
+                }
+            };
+        }
+        let said = match serde_json::from_slice::<Status>(&body) {
+            Ok(Status { message }) => shown::one_line(message.as_bytes()),
+            Err(_) => shown::one_line(&body),
+        };
+        let colon = if said.is_empty() { "" } else { ": " };
+        let message = format!("cannot {self}: the API server answered {status}{colon}{said}");
+        let reason = Reason::new(message);
+        Err(match status.as_u16() {
+            401 => ApiError::Refused(reason.hint(NO_ACCOUNT)),
+            403 => ApiError::Refused(reason.hint(self.right())),
+            404 => ApiError::NotFound(reason.hint("check the namespace")),
+            409 => ApiError::Conflict(reason),
+            410 => ApiError::Gone(reason),
+            429 => ApiError::Throttled(reason, retry_after),
+            300..=499 => ApiError::Refused(reason),
+            _ => ApiError::Unavailable(reason, retry_after),
+        })
+    }
+
+    /// The rule that a Role lacks. Kubernetes cannot limit `create` to names, and the names of pods are not
+    /// known beforehand.
+    fn right(&self) -> String {
+        let Self { kind: Kind { name: kind, group, resource, .. }, verb, name, .. } = self;
+        let names = if *verb == Verb::Create || *kind == PODS.name {
+            String::new()
+        } else {
+            format!(", resourceNames: [{name}]")
+        };
+        let verb = verb.name();
+        format!(
+            "add to the Role of podnudge's service account: apiGroups: [{group}], resources: [{resource}]{names}, verbs: [{verb}]"
+        )
+    }
+}
+
+/// What could not be done: get the Lease web-0 in namespace a.
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, verb, name, namespace } = self;
+        write!(f, "{} the {} `{name}` in namespace `{namespace}`", verb.name(), kind.name)
+    }
+}

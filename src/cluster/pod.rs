@@ -1,0 +1,63 @@
+//! What podnudge reads of its own Pod. Pure.
+
+use serde::Deserialize;
+
+use crate::reason::Reason;
+use crate::shown;
+
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Deserialize, Default)]
+struct PodStatus {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    r#type: String,
+    status: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Why a pod is not Ready, if so.
+///
+/// # Errors
+/// If the object is no Pod.
+pub(super) fn not_ready(body: &[u8]) -> Result<Option<Reason>, Reason> {
+    let pod: Pod = serde_json::from_slice(body)
+        .map_err(|error| Reason::new(format!("the answer is not a Pod: {error}")))?;
+    let ready = pod.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
+    Ok(match ready {
+        Some(condition) if condition.status == "True" => None,
+        Some(Condition { message, .. }) if !message.is_empty() => {
+            Some(Reason::new(shown::one_line(message.as_bytes())))
+        }
+        _ => Some(Reason::new("the pod is not Ready")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_condition_ready_says_that_a_pod_is_ready() {
+        let state = |conditions: &str| {
+            let pod =
+                format!(r#"{{"kind":"Pod","spec":{{}},"status":{{"conditions":{conditions}}}}}"#);
+            not_ready(pod.as_bytes()).map(|reason| reason.map(|reason| reason.message))
+        };
+        assert_eq!(state(r#"[{"type":"Ready","status":"True","lastProbeTime":null}]"#), Ok(None));
+        let no = r#"[{"type":"Initialized","status":"True"},{"type":"Ready","status":"False","message":"containers with unready status: [a\u001b]"}]"#;
+        assert_eq!(state(no), Ok(Some("containers with unready status: [a ]".to_owned())));
+        assert_eq!(state("[]"), Ok(Some("the pod is not Ready".to_owned())));
+        assert_eq!(not_ready(b"{}"), Ok(Some(Reason::new("the pod is not Ready"))));
+        assert!(not_ready(b"[").is_err() && state("1").is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! The protocol by which replicas share slots: each slot is a Lease, and to hold it is the right to act. Pure:
+//! the loop sends the requests and returns the answers (`run/slots.rs`).
+//!
+//! - A slot is held from an answer that says so until four fifths of its duration after that request was
+//!   *sent*, by the own monotonic clock. It is renewed at a third. So its holder stops before another replica
+//!   can take it.
+//! - Another replica takes it if it has seen the same version for the whole duration, by its own monotonic
+//!   clock and without a failed request in between. The times in a Lease are for people: no clocks are
+//!   compared.
+//! - A write goes through only if the object is unchanged since it was read (`resourceVersion`). After a
+//!   request without an answer, the Lease is read before anything else is done with it.
+//! - A digest that failed is written to the first Lease (`halts.rs`) before the slot is given back, and read
+//!   after a slot was taken.
+//!
+//! At most one request is under way.
+
+mod answers;
+mod notice;
+mod pace;
+mod requests;
+mod state;
+mod step;
+mod view;
+
+use std::time::Duration;
+
+use super::halts::Halt;
+use crate::clock::{Moment, Now};
+use crate::reason::Reason;
+use crate::volume::snapshot::Digest;
+use notice::Notice;
+use pace::Pace;
+use step::InFlight;
+use view::View;
+
+/// How many digests may wait to be written: as many as are remembered.
+const MOST_NOTICES: usize = 8;
+
+/// What one rule's slots are.
+#[derive(Debug, Clone)]
+pub struct SlotsSettings {
+    /// The name of the Leases, without the number of the slot.
+    pub name: String,
+    /// How many there are.
+    pub count: u32,
+    /// How long a slot stays taken without being renewed.
+    pub duration: Duration,
+    /// Who holds it: unique among all rules of all pods, and the same after a restart.
+    pub holder: String,
+    /// For the waits, and for the slot that is tried first: it differs between replicas.
+    pub seed: u64,
+}
+
+/// One rule's part in the protocol.
+#[derive(Debug)]
+pub struct Slots {
+    settings: SlotsSettings,
+    views: Vec<View>,
+    /// What the rule wants to act on, and since when.
+    wanted: Option<(Digest, Moment)>,
+    held: Option<Held>,
+    /// The digest that was not among those that failed when the slot was held already.
+    checked: Option<Digest>,
+    /// Why the wanted digest must not be used, and when to look again.
+    halted: Option<(Reason, Moment)>,
+    /// Why the slot is not held any more, although it is still wanted.
+    lost: Option<Reason>,
+    /// What is still to be written, the oldest first.
+    notices: Vec<Notice>,
+    search: Search,
+    in_flight: Option<InFlight>,
+    /// No request before this.
+    not_before: Moment,
+    failing: Option<Failing>,
+    pace: Pace,
+    /// Whether a search has read all Leases once.
+    has_searched: bool,
+}
+
+/// How the last request failed.
+#[derive(Debug, Clone)]
+struct Failing {
+    /// Since when the server is not reachable, or refuses.
+    since: Option<Moment>,
+    reason: Reason,
+    of_write: bool,
+}
+
+/// A slot that is held.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    slot: usize,
+    renew_at: Moment,
+    /// From then on, another replica may take it soon.
+    until: Moment,
+}
+
+/// A search for a slot.
+#[derive(Debug, Clone, Default)]
+struct Search {
+    /// When to read the next Lease.
+    at: Moment,
+    /// How many were read.
+    read: usize,
+    /// A free slot that was seen in the first search, which reads all: an earlier podnudge of this pod may
+    /// have left one of them.
+    free: Option<usize>,
+    /// The slot to take.
+    chosen: Option<usize>,
+    /// Who holds the slots.
+    holders: Vec<String>,
+    /// When the first of them is free, if it is not renewed.
+    free_at: Option<Moment>,
+}
+
+impl Slots {
+    /// Nothing is claimed, and no request is due.
+    #[must_use]
+    pub fn new(settings: SlotsSettings) -> Self {
+        let view = |n| View::new(format!("{}-{n}", settings.name));
+        Self {
+            views: (0..settings.count.max(1)).map(view).collect(),
+            wanted: None,
+            held: None,
+            checked: None,
+            halted: None,
+            lost: None,
+            notices: Vec::new(),
+            search: Search::default(),
+            in_flight: None,
+            not_before: Moment::default(),
+            failing: None,
+            has_searched: false,
+            pace: Pace::new(settings.seed),
+            settings,
+        }
+    }
+
+    /// Gets and keeps a slot for this digest.
+    pub fn claim(&mut self, now: Now, digest: Digest) {
+        if self.wanted.is_some_and(|(wanted, _)| wanted == digest) {
+            return;
+        }
+        let was_idle = self.wanted.replace((digest, now.mono)).is_none();
+        if was_idle || self.halted.is_some() {
+            self.search_anew(now.mono);
+            self.pace.done();
+        }
+        (self.checked, self.halted) = (None, None);
+    }
+
+    /// Gives the slot back, or stops waiting for one.
+    pub fn release(&mut self) {
+        self.wanted = None;
+        (self.held, self.checked, self.halted, self.lost) = (None, None, None, None);
+        self.search = Search::default();
+        self.pace.done();
+    }
+
+    /// Tells the other replicas that this digest failed here.
+    pub fn halt(&mut self, now: Now, digest: Digest, reason: &Reason) {
+        let halt = Halt::new(digest, &self.settings.holder, now.wall, reason);
+        self.notify(digest, Notice::Halt(halt));
+    }
+
+    /// Lets the replicas use this digest again.
+    pub fn clear_halt(&mut self, now: Now, digest: Digest) {
+        self.notices.retain(|notice| notice.digest() != digest);
+        // It was not halted after the slot was taken. If another replica has halted it since, that stays.
+        if self.held.is_some() && self.checked == Some(digest) {
+            return;
+        }
+        self.notify(digest, Notice::Clear(digest));
+        // What was read earlier may not have it yet.
+        self.first_view(View::forget);
+        if self.is_wanted(digest) && self.halted.take().is_some() {
+            self.search_anew(now.mono);
+        }
+    }
+
+    /// The slot that the search reads next. Each replica begins with another one.
+    fn searched(&self) -> usize {
+        let first = usize::try_from(self.settings.seed % 1024).unwrap_or(0);
+        (first + self.search.read) % self.views.len().max(1)
+    }
+
+    fn search_anew(&mut self, now: Moment) {
+        self.search = Search { at: now, ..Search::default() };
+    }
+
+    fn notify(&mut self, digest: Digest, notice: Notice) {
+        self.notices.retain(|other| other.digest() != digest);
+        self.notices.push(notice);
+        self.notices.drain(..self.notices.len().saturating_sub(MOST_NOTICES));
+    }
+
+    fn is_wanted(&self, digest: Digest) -> bool {
+        self.wanted.is_some_and(|(wanted, _)| wanted == digest)
+    }
+
+    fn slot_name(&self, slot: usize) -> String {
+        self.views.get(slot).map(|view| view.name.clone()).unwrap_or_default()
+    }
+
+    fn first_view(&mut self, change: fn(&mut View)) {
+        self.views.first_mut().into_iter().for_each(change);
+    }
+
+    /// How long a slot is looked after that may be in the own name: longer than others respect it.
+    fn own_time(&self) -> Duration {
+        self.settings.duration.saturating_mul(2).saturating_add(self.time_limit())
+    }
+
+    fn unreachable_at(&self) -> Option<Moment> {
+        self.failing.as_ref()?.since.map(|since| since.after(self.settings.duration))
+    }
+}

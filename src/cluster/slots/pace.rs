@@ -1,0 +1,104 @@
+//! When to send the next request: after a failure, a conflict, or a look at slots that are all held. Waits
+//! are random, so that replicas that failed together do not come back together; the seed is passed in. Pure.
+
+use std::time::Duration;
+
+use crate::core::backoff::doubled;
+
+/// After the first failure; doubled with each further one.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+/// The longest wait after failures, unless a slot is held.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// The longest pause that the server may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// After the first conflict; doubled with each further one in a row.
+const FIRST_CONFLICT: Duration = Duration::from_millis(50);
+const LONGEST_CONFLICT: Duration = Duration::from_secs(2);
+
+/// Counts what went wrong in a row.
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
+    random: u64,
+    failures: u32,
+    conflicts: u32,
+    looks: u32,
+}
+
+impl Pace {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { random: seed, failures: 0, conflicts: 0, looks: 0 }
+    }
+
+    /// The server has answered.
+    pub(super) fn answered(&mut self) {
+        self.failures = 0;
+    }
+
+    /// A slot was taken, or none is wanted any more.
+    pub(super) fn done(&mut self) {
+        self.conflicts = 0;
+        self.looks = 0;
+    }
+
+    /// The wait after a failure: at most `most`, and at least what the server asks for.
+    pub(super) fn failed(&mut self, most: Duration, pause: Option<Duration>) -> Duration {
+        let wait = doubled(FIRST_RETRY, self.failures, LONGEST_RETRY.min(most));
+        self.failures = self.failures.saturating_add(1);
+        self.jittered(wait).max(pause.unwrap_or_default().min(LONGEST_PAUSE))
+    }
+
+    /// The wait after a conflict.
+    pub(super) fn conflicted(&mut self) -> Duration {
+        let wait = doubled(FIRST_CONFLICT, self.conflicts, LONGEST_CONFLICT);
+        self.conflicts = self.conflicts.saturating_add(1);
+        self.jittered(wait)
+    }
+
+    /// The wait until the next look at slots that are all held: a sixth of the duration of a Lease, doubled
+    /// up to the whole. So the wait stays short compared with the time already waited, and many waiting
+    /// replicas do not burden the server.
+    pub(super) fn looked(&mut self, duration: Duration) -> Duration {
+        let wait = doubled(duration / 6, self.looks, duration);
+        self.looks = self.looks.saturating_add(1);
+        self.jittered(wait)
+    }
+
+    /// Between half of it and all of it.
+    fn jittered(&mut self, wait: Duration) -> Duration {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.random;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^= bits >> 31;
+        let half = wait / 2;
+        let part = (half.as_nanos() * u128::from(bits)) >> 64;
+        half + Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_their_limits_and_differ_between_seeds() {
+        let mut pace = Pace::new(7);
+        let hour = Duration::from_hours(1);
+        let waits: Vec<Duration> = (0..20).map(|_| pace.failed(hour, None)).collect();
+        for (n, wait) in waits.iter().enumerate() {
+            let whole = doubled(FIRST_RETRY, u32::try_from(n).expect("it is small"), LONGEST_RETRY);
+            assert!((whole / 2..=whole).contains(wait), "{n}: {wait:?}");
+        }
+        assert_ne!(Pace::new(1).failed(hour, None), Pace::new(2).failed(hour, None));
+        assert!(pace.failed(Duration::from_secs(1), None) <= Duration::from_secs(1));
+        assert_eq!(pace.failed(hour, Some(Duration::from_secs(45))), Duration::from_secs(45));
+        assert_eq!(pace.failed(hour, Some(Duration::from_hours(9))), LONGEST_PAUSE);
+        pace.answered();
+        assert!(pace.failed(hour, None) <= FIRST_RETRY);
+        for whole in [600, 1200, 2400, 3600, 3600] {
+            let look = pace.looked(hour).as_secs();
+            assert!((whole / 2..=whole).contains(&look), "{look} of {whole}");
+        }
+    }
+}

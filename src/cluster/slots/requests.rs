@@ -1,0 +1,114 @@
+//! Which request is next, and when. Pure.
+
+use std::time::Duration;
+
+use super::step::{InFlight, Step};
+use super::{Slots, SlotsSettings};
+use crate::clock::{Moment, Now};
+use crate::cluster::lease::LeaseRequest;
+
+impl Slots {
+    /// The next request to send. Its answer goes to [`Slots::handle`], and until then there is no other; its
+    /// time limit is [`Slots::time_limit`].
+    pub fn next_request(&mut self, now: Now) -> Option<LeaseRequest> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        let (at, step) = self.due(now.mono)?;
+        if at.max(self.not_before) > now.mono {
+            return None;
+        }
+        let request = self.request(&step, now)?;
+        if let Step::Take(slot) = step {
+            let until = now.mono.after(self.own_time());
+            self.views.get_mut(slot)?.may_be_own(until);
+        }
+        let creates = matches!(request, LeaseRequest::Create(_));
+        self.in_flight = Some(InFlight { step, sent: now.mono, creates });
+        Some(request)
+    }
+
+    /// How long a request may take: short enough to renew a slot twice before it is lost.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        let (least, most) = (Duration::from_millis(500), Duration::from_secs(10));
+        (self.settings.duration / 5).clamp(least, most)
+    }
+
+    /// When to call [`Slots::next_request`] and [`Slots::state`] again, if nothing else happens.
+    #[must_use]
+    pub fn next_wakeup(&self, now: Moment) -> Option<Moment> {
+        let due = self.due(now).filter(|_| self.in_flight.is_none());
+        let request = due.map(|(at, _)| at.max(self.not_before));
+        let wanted = self.wanted.is_some();
+        let until = self.held.map(|held| held.until).filter(|_| wanted);
+        let unreachable = self.unreachable_at().filter(|_| wanted);
+        let later = until.into_iter().chain(unreachable);
+        request.into_iter().chain(later.filter(|at| *at > now)).min()
+    }
+
+    /// Whether a request is under way, or due because something is to be given back or told to others, and the
+    /// server has answered the last one.
+    #[must_use]
+    pub fn is_busy(&self, now: Moment) -> bool {
+        let is_due = self.due(now).is_some_and(|(at, _)| at <= now);
+        self.in_flight.is_some() || (self.wanted.is_none() && is_due && self.failing.is_none())
+    }
+
+    /// The next step, and when it is due.
+    fn due(&self, now: Moment) -> Option<(Moment, Step)> {
+        let entitled = self.wanted.filter(|_| self.halted.is_none());
+        let held = self.held.filter(|_| entitled.is_some());
+        let renewal = held.map(|held| (held.renew_at, self.write(held.slot, Step::Take)));
+        if let Some(renewal) = renewal.clone().filter(|(at, _)| *at <= now) {
+            return Some(renewal);
+        }
+        if let Some(notice) = self.notices.first() {
+            let is_known = self.views.first().is_some_and(|view| view.lease.is_some());
+            let step = if is_known { Step::Tell(notice.clone()) } else { Step::Read(0) };
+            return Some((now, step));
+        }
+        // A slot that an earlier request may have taken, or that an earlier podnudge has left.
+        let other = |slot: &usize| held.is_none_or(|held| held.slot != *slot);
+        let is_own = |slot: &usize| self.views.get(*slot).is_some_and(|view| view.is_own(now));
+        if let Some(slot) = (0..self.views.len()).filter(other).find(is_own) {
+            let takes = entitled.is_some() && held.is_none();
+            let step = if takes { Step::Take } else { Step::GiveBack };
+            return Some((now, self.write(slot, step)));
+        }
+        if let Some((_, look_at)) = &self.halted {
+            return Some((*look_at, Step::Read(0)));
+        }
+        let (digest, _) = entitled?;
+        if renewal.is_some() {
+            return if self.checked == Some(digest) { renewal } else { Some((now, Step::Read(0))) };
+        }
+        match self.search.chosen {
+            Some(slot) => Some((now, self.write(slot, Step::Take))),
+            None => Some((self.search.at, Step::Read(self.searched()))),
+        }
+    }
+
+    /// The step if the Lease is known well enough to be written; else to read it.
+    fn write(&self, slot: usize, step: fn(usize) -> Step) -> Step {
+        let is_known = self.views.get(slot).is_some_and(|view| view.lease.is_some());
+        if is_known { step(slot) } else { Step::Read(slot) }
+    }
+
+    fn request(&self, step: &Step, now: Now) -> Option<LeaseRequest> {
+        let lease = |slot: usize| self.views.get(slot)?.lease.clone();
+        Some(match step {
+            Step::Read(slot) => LeaseRequest::Read(self.views.get(*slot)?.name.clone()),
+            Step::Take(slot) => {
+                let SlotsSettings { holder, duration, .. } = &self.settings;
+                lease(*slot)?.held_by(holder, *duration, now.wall).write()
+            }
+            Step::GiveBack(slot) => lease(*slot)?.given_back(now.wall).write(),
+            Step::Tell(notice) => {
+                let first = lease(0)?;
+                let halts = notice.applied_to(first.halts());
+                first.with_halts(&halts).write()
+            }
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Whether the rule may act, and why not. Pure.
+
+use super::{Failing, Slots};
+use crate::clock::Moment;
+use crate::core::event::SlotState;
+use crate::reason::Reason;
+
+impl Slots {
+    /// Whether the rule may act.
+    #[must_use]
+    pub fn state(&self, now: Moment) -> SlotState {
+        let Some((digest, _)) = self.wanted else { return SlotState::Free };
+        if let Some((reason, _)) = &self.halted {
+            return SlotState::Halted(digest, reason.clone());
+        }
+        if let Some(held) = self.held.filter(|_| self.checked == Some(digest)) {
+            let slot = self.slot_name(held.slot);
+            return if now < held.until {
+                SlotState::Held { slot }
+            } else {
+                SlotState::Lost(self.not_renewed(&slot))
+            };
+        }
+        if let Some(reason) = &self.lost {
+            return SlotState::Lost(reason.clone());
+        }
+        match &self.failing {
+            Some(failing) if self.unreachable_at().is_some_and(|at| now >= at) => {
+                SlotState::Unreachable(failing.reason.clone())
+            }
+            Some(failing) => SlotState::Waiting(failing.reason.clone()),
+            None => SlotState::Waiting(self.waits_for()),
+        }
+    }
+
+    /// The wait for others, or for the first answer.
+    fn waits_for(&self) -> Reason {
+        match self.search.holders.as_slice() {
+            [] => Reason::new(format!("asks for a slot of `{}`", self.settings.name)),
+            holders => Reason::new(format!("waits for a slot: {}", holders.join(", "))),
+        }
+    }
+
+    fn not_renewed(&self, slot: &str) -> Reason {
+        let message = format!("the slot `{slot}` could not be renewed in time");
+        match &self.failing {
+            Some(Failing { reason: Reason { message: why, hint }, .. }) => {
+                Reason { message: format!("{message}: {why}"), hint: hint.clone() }
+            }
+            None => Reason::new(message),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Slots that the replicas share: passes the core's claims to the protocol (`cluster/slots.rs`), the
+//! protocol's requests to the API server, and the state of each slot back to the core. Does nothing unless
+//! a rule has `lease`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::agent::{Agent, Done};
+use super::clock;
+use crate::clock::{Moment, Now};
+use crate::cluster::{self, Api, ApiError, Lease, Slots, SlotsSettings, Surroundings};
+use crate::config::{Config, Rule};
+use crate::core::command::Command;
+use crate::core::event::{Event, RuleId, SlotState};
+use crate::report;
+
+/// How long to wait for the answer whether the pod is Ready.
+const READINESS_LIMIT: Duration = Duration::from_secs(5);
+
+/// The slots of all rules.
+pub(super) struct SharedSlots {
+    api: Option<Arc<Api>>,
+    /// The name of podnudge's own pod.
+    pod: String,
+    /// In the order of the rules.
+    rules: Vec<Option<RuleSlots>>,
+}
+
+struct RuleSlots {
+    slots: Slots,
+    /// The state that the core knows.
+    known: SlotState,
+}
+
+impl SharedSlots {
+    pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
+        let has_lease =
+            |rule: &Rule| rule.settings.limit.as_ref().is_some_and(|limit| limit.lease.is_some());
+        let is_used = config.rules.iter().any(has_lease);
+        let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
+            return Self { api: None, pod: String::new(), rules: Vec::new() };
+        };
+        let api = Api::new(settings, surroundings.server);
+        let pod = surroundings.pod.or(api.token().and_then(|token| cluster::claims(&token)));
+        let slots = |rule: &Rule| {
+            let limit = rule.settings.limit.as_ref()?;
+            let slots = Slots::new(SlotsSettings {
+                name: limit.lease.clone()?,
+                count: limit.slots(),
+                duration: limit.lease_duration,
+                holder: pod.holder(&rule.name, seed),
+                seed,
+            });
+            Some(RuleSlots { slots, known: SlotState::Free })
+        };
+        let rules = config.rules.iter().map(slots).collect();
+        Self { api: Some(Arc::new(api)), pod: pod.name, rules }
+    }
+
+    /// Performs a command of the core that is about slots.
+    pub(super) fn perform(&mut self, command: Command) {
+        let now = clock::now();
+        match command {
+            Command::Claim(rule, digest) => {
+                // The core forgets the state of the digest before.
+                if let Some(Some(rule)) = self.rules.get_mut(rule.0) {
+                    rule.known = SlotState::Free;
+                    rule.slots.claim(now, digest);
+                }
+            }
+            Command::Release(rule) => self.with(rule, Slots::release),
+            Command::Halt(rule, digest, reason) => {
+                self.with(rule, |slots| slots.halt(now, digest, &reason));
+            }
+            Command::ClearHalt(rule, digest) => {
+                self.with(rule, |slots| slots.clear_halt(now, digest));
+            }
+            _ => {}
+        }
+    }
+
+    fn with(&mut self, rule: RuleId, apply: impl FnOnce(&mut Slots)) {
+        if let Some(slots) = self.of(rule) {
+            apply(slots);
+        }
+    }
+
+    fn of(&mut self, rule: RuleId) -> Option<&mut Slots> {
+        self.rules.get_mut(rule.0)?.as_mut().map(|rule| &mut rule.slots)
+    }
+
+    /// When to advance the slots, if nothing else happens.
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let now = clock::now().mono;
+        self.all().filter_map(|slots| slots.next_wakeup(now)).min()
+    }
+
+    /// Whether a slot is being given back.
+    pub(super) fn is_busy(&self) -> bool {
+        let now = clock::now().mono;
+        self.all().any(|slots| slots.is_busy(now))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Slots> {
+        self.rules.iter().flatten().map(|rule| &rule.slots)
+    }
+
+    /// The states that have changed since the last call.
+    fn changes(&mut self, now: Now) -> Vec<(RuleId, SlotState)> {
+        let rules = self.rules.iter_mut().enumerate();
+        let change = |(n, rule): (usize, &mut Option<RuleSlots>)| {
+            let RuleSlots { slots, known } = rule.as_mut()?;
+            let state = slots.state(now.mono);
+            let is_new = *known != state;
+            known.clone_from(&state);
+            is_new.then_some((RuleId(n), state))
+        };
+        rules.filter_map(change).collect()
+    }
+}
+
+impl Agent {
+    /// Runs all commands of the core, and what follows for the slots, until nothing is left to do now.
+    pub(super) fn run_all(&mut self) {
+        self.run_commands();
+        while self.advance_slots() {
+            self.run_commands();
+        }
+    }
+
+    /// Sends the requests that are due, and tells the core what has changed. Returns whether anything has.
+    fn advance_slots(&mut self) -> bool {
+        let Some(api) = self.slots.api.clone() else { return false };
+        for rule in (0..self.slots.rules.len()).map(RuleId) {
+            let slots = self.slots.of(rule);
+            let due = slots
+                .and_then(|slots| Some((slots.next_request(clock::now())?, slots.time_limit())));
+            if let Some((request, limit)) = due {
+                let api = Arc::clone(&api);
+                self.start_task(async move {
+                    Done::Lease(rule, Box::new(api.lease(request, limit).await))
+                });
+            }
+        }
+        let changes = self.slots.changes(clock::now());
+        let has_changed = !changes.is_empty();
+        for (rule, state) in changes {
+            self.handle_event(Event::Slot(rule, state));
+        }
+        has_changed
+    }
+
+    /// Finds out whether podnudge's own pod is Ready.
+    pub(super) fn ask_readiness(&mut self, rule: RuleId) {
+        let Some(api) = self.slots.api.clone() else { return };
+        let pod = self.slots.pod.clone();
+        self.start_task(async move {
+            let not_ready = match api.not_ready(&pod, READINESS_LIMIT).await {
+                Ok(not_ready) => not_ready,
+                // It never will be known: the slot is not kept for that.
+                Err(error @ (ApiError::Refused(_) | ApiError::NotFound(_))) => {
+                    report::readiness_unknown(error.reason());
+                    None
+                }
+                Err(error) => Some(error.reason().clone()),
+            };
+            Done::Event(Event::Readiness(rule, not_ready))
+        });
+    }
+
+    pub(super) fn lease_answered(&mut self, rule: RuleId, answer: Result<Lease, ApiError>) {
+        self.slots.with(rule, |slots| slots.handle(clock::now(), answer));
+    }
+}

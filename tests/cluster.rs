@@ -1,0 +1,538 @@
+//! podnudge's access to the Kubernetes API over real sockets: what it sends, what it makes of each answer, and
+//! the protocol of the slots through all kinds of faults. `tests/slots.rs` has the protocol in virtual time.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use podnudge::clock::{Moment, Now, UnixTime};
+use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Server, Slots, SlotsSettings};
+use podnudge::config::{self, Overrides};
+use podnudge::core::event::SlotState;
+use podnudge::volume::snapshot::Digest;
+use serde_json::{Value, json};
+
+use crate::support::agent::{Agent, ROLLED_OUT};
+use crate::support::api_server::{ApiServer, Fault};
+use crate::support::application::Application;
+use crate::support::http::{self, wait};
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
+use crate::support::program::podnudge;
+use crate::support::wait::wait_until;
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
+const LIMIT: Duration = Duration::from_secs(20);
+const DIGEST: Digest = Digest([7; 32]);
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The client of a pod with this token.
+fn api(folder: &Path, url: &str, token: &str) -> Api {
+    let file = folder.join("token");
+    if !file.exists() {
+        fs::write(file, format!("{token}\n")).unwrap();
+    }
+    client(folder, &format!("url = \"{url}\"\n"), None)
+}
+
+fn client(folder: &Path, settings: &str, server: Option<Server>) -> Api {
+    let folder = folder.display();
+    let file = format!(
+        "[cluster]\n{settings}namespace = \"test\"\ntoken-file = \"{folder}/token\"\nca-file = \"{folder}/ca.crt\"\n\
+         [[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n"
+    );
+    let (config, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+    assert_eq!(warnings, []);
+    Api::new(config.cluster.unwrap(), server)
+}
+
+fn read(name: &str) -> LeaseRequest {
+    LeaseRequest::Read(name.to_owned())
+}
+
+#[test]
+fn a_lease_is_created_read_and_replaced_unless_it_has_changed() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), ApiServer::start());
+    let api = api(folder.path(), &server.url(), "first");
+    wait(async {
+        let missing = api.lease(read("web-0"), LIMIT).await.unwrap_err();
+        assert!(matches!(missing, ApiError::NotFound(_)), "{missing:?}");
+        let made = Lease::new("web-0").held_by("me", secs(15), UnixTime(secs(1)));
+        let made = api.lease(made.write(), LIMIT).await.unwrap();
+        assert_eq!((made.holder(), made.version()), (Some("me"), "1"));
+        // The token is renewed.
+        fs::write(folder.path().join("token"), "second").unwrap();
+        let read = api.lease(read("web-0"), LIMIT).await.unwrap();
+        assert_eq!(read, made);
+        let twice = api.lease(Lease::new("web-0").write(), LIMIT).await.unwrap_err();
+        assert!(matches!(twice, ApiError::Conflict(_)), "{twice:?}");
+        let back = made.clone().given_back(UnixTime(secs(2)));
+        assert_eq!(api.lease(back.write(), LIMIT).await.unwrap().holder(), None);
+        let stale = api.lease(made.given_back(UnixTime(secs(3))).write(), LIMIT).await.unwrap_err();
+        assert!(matches!(stale, ApiError::Conflict(_)), "{stale:?}");
+    });
+    let seen = server.seen();
+    let lines: Vec<&str> = seen.iter().map(|request| request.split(" {").next().unwrap()).collect();
+    let (one, all) = (format!("{LEASES}/web-0"), LEASES);
+    let [get, put, post] = [format!("GET {one}"), format!("PUT {one}"), format!("POST {all}")];
+    assert_eq!(lines, [&get, &post, &get, &post, &put, &put]);
+    let heads = server.heads();
+    let has =
+        |n: usize, header: &str| assert!(heads[n].to_lowercase().contains(header), "{}", heads[n]);
+    has(0, "authorization: bearer first\r\n");
+    has(2, "authorization: bearer second\r\n");
+    has(1, "content-type: application/json\r\n");
+    has(0, "accept: application/json\r\n");
+    has(0, &format!("user-agent: podnudge/{}\r\n", env!("CARGO_PKG_VERSION")));
+    assert!(!heads[0].to_lowercase().contains("content-type"));
+}
+
+/// What an answer means, without the text.
+fn kind(error: &ApiError) -> String {
+    let pause = error.retry_after().map(|pause| format!(" {pause:?}")).unwrap_or_default();
+    let name = format!("{error:?}");
+    name.split('(').next().unwrap_or_default().to_owned() + &pause
+}
+
+#[test]
+fn every_answer_that_is_no_success_says_what_could_not_be_done_and_how_to_fix_it() {
+    let long: &'static str =
+        Box::leak(format!("{{\"x\":\"{}\"}}", "y".repeat(70_000)).into_boxed_str());
+    let cannot = "cannot get the Lease `web-0` in namespace `test`: ";
+    let said = ": injected  [31m";
+    let cases: [(Fault, &str, &str, &str); 18] = [
+        (
+            Fault::Status(401, ""),
+            "Refused",
+            "the API server answered 401 Unauthorized",
+            "the pod needs a service account",
+        ),
+        (
+            Fault::Status(403, ""),
+            "Refused",
+            "the API server answered 403 Forbidden",
+            "add to the Role of podnudge's service account: apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [web-0], verbs: [get]",
+        ),
+        (
+            Fault::Status(404, ""),
+            "NotFound",
+            "the API server answered 404 Not Found",
+            "check the namespace",
+        ),
+        (Fault::Status(409, ""), "Conflict", "the API server answered 409 Conflict", ""),
+        (Fault::Status(410, ""), "Gone", "the API server answered 410 Gone", ""),
+        (Fault::Status(422, ""), "Refused", "the API server answered 422 Unprocessable Entity", ""),
+        (
+            Fault::Status(301, "location: http://x/\r\n"),
+            "Refused",
+            "the API server answered 301 Moved Permanently",
+            "",
+        ),
+        (
+            Fault::Status(429, "retry-after: 7\r\n"),
+            "Throttled 7s",
+            "the API server answered 429 Too Many Requests",
+            "",
+        ),
+        (Fault::Status(429, "retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n"), "Throttled", "", ""),
+        (
+            Fault::Status(500, ""),
+            "Unavailable",
+            "the API server answered 500 Internal Server Error",
+            "",
+        ),
+        (
+            Fault::Status(503, "retry-after: 1\r\n"),
+            "Unavailable 1s",
+            "the API server answered 503 Service Unavailable",
+            "",
+        ),
+        (Fault::Done(504), "Unavailable", "the API server answered 504 Gateway Timeout", ""),
+        (Fault::Cut(20), "Unavailable", "GET http://", "check that no NetworkPolicy"),
+        (Fault::Cut(120), "Unavailable", "the answer broke off", "check that no NetworkPolicy"),
+        (Fault::NoAnswer, "Unavailable", "got no answer within 1s", "check that no NetworkPolicy"),
+        (Fault::Closed, "Unavailable", "GET http://", "check that no NetworkPolicy"),
+        (Fault::Body("<html>"), "Unavailable", "the answer is not a Lease: expected value", ""),
+        (Fault::Body(long), "Unavailable", "the answer is longer than 64 KiB", ""),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("token"), "token").unwrap();
+    std::thread::scope(|scope| {
+        for (fault, wanted, message, hint) in cases {
+            let folder = folder.path();
+            scope.spawn(move || {
+                let server = ApiServer::start();
+                server.with_store(|store| {
+                    store
+                        .create(LEASES, json!({"metadata": {"name": "web-0"}, "spec": {}}))
+                        .unwrap();
+                });
+                server.inject("GET", fault.clone());
+                let api = api(folder, &server.url(), "token");
+                let error = wait(api.lease(read("web-0"), secs(1))).unwrap_err();
+                assert_eq!(kind(&error), wanted, "{fault:?}");
+                let reason = error.reason();
+                assert!(reason.message.starts_with(cannot), "{reason}");
+                assert!(reason.message.contains(message), "{reason}");
+                if let Fault::Status(..) = fault {
+                    assert!(reason.message.ends_with(said), "{reason}");
+                }
+                let shown = reason.hint.clone().unwrap_or_default();
+                assert!(
+                    shown.starts_with(hint) && shown.is_empty() == hint.is_empty(),
+                    "{fault:?}: {shown}"
+                );
+                // The next request works again.
+                wait(api.lease(read("web-0"), LIMIT)).unwrap();
+            });
+        }
+    });
+    // `create` cannot be limited to names.
+    let server = ApiServer::start();
+    server.inject("POST", Fault::Status(403, ""));
+    let api = api(folder.path(), &server.url(), "token");
+    let refused = wait(api.lease(Lease::new("web-0").write(), LIMIT)).unwrap_err();
+    let hint = "add to the Role of podnudge's service account: apiGroups: [coordination.k8s.io], \
+                resources: [leases], verbs: [create]";
+    assert_eq!(refused.reason().hint.as_deref(), Some(hint));
+}
+
+#[test]
+fn what_is_missing_in_the_pod_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = |settings: &str, server| {
+        let error = wait(client(folder.path(), settings, server).lease(read("web-0"), LIMIT));
+        let error = error.unwrap_err();
+        assert!(matches!(error, ApiError::Refused(_) | ApiError::Unavailable(..)), "{error:?}");
+        error.reason().to_string()
+    };
+    let no_token = message("url = \"http://127.0.0.1:1\"\n", None);
+    assert!(no_token.contains("/token`; hint: the pod needs a service account"), "{no_token}");
+    fs::write(folder.path().join("token"), "\n").unwrap();
+    let empty = message("url = \"http://127.0.0.1:1\"\n", None);
+    assert!(empty.contains("/token` is empty; hint: the file must contain only"), "{empty}");
+    fs::write(folder.path().join("token"), "a").unwrap();
+    let refused = message("url = \"http://127.0.0.1:1\"\n", None);
+    assert!(refused.contains("cannot connect: Connection refused"), "{refused}");
+    let no_pod = message("", None);
+    assert!(no_pod.starts_with("`KUBERNETES_SERVICE_HOST` and"), "{no_pod}");
+}
+
+/// A client of the protocol with real requests. Its clock is that of the machine, but waits are skipped.
+struct Client {
+    api: Api,
+    slots: Slots,
+    clock: Duration,
+    skew: Duration,
+}
+
+impl Client {
+    fn new(api: Api, holder: &str, skew: Duration) -> Self {
+        let settings = SlotsSettings {
+            name: "web".to_owned(),
+            count: 1,
+            duration: secs(3),
+            holder: holder.to_owned(),
+            seed: 1,
+        };
+        Self { api, slots: Slots::new(settings), clock: secs(1000), skew }
+    }
+
+    fn now(&self) -> Now {
+        Now { mono: Moment(self.clock), wall: UnixTime(self.clock + self.skew) }
+    }
+
+    fn claim(&mut self) {
+        self.slots.claim(self.now(), DIGEST);
+    }
+
+    /// Sends what is due within this time.
+    fn play(&mut self, time: Duration) -> SlotState {
+        let end = self.clock + time;
+        loop {
+            if let Some(request) = self.slots.next_request(self.now()) {
+                let limit = self.slots.time_limit();
+                #[expect(clippy::disallowed_methods, reason = "the time of a real request counts")]
+                let sent = Instant::now();
+                let answer = wait(self.api.lease(request, limit));
+                self.clock += sent.elapsed();
+                self.slots.handle(self.now(), answer);
+                continue;
+            }
+            match self.slots.next_wakeup(Moment(self.clock)) {
+                Some(Moment(at)) if at < end => {
+                    self.clock = at.max(self.clock + Duration::from_nanos(1));
+                }
+                _ => break,
+            }
+        }
+        self.clock = self.clock.max(end);
+        self.slots.state(Moment(self.clock))
+    }
+}
+
+fn holder(server: &ApiServer) -> Value {
+    server.with_store(|store| {
+        store.get(&format!("{LEASES}/web-0")).unwrap()["spec"]["holderIdentity"].clone()
+    })
+}
+
+/// Every fault, at each step of the protocol: creating the Lease, reading, taking, and giving it back.
+#[test]
+fn a_slot_is_taken_and_given_back_through_every_kind_of_fault() {
+    let faults = [
+        Fault::Status(409, ""),
+        Fault::Status(410, ""),
+        Fault::Status(429, "retry-after: 1\r\n"),
+        Fault::Status(500, ""),
+        Fault::Status(503, "retry-after: 1\r\n"),
+        Fault::Done(500),
+        Fault::Cut(30),
+        Fault::Cut(150),
+        Fault::NoAnswer,
+        Fault::Closed,
+        Fault::Body("{}"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("token"), "token").unwrap();
+    std::thread::scope(|scope| {
+        for (n, fault) in faults.into_iter().enumerate() {
+            let folder = folder.path();
+            scope.spawn(move || {
+                let server = ApiServer::start();
+                for method in ["GET", "POST", "PUT"] {
+                    server.inject(method, fault.clone());
+                }
+                // Clocks of up to five minutes before and after the truth.
+                let skew = secs(60 * u64::try_from(n).unwrap());
+                let mut client = Client::new(api(folder, &server.url(), "token"), "a_b_c", skew);
+                client.claim();
+                let held = client.play(secs(12));
+                assert!(matches!(held, SlotState::Held { .. }), "{fault:?}: {held:?}");
+                assert_eq!(holder(&server), "a_b_c");
+                server.inject("PUT", fault.clone());
+                client.slots.release();
+                assert_eq!(client.play(secs(12)), SlotState::Free, "{fault:?}");
+                assert_eq!(holder(&server), "", "{fault:?}");
+                assert_eq!(client.slots.next_wakeup(Moment(client.clock)), None, "{fault:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn a_replica_that_is_cut_off_stops_before_another_one_takes_its_slot() {
+    let (folders, server) = ([(); 2].map(|()| tempfile::tempdir().unwrap()), ApiServer::start());
+    let [mut one, mut other] = [("one", 0), ("other", 600)].map(|(name, skew)| {
+        let folder = folders[usize::from(skew > 0)].path();
+        Client::new(api(folder, &server.url(), name), &format!("{name}_u_r"), secs(skew))
+    });
+    one.claim();
+    other.claim();
+    assert!(matches!(one.play(secs(10)), SlotState::Held { .. }));
+    assert!(matches!(other.play(secs(1)), SlotState::Waiting(_)));
+    server.partition("Bearer one\r\n", Fault::Closed);
+    let lost = one.play(secs(5));
+    assert!(matches!(lost, SlotState::Lost(_)), "{lost:?}");
+    assert!(matches!(other.play(secs(6)), SlotState::Held { .. }));
+    server.heal();
+    let SlotState::Lost(reason) = one.play(secs(2)) else { panic!("it is not lost") };
+    assert_eq!(reason.message, "the slot `web-0` was taken by pod other");
+    other.slots.release();
+    assert_eq!(other.play(secs(1)), SlotState::Free);
+    assert!(matches!(one.play(secs(10)), SlotState::Held { .. }));
+    let tokens: BTreeSet<bool> =
+        server.heads().iter().map(|head| head.contains("Bearer one\r\n")).collect();
+    assert_eq!(tokens.len(), 2);
+}
+
+/// A podnudge in a pod of its own, with the same content as the others.
+struct Pod {
+    agent: Agent,
+    kubelet: Kubelet,
+    _folder: tempfile::TempDir,
+}
+
+impl Pod {
+    /// `rule` gives the URL to reload by, and further settings; it gets the pod's folder.
+    fn start(name: &str, server: &ApiServer, rule: impl FnOnce(&Path) -> (String, String)) -> Self {
+        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
+        let (url, settings) = rule(folder.path());
+        let (token, config) = (folder.path().join("token"), folder.path().join("podnudge.toml"));
+        fs::write(&token, name).unwrap();
+        let text = format!(
+            "[agent]\nlog = \"json\"\nlisten = \"off\"\n\
+             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{}\"\n\
+             [[rule]]\nwatch = \"{}\"\nsettle = \"0s\"\nretry = {{ attempts = 1 }}\n\
+             limit = {{ lease = \"web\" }}\nhttp = {{ url = \"{url}\" }}\n{settings}",
+            server.url(),
+            token.display(),
+            kubelet.volume.display(),
+        );
+        fs::write(&config, text).unwrap();
+        let mut command = podnudge();
+        command.arg("--config").arg(config).env("PODNUDGE_POD_NAME", name);
+        let agent = Agent::spawn(folder.path(), command);
+        agent.wait_for("baseline|published", 1);
+        Self { _folder: folder, kubelet, agent }
+    }
+
+    fn change(&mut self, content: &str) {
+        self.kubelet.write(&payload(&[("a.conf", content)]));
+    }
+}
+
+/// The pods whose application was reloaded, each with the holder of the slot then.
+type Asked = Arc<Mutex<Vec<(String, String)>>>;
+
+/// Serves reloads, and keeps who asked and who held the slot then.
+fn application(server: &ApiServer) -> (String, Asked) {
+    let (server, asked) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
+    let kept = Arc::clone(&asked);
+    let url = http::server(move |stream| {
+        let text = http::request(&stream);
+        let name = text.split(['?', ' ']).nth(2).unwrap_or_default().to_owned();
+        let holder = holder(&server).as_str().unwrap_or_default().to_owned();
+        kept.lock().unwrap().push((name, holder));
+        http::respond(stream, "200 OK", "", "");
+    });
+    (url, asked)
+}
+
+#[test]
+fn real_podnudges_act_one_after_the_other_each_with_the_slot() {
+    let server = ApiServer::start();
+    let (url, asked) = application(&server);
+    let names = ["web-0", "web-1", "web-2"];
+    let mut pods = names.map(|name| {
+        Pod::start(name, &server, |_| {
+            (format!("{url}?{name}"), "on-start = \"never\"\n".to_owned())
+        })
+    });
+    assert_eq!(server.seen(), Vec::<String>::new(), "a request without a change");
+    for round in 1..=2 {
+        for pod in &mut pods {
+            pod.change(&round.to_string());
+        }
+        for pod in &pods {
+            pod.agent.wait_for(ROLLED_OUT, round);
+        }
+    }
+    wait_until("the slot is given back", || holder(&server) == "");
+    let mut asked = asked.lock().unwrap().clone();
+    asked.sort();
+    let wanted = names.map(|name| (name.to_owned(), format!("{name}_default")));
+    let wanted: Vec<_> = wanted.iter().flat_map(|pair| [pair.clone(), pair.clone()]).collect();
+    assert_eq!(asked, wanted);
+}
+
+#[test]
+fn content_that_one_application_rejects_does_not_reach_the_others() {
+    let server = ApiServer::start();
+    let mut applications = Vec::new();
+    let mut pods = ["web-0", "web-1"].map(|name| {
+        Pod::start(name, &server, |folder| {
+            let directory = folder.join("published");
+            let application = Application::start(&directory, "a.conf");
+            let url = application.url();
+            applications.push(application);
+            (url, format!("[rule.publish]\ndir = \"{}\"\n", directory.display()))
+        })
+    });
+    let change = |pods: &mut [Pod], content: &str| {
+        for pod in pods {
+            pod.change(content);
+        }
+    };
+    let running = |content: &str| {
+        let last = |application: &Application| application.reloads().last().cloned();
+        applications.iter().filter(|it| last(it).as_deref() == Some(content)).count()
+    };
+    change(&mut pods, "good");
+    wait_until("both have the first change", || running("good") == 2);
+    change(&mut pods, "broken");
+    wait_until("one of them is held, and says why", || {
+        pods.iter().any(|pod| pod.agent.last("held", "reason").contains("failed on pod web-"))
+    });
+    let annotations = server.with_store(|store| store.get(&format!("{LEASES}/web-0")).unwrap())
+        ["metadata"]["annotations"]
+        .clone();
+    assert!(annotations["podnudge.io/halted"].as_str().unwrap().contains("400 Bad Request"));
+    change(&mut pods, "better");
+    wait_until("both have the next change", || running("better") == 2);
+    let hurt = applications.iter().filter(|it| it.reloads().contains(&"broken".to_owned()));
+    assert_eq!(hurt.count(), 1);
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::thread;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+    use super::*;
+
+    /// A server with a certificate for this host, and the certificate of its CA.
+    fn start(host: &str) -> (ApiServer, String, String) {
+        podnudge::exchange::install_crypto();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca_key = KeyPair::generate().unwrap();
+        let ca = params.self_signed(&ca_key).unwrap();
+        let issuer = Issuer::new(params, &ca_key);
+        let key = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        let leaf = leaf.signed_by(&key, &issuer).unwrap();
+        let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], secret)
+            .unwrap();
+        let (config, server) = (Arc::new(config), ApiServer::start());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = server.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map(Result::unwrap) {
+                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+                let mut stream = StreamOwned::new(connection, stream);
+                serving.serve(&mut stream);
+                stream.conn.send_close_notify();
+                drop(std::io::Write::flush(&mut stream));
+            }
+        });
+        (server, port.to_string(), ca.pem())
+    }
+
+    #[test]
+    fn in_a_pod_the_server_is_found_and_trusted_only_with_a_certificate_of_the_mounted_ca() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("token"), "token").unwrap();
+        let ask = |host: &str, port: &str| {
+            let server = Server { host: host.to_owned(), port: port.to_owned() };
+            wait(client(folder.path(), "", Some(server)).lease(read("web-0"), LIMIT)).unwrap_err()
+        };
+        let (server, port, ca) = start("127.0.0.1");
+        let no_ca = ask("127.0.0.1", &port);
+        assert!(no_ca.reason().message.ends_with("/ca.crt`"), "{no_ca:?}");
+        fs::write(folder.path().join("ca.crt"), ca).unwrap();
+        // The answer of the server itself.
+        let found = ask("127.0.0.1", &port);
+        assert!(matches!(found, ApiError::NotFound(_)), "{found:?}");
+        // The certificate is for the address, and of this CA.
+        let wrong_name = ask("localhost", &port);
+        assert!(wrong_name.reason().message.contains("certificate"), "{wrong_name:?}");
+        let (other, other_port, _) = start("127.0.0.1");
+        let wrong_ca = ask("127.0.0.1", &other_port);
+        assert!(wrong_ca.reason().message.contains("certificate"), "{wrong_ca:?}");
+        assert_eq!((server.seen().len(), other.seen().len()), (1, 0));
+    }
+}

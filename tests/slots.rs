@@ -1,0 +1,766 @@
+//! The protocol by which replicas share slots: the pure machines against a model of the API server, in virtual
+//! time. `tests/cluster.rs` has the same with real sockets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use podnudge::clock::{Moment, Now, UnixTime};
+use podnudge::cluster::{ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
+use podnudge::core::event::SlotState;
+use podnudge::reason::Reason;
+use podnudge::volume::snapshot::Digest;
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
+
+use crate::support::api_server::{Refusal, Store};
+use crate::support::random::Random;
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
+const DURATION: Duration = Duration::from_secs(15);
+const A: Digest = Digest([1; 32]);
+const B: Digest = Digest([2; 32]);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Carries out a request.
+fn perform(store: &mut Store, request: &LeaseRequest) -> Result<Lease, ApiError> {
+    let path = format!("{LEASES}/{}", request.name());
+    let object = |lease: &Lease| serde_json::from_slice(&lease.body()).unwrap();
+    let done = match request {
+        LeaseRequest::Read(_) => store.get(&path),
+        LeaseRequest::Create(lease) => store.create(LEASES, object(lease)),
+        LeaseRequest::Update(lease) => store.replace(&path, object(lease)),
+    };
+    done.map(|object| Lease::parse(object.to_string().as_bytes()).unwrap()).map_err(refused)
+}
+
+fn refused((status, reason): Refusal) -> ApiError {
+    let reason = Reason::new(format!("{status} {reason}"));
+    match status {
+        404 => ApiError::NotFound(reason),
+        409 => ApiError::Conflict(reason),
+        410 => ApiError::Gone(reason),
+        429 => ApiError::Throttled(reason, Some(secs(2))),
+        403 => ApiError::Refused(reason),
+        _ => ApiError::Unavailable(reason, None),
+    }
+}
+
+fn holders(store: &Store) -> Vec<String> {
+    let leases = store.below(LEASES);
+    leases
+        .iter()
+        .map(|lease| lease["spec"]["holderIdentity"].as_str().unwrap_or("").to_owned())
+        .collect()
+}
+
+fn settings(holder: &str, count: u32, seed: u64) -> SlotsSettings {
+    SlotsSettings {
+        name: "web".to_owned(),
+        count,
+        duration: DURATION,
+        holder: holder.to_owned(),
+        seed,
+    }
+}
+
+/// One replica, whose requests are answered at once.
+struct Replica {
+    slots: Slots,
+    now: Duration,
+}
+
+impl Replica {
+    fn new(holder: &str, count: u32, seed: u64) -> Self {
+        Self { slots: Slots::new(settings(holder, count, seed)), now: secs(1000) }
+    }
+
+    fn now(&self) -> Now {
+        Now { mono: Moment(self.now), wall: UnixTime(self.now) }
+    }
+
+    fn claim(&mut self, digest: Digest) {
+        self.slots.claim(self.now(), digest);
+    }
+
+    fn state(&self) -> SlotState {
+        self.slots.state(Moment(self.now))
+    }
+
+    /// Sends what is due now, and returns how many requests that were.
+    fn run(&mut self, store: &mut Store) -> usize {
+        self.run_by(|request| perform(store, request))
+    }
+
+    fn run_by(
+        &mut self,
+        mut perform: impl FnMut(&LeaseRequest) -> Result<Lease, ApiError>,
+    ) -> usize {
+        let mut sent = 0;
+        while let Some(request) = self.slots.next_request(self.now()) {
+            self.now += ms(1);
+            self.slots.handle(self.now(), perform(&request));
+            sent += 1;
+            assert!(sent < 100, "it does not stop");
+        }
+        sent
+    }
+
+    /// Plays this time.
+    fn play(
+        &mut self,
+        time: Duration,
+        mut perform: impl FnMut(&LeaseRequest) -> Result<Lease, ApiError>,
+    ) {
+        let end = self.now + time;
+        loop {
+            self.run_by(&mut perform);
+            match self.slots.next_wakeup(Moment(self.now)) {
+                Some(Moment(at)) if at < end => {
+                    self.now = at.max(self.now + Duration::from_nanos(1));
+                }
+                _ => return self.now = end,
+            }
+        }
+    }
+
+    fn holds(&self) -> Option<String> {
+        match self.state() {
+            SlotState::Held { slot } => Some(slot),
+            _ => None,
+        }
+    }
+}
+
+fn waiting(state: &SlotState) -> String {
+    match state {
+        SlotState::Waiting(reason) => reason.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_slot_is_taken_renewed_and_given_back_and_nothing_is_sent_without_a_claim() {
+    let (mut store, mut one, mut other) =
+        (Store::default(), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
+    assert_eq!((one.run(&mut store), one.slots.next_wakeup(Moment(one.now))), (0, None));
+    assert_eq!(one.state(), SlotState::Free);
+    one.claim(A);
+    assert_eq!(waiting(&one.state()), "asks for a slot of `web`");
+    assert_eq!(one.run(&mut store), 2);
+    assert_eq!(one.holds().as_deref(), Some("web-0"));
+    other.claim(A);
+    other.run(&mut store);
+    assert_eq!(waiting(&other.state()), "waits for a slot: pod a holds `web-0`");
+    // Held for much longer than the duration of the Lease.
+    for _ in 0..100 {
+        one.play(ms(1500), |request| perform(&mut store, request));
+        other.play(ms(1500), |request| perform(&mut store, request));
+        assert!(one.holds().is_some() && other.holds().is_none());
+    }
+    let lease = store.get(&format!("{LEASES}/web-0")).unwrap();
+    assert_eq!(lease["spec"]["leaseTransitions"], 0);
+    one.slots.release();
+    assert_eq!((one.run(&mut store), holders(&store)), (1, vec![String::new()]));
+    assert_eq!((one.state(), one.slots.next_wakeup(Moment(one.now))), (SlotState::Free, None));
+    other.play(DURATION, |request| perform(&mut store, request));
+    assert_eq!(other.holds().as_deref(), Some("web-0"));
+}
+
+#[test]
+fn a_slot_that_is_not_wanted_any_more_when_the_answer_arrives_is_given_back() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.claim(A);
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        sent.push(one.slots.next_request(one.now()).unwrap());
+        if let [_, _] = sent.as_slice() {
+            one.slots.release();
+        }
+        let answer = perform(&mut store, sent.last().unwrap());
+        one.slots.handle(one.now(), answer);
+    }
+    assert!(matches!(sent[1], LeaseRequest::Create(_)));
+    assert_eq!(holders(&store), ["a"]);
+    assert_eq!((one.run(&mut store), holders(&store)), (1, vec![String::new()]));
+    // Also if the answer is lost: podnudge looks whether it has got it.
+    one.claim(A);
+    let read = one.slots.next_request(one.now()).unwrap();
+    one.slots.handle(one.now(), perform(&mut store, &read));
+    let take = one.slots.next_request(one.now()).unwrap();
+    perform(&mut store, &take).unwrap();
+    one.slots.release();
+    one.slots.handle(one.now(), Err(ApiError::Unavailable(Reason::new("cut"), None)));
+    assert_eq!(holders(&store), ["a"]);
+    one.play(secs(2), |request| perform(&mut store, request));
+    assert_eq!(holders(&store), [""]);
+    assert_eq!(one.slots.next_wakeup(Moment(one.now)), None);
+}
+
+/// By the own clock, from the sending of the last request that succeeded; another replica needs the whole
+/// duration.
+#[test]
+fn a_holder_that_cannot_renew_stops_before_another_replica_can_take_the_slot() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.run(&mut store);
+    let taken = one.now;
+    let down = |_: &LeaseRequest| Err(ApiError::Unavailable(Reason::new("no route"), None));
+    one.play(DURATION / 5 * 4 - ms(10), down);
+    assert_eq!(one.holds().as_deref(), Some("web-0"));
+    one.play(ms(10), down);
+    let SlotState::Lost(reason) = one.state() else { panic!("{:?}", one.state()) };
+    assert_eq!(reason.to_string(), "the slot `web-0` could not be renewed in time: no route");
+    assert!(one.now - taken < DURATION);
+    // Nobody has taken it meanwhile: it is held again.
+    one.play(secs(5), |request| perform(&mut store, request));
+    assert!(one.holds().is_some());
+    // Another replica takes it; the first one says who, and waits for its end.
+    one.play(DURATION, down);
+    let mut other = Replica::new("b_uid_rule", 1, 2);
+    other.claim(A);
+    other.play(DURATION + secs(1), |request| perform(&mut store, request));
+    assert!(other.holds().is_some());
+    one.play(secs(5), |request| perform(&mut store, request));
+    let SlotState::Lost(reason) = one.state() else { panic!("{:?}", one.state()) };
+    assert_eq!(reason.to_string(), "the slot `web-0` was taken by pod b");
+    other.slots.release();
+    other.run(&mut store);
+    one.play(DURATION, |request| perform(&mut store, request));
+    assert!(one.holds().is_some());
+}
+
+/// The times in a Lease say that it has expired long ago, or is held for another hour.
+#[test]
+fn a_slot_expires_by_observation_and_not_by_the_times_in_it() {
+    for skew in [secs(0), secs(3600)] {
+        let (mut store, mut one, mut other) =
+            (Store::default(), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
+        one.now = skew;
+        one.claim(A);
+        one.run(&mut store);
+        other.claim(A);
+        other.play(DURATION - ms(1), |request| perform(&mut store, request));
+        assert_eq!(other.holds(), None);
+        other.play(ms(100), |request| perform(&mut store, request));
+        assert!(other.holds().is_some());
+    }
+}
+
+/// While the API server is away, the holder cannot renew: it gets the time to do so afterwards.
+#[test]
+fn after_an_outage_of_the_server_a_holder_has_its_whole_time_to_renew() {
+    let (mut store, mut one, mut other) =
+        (Store::default(), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
+    one.claim(A);
+    one.run(&mut store);
+    other.claim(A);
+    other.run(&mut store);
+    let down = |_: &LeaseRequest| Err(ApiError::Unavailable(Reason::new("down"), None));
+    one.play(secs(60), down);
+    other.play(secs(60), down);
+    assert!(matches!(other.state(), SlotState::Unreachable(_)), "{:?}", other.state());
+    // The other one is first, and sees that nothing has changed for a minute.
+    other.play(DURATION - secs(1), |request| perform(&mut store, request));
+    assert_eq!(other.holds(), None);
+    one.play(secs(5), |request| perform(&mut store, request));
+    assert!(one.holds().is_some());
+}
+
+#[test]
+fn a_restarted_podnudge_takes_over_its_own_slot_at_once_and_another_pod_of_the_same_name_does_not()
+{
+    for count in 1..=3 {
+        let mut store = Store::default();
+        for n in 0..count {
+            let mut one = Replica::new(&format!("web-{n}_uid_rule"), count, u64::from(n) * 7);
+            one.claim(A);
+            one.run(&mut store);
+            assert!(one.holds().is_some());
+        }
+        let mut again = Replica::new("web-0_uid_rule", count, 5);
+        again.claim(A);
+        again.run(&mut store);
+        assert!(again.holds().is_some(), "{count}");
+        let mut other = Replica::new("web-0_other_rule", count, 5);
+        other.claim(A);
+        other.run(&mut store);
+        assert_eq!(other.holds(), None);
+    }
+}
+
+#[test]
+fn the_slot_that_is_tried_first_is_spread_over_the_replicas() {
+    let first = |seed| {
+        let mut one = Replica::new("a", 4, seed);
+        one.claim(A);
+        one.slots.next_request(one.now()).unwrap().name().to_owned()
+    };
+    assert_eq!((0..8).map(first).collect::<BTreeSet<_>>().len(), 4);
+}
+
+#[test]
+fn a_digest_that_failed_on_a_replica_is_halted_on_the_others_until_it_is_cleared() {
+    for count in [1, 2] {
+        let mut store = Store::default();
+        let mut failed = Replica::new("web-1_u_r", count, 0);
+        let mut other = Replica::new("b", count, 1);
+        failed.claim(A);
+        failed.run(&mut store);
+        assert!(failed.holds().is_some());
+        failed.slots.halt(failed.now(), A, &Reason::new("the target\nended").hint("no"));
+        failed.slots.release();
+        failed.run(&mut store);
+        assert!(holders(&store).iter().all(String::is_empty));
+        other.claim(A);
+        other.run(&mut store);
+        let SlotState::Halted(digest, reason) = other.state() else {
+            panic!("{:?}", other.state())
+        };
+        assert_eq!(digest, A);
+        let message =
+            "this content failed on pod web-1 at 1970-01-01T00:16:40.002000Z: the target ended";
+        assert!(
+            reason.message.starts_with(&message[..35])
+                && reason.message.ends_with("the target ended")
+        );
+        // It does not keep the slot.
+        assert!(holders(&store).iter().all(String::is_empty), "{:?}", holders(&store));
+        // Other content is not halted.
+        other.claim(B);
+        other.run(&mut store);
+        assert!(other.holds().is_some());
+        other.claim(A);
+        other.run(&mut store);
+        assert!(matches!(other.state(), SlotState::Halted(..)));
+        // A person triggers it there.
+        other.slots.clear_halt(other.now(), A);
+        assert!(matches!(other.state(), SlotState::Waiting(_)), "{:?}", other.state());
+        other.run(&mut store);
+        assert!(other.holds().is_some(), "{:?}", other.state());
+        // That it was good is no news: nothing is sent.
+        other.slots.clear_halt(other.now(), A);
+        assert_eq!(other.run(&mut store), 0);
+        other.slots.release();
+        other.run(&mut store);
+        failed.claim(A);
+        failed.run(&mut store);
+        assert!(failed.holds().is_some(), "{:?}", failed.state());
+    }
+}
+
+#[test]
+fn a_replica_that_waits_because_of_a_halt_goes_on_when_another_one_clears_it() {
+    let (mut store, mut one, mut other) =
+        (Store::default(), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
+    one.slots.halt(one.now(), A, &Reason::new("x"));
+    one.run(&mut store);
+    other.claim(A);
+    other.run(&mut store);
+    let mut sent = 0;
+    other.play(secs(600), |request| {
+        sent += 1;
+        perform(&mut store, request)
+    });
+    assert!((10..=30).contains(&sent), "{sent} looks in ten minutes");
+    one.slots.clear_halt(one.now(), A);
+    one.run(&mut store);
+    other.play(secs(60), |request| perform(&mut store, request));
+    assert!(other.holds().is_some());
+}
+
+/// What every replica has is broken: only as many are hurt as may act at the same time.
+#[test]
+fn a_digest_that_breaks_the_application_reaches_as_many_replicas_as_there_are_slots() {
+    for count in [1, 2] {
+        let mut store = Store::default();
+        let mut replicas: Vec<Replica> =
+            (0..50).map(|n| Replica::new(&format!("web-{n}"), count, n * 3)).collect();
+        let mut hurt = BTreeMap::new();
+        for one in &mut replicas {
+            one.claim(A);
+        }
+        for step in 0..600_u64 {
+            for (n, one) in replicas.iter_mut().enumerate() {
+                one.play(ms(200), |request| perform(&mut store, request));
+                if one.holds().is_some() && step - *hurt.entry(n).or_insert(step) == 10 {
+                    one.slots.halt(one.now(), A, &Reason::new("the target ended"));
+                    one.slots.release();
+                }
+            }
+        }
+        assert_eq!(hurt.len(), usize::try_from(count).unwrap());
+        assert!(holders(&store).iter().all(String::is_empty));
+        // New content reaches all.
+        let mut done = BTreeSet::new();
+        for one in &mut replicas {
+            one.claim(B);
+        }
+        for _ in 0..2500 {
+            for (n, one) in replicas.iter_mut().enumerate() {
+                one.play(ms(100), |request| perform(&mut store, request));
+                if one.holds().is_some() {
+                    done.insert(n);
+                    one.slots.release();
+                }
+            }
+        }
+        assert_eq!(done.len(), 50);
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_a_pause_gets_it_and_is_not_unreachable() {
+    let mut one = Replica::new("a", 1, 1);
+    one.claim(A);
+    let mut sent = 0;
+    one.play(secs(60), |_| {
+        sent += 1;
+        Err(ApiError::Throttled(Reason::new("429"), Some(secs(10))))
+    });
+    assert!((5..=7).contains(&sent), "{sent} requests in a minute");
+    assert_eq!(waiting(&one.state()), "429");
+}
+
+/// It may read, but not write: that it can read must not hide it, nor make it try all the time.
+#[test]
+fn a_right_that_is_missing_is_unreachable_with_its_reason_and_asked_for_ever_more_rarely() {
+    let mut one = Replica::new("a", 1, 1);
+    one.claim(A);
+    let mut sent = 0;
+    let mut perform = |request: &LeaseRequest| {
+        sent += 1;
+        Err(match request {
+            LeaseRequest::Read(_) => ApiError::NotFound(Reason::new("404")),
+            _ => ApiError::Refused(Reason::new("403")),
+        })
+    };
+    one.play(DURATION - secs(1), &mut perform);
+    assert_eq!(waiting(&one.state()), "403");
+    one.play(secs(600), &mut perform);
+    assert_eq!(one.state(), SlotState::Unreachable(Reason::new("403")));
+    assert!(sent < 120, "{sent} requests in ten minutes");
+}
+
+#[test]
+fn another_lease_than_the_one_that_was_asked_for_is_no_slot() {
+    let mut one = Replica::new("a", 1, 1);
+    one.claim(A);
+    let mut other = Store::default();
+    other.create(LEASES, serde_json::json!({"metadata": {"name": "x"}, "spec": {}})).unwrap();
+    one.play(secs(20), |_| perform(&mut other, &LeaseRequest::Read("x".to_owned())));
+    let SlotState::Unreachable(reason) = one.state() else { panic!("{:?}", one.state()) };
+    assert_eq!(reason.message, "the API server has answered with another Lease");
+}
+
+/// What happens to a request on its way.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Normal,
+    /// It does not arrive.
+    Lost,
+    /// It is carried out, and its answer does not arrive.
+    NoAnswer,
+    /// It arrives long after its time limit.
+    Late,
+    /// It is answered with this status, and not carried out.
+    Refused(u16),
+    /// It is carried out, and answered with 500.
+    DoneAndFailed,
+}
+
+/// What a replica does.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Claim(u8),
+    Release,
+    /// It is killed, and starts anew at once.
+    Restart,
+    /// It is killed, and never comes back, but a pod of the same name does.
+    Replace,
+    /// For this many seconds nothing gets through.
+    Partition(u8),
+    Halt(u8),
+    Clear(u8),
+}
+
+enum Happening {
+    Arrive(usize, u64, LeaseRequest, Fate),
+    Answer(usize, u64, Result<Lease, ApiError>),
+    Wake(usize, u64),
+    Do(usize, Deed),
+}
+
+struct Player {
+    slots: Slots,
+    generation: u32,
+    /// The request under way; those of earlier ones are ignored.
+    request: u64,
+    wake: u64,
+    mono: Duration,
+    wall: Duration,
+    cut_until: Duration,
+    was_held: bool,
+}
+
+struct World {
+    store: Store,
+    players: Vec<Player>,
+    events: BTreeMap<(Duration, u64), Happening>,
+    number: u64,
+    now: Duration,
+    count: u32,
+    random: Random,
+    /// How many of 16 requests have a fate.
+    trouble: u64,
+    fates: Vec<Fate>,
+    /// Whether a Lease may be in the name of a replica that does not know it.
+    has_late: bool,
+}
+
+impl World {
+    fn new(players: usize, count: u32, seed: u64, trouble: u64, fates: Vec<Fate>) -> Self {
+        let mut random = Random::new(seed);
+        let player = |n: usize| {
+            let skew = random.below(secs(600));
+            Player {
+                slots: Slots::new(settings(
+                    &format!("web-{n}_0_r"),
+                    count,
+                    seed ^ (n as u64 * 0x9E37),
+                )),
+                generation: 0,
+                request: 0,
+                wake: 0,
+                mono: random.below(secs(100_000)),
+                wall: secs(1_800_000_000) + skew - secs(300),
+                cut_until: Duration::ZERO,
+                was_held: false,
+            }
+        };
+        Self {
+            store: Store::default(),
+            players: (0..players).map(player).collect(),
+            events: BTreeMap::new(),
+            number: 0,
+            now: Duration::ZERO,
+            count,
+            random: Random::new(seed.wrapping_add(1)),
+            trouble,
+            fates,
+            has_late: false,
+        }
+    }
+
+    fn at(&mut self, at: Duration, what: Happening) -> u64 {
+        self.number += 1;
+        self.events.insert((at, self.number), what);
+        self.number
+    }
+
+    fn clocks(&self, n: usize) -> Now {
+        let player = &self.players[n];
+        Now { mono: Moment(self.now + player.mono), wall: UnixTime(self.now + player.wall) }
+    }
+
+    fn play_until(&mut self, end: Duration) {
+        while let Some(((at, _), _)) = self.events.first_key_value()
+            && *at <= end
+        {
+            let ((at, _), what) = self.events.pop_first().unwrap();
+            self.now = at;
+            self.happen(what);
+            let held = (0..self.players.len()).filter(|n| self.holds(*n)).count();
+            assert!(held <= usize::try_from(self.count).unwrap(), "{held} hold a slot at {at:?}");
+        }
+        self.now = end;
+    }
+
+    fn holds(&self, n: usize) -> bool {
+        matches!(self.players[n].slots.state(self.clocks(n).mono), SlotState::Held { .. })
+    }
+
+    fn happen(&mut self, what: Happening) {
+        let n = match what {
+            Happening::Arrive(n, id, request, fate) => {
+                let answer = match fate {
+                    Fate::Refused(status) => Err(refused((status, "injected"))),
+                    _ => perform(&mut self.store, &request),
+                };
+                let answer = match fate {
+                    Fate::NoAnswer => return,
+                    Fate::DoneAndFailed => Err(refused((500, "injected"))),
+                    _ => answer,
+                };
+                let later = self.now + ms(1) + self.random.below(ms(100));
+                self.at(later, Happening::Answer(n, id, answer));
+                return;
+            }
+            Happening::Answer(n, id, answer) => {
+                if self.players[n].request != id {
+                    return;
+                }
+                self.players[n].request = 0;
+                let now = self.clocks(n);
+                self.players[n].slots.handle(now, answer);
+                n
+            }
+            Happening::Wake(n, id) if self.players[n].wake == id => n,
+            Happening::Wake(..) => return,
+            Happening::Do(n, deed) => {
+                self.perform(n, deed);
+                n
+            }
+        };
+        self.advance(n);
+    }
+
+    fn perform(&mut self, n: usize, deed: Deed) {
+        let now = self.clocks(n);
+        let digest = |which| Digest([which; 32]);
+        let cut = self.now;
+        let player = &mut self.players[n];
+        match deed {
+            Deed::Claim(which) => player.slots.claim(now, digest(which)),
+            Deed::Release => player.slots.release(),
+            Deed::Halt(which) => player.slots.halt(now, digest(which), &Reason::new("it failed")),
+            Deed::Clear(which) => player.slots.clear_halt(now, digest(which)),
+            Deed::Partition(seconds) => player.cut_until = cut + secs(seconds.into()),
+            Deed::Restart | Deed::Replace => {
+                player.generation += u32::from(matches!(deed, Deed::Replace));
+                let holder = format!("web-{n}_{}_r", player.generation);
+                player.slots = Slots::new(settings(&holder, self.count, self.number));
+                // What the old process has sent may still arrive, but no answer does.
+                player.request = 0;
+            }
+        }
+    }
+
+    /// Sends what is due, and sets the alarm.
+    fn advance(&mut self, n: usize) {
+        let now = self.clocks(n);
+        if let Some(request) = self.players[n].slots.next_request(now) {
+            let limit = self.players[n].slots.time_limit();
+            let timed_out = Err(ApiError::Unavailable(Reason::new("time limit"), None));
+            let fate = self.fate(n);
+            let id = self.number + 1;
+            self.at(self.now + limit, Happening::Answer(n, id, timed_out));
+            self.players[n].request = id;
+            let mut delay = ms(1) + self.random.below(ms(100));
+            if matches!(fate, Fate::Late) {
+                delay += limit + self.random.below(DURATION * 2);
+                self.has_late = true;
+            }
+            if !matches!(fate, Fate::Lost) {
+                self.at(self.now + delay, Happening::Arrive(n, id, request, fate));
+            }
+        }
+        let wakeup = self.players[n].slots.next_wakeup(now.mono);
+        self.players[n].wake = 0;
+        if let Some(Moment(at)) = wakeup {
+            let at =
+                at.saturating_sub(self.players[n].mono).max(self.now + Duration::from_nanos(1));
+            let id = self.number + 1;
+            self.at(at, Happening::Wake(n, id));
+            self.players[n].wake = id;
+        }
+    }
+
+    fn fate(&mut self, n: usize) -> Fate {
+        if self.now < self.players[n].cut_until {
+            return Fate::Lost;
+        }
+        let drawn = self.random.number();
+        if drawn % 16 >= self.trouble || self.fates.is_empty() {
+            return Fate::Normal;
+        }
+        let index = usize::try_from(drawn / 16 % self.fates.len() as u64).unwrap();
+        self.fates[index]
+    }
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        Just(Fate::Lost),
+        Just(Fate::NoAnswer),
+        Just(Fate::Late),
+        Just(Fate::DoneAndFailed),
+        proptest::sample::select(vec![403_u16, 409, 410, 429, 500, 503]).prop_map(Fate::Refused),
+    ]
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        6 => (1_u8..4).prop_map(Deed::Claim),
+        4 => Just(Deed::Release),
+        2 => Just(Deed::Restart),
+        1 => Just(Deed::Replace),
+        1 => (1_u8..40).prop_map(Deed::Partition),
+        1 => (1_u8..4).prop_map(Deed::Halt),
+        1 => (1_u8..4).prop_map(Deed::Clear),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Replicas with wrong clocks, requests that are lost, late, refused or answered wrongly, replicas that are
+    /// killed or cut off: never more of them hold a slot than there are slots; afterwards each gets one in
+    /// turn, also those of replicas that were killed; and in the end nothing is held, and nothing is sent.
+    #[test]
+    fn never_more_replicas_hold_a_slot_than_there_are_and_each_gets_one_when_the_faults_end(
+        players in 2_usize..=6,
+        count in 1_u32..=2,
+        seed in any::<u64>(),
+        trouble in 0_u64..=8,
+        fates in proptest::collection::vec(fate(), 0..4),
+        deeds in proptest::collection::vec((0_u64..90_000, 0_usize..6, deed()), 0..40),
+    ) {
+        let mut world = World::new(players, count, seed, trouble, fates);
+        for (at, player, deed) in deeds {
+            world.at(ms(at), Happening::Do(player % players, deed));
+        }
+        world.play_until(secs(90));
+
+        // The faults end. A digest that was not there yet is in all replicas.
+        world.trouble = 0;
+        for n in 0..players {
+            world.players[n].cut_until = Duration::ZERO;
+            world.at(world.now, Happening::Do(n, Deed::Claim(9)));
+        }
+        let limit = world.now + DURATION * 30;
+        while world.now < limit && !world.players.iter().all(|player| player.was_held) {
+            let next = world.now + ms(500);
+            world.play_until(next);
+            for n in 0..players {
+                if world.holds(n) && !world.players[n].was_held {
+                    world.players[n].was_held = true;
+                    world.at(world.now + secs(1), Happening::Do(n, Deed::Release));
+                }
+            }
+        }
+        let waiting: Vec<_> = world.players.iter().map(|player| player.was_held).collect();
+        assert!(waiting.iter().all(|was_held| *was_held), "who got a slot: {waiting:?}");
+
+        // All is given back.
+        let end = world.now + DURATION * 5;
+        world.play_until(end);
+        for n in 0..players {
+            let now = world.clocks(n).mono;
+            let player = &world.players[n];
+            assert_eq!((player.slots.state(now), player.slots.next_wakeup(now)), (SlotState::Free, None));
+        }
+        if !world.has_late {
+            let left = holders(&world.store);
+            let alive = |holder: &String| world.players.iter().enumerate().any(|(n, player)| {
+                *holder == format!("web-{n}_{}_r", player.generation)
+            });
+            assert!(!left.iter().any(alive), "{left:?}");
+        }
+    }
+}

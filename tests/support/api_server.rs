@@ -1,0 +1,255 @@
+//! A small Kubernetes API server: objects in memory, with resource versions, over real sockets, and faults
+//! that a test injects.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::http::request;
+
+/// What the server does not do: the status and the reason, as in `metav1.Status`.
+pub(crate) type Refusal = (u16, &'static str);
+
+/// The objects, by their path.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Store {
+    objects: BTreeMap<String, Value>,
+    version: u64,
+}
+
+impl Store {
+    pub(crate) fn get(&self, path: &str) -> Result<Value, Refusal> {
+        self.objects.get(path).cloned().ok_or((404, "NotFound"))
+    }
+
+    /// All objects whose path begins so.
+    pub(crate) fn below(&self, path: &str) -> Vec<Value> {
+        let objects = self.objects.iter().filter(|(other, _)| other.starts_with(path));
+        objects.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// `collection` is the path without the name.
+    pub(crate) fn create(&mut self, collection: &str, object: Value) -> Result<Value, Refusal> {
+        let name = object["metadata"]["name"].as_str().ok_or((422, "Invalid"))?;
+        let path = format!("{collection}/{name}");
+        if self.objects.contains_key(&path) {
+            return Err((409, "AlreadyExists"));
+        }
+        Ok(self.store(path, object))
+    }
+
+    /// Replaces an object that has not changed.
+    pub(crate) fn replace(&mut self, path: &str, object: Value) -> Result<Value, Refusal> {
+        let old = self.get(path)?;
+        let version = &object["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != old["metadata"]["resourceVersion"] {
+            return Err((409, "Conflict"));
+        }
+        // As etcd's store in Kubernetes: an update that changes nothing makes no new version.
+        if object == old { Ok(old) } else { Ok(self.store(path.to_owned(), object)) }
+    }
+
+    /// A merge patch (RFC 7386).
+    pub(crate) fn patch(&mut self, path: &str, changes: &Value) -> Result<Value, Refusal> {
+        let mut object = self.get(path)?;
+        merge(&mut object, changes);
+        self.replace(path, object)
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> Result<Value, Refusal> {
+        self.objects.remove(path).ok_or((404, "NotFound"))
+    }
+
+    fn store(&mut self, path: String, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.objects.insert(path, object.clone());
+        object
+    }
+}
+
+fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else { return *object = patch.clone() };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(object.as_object_mut().unwrap().remove(key)),
+            value => merge(&mut object[key], value),
+        }
+    }
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Fault {
+    /// It is answered with this status and these headers, and not carried out.
+    Status(u16, &'static str),
+    /// It is carried out, and answered with this status.
+    Done(u16),
+    /// It is carried out, and its answer ends after this many bytes.
+    Cut(usize),
+    /// It is carried out, and never answered.
+    NoAnswer,
+    /// The connection is closed, and it is not carried out.
+    Closed,
+    /// It is carried out, and answered with this body.
+    Body(&'static str),
+}
+
+/// A predicate on a request: its first line and its headers and body.
+type Selects = Box<dyn Fn(&str) -> bool + Send>;
+
+#[derive(Default)]
+struct Shared {
+    store: Store,
+    /// The requests, in order: the first line and the body.
+    seen: Vec<String>,
+    /// Their first lines and headers.
+    heads: Vec<String>,
+    /// Each is used once, for the first request that it selects.
+    faults: VecDeque<(Selects, Fault)>,
+    /// For all requests that it selects.
+    partition: Option<(Selects, Fault)>,
+}
+
+/// A server on a port of the loopback interface.
+#[derive(Clone)]
+pub(crate) struct ApiServer {
+    pub(crate) address: String,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl ApiServer {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = Self { address, shared: Arc::default() };
+        let serving = server.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map(Result::unwrap) {
+                let serving = serving.clone();
+                thread::spawn(move || serving.serve(stream));
+            }
+        });
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Serves one request of a connection, which may be encrypted.
+    pub(crate) fn serve(&self, mut stream: impl Read + Write) {
+        let text = request(&mut stream);
+        if text.is_empty() {
+            return;
+        }
+        let (fault, answer) = self.answer(&text);
+        let whole = match (&fault, answer) {
+            (Some(Fault::Closed | Fault::NoAnswer), _) => String::new(),
+            (Some(Fault::Status(status, headers)), _) => {
+                let said =
+                    json!({"kind": "Status", "code": status, "message": "injected \u{1b}[31m"});
+                whole(*status, headers, &said.to_string())
+            }
+            (Some(Fault::Done(status)), _) => whole(*status, "", "{}"),
+            (Some(Fault::Body(body)), _) => whole(200, "", body),
+            (_, Ok(object)) => whole(200, "", &object.to_string()),
+            (_, Err((status, reason))) => {
+                let said =
+                    json!({"kind": "Status", "code": status, "reason": reason, "message": reason});
+                whole(status, "", &said.to_string())
+            }
+        };
+        let end =
+            if let Some(Fault::Cut(bytes)) = fault { bytes.min(whole.len()) } else { whole.len() };
+        drop(stream.write_all(&whole.as_bytes()[..end]));
+        drop(stream.flush());
+        if fault == Some(Fault::NoAnswer) {
+            // Until the client gives up.
+            drop(stream.read(&mut [0]));
+        }
+    }
+
+    /// Carries out a request, unless a fault prevents it.
+    fn answer(&self, text: &str) -> (Option<Fault>, Result<Value, Refusal>) {
+        let mut shared = self.shared.lock().unwrap();
+        let line = text.lines().next().unwrap_or_default().to_owned();
+        let body = text.split("\r\n").last().unwrap_or_default();
+        let body = &body[body.find('{').unwrap_or(body.len())..];
+        shared
+            .seen
+            .push(format!("{} {body}", line.trim_end_matches(" HTTP/1.1")).trim_end().to_owned());
+        shared.heads.push(text[..text.len() - body.len()].to_owned());
+        let mut fault =
+            shared.partition.as_ref().filter(|(is, _)| is(text)).map(|(_, f)| f.clone());
+        if fault.is_none()
+            && let Some(n) = shared.faults.iter().position(|(is, _)| is(text))
+        {
+            fault = shared.faults.remove(n).map(|(_, fault)| fault);
+        }
+        if matches!(fault, Some(Fault::Status(..) | Fault::Closed)) {
+            return (fault, Err((500, "")));
+        }
+        let mut words = line.split(' ');
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let path = path.split('?').next().unwrap_or_default();
+        let object = || serde_json::from_str(body).map_err(|_| (400, "BadRequest"));
+        let store = &mut shared.store;
+        let done = match method {
+            "GET" => store.get(path),
+            "POST" => object().and_then(|object| store.create(path, object)),
+            "PUT" => object().and_then(|object| store.replace(path, object)),
+            "PATCH" => object().and_then(|patch| store.patch(path, &patch)),
+            "DELETE" => store.delete(path),
+            _ => Err((405, "MethodNotAllowed")),
+        };
+        (fault, done)
+    }
+
+    /// The requests so far: method, path and body.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        self.shared.lock().unwrap().seen.clone()
+    }
+
+    /// The first lines and headers of the requests so far.
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.shared.lock().unwrap().heads.clone()
+    }
+
+    /// Injects a fault for the next request that contains this text.
+    pub(crate) fn inject(&self, text: &'static str, fault: Fault) {
+        let is = move |request: &str| request.contains(text);
+        self.shared.lock().unwrap().faults.push_back((Box::new(is), fault));
+    }
+
+    /// All requests that contain this text get this fault, until [`ApiServer::heal`].
+    pub(crate) fn partition(&self, text: &str, fault: Fault) {
+        let text = text.to_owned();
+        let is = move |request: &str| request.contains(&text);
+        self.shared.lock().unwrap().partition = Some((Box::new(is), fault));
+    }
+
+    pub(crate) fn heal(&self) {
+        self.shared.lock().unwrap().partition = None;
+    }
+
+    /// Reads or changes the objects.
+    pub(crate) fn with_store<T>(&self, with: impl FnOnce(&mut Store) -> T) -> T {
+        with(&mut self.shared.lock().unwrap().store)
+    }
+}
+
+fn whole(status: u16, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         connection: close\r\n{headers}\r\n{body}"
+    )
+}
