@@ -54,7 +54,7 @@ impl Scene {
 
     fn start_by(&self, mut by: Command, name: &str, script: &str, options: &[&str]) -> Supervised {
         let folder = self.path().join(format!("{name}.d"));
-        fs::create_dir(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let program = folder.join(name);
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -108,6 +108,12 @@ impl Supervised {
 
 impl Drop for Supervised {
     fn drop(&mut self) {
+        // The supervisor ends with its command.
+        if self.is_running() {
+            for command in children(self.pid()) {
+                _ = kill(Pid::from_raw(command), Signal::SIGKILL);
+            }
+        }
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -124,7 +130,7 @@ fn state(pid: i32) -> Option<char> {
 }
 
 fn children(pid: i32) -> Vec<i32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
@@ -511,6 +517,43 @@ fn podnudge_restarts_a_supervised_application_again_and_again() {
             }
         }
     });
+}
+
+/// Without a target in the rule: the supervisor, its command and an orphan mount the volume.
+#[test]
+fn by_the_mount_of_the_volume_the_target_is_the_command_and_not_its_supervisor() {
+    in_namespace(|| {
+        let scene = Scene::new();
+        let volume = scene.path().join("app.d/volume");
+        fs::create_dir_all(&volume).unwrap();
+        let mounted = command("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&volume).status();
+        assert!(mounted.unwrap().success());
+        let mut by = command("unshare");
+        let other = "mkdir there && mount --bind volume there && umount volume && exec \"$@\"";
+        by.args(["--mount", "sh", "-c", other, "sh", env!("CARGO_BIN_EXE_podnudge")]);
+        let script = format!("(setsid sleep 1000 &); {APP}");
+        let mut app = scene.start_by(by, "app", &script, &[]);
+        let (agent, mut kubelet) = agent(&scene, podnudge(), "app", "", "");
+        for n in 1..=2 {
+            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+            agent.wait_for("applied", n);
+            assert_eq!((app.starts().len(), app.is_running()), (n + 1, true), "{}", agent.log());
+        }
+        drop((agent, app));
+        wait_until("the volume can be unmounted", || {
+            command("umount").arg(&volume).status().unwrap().success()
+        });
+    });
+}
+
+/// As pid 1 of a container with its own process namespace: the kernel would discard signals without a
+/// handler, if they were not blocked.
+#[test]
+fn as_pid_1_it_passes_signals_on() {
+    let mut by = command("unshare");
+    by.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_podnudge"), "supervise"]);
+    let script = "trap 'exit 9' TERM; kill -TERM 1; while :; do sleep 0.01; done";
+    assert_eq!(by.args(["--", "sh", "-c", script]).status().unwrap().code(), Some(9));
 }
 
 /// A broken configuration that ends the application ends the container, as without the supervisor.
