@@ -3,11 +3,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::Instant;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
+use crate::support::memory::MemoryLimit;
 use crate::support::program::command;
 use crate::support::wait::wait_until;
 
@@ -115,6 +120,94 @@ fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits() {
         let start = Instant::now();
         wait_until("three seconds are over", || start.elapsed().as_secs() >= 3);
         assert_eq!(wakeups(agent.pid()) - before, 0, "woken while idle");
+    }
+}
+
+#[test]
+fn supervising_stays_within_the_memory_limit_and_does_not_wake_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let script = format!("echo >>'{}'; exec sleep 1000", starts.display());
+    let started = || fs::read_to_string(&starts).unwrap_or_default().lines().count();
+    let mut wanted = 0;
+    let supervisors = SHIPPED.map(|shipped| {
+        let mut command = command(shipped.binary());
+        let stderr = fs::File::create(folder.path().join("stderr")).unwrap();
+        command.args(["supervise", "--", "sh", "-c", &script]).stderr(stderr);
+        let supervisor = Ended(command.spawn().unwrap());
+        let pid = i32::try_from(supervisor.0.id()).unwrap();
+        let mut after_first = 0;
+        for n in 0..=10 {
+            wanted += 1;
+            wait_until("the command has started", || started() == wanted);
+            if n == 0 {
+                after_first = descriptors(pid);
+            }
+            if n < 10 {
+                kill(Pid::from_raw(pid), Signal::SIGSTKFLT).unwrap();
+            }
+        }
+        let (private, all) = (number(pid, "RssAnon") * 1024, number(pid, "VmRSS") * 1024);
+        println!("{}: {private} bytes of its own, {all} bytes with its code", shipped.path);
+        assert!(private <= MIB / 2, "{}: {private} bytes", shipped.path);
+        assert_eq!((number(pid, "Threads"), descriptors(pid)), (1, after_first));
+        let added = charged(8, |group| {
+            let mut command = group.command(shipped.binary());
+            command.args(["supervise", "--", "sleep", "1000"]);
+            command
+        });
+        println!("{}: {added} KiB more for a container", shipped.path);
+        assert!(added <= 1024, "{}: {added} KiB", shipped.path);
+        (pid, supervisor)
+    });
+    let idle = || supervisors.iter().map(|(pid, _)| wakeups(*pid)).sum::<u64>();
+    // It still reports the last start.
+    wait_until("they sleep", || supervisors.iter().all(|(pid, _)| is_asleep(*pid)));
+    let before = idle();
+    #[expect(clippy::disallowed_methods, reason = "idleness is measured over a time")]
+    let start = Instant::now();
+    wait_until("three seconds are over", || start.elapsed().as_secs() >= 3);
+    assert_eq!(idle() - before, 0, "woken while idle");
+}
+
+/// What each of these supervisors of `sleep` adds to what is charged to its container, in KiB. The kernel
+/// counts in pieces of up to 256 KiB, so one alone says little. The pages of the program's file are charged to
+/// whoever read them first.
+fn charged(count: u64, supervisor: impl Fn(&MemoryLimit) -> Command) -> u64 {
+    let measure = |start: &dyn Fn(&MemoryLimit) -> Command, processes: u64| {
+        let group = MemoryLimit::new(256 * MIB);
+        let started: Vec<Ended> =
+            (0..count).map(|_| Ended(start(&group).spawn().unwrap())).collect();
+        wait_until("all sleep", || {
+            let pids = group.processes();
+            u64::try_from(pids.len()).unwrap() == processes && pids.into_iter().all(is_asleep)
+        });
+        let usage = group.usage();
+        drop(started);
+        usage
+    };
+    let alone = |group: &MemoryLimit| {
+        let mut command = group.command("sleep");
+        command.arg("1000");
+        command
+    };
+    measure(&supervisor, 2 * count).saturating_sub(measure(&alone, count)) / count
+}
+
+/// Whether a process waits for an event.
+fn is_asleep(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('S')
+}
+
+/// A process that ends with its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // podnudge would pass TERM on, and leave no sleeping child behind.
+        _ = kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), Signal::SIGTERM);
+        drop(self.0.wait());
     }
 }
 

@@ -3,6 +3,10 @@
 //! It is parsed here and not by clap, which alone would need most of the memory that the supervisor may
 //! have. Clap prints the help (`cli/help.rs`).
 
+#[cfg(test)]
+#[path = "../../tests/fuzz/supervise.rs"]
+mod fuzz;
+
 use std::ffi::{OsStr, OsString};
 use std::str::FromStr as _;
 use std::time::Duration;

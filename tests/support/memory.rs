@@ -47,6 +47,12 @@ impl MemoryLimit {
         text.unwrap().trim().parse().unwrap()
     }
 
+    /// The pids of its processes.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.0.join("cgroup.procs")).unwrap();
+        text.lines().map(|pid| pid.parse().unwrap()).collect()
+    }
+
     pub(crate) fn usage(&self) -> u64 {
         self.number("memory.usage_in_bytes", "memory.current") / 1024
     }
