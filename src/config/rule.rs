@@ -255,6 +255,14 @@ impl Rule {
             && self.checks.iter().any(is_external)
     }
 
+    /// Whether the pod may not be Ready for a while after an action.
+    #[must_use]
+    pub fn may_interrupt(&self) -> bool {
+        self.restarts_target()
+            || self.settings.on_failure.contains(&Step::Restart)
+            || self.settings.drain.is_some()
+    }
+
     /// Whether a restart is one of the actions.
     #[must_use]
     pub fn restarts_target(&self) -> bool {

@@ -93,7 +93,7 @@ impl SlotPolicy {
         let limit = rule.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
         Some(Self {
             acts_when_unreachable: limit.on_unreachable == Some(OnUnreachable::Act),
-            awaits_readiness: rule.restarts_target(),
+            awaits_readiness: rule.may_interrupt(),
             bake: limit.bake,
         })
     }

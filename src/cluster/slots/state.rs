@@ -29,15 +29,12 @@ impl Slots {
                 SlotState::Unreachable(failing.reason.clone())
             }
             Some(failing) => SlotState::Waiting(failing.reason.clone()),
-            None => SlotState::Waiting(self.waits_for()),
-        }
-    }
-
-    /// The wait for others, or for the first answer.
-    fn waits_for(&self) -> Reason {
-        match self.search.holders.as_slice() {
-            [] => Reason::new(format!("asks for a slot of `{}`", self.settings.name)),
-            holders => Reason::new(format!("waits for a slot: {}", holders.join(", "))),
+            // It is being asked for the first time: that takes a moment.
+            None if self.search.holders.is_empty() => SlotState::Free,
+            None => {
+                let holders = self.search.holders.join(", ");
+                SlotState::Waiting(Reason::new(format!("waits for a slot: {holders}")))
+            }
         }
     }
 
