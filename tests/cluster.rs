@@ -222,6 +222,44 @@ fn what_is_missing_in_the_pod_is_said() {
     assert!(no_pod.starts_with("`KUBERNETES_SERVICE_HOST` and"), "{no_pod}");
 }
 
+#[test]
+fn whether_the_pod_is_ready_is_read_from_its_object() {
+    let (folder, server) = (tempfile::tempdir().unwrap(), ApiServer::start());
+    let api = api(folder.path(), &server.url(), "token");
+    let ask = || wait(api.not_ready("web-0", LIMIT));
+    assert!(matches!(ask(), Err(ApiError::NotFound(_))));
+    let pod = |status: &str| {
+        let conditions = json!([{"type": "Ready", "status": status, "message": "not yet"}]);
+        json!({"metadata": {"name": "web-0"}, "status": {"conditions": conditions}})
+    };
+    let pods = "/api/v1/namespaces/test/pods";
+    server.with_store(|store| store.create(pods, pod("False")).unwrap());
+    assert_eq!(ask().unwrap().unwrap().message, "not yet");
+    server.with_store(|store| store.patch(&format!("{pods}/web-0"), &pod("True")).unwrap());
+    assert_eq!(ask(), Ok(None));
+    server.inject("GET", Fault::Status(403, ""));
+    let hint = "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [pods], verbs: [get]";
+    assert_eq!(ask().unwrap_err().reason().hint.as_deref(), Some(hint));
+}
+
+#[test]
+fn what_is_missing_is_said_at_start_and_ends_nothing() {
+    let (folder, _kubelet) = temporary_volume(&[("a.conf", "0")]);
+    let config = folder.path().join("podnudge.toml");
+    let volume = folder.path().join("volume");
+    let text = format!(
+        "[agent]\nlog = \"json\"\nlisten = \"off\"\n[cluster]\nnamespace = \"test\"\n[[rule]]\n\
+         watch = {volume:?}\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n"
+    );
+    fs::write(&config, text).unwrap();
+    let mut command = podnudge();
+    command.arg("--config").arg(config);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("api-unusable", 1);
+    assert!(agent.last("api-unusable", "hint").contains("where it runs in a pod"));
+    agent.wait_for("baseline|fresh|scheduled|volume-missing", 1);
+}
+
 /// A client of the protocol with real requests. Its clock is that of the machine, but waits are skipped.
 struct Client {
     api: Api,

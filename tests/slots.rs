@@ -235,6 +235,23 @@ fn a_holder_that_cannot_renew_stops_before_another_replica_can_take_the_slot() {
     assert!(one.holds().is_some());
 }
 
+#[test]
+fn the_time_of_a_slot_counts_from_the_sending_of_the_request() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.claim(A);
+    let read = one.slots.next_request(one.now()).unwrap();
+    one.slots.handle(one.now(), perform(&mut store, &read));
+    let (take, sent) = (one.slots.next_request(one.now()).unwrap(), one.now);
+    let answer = perform(&mut store, &take);
+    one.now += secs(3);
+    one.slots.handle(one.now(), answer);
+    assert!(one.holds().is_some());
+    let until = sent + DURATION / 5 * 4;
+    let state = |at| one.slots.state(Moment(at));
+    assert!(matches!(state(until - ms(1)), SlotState::Held { .. }));
+    assert!(matches!(state(until), SlotState::Lost(_)));
+}
+
 /// The times in a Lease say that it has expired long ago, or is held for another hour.
 #[test]
 fn a_slot_expires_by_observation_and_not_by_the_times_in_it() {
@@ -294,6 +311,21 @@ fn a_restarted_podnudge_takes_over_its_own_slot_at_once_and_another_pod_of_the_s
     }
 }
 
+/// Wherever its search begins: not another one that is free.
+#[test]
+fn a_restarted_podnudge_takes_its_own_slot_also_where_others_are_free() {
+    for seed in 0..3 {
+        let (mut store, mut one) = (Store::default(), Replica::new("a", 3, 0));
+        one.claim(A);
+        one.run(&mut store);
+        let mut again = Replica::new("a", 3, seed);
+        again.claim(A);
+        again.run(&mut store);
+        assert_eq!(again.holds(), one.holds());
+        assert_eq!(holders(&store), ["a"]);
+    }
+}
+
 #[test]
 fn the_slot_that_is_tried_first_is_spread_over_the_replicas() {
     let first = |seed| {
@@ -308,14 +340,28 @@ fn the_slot_that_is_tried_first_is_spread_over_the_replicas() {
 fn a_digest_that_failed_on_a_replica_is_halted_on_the_others_until_it_is_cleared() {
     for count in [1, 2] {
         let mut store = Store::default();
-        let mut failed = Replica::new("web-1_u_r", count, 0);
-        let mut other = Replica::new("b", count, 1);
+        // The second slot, if there is one: the digests are with the first.
+        let mut failed = Replica::new("web-1_u_r", count, 1);
+        let mut other = Replica::new("b", count, 0);
         failed.claim(A);
         failed.run(&mut store);
         assert!(failed.holds().is_some());
         failed.slots.halt(failed.now(), A, &Reason::new("the target\nended").hint("no"));
+        let slot = failed.holds().unwrap();
         failed.slots.release();
-        failed.run(&mut store);
+        let mut sent = Vec::new();
+        failed.run_by(|request| {
+            sent.push(request.clone());
+            perform(&mut store, request)
+        });
+        // Whoever gets the slot next knows of it.
+        let told = |request: &LeaseRequest| matches!(request, LeaseRequest::Update(it) | LeaseRequest::Create(it) if !it.halts().is_empty());
+        let given_back = |request: &LeaseRequest| match request {
+            LeaseRequest::Update(it) => it.name() == slot && it.holder().is_none(),
+            _ => false,
+        };
+        let at = |is: &dyn Fn(&LeaseRequest) -> bool| sent.iter().position(is).unwrap();
+        assert!(at(&told) < at(&given_back), "{sent:?}");
         assert!(holders(&store).iter().all(String::is_empty));
         other.claim(A);
         other.run(&mut store);

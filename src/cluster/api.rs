@@ -46,6 +46,15 @@ impl Api {
         Self { settings, server }
     }
 
+    /// Whether everything is there that a request needs. Sends nothing.
+    ///
+    /// # Errors
+    /// What is missing in the pod.
+    pub fn examine(&self) -> Result<(), Reason> {
+        self.namespace()?;
+        self.endpoint("/", false, Duration::ZERO).map(drop)
+    }
+
     /// Reads or writes a Lease in the pod's namespace.
     ///
     /// # Errors

@@ -41,6 +41,9 @@ impl SharedSlots {
             return Self { api: None, pod: String::new(), rules: Vec::new() };
         };
         let api = Api::new(settings, surroundings.server);
+        if let Err(reason) = api.examine() {
+            report::api_unusable(&reason);
+        }
         let pod = surroundings.pod.or(api.token().and_then(|token| cluster::claims(&token)));
         let slots = |rule: &Rule| {
             let limit = rule.settings.limit.as_ref()?;
