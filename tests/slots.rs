@@ -565,8 +565,9 @@ struct World {
     /// How many of 16 requests have a fate.
     trouble: u64,
     fates: Vec<Fate>,
-    /// Whether a Lease may be in the name of a replica that does not know it.
-    has_late: bool,
+    /// Whether a Lease may stay in the name of a replica that does not know it, or cannot give it back in
+    /// time. It expires.
+    may_be_left: bool,
 }
 
 impl World {
@@ -599,7 +600,7 @@ impl World {
             random: Random::new(seed.wrapping_add(1)),
             trouble,
             fates,
-            has_late: false,
+            may_be_left: trouble > 0,
         }
     }
 
@@ -676,12 +677,16 @@ impl World {
             Deed::Release => player.slots.release(),
             Deed::Halt(which) => player.slots.halt(now, digest(which), &Reason::new("it failed")),
             Deed::Clear(which) => player.slots.clear_halt(now, digest(which)),
-            Deed::Partition(seconds) => player.cut_until = cut + secs(seconds.into()),
+            Deed::Partition(seconds) => {
+                player.cut_until = cut + secs(seconds.into());
+                self.may_be_left = true;
+            }
             Deed::Restart | Deed::Replace => {
                 player.generation += u32::from(matches!(deed, Deed::Replace));
                 let holder = format!("web-{n}_{}_r", player.generation);
                 player.slots = Slots::new(settings(&holder, self.count, self.number));
                 // What the old process has sent may still arrive, but no answer does.
+                self.may_be_left |= player.request != 0;
                 player.request = 0;
             }
         }
@@ -700,7 +705,6 @@ impl World {
             let mut delay = ms(1) + self.random.below(ms(100));
             if matches!(fate, Fate::Late) {
                 delay += limit + self.random.below(DURATION * 2);
-                self.has_late = true;
             }
             if !matches!(fate, Fate::Lost) {
                 self.at(self.now + delay, Happening::Arrive(n, id, request, fate));
@@ -801,12 +805,21 @@ proptest! {
             let player = &world.players[n];
             assert_eq!((player.slots.state(now), player.slots.next_wakeup(now)), (SlotState::Free, None));
         }
-        if !world.has_late {
+        if !world.may_be_left {
             let left = holders(&world.store);
             let alive = |holder: &String| world.players.iter().enumerate().any(|(n, player)| {
                 *holder == format!("web-{n}_{}_r", player.generation)
             });
             assert!(!left.iter().any(alive), "{left:?}");
         }
+        // Whatever was left, as many new replicas as there are slots get them.
+        for n in 0..usize::try_from(count).unwrap() {
+            world.at(world.now, Happening::Do(n, Deed::Replace));
+            world.at(world.now, Happening::Do(n, Deed::Claim(8)));
+        }
+        let end = world.now + DURATION * 3;
+        world.play_until(end);
+        let held = (0..players).filter(|n| world.holds(*n)).count();
+        assert_eq!(held, usize::try_from(count).unwrap());
     }
 }
