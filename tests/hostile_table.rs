@@ -35,8 +35,19 @@ const MOST: u64 = 16 * 1024;
 const MOST_DELAY: Duration = Duration::from_secs(5);
 
 /// The rules whose volume the kubelet writes.
-const VOLUMES: [&str; 10] =
-    ["toml", "yaml", "json", "pem", "text", "action", "check", "proof", "program", "published"];
+const VOLUMES: [&str; 11] = [
+    "toml",
+    "yaml",
+    "json",
+    "pem",
+    "text",
+    "action",
+    "check",
+    "proof",
+    "document",
+    "program",
+    "published",
+];
 
 /// Puts an input before podnudge, or removes it.
 type Put = Box<dyn FnOnce(&mut Scene)>;
@@ -109,6 +120,8 @@ impl Scene {
         config += &rule("check", &format!("{works}{check}"));
         let proof = format!("[rule.verify]\nhttp = \"{}\"\ntimeout = \"300ms\"", server.url());
         config += &rule("proof", &format!("{works}{proof}\nbody-matches = \"proof\""));
+        let contains = "json-contains = { pointer = \"/a\", value = \"x\" }";
+        config += &rule("document", &format!("{works}{proof}\n{contains}"));
         let mut volumes = Vec::new();
         for name in VOLUMES {
             let mut kubelet = Kubelet::new(folder.path().join(name));
@@ -125,7 +138,7 @@ impl Scene {
         command.args(["--listen", "127.0.0.1:0", "--config"]);
         command.arg(folder.path().join("podnudge.toml"));
         let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 11);
+        agent.wait_for("baseline", 12);
         agent.wait_for("applied", 1);
         let address = agent.last("started", "listen");
         let held = None;

@@ -129,17 +129,40 @@ fn all() -> Vec<(&'static str, Answer)> {
     ]
 }
 
+/// A JSON document of nearly 1 MiB, which is the most that is read.
+fn document(stream: &mut TcpStream, begin: &str, part: &str, end: &str) -> std::io::Result<()> {
+    let times = ((1 << 20) - begin.len() - end.len()) / part.len();
+    let length = begin.len() + part.len() * times + end.len();
+    send(stream, &format!("{OK}content-length: {length}\r\n\r\n{begin}"))?;
+    stream.write_all(part.repeat(times).as_bytes())?;
+    stream.write_all(end.as_bytes())
+}
+
+fn documents() -> Vec<(&'static str, Answer)> {
+    vec![
+        ("a long list", |stream| document(stream, "{\"a\":[", "0,", "1]}")),
+        ("empty objects", |stream| document(stream, "{\"a\":[", "{},", "{}]}")),
+        ("empty names", |stream| document(stream, "{\"b\":[", "{\"\":0},", "1]}")),
+        ("many names", |stream| document(stream, "{", "\"b\":[0],", "\"a\":0}")),
+        ("open brackets", |stream| document(stream, "{\"a\":", "[", "")),
+        ("a long text", |stream| document(stream, "{\"a\":\"", "y", "\"}")),
+        ("escapes", |stream| document(stream, "{\"a\":\"", "\\u00e9", "\"}")),
+    ]
+}
+
 /// Any end of the attempt: which one depends on the rule.
-const OUTCOMES: [(&str, &str); 3] = [
+const OUTCOMES: [(&str, &str); 4] = [
     ("check", "check-failed|passed|rejected"),
     ("action", "gave-up|applied"),
     ("proof", "gave-up|applied"),
+    ("document", "gave-up|applied"),
 ];
 
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = Vec::new();
     for (rule, outcome) in OUTCOMES {
-        for (what, answer) in all() {
+        let answers = if rule == "document" { documents() } else { all() };
+        for (what, answer) in answers {
             inputs.push(Input {
                 rule,
                 what: what.to_owned(),
