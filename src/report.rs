@@ -14,6 +14,7 @@ use crate::checks;
 use crate::config::{Config, LogLevel, Rule};
 use crate::core::event::VolumeId;
 use crate::core::fact::{Basis, Fact};
+use crate::core::kubelet::StartDelay;
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::mounts;
@@ -234,9 +235,8 @@ fn line(
         Fact::RolledBack(digest) =>
             (Warn, line("rolled-back", "rolled back to the last good content; the content on disk is quarantined")
                 .digest(digest)),
-        Fact::Restarted(digest, names) =>
-            (Info, line("restarted", "the target has ended; its supervisor is expected to restart it")
-                .digest(digest).target(names)),
+        Fact::Restarted(digest, names, delay) =>
+            (Info, restarted(*delay).digest(digest).target(names)),
         Fact::Escalating(digest, reason) =>
             (Warn, line("escalating", "the application does not run the new content; restarting the target")
                 .digest(digest).reason(reason)),
@@ -346,6 +346,13 @@ fn baseline(basis: Basis, state_dir: Option<&Path>) -> Line {
         because: Some(because),
         ..Line::new("baseline", "the application runs the content on disk")
     }
+}
+
+fn restarted(delay: Option<StartDelay>) -> Line {
+    let by_kubelet = "the target has ended; the kubelet is expected to start it after a delay";
+    let by_any = "the target has ended; its supervisor is expected to restart it";
+    let Some(delay) = delay else { return Line::new("restarted", by_any) };
+    Line::new("restarted", by_kubelet).wait(delay.delay).reason(&delay.reason())
 }
 
 fn keys_changed(changes: &Changes) -> Line {
@@ -459,7 +466,12 @@ mod tests {
             Fact::Draining(one, wait),
             Fact::Sent(one, target()),
             Fact::Accepted(one, "yes".to_owned()),
-            Fact::Restarted(one, target()),
+            Fact::Restarted(one, target(), None),
+            Fact::Restarted(
+                one,
+                target(),
+                Some(StartDelay { delay: Duration::from_secs(20), ends: 2 }),
+            ),
             Fact::Escalating(one, why()),
             Fact::Held(why(), None),
             Fact::Held(why(), Some(wait)),

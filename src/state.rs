@@ -1,30 +1,34 @@
-//! The state directory, which survives a restart of podnudge: for each rule a small file with the
-//! digest that its application is known to run.
+//! The state directory, which survives a restart of podnudge: for each rule a small file (`state/record.rs`)
+//! with the digest that its application is known to run, the rollout in progress, what failed, and the
+//! restarts that the restart budget counts.
 //!
-//! Reads and writes only `STATE_DIR/RULE.json`. A file is replaced by a rename, so a kill at any
+//! Reads and writes only `STATE_DIR/RULE.json`, and reads the machine's boot id. A file is replaced by a rename, so a kill at any
 //! moment leaves the old or the new one, complete. podnudge works without the directory: what cannot be
 //! saved is kept, and saved as soon as the directory can be used again.
+
+mod record;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::fs::{Access, Mode, access, statvfs};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
-use crate::clock::UnixTime;
-use crate::core::event::Memory;
-use crate::core::evidence::Evidence;
-use crate::files::FileError;
+use crate::clock::Now;
+use crate::core::memory::Memory;
+use crate::files::{self, FileError};
 use crate::folder::{Folder, errno, write_and_sync};
 use crate::reason::Reason;
 use crate::shown;
+use record::Unusable;
 
 /// The largest state file, in bytes.
-const LARGEST: u64 = 4096;
+const LARGEST: u64 = 64 * 1024;
+
+/// Changes with each boot of the machine (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The state directory.
 #[derive(Debug, Clone)]
@@ -33,6 +37,7 @@ pub struct StateDir(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    boot: Option<String>,
     /// Why the directory cannot be used; `None` while it can. Held only for a moment.
     failure: Mutex<Option<Reason>>,
     /// Held during access to the file system, by the one thread that writes.
@@ -43,19 +48,8 @@ struct Shared {
 struct Files {
     /// `None` until it was opened.
     folder: Option<Folder>,
-    /// What could not be saved, by the names of the rules.
-    unsaved: BTreeMap<String, Memory>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Record {
-    /// `None` while it is unknown what the application runs.
-    digest: Option<String>,
-    /// How podnudge knew that.
-    #[serde(default)]
-    evidence: Evidence,
-    /// Seconds since the Unix epoch.
-    at: f64,
+    /// What could not be saved, by the names of the rules, and when it was to be saved.
+    unsaved: BTreeMap<String, (Memory, Now)>,
 }
 
 impl StateDir {
@@ -65,6 +59,7 @@ impl StateDir {
     pub fn open(path: &Path) -> Self {
         let state = Self(Arc::new(Shared {
             path: path.to_owned(),
+            boot: boot_id(),
             failure: Mutex::default(),
             files: Mutex::default(),
         }));
@@ -86,7 +81,7 @@ impl StateDir {
             folder.temporary_file(".writable-", Mode::RUSR | Mode::WUSR, probe)?.remove();
             Ok(())
         });
-        let tried = tried.and_then(|()| files.save_all(&self.0.path));
+        let tried = tried.and_then(|()| files.save_all(&self.0));
         *lock(&self.0.failure) = tried.err().map(|error| self.reason(error));
     }
 
@@ -94,36 +89,42 @@ impl StateDir {
         reason(&self.0.path, error)
     }
 
-    /// Loads the state of a rule; `None` if it has no file yet.
+    /// Loads the state of a rule; `None` if it has no file yet. A file of a newer podnudge is kept under
+    /// another name.
     ///
     /// # Errors
     /// If the file cannot be read or is invalid.
-    pub fn load(&self, rule: &str) -> Result<Option<Memory>, Reason> {
+    pub fn load(&self, rule: &str, now: Now) -> Result<Option<Memory>, Reason> {
         let files = lock(&self.0.files);
         let Some(folder) = &files.folder else { return Ok(None) };
-        let problem = match folder.read(&file(rule), LARGEST) {
-            Ok(text) => match parse(&text) {
-                Some(memory) => return Ok(Some(memory)),
-                None => "it holds no digest".to_owned(),
+        let replaced = "it is replaced after the next applied change".to_owned();
+        let (problem, hint) = match folder.read(&file(rule), LARGEST) {
+            Ok(text) => match record::parse(&text, now, self.0.boot.as_deref()) {
+                Ok(memory) => return Ok(Some(memory)),
+                Err(Unusable::Invalid) => ("it holds no digest".to_owned(), replaced),
+                Err(Unusable::Newer(version)) => {
+                    let problem = format!("a newer podnudge wrote it (format {version})");
+                    (problem, keep(folder, rule, &text))
+                }
             },
             Err(FileError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
             }
-            Err(error) => error.to_string(),
+            Err(error) => (error.to_string(), replaced),
         };
         let path = shown::path(&self.0.path.join(file(rule)));
         let message = format!("cannot read the state file `{path}`: {problem}");
-        Err(Reason::new(message).hint("it is replaced after the next applied change"))
+        Err(Reason::new(message).hint(hint))
     }
 
-    /// Saves what the application of `rule` runs, or keeps it until `retry` succeeds.
+    /// Saves the state of `rule`, or keeps it until `retry` succeeds.
     ///
     /// # Errors
     /// If the directory can no longer be used; the old file then remains.
-    pub fn save(&self, rule: &str, memory: &Memory) -> Result<(), Reason> {
+    pub fn save(&self, rule: &str, memory: Memory, now: Now) -> Result<(), Reason> {
         let mut files = lock(&self.0.files);
-        files.unsaved.insert(rule.to_owned(), *memory);
-        let saved = files.save_all(&self.0.path).map_err(|error| self.reason(error));
+        files.unsaved.insert(rule.to_owned(), (memory, now));
+        let saved = files.save_all(&self.0).map_err(|error| self.reason(error));
         let before = std::mem::replace(&mut *lock(&self.0.failure), saved.clone().err());
         // That it still cannot be used was said before.
         if before.is_some() { Ok(()) } else { saved }
@@ -141,18 +142,36 @@ impl Files {
         if folder.is_in_place() { Ok(folder) } else { Err(Errno::STALE) }
     }
 
-    fn save_all(&mut self, path: &Path) -> Result<(), Errno> {
-        while let Some((rule, memory)) = self.unsaved.first_key_value() {
-            let (rule, record) = (rule.clone(), record(memory));
-            let folder = self.open(path)?;
+    fn save_all(&mut self, shared: &Shared) -> Result<(), Errno> {
+        while let Some((rule, (memory, now))) = self.unsaved.first_key_value() {
+            let text = record::text(memory, *now, shared.boot.as_deref());
+            let rule = rule.clone();
+            let folder = self.open(&shared.path)?;
             let prefix = prefix(&rule);
             // If what a killed podnudge has left cannot be removed, that does not matter.
             _ = folder.remove_own_leftovers(&prefix);
-            folder.replace(&file(&rule), &prefix, &record)?;
+            folder.replace(&file(&rule), &prefix, &text)?;
             self.unsaved.remove(&rule);
         }
         Ok(())
     }
+}
+
+/// Keeps the file of a newer podnudge. Returns the hint.
+fn keep(folder: &Folder, rule: &str, text: &[u8]) -> String {
+    let name = format!("{rule}.newer.json");
+    let kept = match folder.replace(&name, &prefix(rule), text) {
+        Ok(()) => format!("it is kept as `{name}`"),
+        Err(error) => format!("it cannot be kept as `{name}`: {error}"),
+    };
+    format!(
+        "{kept}; podnudge goes on as without a state file: rename it back before you run the newer podnudge again, if nothing has changed since"
+    )
+}
+
+fn boot_id() -> Option<String> {
+    let id = files::read(Path::new(BOOT_ID), 64).ok()?;
+    Some(String::from_utf8(id).ok()?.trim().to_owned())
 }
 
 /// Looks for why a state directory cannot be used. Changes nothing.
@@ -204,13 +223,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The text of a state file.
-fn record(memory: &Memory) -> Vec<u8> {
-    let digest = memory.running.map(|digest| digest.to_string());
-    let (evidence, at) = (memory.evidence, memory.at.0.as_secs_f64());
-    serde_json::to_vec(&Record { digest, evidence, at }).unwrap_or_default()
-}
-
 fn file(rule: &str) -> String {
     format!("{rule}.json")
 }
@@ -220,31 +232,52 @@ fn prefix(rule: &str) -> String {
     format!(".{rule}.json-")
 }
 
-fn parse(text: &[u8]) -> Option<Memory> {
-    let record = serde_json::from_slice::<Record>(text).ok()?;
-    let running = record.digest.map(|digest| digest.parse()).transpose().ok()?;
-    let at = UnixTime(Duration::try_from_secs_f64(record.at).ok()?);
-    Some(Memory { running, evidence: record.evidence, at })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::time::Duration;
+
     use super::*;
+    use crate::clock::{Moment, UnixTime};
+    use crate::core::evidence::Evidence;
+    use crate::core::memory::Known;
+    use crate::volume::snapshot::Digest;
+
+    fn now() -> Now {
+        let wall = UnixTime(Duration::from_secs(1_700_000_000));
+        Now { mono: Moment(Duration::from_secs(1000)), wall }
+    }
 
     #[test]
     fn saved_state_is_loaded_and_an_invalid_file_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let state = StateDir::open(&folder.path().join("state"));
-        let digest = crate::volume::snapshot::Digest([7; 32]);
         let at = UnixTime(Duration::from_millis(1_700_000_000_250));
-        let known = Memory { running: Some(digest), evidence: Evidence::Verified, at };
-        let open = Memory { running: None, evidence: Evidence::None, at };
-        state.save("web", &known).expect("it can be written");
-        state.save("open", &open).expect("it can be written");
-        std::fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");
-        assert_eq!(state.load("web"), Ok(Some(known)));
-        assert_eq!(state.load("open"), Ok(Some(open)));
-        assert_eq!(state.load("new"), Ok(None));
-        assert!(state.load("api").unwrap_err().message.contains("api.json"));
+        let running = Some(Digest([7; 32]));
+        let known = Known { running, evidence: Evidence::Verified, at };
+        let known = Memory { known, restarts: vec![now().mono], ..Memory::default() };
+        let open = Known { running: None, evidence: Evidence::None, at };
+        let open = Memory { known: open, ..Memory::default() };
+        state.save("web", known.clone(), now()).expect("it can be written");
+        state.save("open", open.clone(), now()).expect("it can be written");
+        fs::write(folder.path().join("state/api.json"), "{").expect("it can be written");
+        assert_eq!(state.load("web", now()), Ok(Some(known)));
+        assert_eq!(state.load("open", now()), Ok(Some(open)));
+        assert_eq!(state.load("new", now()), Ok(None));
+        assert!(state.load("api", now()).unwrap_err().message.contains("api.json"));
+    }
+
+    #[test]
+    fn the_file_of_a_newer_podnudge_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let state = StateDir::open(folder.path());
+        let newer = "{\"version\":9,\"all\":\"new\"}";
+        fs::write(folder.path().join("web.json"), newer).expect("it can be written");
+        let refusal = state.load("web", now()).unwrap_err().to_string();
+        assert!(refusal.contains("format 9") && refusal.contains("web.newer.json"), "{refusal}");
+        state.save("web", Memory::default(), now()).expect("it can be written");
+        let kept = fs::read_to_string(folder.path().join("web.newer.json"));
+        assert_eq!(kept.expect("it can be read"), newer);
+        assert_eq!(state.load("web", now()), Ok(Some(Memory::default())));
     }
 }

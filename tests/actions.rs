@@ -74,7 +74,7 @@ impl Pod {
     }
 }
 
-const TARGET: &str = "target = { cmdline = \"^sh -c .* FOLDER$\" }\n\
+const TARGET: &str = "target = { cmdline = \"^sh -c .* FOLDER$\" }\nmin-interval = \"0s\"\n\
                       verify = { alive-for = \"200ms\" }\n\
                       retry = { first = \"100ms\", max = \"200ms\", attempts = 2 }\n";
 /// The same, and an exit within 5 s of a signal counts as caused by it, however busy the machine is.

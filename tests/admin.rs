@@ -407,6 +407,8 @@ fn sample() -> Status {
         succeeded_at: Some(at(1_700_000_050)),
         next_action_at: Some(at(1_700_000_112)),
         slot: None,
+        start_expected_at: Some(at(1_700_000_120)),
+        start_delay_seconds: Some(20),
         action: "signal".to_owned(),
         proof: "children-newer".to_owned(),
         targets: vec![TargetStatus { pid: 41, name: "my \"app\"".to_owned() }],

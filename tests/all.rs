@@ -32,6 +32,7 @@ mod http;
 mod interrupted;
 mod invariants;
 mod kept_target;
+mod lasting;
 mod layers;
 mod messages;
 mod metrics;

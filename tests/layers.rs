@@ -45,7 +45,7 @@ const LAYERS: &[(&str, Imports)] = &[
         &[&["verify", "exchange", "process", "volume", "core", "config", "reason", "shown"]],
     ),
     ("pause", &[&["reason", "shown"]]),
-    ("state", &[&["core", "clock", "reason", "shown", "files", "folder"]]),
+    ("state", &[&["volume::snapshot", "core", "clock", "reason", "shown", "files", "folder"]]),
     ("install", &[&["reason", "folder"]]),
     ("os_signals", &[]),
     ("supervise", &[&["process", "config", "reason", "shown", "exit", "stderr"]]),

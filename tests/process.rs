@@ -169,6 +169,7 @@ fn a_pid_reused_after_selection_is_never_signalled() {
             name: format!("{pid} (app)"),
             comm: "app".to_owned(),
             is_root: true,
+            is_container: false,
             wrappers: Vec::new(),
         };
         let action = SignalAction { name: Signal::SIGHUP, allow_unhandled: true };

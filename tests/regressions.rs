@@ -403,7 +403,7 @@ fn content_that_ends_the_application_late_is_rolled_back() {
 
 #[test]
 fn content_that_ends_a_restarted_application_late_is_rolled_back() {
-    in_namespace(|| assert_rolled_back_late("restart = { grace = \"5s\" }"));
+    in_namespace(|| assert_rolled_back_late("min-interval = \"0s\"\nrestart = { grace = \"5s\" }"));
 }
 
 fn assert_rolled_back_late(action: &str) {

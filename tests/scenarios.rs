@@ -246,6 +246,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
                 _ => panic!("{place}: unknown kind of jitter"),
             }
         }
+        "min-interval" if value == "default" => policy.is_min_interval_set = false,
         "min-interval" => policy.min_interval = time(),
         "attempts" => policy.retry.attempts = value.parse().expect(place),
         "retry" => (policy.retry.first, policy.retry.max) = (time(), time()),
@@ -316,8 +317,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "target-ends" => world.tell(Event::Ended(RuleId(0))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
-        "resyncs-hang" => world.resyncs_hang = true,
-        "resyncs-answer" => world.resyncs_hang = false,
+        "resyncs-hang" | "resyncs-answer" => world.resyncs_hang = verb == "resyncs-hang",
         "slots" => slots(world, rest, place),
         "trigger" => world.tell(Event::Trigger(None)),
         "problem" => {
@@ -331,6 +331,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "empty-the-publish-directory" => world.shelf.empty(),
         "pause" => world.is_paused = true,
         "go-on" => world.is_paused = false,
+        "container" => world.is_container = true,
         "check-takes" => world.check_takes = duration(rest, place),
         "act-takes" => world.act_takes = duration(rest, place),
         "scan-takes" => world.scan_takes = duration(rest, place),
@@ -420,7 +421,7 @@ fn slots(world: &mut World, rest: &str, place: &str) {
 
 /// Restarts podnudge, with or without its state directory; disk and application stay as they are.
 fn restart(world: &mut World, rest: &str) {
-    let remembered = world.persisted.filter(|_| rest == "with-state-dir");
+    let remembered = world.persisted.clone().filter(|_| rest == "with-state-dir");
     world.restart(remembered);
 }
 
@@ -473,6 +474,9 @@ fn expect(world: &World, rest: &str, place: &str) {
                 yes(rule.digest_published.is_some() && rule.digest_published == rule.digest_on_disk)
             }
             "applied" => rule.counters.actions_applied.to_string(),
+            "start-delay" => {
+                rule.start_delay_seconds.map_or("none".to_owned(), |delay| format!("{delay}s"))
+            }
             "stopped" => yes(world.core.is_stopped()),
             "backend" => rule.volumes[0].backend.to_owned(),
             _ => panic!("{place}: unknown expectation `{key}`"),

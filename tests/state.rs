@@ -129,7 +129,7 @@ fn a_planted_state_file_is_said_and_replaced() {
             ("ln -s /etc/passwd $1", "a symbolic link"),
             ("mkfifo $1", "a device, pipe or socket"),
             ("mkdir -p $1/below", "a directory"),
-            ("head -c 1M /dev/zero > $1", "larger than 4 KiB"),
+            ("head -c 1M /dev/zero > $1", "larger than 64 KiB"),
             ("printf '{\"digest\":\"\\033[2J\",\"at\":1}' > $1", "holds no digest"),
         ];
         for (plant, said) in plants {

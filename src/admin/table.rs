@@ -29,6 +29,8 @@ struct Rule {
     digest_on_disk: Option<String>,
     digest_applied: Option<String>,
     next_action_at: Option<f64>,
+    start_expected_at: Option<f64>,
+    start_delay_seconds: Option<u64>,
     #[serde(default)]
     preflight: Vec<Problem>,
 }
@@ -80,14 +82,14 @@ pub fn render(json: &str, colours: Colours) -> Result<(String, bool), Reason> {
         }
         table.push('\n');
         if let Some(rule) = n.checked_sub(1).and_then(|n| view.rules.get(n)) {
-            add_details(&mut table, rule, colours);
+            add_details(&mut table, rule, view.now, colours);
         }
     }
     Ok((table, view.rules.iter().all(|rule| rule.in_sync != "no")))
 }
 
 /// The lines below a rule's row.
-fn add_details(table: &mut String, rule: &Rule, colours: Colours) {
+fn add_details(table: &mut String, rule: &Rule, now: f64, colours: Colours) {
     let mut line = |name: &str, text: &str| {
         let name = paint(&format!("{name}:"), Colour::Bold, colours);
         // Writing to a `String` cannot fail. A checker may have written several lines.
@@ -95,6 +97,13 @@ fn add_details(table: &mut String, rule: &Rule, colours: Colours) {
     };
     if rule.digest_applied.is_some() && rule.digest_applied != rule.digest_on_disk {
         line("applied", &short(rule.digest_applied.as_ref()));
+    }
+    if let Some(at) = rule.start_expected_at {
+        let wait = whole_seconds(at - now);
+        line("kubelet", &format!("is expected to start the container in about {wait}"));
+    } else if let Some(delay) = rule.start_delay_seconds {
+        let delay = whole_seconds(Duration::from_secs(delay).as_secs_f64());
+        line("kubelet", &format!("would start the container about {delay} after its next end"));
     }
     let problems = rule.preflight.iter().map(|problem| ("problem", &problem.reason));
     for (name, why) in rule.reason.iter().map(|why| ("reason", why)).chain(problems) {

@@ -46,8 +46,8 @@ settings! {
         settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for a volume to stop changing.
         settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))).option("settle-max", "TIME", Volumes);
-        /// The shortest time between two actions.
-        min_interval: Duration = default("0s", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
+        /// The shortest time between two actions; if they restart the target, between two restarts. With the default, the kubelet does not delay the start of a container.
+        min_interval: Option<Duration> = optional("`0s`; `11m` between two restarts of a container", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
         on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", Step::choice()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.

@@ -2,22 +2,38 @@
 
 use std::collections::VecDeque;
 
+use super::memory::Memory;
 use crate::clock::Moment;
 use crate::config;
 
-/// The restarts of a rule's target that the budget still counts.
+/// The restarts of a rule's target that the budget still counts, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     restarts: VecDeque<Moment>,
 }
 
 impl Budget {
+    /// Counts the restarts that an earlier podnudge has counted. A later time than now, after a change of the
+    /// clock, counts as now: the budget is not exceeded, and no restart waits longer than `within`.
+    pub(super) fn restored(restarts: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
+        let mut restarts: Vec<Moment> = restarts.into_iter().map(|at| at.min(now)).collect();
+        restarts.sort_unstable();
+        Self { restarts: restarts.into() }
+    }
+
     /// Counts a restart of the target.
     pub(super) fn restarted(&mut self, now: Moment, limit: config::Restart) {
         while self.restarts.front().is_some_and(|at| at.after(limit.within) <= now) {
             self.restarts.pop_front();
         }
         self.restarts.push_back(now);
+        let surplus = self.restarts.len().saturating_sub(Memory::MOST_RESTARTS);
+        self.restarts.drain(..surplus);
+    }
+
+    /// The restarts, to be remembered.
+    pub(super) fn restarts(&self) -> impl Iterator<Item = Moment> {
+        self.restarts.iter().copied()
     }
 
     /// The earliest time, from `now` on, at which the budget allows a restart.

@@ -47,7 +47,7 @@ pub enum Command {
     /// Poll once for proof that the application runs the content. Answer: `Event::Verified`.
     Verify(RuleId),
     /// Save this across a restart of podnudge.
-    Persist(RuleId, Memory),
+    Persist(RuleId, Box<Memory>),
     /// Ask for a slot, the right to roll out this digest, or for another digest from now on. The answers
     /// are `Event::Slot`, whenever something changes, and at least one.
     Claim(RuleId, Digest),

@@ -3,6 +3,7 @@
 use super::evidence::Evidence;
 pub use super::ids::{RuleId, VolumeId};
 pub use super::interrupted::Interrupted;
+pub use super::memory::{Known, Memory};
 use super::policy::Policy;
 use super::preflight::Problem;
 use crate::clock::{Moment, UnixTime};
@@ -242,6 +243,8 @@ pub struct Targets {
     pub names: Vec<String>,
     /// For reports: `41 (nginx), 52 (nginx)`, with remarks.
     pub text: String,
+    /// Whether each of them is the main process of a container, which the kubelet starts again when it ends.
+    pub are_containers: bool,
 }
 
 /// No target process exists.
@@ -295,15 +298,4 @@ pub enum Proof {
     Given,
     /// The proof was not found yet, for this reason.
     Pending(Reason),
-}
-
-/// The state of a rule that podnudge saves across a restart of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
-    /// The digest that the application ran; `None` if an action was pending.
-    pub running: Option<Digest>,
-    /// How podnudge knew that.
-    pub evidence: Evidence,
-    /// When that was the case.
-    pub at: UnixTime,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::event::VolumeId;
 use super::evidence::Evidence;
+use super::kubelet::StartDelay;
 use super::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Digest};
@@ -67,8 +68,8 @@ pub enum Fact {
     Sent(Digest, String),
     /// The application accepted the request.
     Accepted(Digest, String),
-    /// These processes were ended, to be started again.
-    Restarted(Digest, String),
+    /// These processes were ended, to be started again: by the kubelet, after this delay if there is one.
+    Restarted(Digest, String, Option<StartDelay>),
     /// The actions did not help, and podnudge will restart the target.
     Escalating(Digest, Reason),
     /// A hold or the restart budget delays the rule, for this long if that is known.

@@ -19,6 +19,8 @@ mod generations;
 mod ids;
 mod interrupted;
 pub mod jitter;
+pub mod kubelet;
+pub mod memory;
 mod mounts;
 mod neighbours;
 mod policy;

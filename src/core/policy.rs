@@ -48,6 +48,8 @@ pub struct Policy {
     pub jitter: Jitter,
     /// The minimum time between two actions.
     pub min_interval: Duration,
+    /// Whether that is configured. If not, it is longer between two restarts of a container.
+    pub is_min_interval_set: bool,
     /// How to retry after a temporary failure.
     pub retry: Retry,
     /// Whether to retry content that was not proven or was rejected by the application, even if it
@@ -185,7 +187,8 @@ impl Policy {
             needs_changed_keys: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
             hold: rule.settings.hold.clone(),
             jitter: rule.settings.jitter,
-            min_interval: rule.settings.min_interval,
+            min_interval: rule.settings.min_interval.unwrap_or_default(),
+            is_min_interval_set: rule.settings.min_interval.is_some(),
             retry: rule.settings.retry,
             retries_first: rule.settings.on_failure.contains(&Step::Retry),
             restarts_last: rule.settings.on_failure.contains(&Step::Restart),

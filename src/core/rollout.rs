@@ -8,6 +8,7 @@ mod answers;
 mod drain;
 mod failures;
 mod progress;
+mod saved;
 mod verification;
 
 use super::gate::Supersedable;
@@ -50,6 +51,8 @@ pub(super) struct Rollout {
     /// Set once the target ended just after an action: nothing more is sent. Counts the polls for a
     /// process that has read the content at its start.
     tripped: Option<u32>,
+    /// The restart of the target by this attempt.
+    target_restart: Option<TargetRestart>,
     /// When the target first ended with this content, and how often it has ended since.
     ends: Option<(Moment, u32)>,
     /// The last reported absence or refusal, to report each only once.
@@ -80,6 +83,15 @@ enum Step {
         next_poll: Option<Moment>,
         reason: Reason,
     },
+}
+
+/// A restart of the target by a rollout, until its outcome is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TargetRestart {
+    /// When podnudge began to end the target.
+    began: Moment,
+    /// An earlier podnudge began it: whether the target has ended is not known.
+    by_earlier: bool,
 }
 
 /// The reason for waiting between two attempts.
@@ -115,6 +127,7 @@ impl Rollout {
             absent: None,
             refusals: 0,
             tripped: None,
+            target_restart: None,
             ends: None,
             reported: None,
         }

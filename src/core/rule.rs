@@ -7,6 +7,7 @@
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
 mod inputs;
+mod lasting;
 mod outcome;
 mod progress;
 mod sharing;
@@ -26,6 +27,8 @@ use super::event::{Found, RuleId};
 use super::fact::Fact;
 use super::generations::Generations;
 use super::jitter::Replica;
+use super::kubelet::Ends;
+use super::memory::{Failed, Known, Memory};
 use super::neighbours::Neighbours;
 use super::policy::Policy;
 use super::preflight::Preflight;
@@ -39,14 +42,6 @@ use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
-
-/// Content that did not reach the application: all attempts failed.
-#[derive(Debug)]
-struct GivenUp {
-    /// The digest on disk; when it changes, this record no longer applies.
-    digest: Digest,
-    reason: Reason,
-}
 
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -62,10 +57,19 @@ pub(super) struct Rule {
     rollout: Option<Rollout>,
     /// The last rollout's content, until it is the last good generation. Only without a rollout.
     trial: Option<Trial>,
-    given_up: Option<GivenUp>,
+    /// Content that did not reach the application: all attempts failed.
+    given_up: Option<Failed>,
     tracker: Box<dyn Tracker>,
     budget: Budget,
     slot: Slot,
+    /// Whether the target was the main process of a container, which the kubelet starts.
+    is_container: bool,
+    /// How often that container has ended.
+    ends: Ends,
+    /// What the application ran, to be saved.
+    known: Known,
+    /// What was saved last.
+    memory: Memory,
     neighbours: Neighbours,
     /// The process names of the last action's targets.
     target_names: Vec<String>,
@@ -119,6 +123,10 @@ impl Rule {
             tracker,
             budget: Budget::default(),
             slot: Slot::default(),
+            is_container: false,
+            ends: Ends::default(),
+            known: Known::default(),
+            memory: Memory::default(),
             neighbours: Neighbours::default(),
             target_names: Vec::new(),
             changed: ChangedKeys::default(),
@@ -135,16 +143,7 @@ impl Rule {
             preflight: Preflight::default(),
             counters: Counters::default(),
         };
-        // Finish what an earlier podnudge left unfinished, whatever is on disk now.
-        match rule.tracker.unfinished(now) {
-            Some(Unfinished::Proof(content)) => rule.resume(content, Direction::Forward),
-            Some(Unfinished::RollBack(content)) => {
-                if let Some((content, direction)) = rule.plan_rollback(content, false) {
-                    rule.resume(content, direction);
-                }
-            }
-            None => {}
-        }
+        rule.restore(now, found.memory);
         rule
     }
 
@@ -185,7 +184,7 @@ impl Rule {
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
                 let digest = rollout.failed_digest().unwrap_or(rollout.digest());
-                self.given_up = Some(GivenUp { digest, reason });
+                self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
             }
             Outcome::RollBack(reason) => {
                 let after_restart = rollout.is_restart() || self.policy.is_restart;
@@ -240,6 +239,7 @@ impl Rule {
         if !self.rollout.as_ref().is_some_and(Rollout::is_near_action) {
             self.drained_since = None;
         }
+        self.remember(out);
     }
 
     /// Does one thing that is due. Returns whether more may be due.

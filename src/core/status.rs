@@ -98,6 +98,13 @@ pub struct RuleStatus {
     /// The slot of the rule, where replicas share slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<SlotStatus>,
+    /// When the kubelet is expected to start the target's container, which has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_expected_at: Option<UnixTime>,
+    /// How long the kubelet is expected to wait until it starts that container, if it ended now; `None` if
+    /// it would not wait, or if podnudge has not seen it end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_delay_seconds: Option<u64>,
     /// The kinds of the rule's actions, such as `signal`, or `exec+http`.
     pub action: String,
     /// The kinds of the configured proofs, such as `children-newer`, or `none`.

@@ -7,7 +7,7 @@
 
 use std::fmt::Debug;
 
-use super::event::{Current, Inspection, Memory};
+use super::event::{Current, Inspection, Known};
 use super::evidence::Evidence;
 use super::fact::Basis;
 use super::source::{OnDisk, Source};
@@ -38,7 +38,8 @@ pub(super) enum Conclusion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Save {
     Nothing,
-    Memory(Memory),
+    /// Save it in the state directory.
+    Known(Known),
     /// This digest is good: save it in the record of the publish directory.
     Good(Digest, Evidence),
 }

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use super::event::{Found, Inspection, Memory};
+use super::event::{Found, Inspection, Known};
 use super::evidence::Evidence;
 use super::fact::Basis;
+use super::memory::Memory;
 use super::source::{OnDisk, Source};
 use super::tracker::{Conclusion, Save, Tracker};
 use crate::clock::{Moment, Now, UnixTime};
@@ -43,7 +44,7 @@ enum Question {
 pub(super) struct VolumeTracker {
     on_start: OnStart,
     /// The contents of the state directory at start.
-    remembered: Option<Memory>,
+    remembered: Option<Known>,
     /// Content that has not passed its checks in an earlier podnudge.
     unchecked: Vec<Digest>,
     /// Whether any other content may be unchecked, too.
@@ -65,7 +66,7 @@ impl VolumeTracker {
     pub(super) fn new(on_start: OnStart, found: &Found) -> Self {
         Self {
             on_start,
-            remembered: found.memory,
+            remembered: found.memory.as_ref().and_then(Memory::known),
             unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
             may_be_unchecked: found.is_record_unreadable,
             started: false,
@@ -96,7 +97,7 @@ impl VolumeTracker {
 
     fn save(&self, at: UnixTime) -> Save {
         let evidence = self.evidence();
-        Save::Memory(Memory { running: self.running, evidence, at })
+        Save::Known(Known { running: self.running, evidence, at })
     }
 }
 
@@ -135,8 +136,8 @@ impl Tracker for VolumeTracker {
     fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
         self.started = true;
         match (self.remembered, self.on_start) {
-            (Some(memory), _) if memory.running == Some(disk.digest) => {
-                if disk.committed_at <= now.moment_of(memory.at) {
+            (Some(known), _) if known.running == Some(disk.digest) => {
+                if disk.committed_at <= now.moment_of(known.at) {
                     Conclusion::Baseline(Basis::Remembered)
                 } else {
                     self.inspect(Question::Remembered)
@@ -195,7 +196,7 @@ impl Tracker for VolumeTracker {
             (Question::FirstScan, Inspection::Blind) => Conclusion::RollOut,
             (Question::FirstScan, _) => Conclusion::Baseline(Basis::Unknown),
             (Question::Remembered, Inspection::Running { first, last })
-                if self.remembered.is_some_and(|memory| last >= now.moment_of(memory.at))
+                if self.remembered.is_some_and(|known| last >= now.moment_of(known.at))
                     && disk.committed_at.after(CLOCK_MARGIN) >= first =>
             {
                 Conclusion::RollOut
@@ -225,7 +226,7 @@ impl Tracker for VolumeTracker {
     fn set_baseline(&mut self, now: Now, digest: Digest, basis: Basis) -> Save {
         self.running = Some(digest);
         self.evidence = match basis {
-            Basis::Remembered => self.remembered.map_or(Evidence::None, |memory| memory.evidence),
+            Basis::Remembered => self.remembered.map_or(Evidence::None, |known| known.evidence),
             Basis::TargetIsYounger => Evidence::ReadAtStart,
             Basis::Unknown | Basis::Never => Evidence::None,
         };
@@ -233,7 +234,7 @@ impl Tracker for VolumeTracker {
     }
 
     fn action_started(&self, now: UnixTime) -> Save {
-        Save::Memory(Memory { running: None, evidence: Evidence::None, at: now })
+        Save::Known(Known { running: None, evidence: Evidence::None, at: now })
     }
 
     fn reverted(&self, now: UnixTime) -> Save {

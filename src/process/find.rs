@@ -29,6 +29,8 @@ pub struct TargetProcess {
     pub comm: String,
     /// Whether no other target process is its ancestor.
     pub is_root: bool,
+    /// Whether it is the main process of a container: its parent is outside of the pod.
+    pub is_container: bool,
     /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
     /// matching tree first. Empty if the target is that root.
     pub wrappers: Vec<Self>,
@@ -37,7 +39,9 @@ pub struct TargetProcess {
 impl TargetProcess {
     fn new(process: &Process, is_root: bool) -> Self {
         let (name, comm) = (process.display_name(), process.comm.clone());
-        Self { identity: process.identity, name, comm, is_root, wrappers: Vec::new() }
+        let is_container = process.parent == 0;
+        let identity = process.identity;
+        Self { identity, name, comm, is_root, is_container, wrappers: Vec::new() }
     }
 
     fn below(wrappers: &[Process], process: &Process) -> Self {
@@ -169,8 +173,9 @@ pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) ->
 /// wrapper and so the target.
 pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + Clone) -> Targets {
     let text = names(chosen.clone());
+    let are_containers = chosen.clone().into_iter().all(|one| one.root_of_tree().is_container);
     let all = chosen.into_iter().flat_map(|target| std::iter::once(target).chain(&target.wrappers));
-    Targets { names: all.map(|process| process.comm.clone()).collect(), text }
+    Targets { names: all.map(|process| process.comm.clone()).collect(), text, are_containers }
 }
 
 /// For messages: the target processes, and the setting that they match.

@@ -77,7 +77,9 @@ fn read(pid: i32) -> Option<TargetProcess> {
     let stat = proc::stat(pid).ok().flatten().filter(|stat| pid > 0 && !stat.is_dead)?;
     let identity = Identity { pid, start_ticks: stat.start_ticks };
     let name = format!("{pid} ({})", shown::text(&stat.comm));
-    Some(TargetProcess { identity, name, comm: stat.comm, is_root: false, wrappers: Vec::new() })
+    let is_container = stat.parent == 0;
+    let (comm, wrappers) = (stat.comm, Vec::new());
+    Some(TargetProcess { identity, name, comm, is_root: false, is_container, wrappers })
 }
 
 /// Whether the request cannot harm this process: the supervisor blocks it, and reads it from a signalfd. Any

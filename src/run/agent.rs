@@ -19,6 +19,7 @@ use crate::checks::{self, Attempts, Left, LocalResult};
 use crate::clock::Moment;
 use crate::cluster::{ApiError, Lease, Surroundings};
 use crate::config::{self, Config, DigestsInMetrics, Rule};
+use crate::core::command::Act;
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
@@ -45,6 +46,8 @@ pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Resynced(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     CheckedLocally(RuleId, Digest, LocalResult),
+    /// What precedes this action is on disk.
+    MayAct(Act),
     Acted(RuleId, Acted, Baseline),
     Verified(RuleId, Verified, Baseline),
     Preflight(RuleId, Vec<Problem>, Addresses),
@@ -144,7 +147,7 @@ impl RuleState {
 
 /// Loads a rule's state file. podnudge also starts without it.
 fn load(state: &StateDir, rule: &str) -> Option<Memory> {
-    match state.load(rule) {
+    match state.load(rule, clock::now()) {
         Ok(memory) => memory,
         Err(Reason { message, hint }) => {
             warn!(event = "state-unreadable", hint, "{message}");
@@ -302,6 +305,7 @@ impl Agent {
                     state.check_task = task;
                 }
             }
+            Done::MayAct(act) => self.act(act),
             Done::Acted(rule, acted, baseline) => {
                 self.exits.watch(rule, baseline.exit_watches());
                 // It may have ended before the exit watch was set up.

@@ -13,7 +13,7 @@ use super::clock;
 use crate::checks;
 use crate::config::Rule;
 use crate::core::Policy;
-use crate::core::command::{Act, Command};
+use crate::core::command::{Act, Command, Extent};
 use crate::core::event::{Event, Memory, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
 use crate::volume::scan;
@@ -122,6 +122,10 @@ impl Agent {
                 let written = publish::approve(config, digest, evidence);
                 Done::Written(written.map_err(|reason| (rule, reason)))
             }),
+            // What was saved before is on disk when the target ends: a killed podnudge continues there.
+            Command::Act(act) if self.state.is_some() && self.ends_target(&act) => {
+                self.queue_write(act.rule, move |_| Done::MayAct(act));
+            }
             Command::Act(act) => self.act(act),
             Command::Verify(rule) => {
                 let Some(config) = self.rule(rule) else { return };
@@ -133,7 +137,7 @@ impl Agent {
                     Done::Verified(rule, verified, baseline)
                 });
             }
-            Command::Persist(rule, memory) => self.persist(rule, memory),
+            Command::Persist(rule, memory) => self.persist(rule, *memory),
             Command::Claim(..)
             | Command::Release(_)
             | Command::Halt(..)
@@ -143,8 +147,13 @@ impl Agent {
         }
     }
 
+    fn ends_target(&self, act: &Act) -> bool {
+        let restarts = || self.rule(act.rule).is_some_and(|rule| rule.restarts_target());
+        act.extent == Extent::Send && (act.restart || restarts())
+    }
+
     /// Runs the actions of a rule, or prepares them.
-    fn act(&mut self, act: Act) {
+    pub(super) fn act(&mut self, act: Act) {
         if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
             self.choose_preset(act.rule);
         }
@@ -205,8 +214,9 @@ impl Agent {
     /// Saves what the application of a rule runs.
     fn persist(&mut self, rule: RuleId, memory: Memory) {
         let Some(state) = self.state.clone() else { return };
+        let now = clock::now();
         self.queue_write(rule, move |config| {
-            let written = state.save(&config.name, &memory);
+            let written = state.save(&config.name, memory, now);
             Done::Written(written.map_err(|reason| (rule, reason)))
         });
     }

@@ -55,6 +55,8 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         certificates_expire_at: None,
         next_action_at: Some(at(1_700_000_112)),
         slot: Some(SlotStatus { held: None, reason: Some(Reason::new(SECRET)) }),
+        start_expected_at: Some(at(1_700_000_120)),
+        start_delay_seconds: Some(20),
         action: "signal".to_owned(),
         proof: "none".to_owned(),
         targets: vec![TargetStatus { pid: 41, name: target.to_owned() }],

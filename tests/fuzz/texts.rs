@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{Target, assert_harmless, assert_harmless_lines, assert_reason, fuzz, text};
-use crate::clock::UnixTime;
-use crate::core::event::Memory;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::core::memory::{Known, Memory};
 use crate::shown;
 use crate::state::StateDir;
 
@@ -64,25 +64,58 @@ fn a_state_file_is_loaded_as_it_was_saved() {
         format!("{{\"digest\":\"{digest}\",\"evidence\":\"verified\",\"at\":1700000000.25}}"),
         "{\"digest\":null,\"at\":0}".to_owned(),
         "{\"digest\":null,\"evidence\":\"none\",\"at\":-1}".to_owned(),
+        format!(
+            "{{\"version\":2,\"digest\":null,\"at\":5.5,\"lasting\":{{\"clock\":{{\"wall\":1700000000000,\"since_boot\":5000,\"boot\":null}},\"restarts\":[4000,1],\"last-action\":1000,\"failed\":{{\"digest\":\"{digest}\",\"rolled-out\":\"{digest}\",\"reason\":{{\"message\":\"503\",\"hint\":\"look\"}}}},\"rollout\":{{\"digest\":\"{digest}\",\"back\":{{\"failed\":\"{digest}\",\"after-restart\":true,\"reason\":{{\"message\":\"it ended\"}}}},\"attempt\":2,\"restart-began\":4000,\"retry-at\":9000,\"tripped\":{{\"message\":\"it ended\"}}}},\"ends\":{{\"count\":3,\"start\":4500}}}}}}"
+        ),
+        "{\"version\":3,\"digest\":0}".to_owned(),
     ];
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
-    let dictionary =
-        &["\"digest\":", "\"at\":", "\"evidence\":", "null", "\"delivered\"", "1e300", "{", "}"];
+    let dictionary = &[
+        "\"digest\":",
+        "\"at\":",
+        "\"evidence\":",
+        "\"lasting\":",
+        "\"clock\":",
+        "\"restarts\":[",
+        "\"rollout\":",
+        "\"version\":",
+        "18446744073709551615",
+        "null",
+        "\"delivered\"",
+        "1e300",
+        "{",
+        "}",
+    ];
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path());
     let target =
-        Target { dictionary, longest: 512, inputs: 1000, ..Target::new("state file", &seeds) };
+        Target { dictionary, longest: 1024, inputs: 1000, ..Target::new("state file", &seeds) };
     fuzz(target, move |input| {
         std::fs::write(folder.path().join("web.json"), input).unwrap();
-        match state.load("web") {
+        let now = Now {
+            mono: Moment(Duration::from_mins(1)),
+            wall: UnixTime(Duration::from_secs(1_700_000_055)),
+        };
+        match state.load("web", now) {
             Ok(memory) => {
-                let Memory { running, evidence, at } = memory.expect("there is a file");
-                state.save("again", &Memory { running, evidence, at }).unwrap();
-                let again = state.load("again").unwrap().expect("it was saved");
-                assert_eq!((again.running, again.evidence), (running, evidence));
-                let (one, other) = (at.0.as_secs_f64(), again.at.0.as_secs_f64());
+                let memory = memory.expect("there is a file");
+                assert!(memory.restarts.len() <= Memory::MOST_RESTARTS);
+                let rollout = memory.rollout.as_ref();
+                let reasons = [
+                    memory.failed.as_ref().map(|failed| &failed.reason),
+                    rollout.and_then(|rollout| rollout.tripped.as_ref()),
+                    rollout.and_then(|rollout| Some(&rollout.back.as_ref()?.reason)),
+                ];
+                reasons.into_iter().flatten().for_each(|reason| _ = assert_reason(reason));
+                state.save("again", memory.clone(), now).unwrap();
+                let again = state.load("again", now).unwrap().expect("it was saved");
+                let (one, other) =
+                    (memory.known.at.0.as_secs_f64(), again.known.at.0.as_secs_f64());
                 assert!((one - other).abs() <= one * 1e-9 + 1e-6, "{one} {other}");
-                running.is_some().to_string()
+                let known = Known { at: again.known.at, ..memory.known };
+                let kind = format!("{} {:?}", known.running.is_some(), memory.rollout.is_some());
+                assert_eq!(Memory { known, ..memory }, again);
+                kind
             }
             Err(reason) => assert_reason(&reason),
         }

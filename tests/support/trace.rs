@@ -12,6 +12,7 @@ use std::time::Duration;
 use podnudge::core::command::{Act, Command, RollBack};
 use podnudge::core::event::VolumeId;
 use podnudge::core::fact::{Basis, Fact};
+use podnudge::core::kubelet::StartDelay;
 use podnudge::volume::snapshot::{Changes, Digest, Key};
 
 /// Renders the observable part of these commands, one line per instant. `restarts` are the
@@ -197,8 +198,12 @@ impl Trace {
                 format!("signalled {target} for {}", self.name(*digest))
             }
             Fact::Accepted(digest, answer) => format!("accepted {}: {answer}", self.name(*digest)),
-            Fact::Restarted(digest, target) => {
-                format!("restarted {target} for {}", self.name(*digest))
+            Fact::Restarted(digest, target, delay) => {
+                let kubelet = |delay: &StartDelay| {
+                    format!(", which the kubelet starts after {}", time(delay.delay))
+                };
+                let kubelet = delay.as_ref().map_or_else(String::new, kubelet);
+                format!("restarted {target} for {}{kubelet}", self.name(*digest))
             }
             Fact::Escalating(digest, reason) => {
                 format!("escalating to a restart for {}: {reason}", self.name(*digest))

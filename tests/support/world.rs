@@ -25,6 +25,9 @@ use super::shelf::Shelf;
 /// The key that pauses a rule that has one.
 const PAUSE_KEY: &str = "pause";
 
+/// How long podnudge does not run after it was killed.
+const DOWN: Duration = Duration::from_secs(1);
+
 /// The wall clock when a scenario begins.
 pub(crate) const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 /// The uptime of the machine when a scenario begins.
@@ -116,6 +119,19 @@ pub(crate) struct World {
     pub(crate) problems: Vec<Problem>,
     /// The slots, as podnudge is told about them.
     pub(crate) slots: Slots,
+    /// Whether the application is the main process of a container.
+    pub(crate) is_container: bool,
+    /// podnudge is killed after so many commands, each counted from the kill before, and restarted with
+    /// what it has saved.
+    pub(crate) kills: VecDeque<usize>,
+    /// The number of commands since the last kill.
+    pub(crate) executed: usize,
+    /// Content that ends the application just after it was read.
+    pub(crate) deadly: Option<Digest>,
+    /// Content for which the application gives no proof.
+    pub(crate) unproven: Option<Digest>,
+    /// When podnudge restarted the application.
+    pub(crate) restarted: Vec<Duration>,
 }
 
 /// The slots of the replicas, for one of them.
@@ -158,6 +174,7 @@ pub(crate) fn policy() -> Policy {
         rolls_back: false,
         jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
         min_interval: Duration::ZERO,
+        is_min_interval_set: true,
         retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
         retries_first: true,
         restarts_last: false,
@@ -246,6 +263,12 @@ impl World {
             sequence: 0,
             problems: Vec::new(),
             slots: Slots::default(),
+            is_container: false,
+            kills: VecDeque::new(),
+            executed: 0,
+            deadly: None,
+            unproven: None,
+            restarted: Vec::new(),
         };
         world.application.runs = world.readable();
         world
@@ -467,14 +490,7 @@ impl World {
                     self.answer(Duration::ZERO, Event::Preflight(rule, problems));
                 }
                 Command::Inspect(rule) => {
-                    let target = match self.application.started {
-                        None => Inspection::Unknown,
-                        Some(_) if matches!(self.application.acts, Acted::Absent(_)) => {
-                            Inspection::Absent
-                        }
-                        Some(start) => Inspection::Running { first: start, last: start },
-                    };
-                    self.answer(Duration::ZERO, Event::Inspected(rule, target));
+                    self.answer(Duration::ZERO, Event::Inspected(rule, self.inspect()));
                 }
                 Command::Check(rule, digest) => {
                     // It replaces the previous check.
@@ -522,13 +538,20 @@ impl World {
                 Command::Approve(_, digest, evidence) => self.shelf.approve(digest, evidence),
                 Command::Act(act) => self.obey_act(&act),
                 Command::Verify(rule) => {
-                    let verified = self.application.verifies.clone();
+                    let verified = self.verify();
                     self.answer(Duration::ZERO, Event::Verified(rule, verified));
                 }
-                Command::Persist(_, memory) => self.persisted = Some(memory),
+                Command::Persist(_, memory) => self.persisted = Some(*memory),
                 Command::Remember(_, digest) => self.remember(digest),
                 Command::RenewWatches | Command::Report(..) => {}
                 about_slots => self.obey_about_slots(&about_slots),
+            }
+            self.executed += 1;
+            if self.kills.front() == Some(&self.executed) {
+                self.kills.pop_front();
+                self.executed = 0;
+                self.set_clock(self.now.mono.after(DOWN));
+                return self.restart(self.persisted.clone());
             }
         }
     }
@@ -566,7 +589,10 @@ impl World {
             self.acted_unchecked |= !self.passed.contains(&act.digest);
         }
         self.acting = true;
-        let acted = self.act(act);
+        let mut acted = self.act(act);
+        if let Acted::Sent(to) | Acted::Fresh(to) | Acted::Restarted(to) = &mut acted {
+            to.are_containers = self.is_container;
+        }
         self.answer(self.act_takes, Event::Acted(act.rule, acted));
     }
 
@@ -583,6 +609,35 @@ impl World {
         }
     }
 
+    fn inspect(&self) -> Inspection {
+        match self.application.started {
+            None => Inspection::Unknown,
+            Some(_) if matches!(self.application.acts, Acted::Absent(_)) => Inspection::Absent,
+            Some(start) => Inspection::Running { first: start, last: start },
+        }
+    }
+
+    /// What a verification finds.
+    fn verify(&mut self) -> Verified {
+        let verified = self.application.verifies.clone();
+        let runs = self.application.runs;
+        if self.deadly.is_some() && runs == self.deadly {
+            // The kubelet starts it again.
+            self.application_restarts();
+            return Verified { alive: Alive::Gone(Reason::new("it ended")), ..verified };
+        }
+        if self.unproven.is_some() {
+            let pending = Proof::Pending(Reason::new("503"));
+            let proof = if runs == self.unproven { pending } else { Proof::Given };
+            return Verified { proof, ..verified };
+        }
+        verified
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// The reaction of the application to an action.
     fn act(&mut self, act: &Act) -> Acted {
         let acted = match self.application.acts.clone() {
@@ -594,6 +649,7 @@ impl World {
                 if act.fresh_after.is_some_and(|moment| started > moment) {
                     return Acted::Fresh(names);
                 }
+                self.restarted.push(self.now.mono.0 - UPTIME);
                 self.application_restarts();
                 return Acted::Restarted(names);
             }
@@ -620,7 +676,8 @@ impl World {
 
 /// The application's process.
 pub(crate) fn app(pid: u64) -> Targets {
-    Targets { names: vec!["app".to_owned()], text: format!("{pid} (app)") }
+    let text = format!("{pid} (app)");
+    Targets { names: vec!["app".to_owned()], text, are_containers: false }
 }
 
 /// Whether a command only prepares an action.

@@ -81,7 +81,8 @@ impl Rollout {
                 self.delivered(Evidence::Accepted, ctx, progress);
             }
             Acted::Restarted(targets) => {
-                progress.report(Fact::Restarted(digest, targets.text));
+                self.has_seen_restart();
+                progress.report(Fact::Restarted(digest, targets.text, ctx.start_delay));
                 progress.effect(Effect::Restarted);
                 self.delivered(Evidence::ReadAtStart, ctx, progress);
                 if let Step::Verifying(verification) = &mut self.step {
@@ -90,7 +91,11 @@ impl Rollout {
             }
             Acted::Fresh(targets) => {
                 progress.report(Fact::Fresh(digest, targets.text));
-                if ctx.reads_volumes {
+                if self.restarted_by_earlier().is_some() {
+                    // An earlier podnudge has restarted it and could not verify it.
+                    self.has_seen_restart();
+                    self.verify_restarted(ctx, progress);
+                } else if ctx.reads_volumes {
                     progress
                         .end(Outcome::Applied { is_fresh: true, evidence: Evidence::ReadAtStart });
                 } else {
@@ -134,6 +139,15 @@ impl Rollout {
         progress.effect(Effect::Fresh);
         let unproven = Evidence::ReadAtStart;
         self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
+    }
+
+    /// Waits for the proof after a restart of the target by an earlier podnudge.
+    fn verify_restarted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.effect(Effect::Fresh);
+        let unproven = Evidence::ReadAtStart;
+        let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);
+        verification.extend_deadline(ctx.now.mono, ctx.policy);
+        self.step = Step::Verifying(verification);
     }
 
     pub(super) fn observed(

@@ -134,6 +134,7 @@ impl Rollout {
 
     /// Sends nothing more, and polls for a new process, which reads the content at its start.
     pub(super) fn trip(&mut self, reason: Reason, ctx: &Context<'_>) {
+        self.target_restart = None;
         let polls = self.tripped.unwrap_or(0);
         self.tripped = Some(polls.saturating_add(1));
         let wait = backoff::doubled(TARGET_POLL.0, polls, TARGET_POLL.1);
@@ -151,6 +152,7 @@ impl Rollout {
     ) {
         progress.effect(Effect::Failed);
         self.absent = None;
+        self.target_restart = None;
         self.refusals = 0;
         let policy = ctx.policy;
         // A restart would not help: the application would reject the content at its start.

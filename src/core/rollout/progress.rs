@@ -4,6 +4,7 @@ use crate::clock::{Moment, Now};
 use crate::core::event::{Acted, Inspection, Publication, Verified};
 use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
+use crate::core::kubelet::StartDelay;
 use crate::core::policy::Policy;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -48,6 +49,8 @@ pub(in crate::core) struct Context<'a> {
     pub(in crate::core) restart_at: Moment,
     /// Since when the pod has been out of its Services for this rule.
     pub(in crate::core) drained_since: Option<Moment>,
+    /// How long the kubelet waits until it starts the target's container again, if that has ended.
+    pub(in crate::core) start_delay: Option<StartDelay>,
     /// Whether podnudge is stopping.
     pub(in crate::core) is_stopping: bool,
     /// Whether this content may have ended the target: no other rule has delivered newer content to

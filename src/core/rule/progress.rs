@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use super::Rule;
-use crate::clock::Now;
-use crate::core::command::{Act, Command, RollBack};
-use crate::core::event::{Acted, Publication};
+use crate::clock::{Moment, Now};
+use crate::core::command::{Act, Command, Extent, RollBack};
+use crate::core::event::{Acted, Alive, Publication, Verified};
 use crate::core::fact::Fact;
+use crate::core::kubelet::Ends;
 use crate::core::rollout::{Context, Effect, Input, Progress, Rollout};
 use crate::core::tracker::Save;
 use crate::core::volume_tracker::CLOCK_MARGIN;
@@ -54,7 +55,8 @@ impl Rule {
     pub(in crate::core) fn handle(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
         // A poll of a tripped rule is not an action.
         let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
-        if is_action && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
+        let has_acted = is_action && !self.policy.is_restart;
+        if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
             self.last_action = Some(now.mono);
         }
         if let Input::Acted(
@@ -62,6 +64,10 @@ impl Rule {
         ) = &input
         {
             self.target_names.clone_from(&targets.names);
+            self.found_container(targets.are_containers);
+        }
+        if self.is_container {
+            self.ends = ends_after(self.ends, &input, now.mono);
         }
         match input {
             Input::Ended if self.rollout.is_none() => {
@@ -100,6 +106,7 @@ impl Rule {
             last_action: self.last_action,
             restart_at: self.budget.next(now.mono, self.policy.restarts),
             drained_since: self.drained_since,
+            start_delay: self.ends.last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
         }
@@ -123,7 +130,10 @@ impl Rule {
             Effect::Drain => self.drained_since = Some(now.mono),
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
-            Effect::NotSent => self.source.restore_gaps(std::mem::take(&mut self.gaps)),
+            Effect::NotSent => {
+                self.source.restore_gaps(std::mem::take(&mut self.gaps));
+                self.rollout.iter_mut().for_each(Rollout::restarted_nothing);
+            }
             Effect::Delivered => {
                 self.last_action = Some(now.mono);
                 self.slot.acted();
@@ -147,20 +157,26 @@ impl Rule {
         }
     }
 
-    pub(super) fn publish(&self, out: &mut VecDeque<Command>) {
+    pub(super) fn publish(&mut self, out: &mut VecDeque<Command>) {
         let Some(rollout) = &self.rollout else { return };
-        let to = rollout.digest();
-        out.push_back(match rollout.failed_digest() {
-            None => Command::Publish(self.id, to),
-            Some(failed) => {
-                let reason = self.tracker.quarantine_reason(failed).cloned();
-                let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
-                Command::RollBack(self.id, RollBack { to, failed, reason })
-            }
-        });
+        let (to, failed) = (rollout.digest(), rollout.failed_digest());
+        let Some(failed) = failed else {
+            out.push_back(Command::Publish(self.id, to));
+            return;
+        };
+        let reason = self.tracker.quarantine_reason(failed).cloned();
+        let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
+        self.remember(out);
+        out.push_back(Command::RollBack(self.id, RollBack { to, failed, reason }));
     }
 
     pub(super) fn act(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let Some(rollout) = &mut self.rollout else { return };
+        let may_restart = rollout.is_restart() || self.policy.is_restart;
+        let ends_target = may_restart && rollout.extent() == Extent::Send;
+        if ends_target {
+            rollout.begin_target_restart(now.mono);
+        }
         let Some(rollout) = &self.rollout else { return };
         let ctx = self.context(now, rollout);
         let is_required = rollout.is_triggered() || self.tracker.must_act();
@@ -170,7 +186,11 @@ impl Rule {
             rule: self.id,
             at: now.mono,
             digest: rollout.digest(),
-            fresh_after: (!is_required).then_some(since),
+            // What an earlier podnudge has restarted for this content has read it, too.
+            fresh_after: match rollout.restarted_by_earlier() {
+                began if is_required => began,
+                began => Some(began.map_or(since, |began| began.min(since))),
+            },
             extent: rollout.extent(),
             lenient: rollout.failed_digest().is_some() || rollout.has_waited_for_target(&ctx),
             attempt: rollout.attempt(),
@@ -180,11 +200,13 @@ impl Rule {
         if self.policy.needs_changed_keys {
             act.changed = self.changed.changed_keys(content, self.tracker.running());
         }
-        let is_real = !act.is_preparation();
-        out.push_back(Command::Act(act));
-        if is_real {
+        if !act.is_preparation() {
             self.action_begun(now, out);
         }
+        if ends_target {
+            self.remember(out);
+        }
+        out.push_back(Command::Act(act));
     }
 
     /// Records that the application may run something else from now on.
@@ -197,13 +219,24 @@ impl Rule {
         self.save(save, out);
     }
 
-    pub(super) fn save(&self, save: Save, out: &mut VecDeque<Command>) {
+    pub(super) fn save(&mut self, save: Save, out: &mut VecDeque<Command>) {
         match save {
             Save::Nothing => {}
-            Save::Memory(memory) => out.push_back(Command::Persist(self.id, memory)),
+            Save::Known(known) => self.known = known,
             Save::Good(digest, evidence) => {
                 out.push_back(Command::Approve(self.id, digest, evidence));
             }
         }
+    }
+}
+
+/// The ends of the target's container, of which this input may tell another one.
+fn ends_after(ends: Ends, input: &Input, now: Moment) -> Ends {
+    match input {
+        Input::Acted(Acted::Restarted(_)) => ends.ended(now),
+        Input::Ended | Input::Verified(Verified { alive: Alive::Gone(_), .. }) => {
+            ends.observed(now)
+        }
+        _ => ends,
     }
 }

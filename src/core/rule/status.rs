@@ -51,6 +51,8 @@ impl Rule {
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
             slot: self.policy.slot.map(|_| self.slot_status()),
+            start_expected_at: self.ends.expected_start(now.mono).map(wall),
+            start_delay_seconds: self.ends.next_delay(now.mono).map(|next| next.delay.as_secs()),
             action: self.policy.action.clone(),
             proof: self.policy.proof_kinds.clone(),
             targets: Vec::new(),

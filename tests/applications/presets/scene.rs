@@ -90,7 +90,7 @@ impl Subject {
         };
         let text = format!(
             "[[rule]]\npreset = \"{}\"\nwatch = \"{}\"\nsettle = \"20ms\"\n\
-             publish.dir = \"{}\"\ntarget.process = \"{}\"\n{limits}",
+             min-interval = \"0s\"\npublish.dir = \"{}\"\ntarget.process = \"{}\"\n{limits}",
             self.preset,
             folder.join("source").display(),
             self.dir,
@@ -218,7 +218,7 @@ fn write(kubelet: &mut Kubelet, subject: &Subject, folder: &Path, version: &str,
 
 /// The watched volume, the target, and as little else as possible.
 fn by_options(subject: &Subject) -> Vec<String> {
-    let mut options = vec!["--settle", "20ms", "--on-start", "never"];
+    let mut options = vec!["--settle", "20ms", "--on-start", "never", "--min-interval", "0s"];
     options.extend(["--watch", subject.dir, "--process", subject.process]);
     if subject.restarts() {
         options.extend(["--alive-for", LIFE]);

@@ -1,0 +1,98 @@
+//! What a rule remembers across a restart of podnudge. `state.rs` keeps it in the state directory. Pure.
+//!
+//! Times are moments: `state.rs` translates them if the machine was booted since.
+
+use super::evidence::Evidence;
+use super::kubelet::Ends;
+use crate::clock::{Moment, UnixTime};
+use crate::reason::Reason;
+use crate::volume::snapshot::Digest;
+
+/// The state of a rule that podnudge saves across a restart of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What the application ran.
+    pub known: Known,
+    /// The restarts that the restart budget counts, the oldest first.
+    pub restarts: Vec<Moment>,
+    /// When the last action took place, for `min-interval`.
+    pub last_action: Option<Moment>,
+    /// The content on which podnudge does not act again.
+    pub failed: Option<Failed>,
+    /// The rollout in progress.
+    pub rollout: Option<SavedRollout>,
+    /// How often the target's container has ended, for the kubelet's back-off.
+    pub ends: Ends,
+}
+
+impl Memory {
+    /// The most restarts that are remembered: as many as a budget may allow.
+    pub const MOST_RESTARTS: usize = 1000;
+
+    /// What the application ran; `None` if that was never known, because podnudge published.
+    pub(super) fn known(&self) -> Option<Known> {
+        Some(self.known).filter(|known| *known != Known::default())
+    }
+}
+
+/// What the application ran, where it reads the volumes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The digest; `None` if an action was pending.
+    pub running: Option<Digest>,
+    /// How podnudge knew that.
+    pub evidence: Evidence,
+    /// When that was the case.
+    pub at: UnixTime,
+}
+
+/// Content that podnudge gave up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// The digest on disk; when it changes, this no longer applies.
+    pub digest: Digest,
+    /// The digest that was rolled out: another one if `digest` was being rolled back.
+    pub rolled_out: Digest,
+    /// The last failure.
+    pub reason: Reason,
+}
+
+/// A rollout that has begun: its content may have reached the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedRollout {
+    /// The digest to apply.
+    pub digest: Digest,
+    /// The content that it rolls back, if it is a rollback.
+    pub back: Option<SavedRollback>,
+    /// The current attempt, or the one that has failed; from 1.
+    pub attempt: u32,
+    /// Whether a person triggered it.
+    pub is_triggered: bool,
+    /// Whether the attempt restarts the target instead of running the rule's actions.
+    pub is_restart: bool,
+    /// When podnudge began to end the target, if it did and the outcome was not known yet. Saved before the
+    /// target is ended.
+    pub restart_began: Option<Moment>,
+    /// The time of the next attempt, if this one has failed.
+    pub retry_at: Option<Moment>,
+    /// Why nothing more is sent, if the target ended just after an action.
+    pub tripped: Option<Reason>,
+}
+
+impl SavedRollout {
+    /// Whether it is a rollback that belongs to a restart of the target, which the budget has counted.
+    pub(super) fn is_after_restart(&self) -> bool {
+        self.back.as_ref().is_some_and(|back| back.after_restart)
+    }
+}
+
+/// The content that a rollout rolls back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedRollback {
+    /// Its digest.
+    pub failed: Digest,
+    /// Whether the target was restarted with it.
+    pub after_restart: bool,
+    /// Why it is rolled back.
+    pub reason: Reason,
+}

@@ -1,0 +1,100 @@
+//! A rollout across a restart of podnudge: what is saved of it, and how it is continued.
+
+use std::time::Duration;
+
+use super::{Direction, Rollout, Step, TargetRestart, WaitFor};
+use crate::clock::{Moment, Now};
+use crate::core::memory::{SavedRollback, SavedRollout};
+use crate::core::policy::Policy;
+use crate::core::source::OnDisk;
+use crate::reason::Reason;
+
+/// The start times of processes are up to a clock tick early.
+const TICK: Duration = Duration::from_millis(10);
+
+impl Rollout {
+    /// What to save of it; `why` is the reason of a rollback. While new content is being published, that is the
+    /// superseded rollout: if podnudge is killed, the publish directory tells which of the two continues.
+    pub(in crate::core) fn saved(&self, why: &Reason) -> Option<SavedRollout> {
+        if let (Step::Publishing { superseded }, Direction::Forward) = (&self.step, self.direction)
+        {
+            return superseded.as_ref().and_then(|superseded| superseded.saved(why));
+        }
+        let back = match self.direction {
+            Direction::Forward => None,
+            Direction::Back { failed, after_restart } => {
+                Some(SavedRollback { failed, after_restart, reason: why.clone() })
+            }
+        };
+        // The attempt that waits for the budget begins anew: its number is counted when it begins.
+        let (attempt, retry_at) = match self.step {
+            Step::Waiting { what: WaitFor::Retry, at, .. } => (self.attempt, Some(at)),
+            Step::Waiting { what: WaitFor::Budget, at, .. } => {
+                (self.attempt.saturating_sub(1), Some(at))
+            }
+            _ => (self.attempt, None),
+        };
+        let tripped = self.tripped.map(|_| match &self.step {
+            Step::Tripped { reason, .. } => reason.clone(),
+            _ => Reason::new("the target ended just after the action"),
+        });
+        Some(SavedRollout {
+            digest: self.digest(),
+            back,
+            attempt,
+            is_triggered: self.is_triggered,
+            is_restart: self.is_restart,
+            restart_began: self.target_restart.map(|restart| restart.began),
+            retry_at,
+            tripped,
+        })
+    }
+
+    /// Continues the rollout of an earlier podnudge, which has this content and direction.
+    pub(in crate::core) fn restored(
+        saved: SavedRollout,
+        content: OnDisk,
+        direction: Direction,
+        now: Now,
+        policy: &Policy,
+    ) -> Self {
+        let mut rollout = Self::new(content, direction, saved.is_triggered);
+        rollout.attempt = saved.attempt.max(1);
+        rollout.is_restart = saved.is_restart;
+        rollout.target_restart = saved
+            .restart_began
+            .map(|at| TargetRestart { began: at.min(now.mono), by_earlier: true });
+        if let Some(reason) = saved.tripped {
+            rollout.tripped = Some(0);
+            rollout.step = Step::Tripped { next_poll: Some(now.mono), reason };
+        } else if let Some(at) = saved.retry_at {
+            let longest = policy.retry.max.max(policy.min_interval);
+            let at = at.min(now.mono.after(longest));
+            let reason = Reason::new("the attempt before the restart of podnudge failed");
+            rollout.wait(WaitFor::Retry, at, reason);
+        }
+        rollout
+    }
+
+    /// The action that begins now ends the target.
+    pub(in crate::core) fn begin_target_restart(&mut self, now: Moment) {
+        let begins_now = TargetRestart { began: now, by_earlier: false };
+        self.target_restart = self.target_restart.filter(|one| one.by_earlier).or(Some(begins_now));
+    }
+
+    /// The action did not end the target; an earlier podnudge may have done so.
+    pub(in crate::core) fn restarted_nothing(&mut self) {
+        self.target_restart = self.target_restart.filter(|restart| restart.by_earlier);
+    }
+
+    /// A target that started after this was restarted by an earlier podnudge, for this rollout.
+    pub(in crate::core) fn restarted_by_earlier(&self) -> Option<Moment> {
+        let restart = self.target_restart.filter(|restart| restart.by_earlier)?;
+        Some(Moment(restart.began.0.saturating_sub(TICK)))
+    }
+
+    /// The restart was seen: by the podnudge that did it, or by a later one.
+    pub(super) fn has_seen_restart(&mut self) {
+        self.target_restart.iter_mut().for_each(|restart| restart.by_earlier = false);
+    }
+}

@@ -1,0 +1,293 @@
+//! Rollouts that last: podnudge is killed after each of its commands, and the next podnudge goes on from what
+//! was saved until then. The end must be that of a podnudge that was never killed, without a further restart of
+//! the application.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::agent::{Agent, ROLLED_OUT};
+use crate::support::kubelet::{payload, temporary_volume};
+use crate::support::pod::in_namespace;
+use crate::support::shared::SharedPod;
+use crate::support::supervisor::Supervisor;
+use crate::support::wait::wait_until_commit_is_past;
+use crate::support::world::{World, policy};
+use podnudge::config::{Drain, DrainBefore, Restart, Retry};
+use podnudge::core::Policy;
+use podnudge::core::event::{Acted, Event, Proof, Standing};
+use podnudge::core::evidence::InSync;
+use podnudge::core::jitter::Replica;
+use podnudge::core::status::State;
+use podnudge::reason::Reason;
+use podnudge::volume::snapshot::Digest;
+
+/// What happens to a rule in a scene, by its name. All scenes end with quiet.
+struct Scene {
+    name: &'static str,
+    policy: fn(Policy) -> Policy,
+    play: fn(&mut World),
+}
+
+const SCENES: &[Scene] = &[
+    Scene {
+        name: "a restart",
+        policy: |policy| Policy { is_restart: true, ..policy },
+        play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "a restart with a proof, after two edits",
+        policy: |policy| Policy { is_restart: true, proof: true, ..policy },
+        play: |world| {
+            world.application.verifies.proof = Proof::Given;
+            commit(world, "2");
+            world.run_for(Duration::from_secs(30));
+            commit(world, "3");
+        },
+    },
+    Scene {
+        name: "a restart with published content",
+        policy: |policy| Policy { is_restart: true, publishes: true, rolls_back: true, ..policy },
+        play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "published content that ends the target, which is rolled back",
+        policy: |policy| Policy { is_restart: true, publishes: true, rolls_back: true, ..policy },
+        play: |world| {
+            commit(world, "2");
+            world.deadly = world.digest_on_disk();
+        },
+    },
+    Scene {
+        name: "content that ends the target, so that the rule trips",
+        policy: |policy| Policy { is_restart: true, ..policy },
+        play: |world| {
+            commit(world, "2");
+            world.deadly = world.digest_on_disk();
+        },
+    },
+    Scene {
+        name: "a tripped rule whose target recovers",
+        policy: |policy| Policy { is_restart: true, ..policy },
+        play: |world| {
+            commit(world, "2");
+            world.deadly = world.digest_on_disk();
+            world.run_for(Duration::from_mins(2));
+            world.deadly = None;
+        },
+    },
+    Scene {
+        name: "a signal without a proof that is escalated to a restart, and given up",
+        policy: |policy| {
+            let (restarts_last, proof) = (true, true);
+            let retry = Retry { attempts: 2, ..policy.retry };
+            Policy { restarts_last, proof, retry, ..policy }
+        },
+        play: |world| {
+            world.application.verifies.proof = Proof::Pending(Reason::new("503"));
+            commit(world, "2");
+        },
+    },
+    Scene {
+        name: "an escalation with published content, which is rolled back",
+        policy: |policy| {
+            let (restarts_last, proof) = (true, true);
+            let (publishes, rolls_back, retries_first) = (true, true, false);
+            Policy { restarts_last, proof, publishes, rolls_back, retries_first, ..policy }
+        },
+        play: |world| {
+            commit(world, "2");
+            world.unproven = world.digest_on_disk();
+        },
+    },
+    Scene {
+        name: "content that the application rejects",
+        policy: |policy| policy,
+        play: |world| {
+            world.application.acts = Acted::Declined(Reason::new("400 Bad Request"));
+            commit(world, "2");
+        },
+    },
+    Scene {
+        name: "a restart after a drain, with published content",
+        policy: |policy| {
+            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
+            let drain = Some(Drain { wait, before });
+            Policy { is_restart: true, publishes: true, rolls_back: true, drain, ..policy }
+        },
+        play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "a triggered restart",
+        policy: |policy| Policy { is_restart: true, ..policy },
+        play: |world| world.tell(Event::Trigger(None)),
+    },
+    Scene {
+        name: "restarts beyond the budget",
+        policy: |policy| {
+            let within = Duration::from_mins(10);
+            let restarts = Restart { most: 2, within, ..policy.restarts };
+            Policy { is_restart: true, restarts, ..policy }
+        },
+        play: |world| {
+            for content in ["2", "3", "4", "5"] {
+                commit(world, content);
+                world.run_for(Duration::from_mins(1));
+            }
+        },
+    },
+];
+
+fn commit(world: &mut World, content: &str) {
+    world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
+    world.tell(Event::Hint(podnudge::core::event::VolumeId(0), 1));
+}
+
+/// Plays a scene with kills after so many commands, each counted from the one before.
+fn play(scene: &Scene, kills: &[usize]) -> World {
+    let settings = Policy { settle: Duration::from_millis(200), ..policy() };
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    let policy = (scene.policy)(settings);
+    let mut world = World::publishing(policy, &replica, None, Some(Standing::Good));
+    world.publish_takes = Duration::from_millis(100);
+    world.act_takes = Duration::from_millis(500);
+    world.application.is_honest = true;
+    world.kills = kills.iter().copied().collect();
+    world.run_for(Duration::from_secs(10));
+    (scene.play)(&mut world);
+    world.run_for(Duration::from_mins(15));
+    world
+}
+
+/// What must be the same in the end, whether podnudge was killed or not.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    state: State,
+    in_sync: InSync,
+    runs: Option<Digest>,
+    has_reason: bool,
+}
+
+fn end(world: &World) -> End {
+    let rule = &world.status().rules[0];
+    // A process of a tripped rule that is being verified, before it ends again.
+    let is_tripped =
+        world.deadly.is_some() && matches!(rule.state, State::Verifying | State::Acting);
+    End {
+        state: if is_tripped { State::Tripped } else { rule.state },
+        in_sync: rule.in_sync,
+        runs: world.application.runs,
+        has_reason: is_tripped || rule.reason.is_some(),
+    }
+}
+
+fn assert_kept(scene: &Scene, whole: &World, kills: &[usize]) {
+    let killed = play(scene, kills);
+    let trace = || {
+        let trace = crate::support::trace::render(&killed.log, &killed.restarts);
+        format!("{}, killed after {kills:?}:\n{trace}", scene.name)
+    };
+    assert_eq!(end(&killed), end(whole), "{}", trace());
+    assert!(killed.shelf.violations.is_empty(), "{:?}: {}", killed.shelf.violations, trace());
+    assert!(!killed.actions_overlapped, "{}", trace());
+    assert!(killed.restarted.len() <= whole.restarted.len(), "{:?} {}", killed.restarted, trace());
+    let Restart { most, within, .. } = killed.policy().restarts;
+    let of_one_window = |at: &Duration| {
+        let in_window = |other: &&Duration| *other >= at && **other < *at + within;
+        killed.restarted.iter().filter(in_window).count()
+    };
+    let most = usize::try_from(most).unwrap();
+    assert!(killed.restarted.iter().all(|at| of_one_window(at) <= most), "{}", trace());
+}
+
+#[test]
+fn a_podnudge_that_is_killed_after_any_command_ends_where_it_would_have_ended() {
+    let mut failed = Vec::new();
+    for scene in SCENES {
+        // The other scenes still run, so that one run lists all that fail.
+        let checked = std::panic::catch_unwind(|| {
+            let whole = play(scene, &[]);
+            println!("{}: {:?}, {:?}", scene.name, end(&whole), whole.restarted);
+            for first in 1..=whole.executed.min(100) {
+                assert_kept(scene, &whole, &[first]);
+                // Killed again soon after its start.
+                if first % 3 == 0 {
+                    assert_kept(scene, &whole, &[first, 3 + first % 11]);
+                }
+            }
+        });
+        if checked.is_err() {
+            failed.push(scene.name);
+        }
+    }
+    assert_eq!(failed, [""; 0]);
+}
+
+/// The real binary, killed between the end of the target and the proof.
+#[test]
+fn a_killed_podnudge_verifies_the_restart_that_it_had_begun_and_keeps_the_budget() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = temporary_volume(&[("app.conf", "1")]);
+        wait_until_commit_is_past(&kubelet.volume);
+        let application =
+            Supervisor::start(folder.path(), "trap 'exit 0' TERM; while :; do sleep 0.05; done");
+        let config = folder.path().join("podnudge.toml");
+        let text = "agent = { state-dir = \"FOLDER/state\" }\n[[rule]]\nwatch = \"FOLDER/volume\"\n\
+                    settle = \"0s\"\nmin-interval = \"0s\"\nrestart = { most = 1, within = \"1h\" }\n\
+                    target = { cmdline = \"^sh -c .* FOLDER$\" }\n\
+                    verify = { alive-for = \"0s\", exec = [\"test\", \"-e\", \"FOLDER/proof\"] }\n";
+        let text = text.replace("FOLDER", &folder.path().display().to_string());
+        fs::write(&config, text).unwrap();
+        let start = || Agent::start(folder.path(), &["--config", config.to_str().unwrap()]);
+        let mut agent = start();
+        kubelet.write(&payload(&[("app.conf", "2")]));
+        agent.wait_for("restarted", 1);
+        agent.kill();
+        let again = start();
+        again.wait_for("fresh", 1);
+        fs::write(folder.path().join("proof"), "").unwrap();
+        again.wait_for("applied", 1);
+        assert_eq!(again.last("applied", "evidence"), "verified");
+        assert_eq!((again.count("restarted"), application.starts()), (0, 2), "{}", again.log());
+        kubelet.write(&payload(&[("app.conf", "3")]));
+        again.wait_for("held", 1);
+        assert_eq!(application.starts(), 2, "{}", again.log());
+    });
+}
+
+/// The main process of a container has no parent in the pod: the kubelet starts it again.
+#[test]
+fn the_expected_delay_of_the_kubelet_is_said_for_the_main_process_of_a_container() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
+    wait_until_commit_is_past(&kubelet.volume);
+    let pod = SharedPod::start(folder.path());
+    let start_application = || {
+        let mut command = pod.container('b');
+        command.args(["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"]);
+        command.arg(folder.path()).spawn().unwrap()
+    };
+    let mut application = start_application();
+    let mut command = pod.container('a');
+    command.arg(env!("CARGO_BIN_EXE_podnudge")).args(["--log", "json", "--listen", "off"]);
+    let cmdline = format!("^sh -c .* {}$", folder.path().display());
+    command.args(["--settle", "0s", "--restart", "--min-interval", "0s", "--alive-for", "50ms"]);
+    command.args(["--cmdline", &cmdline, "--watch"]).arg(&kubelet.volume);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    for n in 1..=2 {
+        kubelet.write(&payload(&[("a.conf", &format!("content {n}"))]));
+        agent.wait_for("restarted", n);
+        application.wait().unwrap();
+        application = start_application();
+        agent.wait_for(ROLLED_OUT, n);
+    }
+    let waits: Vec<_> = agent.events("restarted").iter().map(|line| line["wait"].clone()).collect();
+    let reason = agent.last("restarted", "reason");
+    assert_eq!(waits, [Value::Null, "10s".into()], "{}", agent.log());
+    assert!(reason.contains("about 10s") && reason.contains("ended once before"), "{reason}");
+    drop(agent);
+    drop(pod);
+    application.wait().unwrap();
+}
