@@ -4,9 +4,10 @@
 //! person, `error` for what does, `debug` for the rest. Key names are escaped by their type;
 //! contents never get here.
 
+mod line;
+
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
 
@@ -18,7 +19,8 @@ use crate::core::kubelet::StartDelay;
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::mounts;
-use crate::volume::snapshot::{Changes, Digest, Key};
+use crate::volume::snapshot::{Changes, Key};
+use line::{Line, short, time};
 
 /// The most key names in a log line.
 const KEYS_SHOWN: usize = 20;
@@ -60,57 +62,6 @@ pub(crate) fn warn_secret_on_disk(rule: &Rule, work_dir: &Path) {
             hint = "an emptyDir with medium: Memory keeps secrets off the node's disk",
             "the content of `{volume}`, which is kept in memory, is written to a disk"
         );
-    }
-}
-
-/// A log line. Fields that are `None` are omitted.
-#[derive(Default)]
-struct Line {
-    event: &'static str,
-    message: &'static str,
-    path: Option<String>,
-    digest: Option<String>,
-    back_to: Option<String>,
-    target: Option<String>,
-    slot: Option<String>,
-    answer: Option<String>,
-    because: Option<&'static str>,
-    attempt: Option<u32>,
-    attempts: Option<u32>,
-    wait: Option<String>,
-    evidence: Option<&'static str>,
-    problem: Option<&'static str>,
-    after: Option<String>,
-    added: Option<String>,
-    changed: Option<String>,
-    removed: Option<String>,
-    reason: Option<String>,
-    hint: Option<String>,
-}
-
-impl Line {
-    fn new(event: &'static str, message: &'static str) -> Self {
-        Self { event, message, ..Self::default() }
-    }
-
-    fn path(self, path: String) -> Self {
-        Self { path: Some(path), ..self }
-    }
-
-    fn digest(self, digest: &Digest) -> Self {
-        Self { digest: Some(short(digest)), ..self }
-    }
-
-    fn target(self, names: &str) -> Self {
-        Self { target: Some(names.to_owned()), ..self }
-    }
-
-    fn wait(self, wait: Duration) -> Self {
-        Self { wait: Some(time(wait)), ..self }
-    }
-
-    fn reason(self, Reason { message, hint }: &Reason) -> Self {
-        Self { reason: Some(message.clone()), hint: hint.clone(), ..self }
     }
 }
 
@@ -389,29 +340,18 @@ fn names(keys: &[Key]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn short(digest: &Digest) -> String {
-    format!("{digest:.12}")
-}
-
-/// Formats a duration; from 1 ms on, rounded to milliseconds.
-fn time(duration: Duration) -> String {
-    let rounded = match duration.as_millis() {
-        0 => duration,
-        millis => Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)),
-    };
-    humantime::format_duration(rounded).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use tracing_subscriber::fmt;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
     use crate::core::preflight::{Problem, ProblemKind};
+    use crate::volume::snapshot::Digest;
 
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
