@@ -34,6 +34,7 @@ use crate::core::status::Status;
 use crate::exit::chain;
 use crate::files;
 use crate::reason::Reason;
+use crate::shown;
 
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
@@ -244,7 +245,8 @@ fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
         "/readyz" if status.ready => text(StatusCode::OK, "ok\n"),
         "/readyz" => {
             let waiting = status.rules.iter().filter_map(|rule| {
-                let Reason { message, .. } = rule.not_ready.as_ref()?;
+                // A line for each rule, whatever a record or a checker wrote.
+                let message = shown::text(&rule.not_ready.as_ref()?.message);
                 Some(format!("{}: {message}\n", rule.name))
             });
             text(StatusCode::SERVICE_UNAVAILABLE, waiting.collect::<String>())

@@ -144,6 +144,10 @@ impl Rule {
             counters: Counters::default(),
         };
         rule.restore(now, found.memory);
+        let resumed = rule.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none());
+        if let Some(digest) = resumed.map(Rollout::digest).filter(|_| rule.policy.slot.is_some()) {
+            rule.slot.resume(digest);
+        }
         rule
     }
 
@@ -257,6 +261,7 @@ impl Rule {
         }
         self.choose_candidate(now, out);
         self.start_due_checks(now, out);
+        self.claim_for_resumed(out);
         self.schedule(now, out);
         self.continue_trial(now, out);
         let has_progressed = self.pass_gate(now, out)
@@ -289,7 +294,9 @@ impl Rule {
             && !self.source.is_missing_a_volume()
             && self.tracker.is_resolved()
             && self.checks.verdict(rollout.digest()) == Verdict::Passed;
-        self.neighbours.busy.is_none() && (is_on_disk || !self.tracker.reads_volumes())
+        self.neighbours.busy.is_none()
+            && !self.is_delayed_by_slot()
+            && (is_on_disk || !self.tracker.reads_volumes())
     }
 
     /// The latest time to call [`Rule::advance`].

@@ -42,6 +42,8 @@ pub(super) struct Slot {
     used_for: Option<Digest>,
     /// That rollout has acted: the application may be interrupted.
     has_acted: bool,
+    /// That rollout was begun by an earlier podnudge, and waits for the slot to continue.
+    is_resumed: bool,
     kept: Option<Kept>,
 }
 
@@ -59,11 +61,23 @@ impl Slot {
 
     /// Takes what is known of it now.
     pub(super) fn told(&mut self, state: SlotState) {
+        self.is_resumed &= !matches!(state, SlotState::Held { .. });
         self.state = state;
     }
 
     pub(super) fn state(&self) -> &SlotState {
         &self.state
+    }
+
+    /// Why the rule has none, if that is known.
+    pub(super) fn reason(&self) -> Option<&Reason> {
+        match &self.state {
+            SlotState::Waiting(reason)
+            | SlotState::Halted(_, reason)
+            | SlotState::Unreachable(reason)
+            | SlotState::Lost(reason) => Some(reason),
+            SlotState::Free | SlotState::Held { .. } => None,
+        }
     }
 
     /// Whether it was asked for and not given back.
@@ -100,6 +114,17 @@ impl Slot {
         (self.used_for, self.kept) = (Some(digest), None);
     }
 
+    /// Continues a rollout that an earlier podnudge began, and that may have interrupted the application.
+    pub(super) fn resume(&mut self, digest: Digest) {
+        (self.used_for, self.has_acted, self.is_resumed) = (Some(digest), true, true);
+    }
+
+    /// Whether a rollout that was begun by an earlier podnudge has to wait for the slot.
+    pub(super) fn delays_resumed(&self, policy: SlotPolicy) -> bool {
+        let digest = self.used_for.filter(|_| self.is_resumed);
+        digest.is_some_and(|digest| self.standing(digest, policy) != Standing::Granted)
+    }
+
     /// The application may be interrupted from now on.
     pub(super) fn acted(&mut self) {
         self.has_acted |= self.used_for.is_some();
@@ -117,6 +142,7 @@ impl Slot {
 
     /// The rollout that began with it has ended.
     pub(super) fn end(&mut self, now: Moment, policy: SlotPolicy) {
+        self.is_resumed = false;
         if self.used_for.take().is_some() && std::mem::take(&mut self.has_acted) {
             self.kept = Some(if policy.awaits_readiness {
                 Kept::ForReadiness { next_look: Some(now), reason: None }

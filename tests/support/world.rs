@@ -292,6 +292,7 @@ impl World {
     /// podnudge is killed and restarts; disk and application stay as they are.
     pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
+        self.slots.claimed = None;
         self.acting = false;
         self.shelf.forget();
         self.shelf.is_triggered = false;

@@ -67,6 +67,19 @@ impl Rule {
         }
     }
 
+    /// Asks for the slot of a rollout that an earlier podnudge began: it goes on when it has one.
+    pub(super) fn claim_for_resumed(&mut self, out: &mut VecDeque<Command>) {
+        let digest = self.slot.used_for().filter(|_| self.is_delayed_by_slot());
+        if let Some(digest) = digest.filter(|_| self.rollout.is_some()) {
+            self.claim_slot(digest, false, out);
+        }
+    }
+
+    /// Whether a resumed rollout waits for its slot.
+    pub(super) fn is_delayed_by_slot(&self) -> bool {
+        self.policy.slot.is_some_and(|policy| self.slot.delays_resumed(policy))
+    }
+
     /// Begins to use the slot that the gate has seen, if one is needed.
     pub(super) fn use_slot(&mut self, cause: Cause, digest: Digest) {
         if self.policy.slot.is_some() && cause.needs_slot() {
@@ -116,7 +129,8 @@ impl Rule {
         let waiting = self.rollout.as_ref().filter(|rollout| rollout.is_before_action());
         let Some(digest) = waiting.map(Rollout::digest) else { return false };
         let is_used = self.slot.used_for() == Some(digest);
-        if !is_used || self.slot.standing(digest, policy) == Standing::Granted {
+        let has_slot = self.slot.standing(digest, policy) == Standing::Granted;
+        if !is_used || has_slot || self.slot.delays_resumed(policy) {
             return false;
         }
         let is_triggered = self.rollout.as_ref().is_some_and(Rollout::is_triggered);

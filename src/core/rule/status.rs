@@ -63,15 +63,12 @@ impl Rule {
     }
 
     fn slot_status(&self) -> SlotStatus {
-        let (held, reason) = match self.slot.state() {
-            SlotState::Free => (None, None),
-            SlotState::Held { slot } => (Some(slot.clone()), None),
-            SlotState::Waiting(reason)
-            | SlotState::Halted(_, reason)
-            | SlotState::Unreachable(reason)
-            | SlotState::Lost(reason) => (None, Some(reason.clone())),
+        let held = match self.slot.state() {
+            SlotState::Held { slot } => Some(slot.clone()),
+            _ => None,
         };
-        SlotStatus { held, reason: reason.or_else(|| self.slot.kept_because()) }
+        let reason = self.slot.reason().cloned().or_else(|| self.slot.kept_because());
+        SlotStatus { held, reason }
     }
 
     /// When podnudge may act next: at the rollout's next attempt, at the candidate's scheduled
@@ -133,6 +130,9 @@ impl Rule {
     /// The reason for the current state. The reason of a rollback precedes the reasons for what led
     /// to it.
     fn reason(&self) -> Option<&Reason> {
+        if self.is_delayed_by_slot() {
+            return self.slot.reason();
+        }
         let rollout = self.rollout.as_ref();
         let rollback =
             rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
