@@ -48,24 +48,45 @@ const REPLICAS: usize = 12;
 const LIMIT: Duration = Duration::from_mins(3);
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some("application") {
-        let (port, file) = (arguments.next().unwrap(), arguments.next().unwrap());
-        return application::run(port.parse().unwrap(), file.as_ref());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["application", port, file] => application::run(port.parse().unwrap(), file.as_ref()),
+        ["protected", podnudge] => protected(podnudge.as_ref()),
+        ["unprotected", podnudge] => unprotected(podnudge.as_ref()),
+        _ => {
+            let podnudge = build();
+            in_namespace("protected", &podnudge);
+            in_namespace("unprotected", &podnudge);
+        }
     }
+}
+
+fn protected(podnudge: &Path) {
     let changes = std::env::var("FLEET_CHANGES").map_or(10, |text| text.parse().unwrap());
-    let podnudge = build();
     println!("\n1. {REPLICAS} replicas, with one slot and a drain: {changes} changes under load.");
-    let result = play(&podnudge, Protection::SlotAndDrain, changes);
+    let result = play(podnudge, Protection::SlotAndDrain, changes);
     assert_eq!(result.failed, 0, "a request failed");
     assert!(result.most_down <= 1, "{} replicas were down at once", result.most_down);
+}
+
+fn unprotected(podnudge: &Path) {
     println!(
-        "\n2. The same without: 2 changes under load, the replicas at most 2 s apart by jitter."
+        "\n2. The same with jitter alone: 2 changes under load, the replicas at most 2 s apart."
     );
-    let result = play(&podnudge, Protection::Jitter, 2);
+    let result = play(podnudge, Protection::Jitter, 2);
+    assert!(result.failed > 0, "no request failed: then the load proves nothing");
+}
+
+/// Runs this program in this role in a namespace of its own, without the other processes of the machine.
+fn in_namespace(role: &str, podnudge: &Path) {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]);
+    unshare.arg("--kill-child").arg(std::env::current_exe().unwrap()).arg(role).arg(podnudge);
+    let done = unshare.status();
     assert!(
-        result.failed > 0,
-        "without a slot and a drain, no request failed: the load proves nothing"
+        done.is_ok_and(|status| status.success()),
+        "the part `{role}` failed, or there is no unshare(1) of util-linux, or no user namespace"
     );
 }
 
@@ -119,13 +140,15 @@ fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Builds podnudge as this example was built, and returns its path.
+/// Builds podnudge, and returns its path.
 fn build() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let target = own.parent().and_then(Path::parent).unwrap();
-    let is_release = target.ends_with("release");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked"]).args(is_release.then_some("--release"));
-    assert!(cargo.status().unwrap().success(), "podnudge can be built");
-    target.join("podnudge")
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--release", "--bin", "podnudge"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.is_ok_and(|status| status.success()), "podnudge cannot be built");
+    // The example is in target/release/examples.
+    let example = std::env::current_exe().unwrap();
+    example.parent().unwrap().parent().unwrap().with_file_name("release").join("podnudge")
 }

@@ -49,6 +49,8 @@ impl Replica {
             .args(["application", &port.to_string()])
             .arg(&version)
             .stdout(Stdio::null())
+            // It says what it restarts; the replica's podnudge says the same in its log.
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let config = folder.join("podnudge.toml");
