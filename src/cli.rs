@@ -8,6 +8,7 @@
 #[path = "../tests/fuzz/command_line.rs"]
 mod fuzz;
 mod help;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,7 @@ use crate::cluster::{Pod, Server, Surroundings};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
+use crate::plan::Options;
 use crate::preflight::Stage;
 use crate::reason::Reason;
 use crate::shown::{self, Colours};
@@ -50,6 +52,8 @@ pub enum Command {
     Doctor(Sources, Stage, bool),
     /// Print this text about presets.
     Presets(String),
+    /// Print what a change does to all replicas.
+    Plan(Sources, Options),
 }
 
 /// Output to print before exiting: help, the version or an error.
@@ -104,6 +108,9 @@ pub fn parse(
             let is_before = matches.get_flag("before-start");
             let stage = if is_before { Stage::BeforeStart } else { Stage::Running };
             Ok(Command::Doctor(settings(matches, &environment)?, stage, matches.get_flag("json")))
+        }
+        Some(("plan", matches)) => {
+            Ok(Command::Plan(settings(matches, &environment)?, plan::options(matches)?))
         }
         // `main.rs` has run it already, unless other arguments come first.
         Some(("supervise", _)) => Err(usage("`supervise` must be the first argument", None)),

@@ -5,7 +5,8 @@
 //! modules that perform the core's commands ([`volume`] for `Scan` and `Resync`, [`checks`] for
 //! `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and `Approve`,
 //! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
-//! ([`admin`]), and the loop that joins them ([`run`]).
+//! ([`admin`]), and the loop that joins them ([`run`]). [`plan`] simulates the
+//! decisions of many replicas.
 //!
 //! Imports go one way: run → modules for commands → core → clock, reason. A test checks this.
 //!
@@ -40,6 +41,7 @@ pub mod lockdown;
 pub mod logs;
 pub mod os_signals;
 mod pause;
+pub mod plan;
 pub mod preflight;
 pub mod process;
 pub mod publish;

@@ -13,7 +13,7 @@ use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
 use podnudge::reason::Reason;
 use podnudge::{
-    admin, checks, config, doctor, exchange, install, lockdown, logs, run, stderr, supervise,
+    admin, checks, config, doctor, exchange, install, lockdown, logs, plan, run, stderr, supervise,
 };
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
@@ -51,6 +51,9 @@ fn main() -> ExitCode {
         Ok(Command::Schema) => print(Stream::Stdout, &config::schema(config::FILE), Exit::Ok),
         Ok(Command::Doctor(arguments, stage, json)) => {
             with_config(&arguments, |config| examine(&config, stage, json))
+        }
+        Ok(Command::Plan(arguments, options)) => {
+            with_config(&arguments, |config| show_plan(&config, &options))
         }
         Ok(Command::Presets(text)) => print(Stream::Stdout, &text, Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
@@ -118,6 +121,20 @@ fn examine(config: &config::Config, stage: Stage, json: bool) -> ExitCode {
         Ok(text) => print(Stream::Stdout, &(text + "\n"), exit),
         Err(error) => print(Stream::Stderr, &exit::sentence(&error.to_string(), None), Exit::Bug),
     }
+}
+
+fn show_plan(config: &config::Config, options: &plan::Options) -> ExitCode {
+    let shown = plan::show(config, options).map_err(|reason| (reason, Exit::Usage));
+    let written = shown.and_then(|shown| {
+        if let (Some(file), Some(svg)) = (&options.svg, &shown.svg) {
+            std::fs::write(file, svg).map_err(|error| {
+                let file = file.display();
+                (Reason::new(format!("cannot write `{file}`: {error}")), Exit::Io)
+            })?;
+        }
+        Ok((shown.text, Exit::Ok))
+    });
+    print_result(Ok(written))
 }
 
 fn install_into(folder: &Path) -> ExitCode {

@@ -40,6 +40,7 @@ mod mounts;
 mod neighbours;
 mod orphans;
 mod parser;
+mod plan;
 mod preflight;
 mod presets;
 mod process;

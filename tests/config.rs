@@ -179,6 +179,7 @@ fn help() {
         ("help_short", &["-h"][..]),
         ("help_long", &["--help"]),
         ("help_check", &["check", "-h"]),
+        ("help_plan", &["plan", "-h"]),
         ("help_status", &["status", "--help"]),
         ("help_supervise", &["supervise", "--help"]),
         ("version", &["--version"]),

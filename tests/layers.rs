@@ -49,6 +49,8 @@ const LAYERS: &[(&str, Imports)] = &[
     ("install", &[&["reason", "folder"]]),
     ("os_signals", &[]),
     ("supervise", &[&["process", "config", "reason", "shown", "exit", "stderr"]]),
+    // What a change would do.
+    ("plan", &[CORE]),
     // Output for people.
     ("logs", &[&["config", "exit", "shown", "stderr"]]),
     ("report", &[&["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]]),
@@ -79,7 +81,10 @@ const LAYERS: &[(&str, Imports)] = &[
             CORE,
         ],
     ),
-    ("cli", &[&["admin", "preflight", "cluster", "core", "config", "reason", "shown", "exit"]]),
+    (
+        "cli",
+        &[&["admin", "plan", "preflight", "cluster", "core", "config", "reason", "shown", "exit"]],
+    ),
 ];
 
 #[test]

@@ -84,6 +84,12 @@ const AFTER_ONCE: &str = "\
 Exit codes: 0 the application can start, 65 the checks rejected the content and no earlier content
 is published, 69 a volume is not there, 78 wrong configuration.";
 
+const AFTER_PLAN: &str = "\
+It takes the options of podnudge itself, such as `--config FILE`, and needs no cluster. The applications
+of the plan accept any content. Exit codes: 0 the plan is printed, 64 wrong command line, 66 no
+configuration file, 74 the drawing cannot be written, 78 wrong configuration.
+    podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3 --min-available 2";
+
 const AFTER_SUPERVISE: &str = "\
 It is the command of the application's container. COMMAND inherits all that podnudge was started
 with. podnudge ends with its exit code, or with 128 and the number of the signal that ended it.
@@ -164,6 +170,7 @@ pub(super) fn command() -> Command {
                          podnudge once --config FILE\n       \
                          podnudge check FILE\n       \
                          podnudge doctor [OPTIONS]\n       \
+                         podnudge plan --replicas N [OPTIONS]\n       \
                          podnudge presets [NAME]\n       \
                          podnudge schema\n       \
                          podnudge status\n       \
@@ -180,6 +187,7 @@ pub(super) fn command() -> Command {
             once,
             check,
             doctor,
+            plan(),
             presets,
             schema,
             status,
@@ -187,6 +195,39 @@ pub(super) fn command() -> Command {
             install,
             supervise(),
         ])
+}
+
+fn plan() -> Command {
+    let with = |name, value, default, help| text(name, value).default_value(default).help(help);
+    let starts =
+        "podnudge supervise restarts the application: the kubelet's back-off does not apply";
+    let sync = "The kubelet's syncFrequency; 0s: the kubelets write the volumes at once, as after an annotation";
+    settings(Command::new("plan"))
+        .about("Simulate what a change of content does to all replicas of a Service")
+        .override_usage("podnudge plan --replicas N [OPTIONS]")
+        .after_help(AFTER_PLAN)
+        .next_help_heading("Plan")
+        .arg(text("replicas", "N").required(true).help("How many replicas there are"))
+        .arg(text("rule", "NAME").help("Plan for this rule, if there are several"))
+        .arg(with("min-available", "N", "1", "There is an outage if fewer replicas are up"))
+        .arg(with("downtime", "TIME", "0s", "How long a reload interrupts the application"))
+        .arg(with(
+            "start-time",
+            "TIME",
+            "2s",
+            "How long the application takes to be ready after its start",
+        ))
+        .arg(with("sync-period", "TIME", "1m", sync))
+        .arg(Arg::new("supervised").long("supervised").action(ArgAction::SetTrue).help(starts))
+        .arg(with("changes", "N", "1", "How many times the content changes"))
+        .arg(with("every", "TIME", "1m", "The time between two changes"))
+        .arg(
+            text("runs", "N")
+                .help("How many runs to simulate [default: 5 to 200, fewer with more replicas]"),
+        )
+        .arg(with("seed", "N", "1", "The same seed gives the same figures"))
+        .arg(text("svg", "FILE").help("Also write a drawing to this file"))
+        .arg(json("Print JSON instead of text"))
 }
 
 /// Only for the help: `supervise/options.rs` parses the options.

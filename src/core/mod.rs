@@ -322,6 +322,12 @@ impl Core {
         self.rules.iter().all(Rule::is_stopped)
     }
 
+    /// Whether the pod is to get requests of its Services: no rule drains it.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        !self.rules.iter().any(Rule::is_drained)
+    }
+
     /// The complete state, for all outputs.
     #[must_use]
     pub fn status(&self, now: Now) -> Status {
@@ -330,7 +336,7 @@ impl Core {
             now: now.wall,
             started: self.started,
             ready: self.rules.iter().all(|rule| rule.not_ready().is_none()),
-            serving: !self.rules.iter().any(Rule::is_drained),
+            serving: self.is_serving(),
             unhealthy: self.unhealthy(now.mono),
             rules: self.rules.iter().map(|rule| rule.status(now)).collect(),
             log_lines_dropped: 0,

@@ -1,0 +1,136 @@
+//! A model of the application of one replica, and of the pod's endpoint: since when it is down.
+
+use std::time::Duration;
+
+use super::overlap::Span;
+use super::scenario::{Restarts, Scenario};
+use crate::clock::Moment;
+use crate::core::TargetName;
+use crate::core::event::{Absence, Alive, Inspection, Proof, Verified};
+use crate::core::kubelet::Ends;
+use crate::reason::Reason;
+
+/// How long a Service's endpoints take to follow the readiness of a pod (measured: about 1 s).
+const ENDPOINT_DELAY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Application<'a> {
+    scenario: &'a Scenario,
+    /// The ends of its container, for the kubelet's back-off.
+    ends: Ends,
+    /// When the application started last, or will start.
+    started: Moment,
+    /// When it is ready after that.
+    ready: Moment,
+    /// Since when `/serving` has answered 503.
+    drained: Option<Moment>,
+    /// When that ended last.
+    served: Moment,
+    downs: Vec<(Moment, Moment)>,
+    failing: Duration,
+}
+
+impl<'a> Application<'a> {
+    pub(super) fn new(scenario: &'a Scenario, started: Moment) -> Self {
+        Self {
+            scenario,
+            ends: Ends::default(),
+            started,
+            ready: started,
+            drained: None,
+            served: started,
+            downs: Vec::new(),
+            failing: Duration::ZERO,
+        }
+    }
+
+    /// Whether it has started after the last restart.
+    pub(super) fn runs(&self, now: Moment) -> bool {
+        self.started <= now
+    }
+
+    pub(super) fn started_after(&self, moment: Moment) -> bool {
+        self.started > moment
+    }
+
+    /// When it answers requests again.
+    pub(super) fn ready(&self) -> Moment {
+        self.ready
+    }
+
+    /// podnudge ends it. Returns when it starts again.
+    pub(super) fn restart(&mut self, now: Moment) -> Moment {
+        self.started = match self.scenario.restarts {
+            Restarts::Kubelet => {
+                self.ends = self.ends.ended(now);
+                self.ends.start
+            }
+            Restarts::Supervised => now,
+        };
+        self.ready = self.started.after(self.scenario.start_time);
+        self.interrupt(now, self.ready);
+        self.started
+    }
+
+    /// It answers no request meanwhile.
+    pub(super) fn interrupt(&mut self, from: Moment, until: Moment) {
+        self.downs.push((from, until));
+        let is_out = self.drained.is_some_and(|since| since.after(ENDPOINT_DELAY) <= from);
+        if !is_out {
+            // Its own readiness probe fails from then on.
+            self.failing += until.since(from).min(ENDPOINT_DELAY);
+        }
+    }
+
+    /// The Service follows `/serving`.
+    pub(super) fn serves(&mut self, now: Moment, is_serving: bool) {
+        if !is_serving {
+            self.drained.get_or_insert(now);
+        } else if let Some(since) = self.drained.take() {
+            self.downs.push((since.after(ENDPOINT_DELAY), now.after(ENDPOINT_DELAY)));
+            self.served = now;
+        }
+    }
+
+    /// Whether the pod is Ready.
+    pub(super) fn is_pod_ready(&self, now: Moment) -> bool {
+        self.drained.is_none() && now >= self.ready.max(self.served).after(ENDPOINT_DELAY)
+    }
+
+    pub(super) fn inspect(&self, now: Moment) -> Inspection {
+        match self.scenario.policy.target {
+            TargetName::None => Inspection::Unknown,
+            _ if !self.runs(now) => Inspection::Absent,
+            _ => Inspection::Running { first: self.started, last: self.started },
+        }
+    }
+
+    /// As `verify/` does: a new process has to be old enough, and gives a proof when it is ready.
+    pub(super) fn verify(&self, now: Moment) -> Verified {
+        let policy = &self.scenario.policy;
+        if !self.runs(now) {
+            return Verified { alive: Alive::Absent(not_started()), proof: Proof::NotConfigured };
+        }
+        let is_young = now.since(self.started) < policy.alive_for;
+        let proof = if is_young || (policy.proof && now < self.ready) {
+            Proof::Pending(Reason::new("the application starts"))
+        } else if policy.proof {
+            Proof::Given
+        } else {
+            Proof::NotConfigured
+        };
+        let has_process = policy.target != TargetName::None && !is_young;
+        Verified { alive: if has_process { Alive::Yes } else { Alive::Unknown }, proof }
+    }
+
+    /// When the replica was down, counted from `first`, and how long requests failed.
+    pub(super) fn end(mut self, first: Moment, now: Moment) -> (Vec<Span>, Duration) {
+        self.serves(now, true);
+        let span = |(from, until): &(Moment, Moment)| (from.since(first), until.since(first));
+        (self.downs.iter().map(span).collect(), self.failing)
+    }
+}
+
+pub(super) fn not_started() -> Absence {
+    Absence::unread(Reason::new("the application has not started"))
+}

@@ -1,0 +1,75 @@
+//! A model of the slots: Leases without failures and conflicts, and the requests that they cost.
+//!
+//! As `cluster/slots.rs` does, a replica without a slot looks at all Leases again and again, and takes one
+//! that is free; a holder renews it at a third of its duration. So slots are not given in any order.
+
+use std::time::Duration;
+
+use super::random::Random;
+use super::scenario::Slots;
+use crate::clock::Moment;
+
+/// The Leases that all replicas share, and the requests about them.
+#[derive(Debug)]
+pub(super) struct Leases {
+    slots: Slots,
+    free: u32,
+    /// The requests in each second since the machine booted; of all replicas.
+    requests: Vec<(u64, u32)>,
+}
+
+/// A slot that a replica holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    since: Moment,
+}
+
+impl Leases {
+    pub(super) fn new(slots: Slots) -> Self {
+        Self { slots, free: slots.count, requests: Vec::new() }
+    }
+
+    /// Reads all Leases, and takes one if it can.
+    pub(super) fn look(&mut self, now: Moment) -> Option<Held> {
+        self.requested(now, self.slots.count);
+        self.free = self.free.checked_sub(1)?;
+        // One to take it, and one to read whether the content has failed elsewhere.
+        self.requested(now, 2);
+        Some(Held { since: now })
+    }
+
+    /// The wait until the next look: a sixth of the duration, doubled up to the whole; random from a half.
+    pub(super) fn wait(&self, looks: u32, random: &mut Random) -> Duration {
+        let whole = (self.slots.duration / 6).saturating_mul(1 << looks.min(3));
+        let half = whole.min(self.slots.duration) / 2;
+        half + random.below(half)
+    }
+
+    /// Gives a slot back.
+    pub(super) fn release(&mut self, held: Held, now: Moment) {
+        self.free = self.free.saturating_add(1).min(self.slots.count);
+        let third = self.slots.duration / 3;
+        let mut renewed = held.since.after(third);
+        while renewed < now && !third.is_zero() {
+            self.requested(renewed, 1);
+            renewed = renewed.after(third);
+        }
+        self.requested(now, 1);
+    }
+
+    fn requested(&mut self, at: Moment, count: u32) {
+        match self.requests.last_mut().filter(|(second, _)| *second == at.0.as_secs()) {
+            Some((_, sum)) => *sum += count,
+            None => self.requests.push((at.0.as_secs(), count)),
+        }
+    }
+
+    /// All requests, and the most within one second of the clock.
+    pub(super) fn requests(mut self) -> (u64, u32) {
+        self.requests.sort_unstable();
+        let seconds = self.requests.chunk_by(|one, other| one.0 == other.0);
+        let sums = seconds.map(|second| second.iter().map(|(_, count)| *count).sum());
+        let sums: Vec<u32> = sums.collect();
+        (sums.iter().map(|sum| u64::from(*sum)).sum(), sums.iter().copied().max().unwrap_or(0))
+    }
+}

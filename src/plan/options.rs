@@ -1,0 +1,104 @@
+//! From the configuration and the options of the command to what is simulated.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::scenario::{Restarts, Scenario, Slots};
+use crate::config::{Config, Hold, Rule};
+use crate::core::Policy;
+use crate::core::event::VolumeId;
+use crate::reason::Reason;
+use crate::shown;
+
+/// The options of `podnudge plan`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The rule, by its name; `None` for the only one.
+    pub rule: Option<String>,
+    /// How many replicas there are.
+    pub replicas: u32,
+    /// How long an action that is no restart interrupts the application.
+    pub downtime: Duration,
+    /// The time from the start of the application to its readiness.
+    pub start_time: Duration,
+    /// The kubelet's `syncFrequency`, or zero.
+    pub sync_period: Duration,
+    /// What starts the application again.
+    pub restarts: Restarts,
+    /// With fewer replicas up than this, there is an outage.
+    pub min_available: u32,
+    /// The number of changes of the content.
+    pub changes: u32,
+    /// The time between two changes.
+    pub every: Duration,
+    /// The number of runs; `None` for one that takes seconds.
+    pub runs: Option<u32>,
+    /// The seed of the runs.
+    pub seed: u64,
+    /// Where to write a drawing.
+    pub svg: Option<PathBuf>,
+    /// Print JSON instead of text.
+    pub json: bool,
+}
+
+/// The most replicas that are simulated in all runs together, unless `runs` asks for more.
+const MOST_REPLICAS: u32 = 100_000;
+/// The least and the most runs, unless `runs` asks for another number.
+const RUNS: (u32, u32) = (5, 200);
+
+/// What is to be simulated.
+///
+/// # Errors
+///
+/// If no rule is named and there are several, none has the name, or the rule's action is not known.
+pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> {
+    let rule = rule(config, options.rule.as_deref())?;
+    if rule.awaits_preset() {
+        let reason = Reason::new("the rule has no action: podnudge chooses a preset in the pod");
+        return Err(reason.hint("add `--preset NAME`, or `preset` to the rule"));
+    }
+    if options.min_available > options.replicas {
+        let (least, all) = (options.min_available, options.replicas);
+        let reason = format!("--min-available: {least} is more than all replicas, {all}");
+        return Err(Reason::new(reason));
+    }
+    let mut policy = Policy::new(rule, VolumeId(0));
+    // The plan begins when nothing holds the rule.
+    policy.hold = Hold::default();
+    policy.needs_approval_to_check = false;
+    let enough = MOST_REPLICAS / options.replicas.saturating_mul(options.changes).max(1);
+    Ok(Scenario {
+        policy,
+        slots: slots(rule),
+        replicas: options.replicas,
+        downtime: options.downtime,
+        start_time: options.start_time,
+        sync_period: options.sync_period,
+        restarts: options.restarts,
+        min_available: options.min_available,
+        changes: options.changes,
+        every: options.every,
+        runs: options.runs.unwrap_or(enough.clamp(RUNS.0, RUNS.1)),
+        seed: options.seed,
+    })
+}
+
+/// The Leases that the rule asks for.
+fn slots(rule: &Rule) -> Option<Slots> {
+    let limit = rule.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
+    Some(Slots { count: limit.slots(), duration: limit.lease_duration })
+}
+
+fn rule<'a>(config: &'a Config, name: Option<&str>) -> Result<&'a Rule, Reason> {
+    let names = || {
+        let names: Vec<&str> = config.rules.iter().map(|rule| rule.name.as_str()).collect();
+        format!("one of `{}`", names.join("`, `"))
+    };
+    match (name, config.rules.as_slice()) {
+        (None, [rule]) => Ok(rule),
+        (None, _) => Err(Reason::new("there are several rules: add `--rule NAME`").hint(names())),
+        (Some(name), rules) => rules.iter().find(|rule| rule.name == name).ok_or_else(|| {
+            Reason::new(format!("--rule: no rule is named `{}`", shown::text(name))).hint(names())
+        }),
+    }
+}

@@ -1,0 +1,321 @@
+//! One replica: the real core, whose commands the models answer.
+//!
+//! The commands of the core are answered at once, except for slots. The checks pass, and the application
+//! accepts any content: the plan shows what a good change costs.
+
+use std::collections::btree_map::OccupiedEntry;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::application::{Application, not_started};
+use super::content::{digest, snapshot};
+use super::kubelet::Syncs;
+use super::leases::{Held, Leases};
+use super::overlap::Span;
+use super::random::Random;
+use super::scenario::{Restarts, Scenario};
+use crate::clock::{Moment, Now, UnixTime};
+use crate::core::command::{Act, Command, Extent};
+use crate::core::event::{
+    Acted, Checked, Current, Event, Found, Publication, Published, RuleId, Scan, SlotState,
+    Standing, Targets, VolumeId, Watch,
+};
+use crate::core::jitter::Replica as Identity;
+use crate::core::{Core, Intervals, TargetName};
+use crate::reason::Reason;
+use crate::volume::snapshot::Digest;
+
+/// When a run begins. The application and the first content are older.
+pub(super) const BEGIN: Moment = Moment(Duration::from_hours(24));
+/// Nothing in the model needs a resync.
+const NEVER: Duration = Duration::from_hours(24 * 365);
+/// The only rule.
+const RULE: RuleId = RuleId(0);
+
+/// Something that happens at a known time.
+#[derive(Debug)]
+enum Due {
+    Event(Event),
+    /// The kubelet writes the volume.
+    Sync,
+    /// The application starts.
+    Start,
+    /// Look for a free slot again: the n-th look for this digest.
+    Look(u32, Digest),
+}
+
+/// One simulated replica.
+#[derive(Debug)]
+pub(super) struct Replica<'a> {
+    scenario: &'a Scenario,
+    /// When the content changes.
+    edits: &'a [Moment],
+    core: Core,
+    random: Random,
+    syncs: Syncs,
+    due: BTreeMap<(Moment, u32), Due>,
+    sequence: u32,
+    /// The wall clock at the begin.
+    epoch: UnixTime,
+    /// The version on disk: 0 before the first change.
+    disk: usize,
+    committed: UnixTime,
+    /// The version in the publish directory.
+    published: usize,
+    application: Application<'a>,
+    slot: Option<Held>,
+    claimed: Option<Digest>,
+    has_last: Option<Moment>,
+    /// The time of the last step.
+    clock: Moment,
+}
+
+/// What happened to one replica.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// When it could not answer requests, since the first change. Spans may overlap.
+    pub(super) downs: Vec<Span>,
+    /// How long requests were sent to it that it could not answer.
+    pub(super) failing: Duration,
+    /// When its application ran the last content, since the last change.
+    pub(super) has_last: Option<Duration>,
+}
+
+impl<'a> Replica<'a> {
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        edits: &'a [Moment],
+        (run, number): (u32, u32),
+        epoch: UnixTime,
+    ) -> Self {
+        let mut random = Random::new(scenario.seed, run, number);
+        // Two pods of a Deployment have different names in each run.
+        let identity = Identity {
+            identity: format!("{:016x}", random.bits()),
+            ordinal: Some(number),
+            seed: random.bits(),
+        };
+        let policy = scenario.policy.clone();
+        let long_ago = Moment(BEGIN.0 / 2);
+        let current =
+            Current { digest: digest(scenario, 0), at: long_ago, standing: Standing::Good };
+        let published = Published {
+            current: policy.publishes.then_some(current),
+            good: policy.publishes.then_some(current.digest),
+            ..Published::default()
+        };
+        let found = Found { published, ..Found::default() };
+        let intervals = Intervals { resync: NEVER, poll: NEVER };
+        let now = Now { mono: BEGIN, wall: epoch };
+        let mut replica = Self {
+            syncs: Syncs::new(scenario.sync_period, BEGIN, &mut random),
+            core: Core::new(vec![(policy, found)], &identity, intervals, now),
+            scenario,
+            edits,
+            random,
+            due: BTreeMap::new(),
+            sequence: 0,
+            epoch,
+            disk: 0,
+            committed: UnixTime(epoch.0.saturating_sub(BEGIN.0)),
+            published: 0,
+            application: Application::new(scenario, long_ago),
+            slot: None,
+            claimed: None,
+            has_last: None,
+            clock: BEGIN,
+        };
+        for volume in 0..replica.scenario.policy.volumes.len() {
+            let watched = Event::Watched(VolumeId(volume), Watch::Inotify);
+            replica.at(BEGIN, Due::Event(watched));
+        }
+        replica.plan_sync(BEGIN);
+        replica
+    }
+
+    /// When something happens next.
+    pub(super) fn next(&self) -> Option<Moment> {
+        let due = self.due.first_key_value().map(|((at, _), _)| *at);
+        due.into_iter().chain(self.core.next_wakeup()).min().map(|at| at.max(self.clock))
+    }
+
+    /// Lets happen what is due at `at`, the result of [`Self::next`].
+    pub(super) fn step(&mut self, at: Moment, mut leases: Option<&mut Leases>) {
+        self.clock = at;
+        let now = self.now(at);
+        let due = self.due.first_entry().filter(|entry| entry.key().0 <= at);
+        match due.map(OccupiedEntry::remove) {
+            Some(Due::Event(event)) => self.core.handle(now, event),
+            Some(Due::Sync) => self.sync(now),
+            Some(Due::Start) => self.has_version(self.readable(), self.application.ready()),
+            Some(Due::Look(looks, digest)) => self.look(now, looks, digest, leases.as_deref_mut()),
+            None => self.core.tick(now),
+        }
+        let mut commands = VecDeque::new();
+        while let Some(command) = self.core.next_command() {
+            commands.push_back(command);
+        }
+        for command in commands {
+            self.obey(now, command, leases.as_deref_mut());
+        }
+        if self.scenario.policy.drain.is_some() {
+            self.application.serves(at, self.core.is_serving());
+        }
+    }
+
+    /// Ends the simulation.
+    pub(super) fn end(self, at: Moment) -> Record {
+        let first = self.edits.first().copied().unwrap_or(BEGIN);
+        let last = self.edits.last().copied().unwrap_or(BEGIN);
+        let has_last = self.has_last.map(|at| at.since(last));
+        let (downs, failing) = self.application.end(first, at);
+        Record { downs, failing, has_last }
+    }
+
+    fn now(&self, at: Moment) -> Now {
+        Now { mono: at, wall: UnixTime(self.epoch.0.saturating_add(at.since(BEGIN))) }
+    }
+
+    fn at(&mut self, at: Moment, due: Due) {
+        self.sequence += 1;
+        self.due.insert((at, self.sequence), due);
+    }
+
+    fn answer(&mut self, now: Now, event: Event) {
+        self.at(now.mono, Due::Event(event));
+    }
+
+    /// Finds the time at which the kubelet writes the next change.
+    fn plan_sync(&mut self, after: Moment) {
+        let next = self.edits.iter().find(|edit| **edit > after).copied();
+        if let Some(edit) = next {
+            let at = self.syncs.after(edit, &mut self.random);
+            self.at(at, Due::Sync);
+        }
+    }
+
+    fn sync(&mut self, now: Now) {
+        self.disk = self.edits.iter().filter(|edit| **edit <= now.mono).count();
+        self.committed = now.wall;
+        self.plan_sync(now.mono);
+        self.core.handle(now, Event::Hint(VolumeId(0), 1));
+    }
+
+    /// The version that the application reads.
+    fn readable(&self) -> usize {
+        if self.scenario.policy.publishes { self.published } else { self.disk }
+    }
+
+    /// The application runs this version from then on.
+    fn has_version(&mut self, version: usize, at: Moment) {
+        if version == self.edits.len() {
+            self.has_last.get_or_insert(at);
+        }
+    }
+
+    fn obey(&mut self, now: Now, command: Command, leases: Option<&mut Leases>) {
+        let event = match command {
+            Command::Scan(rule, volumes) => {
+                let scan = |volume: VolumeId| {
+                    (volume, Scan::Present(snapshot(volume, self.disk, self.committed)))
+                };
+                Event::Scanned(rule, volumes.into_iter().map(scan).collect())
+            }
+            Command::Preflight(rule) => Event::Preflight(rule, Vec::new()),
+            Command::Inspect(rule) => Event::Inspected(rule, self.application.inspect(now.mono)),
+            Command::Check(rule, digest) => {
+                let is_there = self.digest_on_disk() == digest;
+                let checked = if is_there { Checked::Passed } else { Checked::Moved };
+                Event::Checked(rule, digest, checked)
+            }
+            Command::Expiry(rule, _) => Event::Expires(rule, None),
+            Command::Probe(rule, probe) => Event::Probed(rule, probe, None),
+            Command::Publish(rule, digest) => {
+                let is_there = self.digest_on_disk() == digest;
+                if is_there {
+                    self.published = self.disk;
+                }
+                let done = if is_there { Publication::Done } else { Publication::Moved };
+                Event::Published(rule, done)
+            }
+            Command::RollBack(rule, _) => Event::Published(rule, Publication::Done),
+            Command::ReadPublished(rule) => {
+                Event::FoundPublished(rule, Some(digest(self.scenario, self.published)))
+            }
+            Command::Act(act) => Event::Acted(act.rule, self.act(now.mono, &act)),
+            Command::Verify(rule) => Event::Verified(rule, self.application.verify(now.mono)),
+            Command::AskReadiness(rule) => {
+                let is_ready = self.application.is_pod_ready(now.mono);
+                let waits = Reason::new("the application starts");
+                Event::Readiness(rule, (!is_ready).then_some(waits))
+            }
+            Command::Claim(_, digest) => {
+                self.claimed = Some(digest);
+                return self.look(now, 0, digest, leases);
+            }
+            Command::Release(_) => {
+                self.claimed = None;
+                if let (Some(held), Some(leases)) = (self.slot.take(), leases) {
+                    leases.release(held, now.mono);
+                }
+                return;
+            }
+            Command::Resync(_)
+            | Command::RenewWatches
+            | Command::Remember(..)
+            | Command::Approve(..)
+            | Command::Persist(..)
+            | Command::Halt(..)
+            | Command::ClearHalt(..)
+            | Command::Report(..) => return,
+        };
+        self.answer(now, event);
+    }
+
+    /// Looks for a free slot, unless one is held or none is wanted any more.
+    fn look(&mut self, now: Now, looks: u32, digest: Digest, leases: Option<&mut Leases>) {
+        let Some(leases) = leases.filter(|_| self.claimed == Some(digest)) else { return };
+        self.slot = self.slot.or_else(|| leases.look(now.mono));
+        let state = if self.slot.is_some() {
+            SlotState::Held { slot: "0".to_owned() }
+        } else {
+            let wait = leases.wait(looks, &mut self.random);
+            self.at(now.mono.after(wait), Due::Look(looks.saturating_add(1), digest));
+            SlotState::Waiting(Reason::new("other replicas hold all slots"))
+        };
+        self.answer(now, Event::Slot(RULE, state));
+    }
+
+    fn act(&mut self, now: Moment, act: &Act) -> Acted {
+        let are_containers = self.scenario.restarts == Restarts::Kubelet;
+        let targets =
+            || Targets { names: vec!["app".to_owned()], text: "app".to_owned(), are_containers };
+        if self.scenario.policy.target != TargetName::None {
+            if !self.application.runs(now) {
+                return Acted::Absent(not_started());
+            }
+            if act.fresh_after.is_some_and(|moment| self.application.started_after(moment)) {
+                return Acted::Fresh(targets());
+            }
+        }
+        match act.extent {
+            Extent::Prepare => Acted::Ready,
+            Extent::LookForFresh => Acted::Absent(not_started()),
+            Extent::Send if act.restart || self.scenario.policy.is_restart => {
+                let started = self.application.restart(now);
+                self.at(started, Due::Start);
+                Acted::Restarted(targets())
+            }
+            Extent::Send => {
+                let until = now.after(self.scenario.downtime);
+                self.application.interrupt(now, until);
+                self.has_version(self.readable(), until);
+                Acted::Accepted("200".to_owned())
+            }
+        }
+    }
+
+    fn digest_on_disk(&self) -> Digest {
+        digest(self.scenario, self.disk)
+    }
+}
