@@ -22,6 +22,7 @@ fn reload(replicas: u32) -> Scenario {
         downtime: Duration::ZERO,
         start_time: 2 * SECOND,
         sync_period: Duration::ZERO,
+        endpoint_delay: SECOND,
         restarts: Restarts::Kubelet,
         min_available: 1,
         changes: 1,
@@ -245,6 +246,9 @@ fn a_plan_recommends_slots_where_jitter_does_not_help() {
     let text = planned(&slots).unwrap();
     assert!(text.contains("no outage: at most 1 of 3"), "{text}");
     assert!(text.contains("max-concurrent 1"), "{text}");
+    let text = planned(&[&slots[..], &["--endpoint-delay=6s"]].concat()).unwrap();
+    assert!(text.contains("the drain's wait is shorter than the endpoints take"), "{text}");
+    assert!(text.contains("requests fail, per replica         for 1.0s"), "{text}");
     let text = planned(&[&slots[..], &["--changes=8", "--supervised"]].concat()).unwrap();
     assert!(text.contains("the restart budget, 5 in 1h, delays"), "{text}");
 }

@@ -201,6 +201,7 @@ fn plan() -> Command {
     let with = |name, value, default, help| text(name, value).default_value(default).help(help);
     let starts =
         "podnudge supervise restarts the application: the kubelet's back-off does not apply";
+    let endpoints = "How long the endpoints of a Service take to follow the readiness of a pod";
     let sync = "The kubelet's syncFrequency; 0s: the kubelets write the volumes at once, as after an annotation";
     settings(Command::new("plan"))
         .about("Simulate what a change of content does to all replicas of a Service")
@@ -218,6 +219,7 @@ fn plan() -> Command {
             "How long the application takes to be ready after its start",
         ))
         .arg(with("sync-period", "TIME", "1m", sync))
+        .arg(with("endpoint-delay", "TIME", "1s", endpoints))
         .arg(Arg::new("supervised").long("supervised").action(ArgAction::SetTrue).help(starts))
         .arg(with("changes", "N", "1", "How many times the content changes"))
         .arg(with("every", "TIME", "1m", "The time between two changes"))

@@ -31,6 +31,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
         downtime: time("downtime")?,
         start_time: time("start-time")?,
         sync_period: time("sync-period")?,
+        endpoint_delay: time("endpoint-delay")?,
         restarts: if is_supervised { Restarts::Supervised } else { Restarts::Kubelet },
         min_available: count("min-available", MOST_REPLICAS)?,
         changes: count("changes", MOST_CHANGES)?,

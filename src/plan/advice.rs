@@ -33,7 +33,13 @@ pub(super) fn advice(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     } else {
         advice.push(spread(scenario, spare));
     }
-    if outcome.failing_seconds_per_replica > 0.0 && scenario.policy.drain.is_none() {
+    if outcome.failing_seconds_per_replica > 0.0 && scenario.policy.drain.is_some() {
+        advice.push(format!(
+            "requests reach replicas that are down: the drain's wait is shorter than the endpoints take to \
+             follow, {}",
+            format_duration(scenario.endpoint_delay)
+        ));
+    } else if outcome.failing_seconds_per_replica > 0.0 {
         let before = if scenario.policy.is_restart { "" } else { " with before = \"action\"" };
         advice.push(format!(
             "requests reach replicas that are down: add [rule.drain]{before}, which takes a pod out of \

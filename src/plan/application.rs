@@ -10,9 +10,6 @@ use crate::core::event::{Absence, Alive, Inspection, Proof, Verified};
 use crate::core::kubelet::Ends;
 use crate::reason::Reason;
 
-/// How long a Service's endpoints take to follow the readiness of a pod (measured: about 1 s).
-const ENDPOINT_DELAY: Duration = Duration::from_secs(1);
-
 #[derive(Debug)]
 pub(super) struct Application<'a> {
     scenario: &'a Scenario,
@@ -75,11 +72,9 @@ impl<'a> Application<'a> {
     /// It answers no request meanwhile.
     pub(super) fn interrupt(&mut self, from: Moment, until: Moment) {
         self.downs.push((from, until));
-        let is_out = self.drained.is_some_and(|since| since.after(ENDPOINT_DELAY) <= from);
-        if !is_out {
-            // Its own readiness probe fails from then on.
-            self.failing += until.since(from).min(ENDPOINT_DELAY);
-        }
+        // Without a drain, its own readiness probe fails from then on.
+        let leaves = self.drained.unwrap_or(from).after(self.scenario.endpoint_delay);
+        self.failing += until.min(leaves).since(from);
     }
 
     /// The Service follows `/serving`.
@@ -87,14 +82,18 @@ impl<'a> Application<'a> {
         if !is_serving {
             self.drained.get_or_insert(now);
         } else if let Some(since) = self.drained.take() {
-            self.downs.push((since.after(ENDPOINT_DELAY), now.after(ENDPOINT_DELAY)));
+            self.downs.push((
+                since.after(self.scenario.endpoint_delay),
+                now.after(self.scenario.endpoint_delay),
+            ));
             self.served = now;
         }
     }
 
     /// Whether the pod is Ready.
     pub(super) fn is_pod_ready(&self, now: Moment) -> bool {
-        self.drained.is_none() && now >= self.ready.max(self.served).after(ENDPOINT_DELAY)
+        self.drained.is_none()
+            && now >= self.ready.max(self.served).after(self.scenario.endpoint_delay)
     }
 
     pub(super) fn inspect(&self, now: Moment) -> Inspection {

@@ -23,6 +23,8 @@ pub struct Options {
     pub start_time: Duration,
     /// The kubelet's `syncFrequency`, or zero.
     pub sync_period: Duration,
+    /// How long the endpoints of a Service take to follow the readiness of a pod.
+    pub endpoint_delay: Duration,
     /// What starts the application again.
     pub restarts: Restarts,
     /// With fewer replicas up than this, there is an outage.
@@ -74,6 +76,7 @@ pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> 
         downtime: options.downtime,
         start_time: options.start_time,
         sync_period: options.sync_period,
+        endpoint_delay: options.endpoint_delay,
         restarts: options.restarts,
         min_available: options.min_available,
         changes: options.changes,

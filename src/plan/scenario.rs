@@ -20,6 +20,8 @@ pub struct Scenario {
     /// The kubelet's `syncFrequency`. Zero: all kubelets synchronize their pods at once, as when these are
     /// annotated.
     pub sync_period: Duration,
+    /// How long the endpoints of a Service take to follow the readiness of a pod.
+    pub endpoint_delay: Duration,
     /// What starts an application again that podnudge has ended.
     pub restarts: Restarts,
     /// With fewer replicas up than this, there is an outage.
