@@ -1,7 +1,7 @@
 //! The figures as one self-contained SVG file, for light and dark pages.
 
 use super::outcome::{Outcome, Point};
-use super::text::{rows, wrapped};
+use super::text::{end, rows, wrapped};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 200.0;
@@ -27,7 +27,7 @@ pub(super) fn svg(title: &str, outcome: &Outcome, advice: &[String]) -> String {
         text
     };
     let texts: String = lines.iter().map(text).collect();
-    let last = points.last().map_or(0.0, |point| point.seconds);
+    let last = end(points);
     let right = LEFT + WIDTH;
     let (labels, middle) = (bottom + 18.0, LEFT - 8.0);
     format!(

@@ -120,10 +120,16 @@ fn chart(text: &mut String, points: &[Point]) {
     }
     let columns = "─".repeat(points.len());
     line(text, &format!("        └{columns}"));
-    let last = points.last().map_or(0.0, |point| point.seconds);
+    let last = end(points);
     let width = points.len().saturating_sub(1);
     line(text, &format!("         0{:>width$}", seconds(last)));
     line(text, "         replicas down, over the time since the first change: █ mean, ░ worst");
+}
+
+/// The time at the right end of the chart.
+pub(super) fn end(points: &[Point]) -> f64 {
+    let at = |n: usize| points.get(n).map_or(0.0, |point| point.seconds);
+    at(points.len().saturating_sub(1)) + at(1)
 }
 
 fn eighths(height: f64) -> u32 {
