@@ -176,6 +176,35 @@ fn the_plan_agrees_with_what_was_observed_on_a_cluster() {
     }
 }
 
+/// `cargo run --release --example fleet`, twelve real podnudges below `podnudge supervise`. Observed: with a slot
+/// and a drain, at most 1 was down, and all had the change after 40.0 s; with a jitter of 2 s, at most 5 were down,
+/// and all had it after 2.6 s.
+#[test]
+fn the_plan_agrees_with_what_the_example_of_a_fleet_shows() {
+    let millis = Duration::from_millis;
+    let mut fleet = Scenario {
+        sync_period: Duration::ZERO,
+        start_time: millis(400),
+        endpoint_delay: millis(100),
+        restarts: Restarts::Supervised,
+        runs: 40,
+        ..restart(12)
+    };
+    (fleet.policy.alive_for, fleet.policy.proof) = (millis(100), true);
+    let mut slot = with_slots(fleet.clone(), 1);
+    slot.policy.drain = Some(Drain { wait: millis(400), before: DrainBefore::Restart });
+    for (scenario, down, seconds) in [(slot, 1.0, 40.0), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {
+        let outcome = plan::simulate(&scenario);
+        let until = outcome.seconds_until_all_have_it.unwrap();
+        let is_within = |figures: plan::Figures, observed: f64| {
+            // The figures are of one decimal.
+            (figures.p5 - 0.1..=figures.worst + 0.1).contains(&observed)
+        };
+        assert!(is_within(outcome.down_at_once, down), "{:?}", outcome.down_at_once);
+        assert!(is_within(until, seconds), "{until:?}");
+    }
+}
+
 /// The standard output of `podnudge plan`, or its exit code and standard error.
 fn planned(arguments: &[&str]) -> Result<String, (i32, String)> {
     let output = podnudge().arg("plan").args(arguments).output().unwrap();
