@@ -123,6 +123,7 @@ fn examine(config: &config::Config, stage: Stage, json: bool) -> ExitCode {
     }
 }
 
+#[cfg(feature = "plan")]
 fn show_plan(config: &config::Config, options: &plan::Options) -> ExitCode {
     let shown = plan::show(config, options).map_err(|reason| (reason, Exit::Usage));
     let written = shown.and_then(|shown| {
@@ -135,6 +136,12 @@ fn show_plan(config: &config::Config, options: &plan::Options) -> ExitCode {
         Ok((shown.text, Exit::Ok))
     });
     print_result(Ok(written))
+}
+
+#[cfg(not(feature = "plan"))]
+fn show_plan(_: &config::Config, _: &plan::Options) -> ExitCode {
+    let reason = Reason::new("this build of podnudge has no `plan`");
+    print_result(Ok(Err((reason.hint("use one with the default features"), Exit::Usage))))
 }
 
 fn install_into(folder: &Path) -> ExitCode {

@@ -29,13 +29,13 @@ struct Shipped {
 const SHIPPED: [Shipped; 2] = [
     Shipped {
         path: "target/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 4 * MIB + MIB / 4,
+        largest: 4 * MIB + MIB / 2,
         most_memory: 5 * MIB,
     },
     Shipped {
         path: "target/plain/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 27 * MIB / 8,
-        most_memory: 15 * MIB / 4,
+        largest: 7 * MIB / 2,
+        most_memory: 17 * MIB / 4,
     },
 ];
 
