@@ -184,7 +184,10 @@ impl Rule {
                 self.applied(now, &rollout, is_fresh, evidence, out);
             }
             Outcome::GaveUp(reason) => {
-                self.halt_after_action(rollout.digest(), &reason, out);
+                // The content that a rollback goes back to was good before.
+                if rollout.failed_digest().is_none() {
+                    self.halt_after_action(rollout.digest(), &reason, out);
+                }
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
                 let digest = rollout.failed_digest().unwrap_or(rollout.digest());

@@ -179,13 +179,9 @@ impl Slot {
         };
     }
 
-    /// Whether nothing keeps it after the last action.
-    pub(super) fn is_done(&self, now: Moment) -> bool {
-        match &self.kept {
-            None => true,
-            Some(Kept::ToBake(until)) => *until <= now,
-            Some(Kept::ForReadiness { .. }) => false,
-        }
+    /// Ends the bake if its time is over, also where the slot is kept for newer content.
+    pub(super) fn end_bake(&mut self, now: Moment) {
+        self.kept.take_if(|kept| matches!(kept, Kept::ToBake(until) if *until <= now));
     }
 
     /// Why it is kept after an action, if so.

@@ -89,7 +89,8 @@ impl Rule {
 
     /// Tells the other replicas that this content failed here.
     pub(super) fn halt(&mut self, digest: Digest, reason: &Reason, out: &mut VecDeque<Command>) {
-        if self.policy.slot.is_some() {
+        // When the pod is deleted, its application ends, whatever it has read.
+        if self.policy.slot.is_some() && !self.stopping {
             out.push_back(Command::Halt(self.id, digest, reason.clone()));
         }
     }
@@ -116,7 +117,10 @@ impl Rule {
 
     /// The target ended, and no rollout is in progress.
     pub(super) fn ended_in_bake(&mut self, out: &mut VecDeque<Command>) {
-        if let Some(digest) = self.tracker.running().filter(|_| self.slot.is_baking()) {
+        // Another rule may have restarted the target.
+        let is_excused = self.neighbours.busy.is_some() || self.neighbours.newer;
+        let is_suspect = self.slot.is_baking() && !is_excused;
+        if let Some(digest) = self.tracker.running().filter(|_| is_suspect) {
             let reason = Reason::new("the target ended while the content was on trial");
             self.halt(digest, &reason, out);
         }
@@ -146,6 +150,7 @@ impl Rule {
         if !self.slot.is_claimed() || self.rollout.is_some() {
             return;
         }
+        self.slot.end_bake(now.mono);
         if self.slot.take_look(now.mono) {
             out.push_back(Command::AskReadiness(self.id));
         }
@@ -155,7 +160,9 @@ impl Rule {
             Some(Gate::Closed(Closed::Waiting)) => self.source.is_update_pending(now.mono),
             Some(Gate::Closed(Closed::NotBefore { .. } | Closed::Held(..))) | None => false,
         };
-        if !is_needed && self.slot.is_done(now.mono) && self.slot.release() {
+        // Content on trial may still be rolled back.
+        let is_kept = self.slot.is_baking() || self.trial.is_some();
+        if !is_needed && !is_kept && self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
     }
