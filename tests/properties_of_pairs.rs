@@ -263,6 +263,20 @@ fn a_process_that_starts_late_gets_the_time_to_prove_its_content() {
     assert_eq!(pair.rule(0).state, State::Idle);
 }
 
+/// It starts and reads between the look for a process and the look whether one has read the content.
+#[test]
+fn a_process_that_starts_during_the_last_poll_gets_the_time_to_prove_its_content() {
+    let mut setting = restart_and_signal(0, 0, 13_111);
+    setting.rules.swap(0, 1);
+    setting.rules[1].alive_for = 2000;
+    let mut pair = pair(&setting, ANY);
+    pair.trigger(None);
+    pair.run_for(Duration::from_millis(3007));
+    pair.application_is_away_for(Duration::from_secs(58));
+    pair.run_for(Duration::from_hours(2));
+    assert_eq!(pair.rule(1).state, State::Idle);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -13,6 +13,7 @@ use crate::reason::Reason;
 const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Verification {
     acted_at: Moment,
     /// The target read the content at its start; nothing was sent.
@@ -25,6 +26,8 @@ pub(super) struct Verification {
     polls: u32,
     /// The last poll found no process.
     is_absent: bool,
+    /// A late poll found no process, and that one had read the content.
+    is_reader_missing: bool,
     /// The target ended during the current poll.
     has_ended: bool,
     /// When to poll next; `None` during a poll.
@@ -63,6 +66,7 @@ impl Verification {
             deadline: acted_at.after(policy.verify_timeout.max(policy.alive_for)),
             polls: 0,
             is_absent: false,
+            is_reader_missing: false,
             has_ended: false,
             next_poll: Some(if policy.proof { acted_at } else { survived }),
             pending: None,
@@ -132,6 +136,16 @@ impl Verification {
             (Alive::Replaced, _) => {
                 self.next_poll = Some(now.after(POLL.0));
                 self.extend_deadline(now, policy);
+                Finding::Inconclusive
+            }
+            // The process may have started, and read, just after podnudge looked for it.
+            (Alive::Absent(absence), _)
+                if is_late
+                    && absence.was_read
+                    && !std::mem::replace(&mut self.is_reader_missing, true) =>
+            {
+                self.next_poll = Some(now.after(POLL.0));
+                self.pending = Some(absence.reason);
                 Finding::Inconclusive
             }
             (Alive::Absent(absence), _) if is_late => Finding::NoProcess(absence),
