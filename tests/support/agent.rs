@@ -81,6 +81,13 @@ impl Agent {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Writes the log to disk, so that its pages do not count as memory of podnudge's control group.
+    pub(crate) fn log_leaves_memory(&self) {
+        let log = File::open(&self.log).unwrap();
+        log.sync_all().unwrap();
+        rustix::fs::fadvise(&log, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
     }
