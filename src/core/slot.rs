@@ -99,11 +99,7 @@ impl Slot {
             SlotState::Held { .. } => Standing::Granted,
             SlotState::Unreachable(_) if policy.acts_when_unreachable => Standing::Granted,
             SlotState::Halted(halted, _) if *halted != digest => Standing::Wait(None),
-            SlotState::Free => Standing::Wait(None),
-            SlotState::Waiting(reason)
-            | SlotState::Halted(_, reason)
-            | SlotState::Unreachable(reason)
-            | SlotState::Lost(reason) => Standing::Wait(Some(reason)),
+            _ => Standing::Wait(self.reason()),
         }
     }
 

@@ -65,13 +65,7 @@ impl Rollout {
                 let reason = self.count_end(Reason::new("the target ended"), ctx, progress);
                 self.trip(reason, ctx);
             }
-            Acted::Ready => {
-                let is_restart = self.is_restart || ctx.policy.is_restart;
-                let wait = ctx.policy.drain_before(is_restart).unwrap_or_default();
-                progress.report(Fact::Draining(digest, wait));
-                progress.effect(Effect::Drain);
-                self.drain(wait, ctx.now.mono.after(wait));
-            }
+            Acted::Ready => self.prepared(ctx, progress),
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Evidence::Delivered, ctx, progress);

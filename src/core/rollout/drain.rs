@@ -6,27 +6,38 @@ use super::progress::{Context, Effect, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::core::command::Extent;
+use crate::core::fact::Fact;
 use crate::reason::Reason;
 
 impl Rollout {
     /// Runs the actions. Where the pod has to leave its Services first, only finds out whether that
     /// would be of use, or waits for the end of the drain.
     pub(super) fn act(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        let is_restart = self.is_restart || ctx.policy.is_restart;
-        let drain = ctx.policy.drain_before(is_restart).filter(|_| self.tripped.is_none());
-        let drained_at = drain.and_then(|wait| Some(ctx.drained_since?.after(wait)));
-        match (drain, drained_at) {
-            (Some(wait), Some(at)) if at > ctx.now.mono => self.drain(wait, at),
-            (drain, drained_at) => {
-                let prepares = drain.is_some() && drained_at.is_none();
-                self.step = Step::Acting { prepares };
-                progress.effect(Effect::Act);
-            }
+        let drain = self.drain_time(ctx).filter(|_| self.tripped.is_none());
+        if let (Some(wait), Some(since)) = (drain, ctx.drained_since)
+            && ctx.now.mono < since.after(wait)
+        {
+            return self.drain(wait, since.after(wait));
         }
+        self.step = Step::Acting { prepares: drain.is_some() && ctx.drained_since.is_none() };
+        progress.effect(Effect::Act);
+    }
+
+    /// The action can be sent, and the pod leaves its Services first.
+    pub(super) fn prepared(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        let wait = self.drain_time(ctx).unwrap_or_default();
+        progress.report(Fact::Draining(self.digest(), wait));
+        progress.effect(Effect::Drain);
+        self.drain(wait, ctx.now.mono.after(wait));
+    }
+
+    /// How long the pod is out of its Services before this action; `None` if it stays in.
+    fn drain_time(&self, ctx: &Context<'_>) -> Option<Duration> {
+        ctx.policy.drain_before(self.is_restart || ctx.policy.is_restart)
     }
 
     /// Waits until the pod has left its Services.
-    pub(super) fn drain(&mut self, wait: Duration, until: Moment) {
+    fn drain(&mut self, wait: Duration, until: Moment) {
         let wait = humantime::format_duration(wait);
         let reason = Reason::new(format!("`/serving` answers 503 for {wait} before the action"));
         self.wait(WaitFor::Drain, until, reason);
