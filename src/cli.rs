@@ -22,7 +22,6 @@ use clap::error::ErrorKind;
 use help::{QUICK_START, command};
 
 use crate::admin::client::{Status, Trigger};
-use crate::cluster::{Pod, Server, Surroundings};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
@@ -30,6 +29,7 @@ use crate::plan::Options;
 use crate::preflight::Stage;
 use crate::reason::Reason;
 use crate::shown::{self, Colours};
+use crate::surroundings::{Pod, Server, Surroundings};
 
 /// The command to run.
 #[derive(Debug, Clone)]

@@ -25,6 +25,7 @@ pub mod admin;
 pub mod checks;
 pub mod cli;
 pub mod clock;
+#[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod config;
 pub mod core;
@@ -52,6 +53,7 @@ pub mod shown;
 pub mod state;
 pub mod stderr;
 pub mod supervise;
+pub mod surroundings;
 mod threads;
 pub mod verify;
 pub mod volume;

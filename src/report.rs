@@ -4,6 +4,8 @@
 //! person, `error` for what does, `debug` for the rest. Key names are escaped by their type;
 //! contents never get here.
 
+#[cfg(feature = "cluster")]
+mod api;
 mod line;
 
 use std::net::SocketAddr;
@@ -20,6 +22,8 @@ use crate::reason::Reason;
 use crate::shown;
 use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Key};
+#[cfg(feature = "cluster")]
+pub(crate) use api::{api_unusable, readiness_unknown};
 use line::{Line, short, time};
 
 /// The most key names in a log line.
@@ -318,16 +322,6 @@ fn keys_changed(changes: &Changes) -> Line {
 /// Warns that a file of the state directory could not be written.
 pub(crate) fn state_unwritable(rule: &str, reason: &Reason) {
     warn!(event = "state-unwritable", rule, hint = reason.hint, "{}", reason.message);
-}
-
-/// What a request to the Kubernetes API needs is missing. Said at start, before anything needs it.
-pub(crate) fn api_unusable(reason: &Reason) {
-    warn!(event = "api-unusable", hint = reason.hint, "{}", reason.message);
-}
-
-/// podnudge cannot find out whether its pod is Ready, and gives a slot back without knowing.
-pub(crate) fn readiness_unknown(reason: &Reason) {
-    warn!(event = "readiness-unknown", hint = reason.hint, "{}", reason.message);
 }
 
 /// Key names joined by commas, at most [`KEYS_SHOWN`]; `None` if there are none.

@@ -13,6 +13,10 @@ mod exits;
 mod locks;
 mod once;
 mod queues;
+#[cfg(feature = "cluster")]
+mod slots;
+#[cfg(not(feature = "cluster"))]
+#[path = "run/no_slots.rs"]
 mod slots;
 mod volumes;
 
@@ -22,7 +26,6 @@ use tracing::{info, warn};
 
 use crate::admin::server::{self, BindError};
 use crate::checks;
-use crate::cluster::Surroundings;
 use crate::config::{Config, Listen};
 use crate::core::jitter::Replica;
 use crate::exchange::children;
@@ -30,6 +33,7 @@ use crate::exit::Exit;
 use crate::os_signals::OsSignals;
 use crate::publish::{self, PublishError};
 use crate::state::StateDir;
+use crate::surroundings::Surroundings;
 use agent::Agent;
 pub use once::{OnceError, once};
 

@@ -19,6 +19,7 @@ mod checks;
 mod checks_http;
 #[cfg(feature = "tls")]
 mod checks_pem;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod drain;
 mod escaped;
@@ -57,6 +58,7 @@ mod regressions;
 mod scenarios;
 mod schema;
 mod sigwait;
+#[cfg(feature = "cluster")]
 mod slots;
 mod state;
 mod status;

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use podnudge::clock::{Moment, Now, UnixTime};
-use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Server, Slots, SlotsSettings};
+use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge::config::{self, Overrides};
 use podnudge::core::event::SlotState;
+use podnudge::surroundings::Server;
 use podnudge::volume::snapshot::Digest;
 use serde_json::{Value, json};
 

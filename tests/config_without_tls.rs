@@ -31,16 +31,14 @@ fn checks_that_need_tls_are_refused_with_the_reason() {
 }
 
 #[test]
-fn slots_by_lease_are_refused_with_the_reason_unless_the_url_is_http() {
+fn slots_by_lease_are_refused_with_the_reason() {
     let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nlimit = { lease = \"web\" }\n";
     let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();
     assert_eq!(
         problems.to_string(),
-        "c.toml:4:11: this podnudge was built without TLS, and the API server's URL is https\n  \
+        "c.toml:4:11: this podnudge was built without access to the Kubernetes API\n  \
          hint: use the image with TLS"
     );
-    let file = format!("[cluster]\nurl = \"http://127.0.0.1:8001\"\n{file}");
-    assert!(config::parse("c.toml", &file, &Overrides::default(), None).is_ok());
     let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nlimit.slot = { every = \"9s\", of = 2 }\n";
     assert!(config::parse("c.toml", file, &Overrides::default(), None).is_ok());
 }

@@ -12,7 +12,6 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
 use super::call::{Call, Kind, LEASES, NO_ACCOUNT, NO_CONNECTION, PODS, Verb};
 use super::error::ApiError;
-use super::identity::Server;
 use super::lease::{Lease, LeaseRequest};
 use super::pod;
 use crate::config::{Auth, Cluster, Endpoint, Tls, is_label};
@@ -20,6 +19,7 @@ use crate::exchange::http;
 use crate::files;
 use crate::reason::Reason;
 use crate::shown;
+use crate::surroundings::Server;
 
 /// The namespace of the pod, in the mounted service account.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

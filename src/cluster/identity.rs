@@ -5,34 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-/// What is known of podnudge's own pod.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pod {
-    /// Its name, or else the host name.
-    pub name: String,
-    /// Its UID.
-    pub uid: Option<String>,
-    /// Whether the name is that of the pod. The host name may be that of the node (`hostNetwork`).
-    pub is_named: bool,
-}
-
-/// What the environment tells of podnudge's own pod and of the API server.
-#[derive(Debug, Clone, Default)]
-pub struct Surroundings {
-    /// The pod.
-    pub pod: Pod,
-    /// The API server, in a pod.
-    pub server: Option<Server>,
-}
-
-/// The address of the API server that the kubelet sets in the environment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
-    /// `KUBERNETES_SERVICE_HOST`: an IP address or a name.
-    pub host: String,
-    /// `KUBERNETES_SERVICE_PORT`.
-    pub port: String,
-}
+use crate::surroundings::Pod;
 
 impl Pod {
     /// Adds what a token says of the pod, where nothing else does.

@@ -21,6 +21,6 @@ mod slots;
 pub use api::Api;
 pub use error::ApiError;
 pub use halts::Halt;
-pub use identity::{Pod, Server, Surroundings, claims};
+pub use identity::claims;
 pub use lease::{Lease, LeaseRequest};
 pub use slots::{Slots, SlotsSettings};

@@ -33,13 +33,12 @@ impl Cluster {
             let reason = Reason::new("the credentials are sent over the network unencrypted");
             place.warn(Value("url"), reason.hint("use https"));
         }
-        if cfg!(feature = "tls") || is_http {
+        if cfg!(feature = "cluster") {
             return;
         }
         for (user, key) in users {
-            let reason = Reason::new(
-                "this podnudge was built without TLS, and the API server's URL is https",
-            );
+            let reason =
+                Reason::new("this podnudge was built without access to the Kubernetes API");
             user.problem(Key(key), reason.hint("use the image with TLS"));
         }
     }

@@ -59,7 +59,9 @@ pub use limit::{ClockSlot, Limit, OnUnreachable, Share};
 pub use load::{LoadError, Sources, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
-pub(crate) use parsers::{bounded_duration, is_label, url};
+#[cfg(feature = "cluster")]
+pub(crate) use parsers::is_label;
+pub(crate) use parsers::{bounded_duration, url};
 pub use preset::{Preset, preset, presets};
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};

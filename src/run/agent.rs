@@ -17,7 +17,6 @@ use super::slots::SharedSlots;
 use crate::admin::server;
 use crate::checks::{self, Attempts, Left, LocalResult};
 use crate::clock::Moment;
-use crate::cluster::{ApiError, Lease, Surroundings};
 use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
@@ -32,6 +31,7 @@ use crate::reason::Reason;
 use crate::report;
 use crate::shown;
 use crate::state::StateDir;
+use crate::surroundings::Surroundings;
 use crate::verify::Baseline;
 use crate::volume::mounts;
 use crate::volume::scan::{ReadError, Reading};
@@ -52,7 +52,8 @@ pub(super) enum Done {
     Verified(RuleId, Verified, Baseline),
     Preflight(RuleId, Vec<Problem>, Addresses),
     Event(Event),
-    Lease(RuleId, Box<Result<Lease, ApiError>>),
+    #[cfg(feature = "cluster")]
+    Api(super::slots::ApiAnswer),
     Written(Result<(), (RuleId, Reason)>),
     /// There was no thread for it, and podnudge is stopping.
     Abandoned,
@@ -340,7 +341,8 @@ impl Agent {
                 self.handle_event(Event::Preflight(rule, problems));
             }
             Done::Event(event) => self.handle_event(event),
-            Done::Lease(rule, answer) => self.lease_answered(rule, *answer),
+            #[cfg(feature = "cluster")]
+            Done::Api(answer) => self.api_answered(answer),
             Done::Written(Err((rule, reason))) => {
                 if let Some(config) = self.rule(rule) {
                     report::state_unwritable(&config.name, &reason);

@@ -8,14 +8,21 @@ use std::time::Duration;
 use super::agent::{Agent, Done};
 use super::clock;
 use crate::clock::{Moment, Now};
-use crate::cluster::{self, Api, ApiError, Lease, Slots, SlotsSettings, Surroundings};
+use crate::cluster::{self, Api, ApiError, Lease, Slots, SlotsSettings};
 use crate::config::{Config, Rule};
 use crate::core::command::Command;
 use crate::core::event::{Event, RuleId, SlotState};
 use crate::report;
+use crate::surroundings::Surroundings;
 
 /// How long to wait for the answer whether the pod is Ready.
 const READINESS_LIMIT: Duration = Duration::from_secs(5);
+
+/// The API server's answer to a request of a rule's slot.
+pub(super) struct ApiAnswer {
+    rule: RuleId,
+    lease: Box<Result<Lease, ApiError>>,
+}
 
 /// The slots of all rules.
 pub(super) struct SharedSlots {
@@ -144,7 +151,8 @@ impl Agent {
             if let Some((request, limit)) = due {
                 let api = Arc::clone(&api);
                 self.start_task(async move {
-                    Done::Lease(rule, Box::new(api.lease(request, limit).await))
+                    let lease = Box::new(api.lease(request, limit).await);
+                    Done::Api(ApiAnswer { rule, lease })
                 });
             }
         }
@@ -174,7 +182,7 @@ impl Agent {
         });
     }
 
-    pub(super) fn lease_answered(&mut self, rule: RuleId, answer: Result<Lease, ApiError>) {
-        self.slots.with(rule, |slots| slots.handle(clock::now(), answer));
+    pub(super) fn api_answered(&mut self, ApiAnswer { rule, lease }: ApiAnswer) {
+        self.slots.with(rule, |slots| slots.handle(clock::now(), *lease));
     }
 }

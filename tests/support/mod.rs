@@ -1,6 +1,7 @@
 //! Code shared by the tests.
 
 pub(crate) mod agent;
+#[cfg(feature = "cluster")]
 pub(crate) mod api_server;
 pub(crate) mod application;
 pub(crate) mod http;

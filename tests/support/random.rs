@@ -11,7 +11,7 @@ impl Random {
         let seed = std::env::var("PODNUDGE_FLEET_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_121);
         println!("PODNUDGE_FLEET_SEED={seed}");
-        Self(seed)
+        Self::new(seed)
     }
 
     pub(crate) fn new(seed: u64) -> Self {

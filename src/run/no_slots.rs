@@ -1,0 +1,37 @@
+//! In place of `slots.rs` in a podnudge that was built without access to the Kubernetes API: its
+//! configuration then has no slots (`config/cluster.rs`).
+
+#![expect(clippy::unused_self, reason = "the same calls as of `slots.rs`")]
+
+use super::agent::Agent;
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::core::command::Command;
+use crate::core::event::RuleId;
+use crate::surroundings::Surroundings;
+
+pub(super) struct SharedSlots;
+
+impl SharedSlots {
+    pub(super) fn new(_: &Config, _: Surroundings, _: u64) -> Self {
+        Self
+    }
+
+    pub(super) fn perform(&self, _: Command) {}
+
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        None
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        false
+    }
+}
+
+impl Agent {
+    pub(super) fn run_all(&mut self) {
+        self.run_commands();
+    }
+
+    pub(super) fn ask_readiness(&self, _: RuleId) {}
+}
