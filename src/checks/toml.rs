@@ -1,11 +1,10 @@
 //! Checks TOML without a tree of its values: a tree of 1 MiB may take 500 MiB. Pure.
 //!
-//! The text is read one expression at a time, and of its keys only hashes are kept. What a key may be
-//! defined as twice follows the TOML specification as the crate `toml` reads it.
+//! The text is read one expression at a time, and of its keys only hashes are kept (`keys.rs`).
+
+mod keys;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
 
 use toml::value::Datetime;
 use toml_parser::decoder::{Encoding, ScalarKind};
@@ -14,13 +13,10 @@ use toml_parser::parser::{EventReceiver, RecursionGuard, ValidateWhitespace, par
 use toml_parser::{ErrorSink, ParseError, Raw, Source, Span};
 
 use super::refusal;
+use keys::{Keys, MAX_DEPTH, MAX_KEYS};
 
 /// The most tokens of one expression, such as a list of several lines: 3 MiB.
 const MAX_TOKENS: usize = 1 << 17;
-/// The most keys of a text: 6 MiB.
-const MAX_KEYS: usize = 150_000;
-/// The deepest nesting of values, and the most parts of a dotted key.
-const MAX_DEPTH: u32 = 80;
 
 /// Why a text is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<(), refusal::Refusal> {
 
 fn read(text: &str) -> Result<(), Refusal> {
     let source = Source::new(text);
-    let mut keys = Keys::new(source);
+    let mut reader = Reader::new(source);
     let mut tokens: Vec<Token> = Vec::new();
     let mut depth = 0_usize;
     for token in source.lex() {
@@ -60,7 +56,7 @@ fn read(text: &str) -> Result<(), Refusal> {
             _ => false,
         };
         if is_end {
-            keys.read(&tokens)?;
+            reader.read(&tokens)?;
             tokens.clear();
             depth = 0;
         } else if tokens.len() > MAX_TOKENS {
@@ -70,88 +66,19 @@ fn read(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A key, by the hash of its path.
-type Id = u64;
-
-/// What a key is defined as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A table above another one in a header: `a` in `[a.b]`.
-    Implicit,
-    /// A table above a dotted key: `a` in `a.b = 1`.
-    Dotted,
-    /// A table with a header.
-    Table,
-    /// Tables with the header `[[a]]`, of which this many came before the last one.
-    Tables(u32),
-    /// Any other value, also an inline table.
-    Value,
-}
-
-/// A key that was read, and what follows it is not known yet.
-struct Pending {
-    id: Id,
-    span: Span,
-}
-
-/// The part of the text in which a key's path begins.
-#[derive(Debug, Clone, Copy)]
-struct Scope {
-    /// The table.
-    table: Id,
-    /// The table above the next part of the key.
-    above: Id,
-    /// What that table is, if the key is dotted.
-    above_kind: Option<Kind>,
-    is_inline: bool,
-}
-
-impl Scope {
-    fn new(table: Id, is_inline: bool) -> Self {
-        Self { table, above: table, above_kind: None, is_inline }
-    }
-
-    fn begin_key(&mut self) {
-        (self.above, self.above_kind) = (self.table, None);
-    }
-}
-
-/// The keys so far. Receives the events of the parser.
-struct Keys<'a> {
+/// Receives the events of the parser.
+struct Reader<'a> {
     source: Source<'a>,
-    hasher: RandomState,
-    kinds: BTreeMap<Id, Kind>,
-    /// The root, or the table of the last header.
-    scope: Scope,
-    /// The inline tables around the current value.
-    inline_scopes: Vec<Scope>,
-    /// Whether the key is in a header.
-    in_header: bool,
-    pending: Option<Pending>,
-    /// The number of inline tables so far.
-    inline_tables: u64,
-    parts: u32,
+    keys: Keys,
+    /// Where the last part of a key was.
+    key_at: Span,
     scratch: Cow<'a, str>,
-    is_too_large: bool,
 }
 
-const ROOT: Id = 0;
-
-impl<'a> Keys<'a> {
+impl<'a> Reader<'a> {
     fn new(source: Source<'a>) -> Self {
-        Self {
-            source,
-            hasher: RandomState::new(),
-            kinds: BTreeMap::new(),
-            scope: Scope::new(ROOT, false),
-            inline_scopes: Vec::new(),
-            in_header: false,
-            pending: None,
-            inline_tables: 0,
-            parts: 0,
-            scratch: Cow::Borrowed(""),
-            is_too_large: false,
-        }
+        let at_start = Span::new_unchecked(0, 0);
+        Self { source, keys: Keys::new(), key_at: at_start, scratch: Cow::Borrowed("") }
     }
 
     fn read(&mut self, tokens: &[Token]) -> Result<(), Refusal> {
@@ -160,7 +87,7 @@ impl<'a> Keys<'a> {
         let mut checked = ValidateWhitespace::new(self, source);
         parse_document(tokens, &mut RecursionGuard::new(&mut checked, MAX_DEPTH), &mut first);
         match first {
-            _ if self.is_too_large => Err(Refusal::TooLarge),
+            _ if self.keys.are_too_many() => Err(Refusal::TooLarge),
             Some(error) => {
                 let span = error.unexpected().or(error.context());
                 Err(Refusal::Syntax(span.map_or(0, |span| span.start())))
@@ -175,92 +102,66 @@ impl<'a> Keys<'a> {
         Some(Raw::new_unchecked(text, encoding, span))
     }
 
-    fn innermost(&mut self) -> &mut Scope {
-        self.inline_scopes.last_mut().unwrap_or(&mut self.scope)
-    }
-
-    /// The last of the tables with a header `[[…]]`.
-    fn last_of(&self, id: Id, number: u32) -> Id {
-        self.hasher.hash_one((id, "last", number))
-    }
-
-    fn define(&mut self, id: Id, kind: Kind) {
-        self.kinds.insert(id, kind);
-        self.is_too_large |= self.kinds.len() > MAX_KEYS;
-    }
-
-    /// Takes a part of a key that has more parts: descends into its table.
-    fn descend(&mut self, errors: &mut dyn ErrorSink) {
-        let Some(Pending { id, span }) = self.pending.take() else { return };
-        let (in_header, is_inline) = (self.in_header, self.innermost().is_inline);
-        self.parts += 1;
-        if self.parts >= MAX_DEPTH {
-            return report(errors, span, "too many parts");
+    /// What is wrong with the last key, if anything is.
+    fn judge(&self, defined: Result<(), &'static str>, errors: &mut dyn ErrorSink) {
+        if let Err(what) = defined {
+            report(errors, self.key_at, what);
         }
-        let (above, kind) = match (self.kinds.get(&id).copied(), in_header) {
-            (None, true) => {
-                self.define(id, Kind::Implicit);
-                (id, Kind::Implicit)
-            }
-            (None | Some(Kind::Implicit), false) => {
-                self.define(id, Kind::Dotted);
-                (id, Kind::Dotted)
-            }
-            (Some(Kind::Dotted), false) => (id, Kind::Dotted),
-            (Some(kind @ (Kind::Implicit | Kind::Dotted | Kind::Table)), true) => (id, kind),
-            (Some(Kind::Tables(number)), _) if !is_inline => {
-                (self.last_of(id, number), Kind::Table)
-            }
-            (Some(Kind::Table | Kind::Tables(_) | Kind::Value), _) => {
-                return report(errors, span, "the key has a value already");
-            }
-        };
-        let scope = self.innermost();
-        (scope.above, scope.above_kind) = (above, Some(kind));
+    }
+}
+
+fn report(errors: &mut dyn ErrorSink, span: Span, what: &'static str) {
+    errors.report_error(ParseError::new(what).with_unexpected(span));
+}
+
+impl EventReceiver for Reader<'_> {
+    fn std_table_open(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.keys.open_header();
     }
 
-    /// Takes the last part of a key with a value.
-    fn assign(&mut self, errors: &mut dyn ErrorSink) {
-        let above = self.innermost().above_kind;
-        self.innermost().begin_key();
-        self.parts = 0;
-        let Some(Pending { id, span }) = self.pending.take() else { return };
-        let is_mixed = !matches!(above, None | Some(Kind::Dotted | Kind::Implicit));
-        if is_mixed || self.kinds.contains_key(&id) {
-            return report(errors, span, "duplicate key");
-        }
-        self.define(id, Kind::Value);
+    fn std_table_close(&mut self, _: Span, errors: &mut dyn ErrorSink) {
+        let defined = self.keys.close_header(false);
+        self.judge(defined, errors);
     }
 
-    fn open_header(&mut self) {
-        self.scope = Scope::new(ROOT, false);
-        self.inline_scopes.clear();
-        (self.in_header, self.parts, self.pending) = (true, 0, None);
+    fn array_table_open(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.keys.open_header();
     }
 
-    /// Takes the last part of a header.
-    fn close_header(&mut self, is_list: bool, errors: &mut dyn ErrorSink) {
-        (self.in_header, self.parts) = (false, 0);
-        let Some(Pending { id, span }) = self.pending.take() else { return };
-        let kind = match (self.kinds.get(&id), is_list) {
-            (None, true) => Kind::Tables(0),
-            (Some(Kind::Tables(number)), true) => Kind::Tables(number + 1),
-            (None | Some(Kind::Implicit), false) => Kind::Table,
-            _ => {
-                report(errors, span, "duplicate table");
-                Kind::Table
-            }
-        };
-        self.define(id, kind);
-        let table = match kind {
-            Kind::Tables(number) => self.last_of(id, number),
-            _ => id,
-        };
-        self.scope = Scope::new(table, false);
+    fn array_table_close(&mut self, _: Span, errors: &mut dyn ErrorSink) {
+        let defined = self.keys.close_header(true);
+        self.judge(defined, errors);
+    }
+
+    fn inline_table_open(&mut self, _: Span, _: &mut dyn ErrorSink) -> bool {
+        self.keys.open_inline_table();
+        true
+    }
+
+    fn inline_table_close(&mut self, _: Span, _: &mut dyn ErrorSink) {
+        self.keys.close_inline_table();
+    }
+
+    fn simple_key(&mut self, span: Span, encoding: Option<Encoding>, errors: &mut dyn ErrorSink) {
+        let Some(raw) = self.raw(span, encoding) else { return };
+        self.scratch = Cow::Borrowed("");
+        raw.decode_key(&mut self.scratch, errors);
+        self.key_at = span;
+        self.keys.part(&self.scratch);
+    }
+
+    fn key_sep(&mut self, _: Span, errors: &mut dyn ErrorSink) {
+        let defined = self.keys.descend();
+        self.judge(defined, errors);
+    }
+
+    fn key_val_sep(&mut self, _: Span, errors: &mut dyn ErrorSink) {
+        let defined = self.keys.assign();
+        self.judge(defined, errors);
     }
 
     /// Checks what the parser leaves open: escapes, numbers and dates.
-    fn check_scalar(&mut self, span: Span, encoding: Option<Encoding>, errors: &mut dyn ErrorSink) {
+    fn scalar(&mut self, span: Span, encoding: Option<Encoding>, errors: &mut dyn ErrorSink) {
         let Some(raw) = self.raw(span, encoding) else { return };
         self.scratch = Cow::Borrowed("");
         let is_valid = match raw.decode_scalar(&mut self.scratch, errors) {
@@ -279,60 +180,6 @@ impl<'a> Keys<'a> {
         if !is_valid {
             report(errors, span, "invalid value");
         }
-    }
-}
-
-fn report(errors: &mut dyn ErrorSink, span: Span, what: &'static str) {
-    errors.report_error(ParseError::new(what).with_unexpected(span));
-}
-
-impl EventReceiver for Keys<'_> {
-    fn std_table_open(&mut self, _: Span, _: &mut dyn ErrorSink) {
-        self.open_header();
-    }
-
-    fn std_table_close(&mut self, _: Span, errors: &mut dyn ErrorSink) {
-        self.close_header(false, errors);
-    }
-
-    fn array_table_open(&mut self, _: Span, _: &mut dyn ErrorSink) {
-        self.open_header();
-    }
-
-    fn array_table_close(&mut self, _: Span, errors: &mut dyn ErrorSink) {
-        self.close_header(true, errors);
-    }
-
-    fn inline_table_open(&mut self, _: Span, _: &mut dyn ErrorSink) -> bool {
-        self.inline_tables += 1;
-        let table = self.hasher.hash_one(("inline", self.inline_tables));
-        self.inline_scopes.push(Scope::new(table, true));
-        true
-    }
-
-    fn inline_table_close(&mut self, _: Span, _: &mut dyn ErrorSink) {
-        self.inline_scopes.pop();
-    }
-
-    fn simple_key(&mut self, span: Span, encoding: Option<Encoding>, errors: &mut dyn ErrorSink) {
-        let Some(raw) = self.raw(span, encoding) else { return };
-        self.scratch = Cow::Borrowed("");
-        raw.decode_key(&mut self.scratch, errors);
-        let above = self.innermost().above;
-        let id = self.hasher.hash_one((above, self.scratch.as_ref()));
-        self.pending = Some(Pending { id, span });
-    }
-
-    fn key_sep(&mut self, _: Span, errors: &mut dyn ErrorSink) {
-        self.descend(errors);
-    }
-
-    fn key_val_sep(&mut self, _: Span, errors: &mut dyn ErrorSink) {
-        self.assign(errors);
-    }
-
-    fn scalar(&mut self, span: Span, encoding: Option<Encoding>, errors: &mut dyn ErrorSink) {
-        self.check_scalar(span, encoding, errors);
     }
 }
 
