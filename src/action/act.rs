@@ -45,6 +45,8 @@ pub(crate) async fn act(
     let cached = cached_target(context, rule, act);
     let acted = try_to_act(context, rule, act, cached.as_ref()).await;
     match acted {
+        // Nothing was done since the attempt before.
+        Ok((Acted::Ready, _)) => (Acted::Ready, last),
         Ok((acted, baseline)) => match cached {
             Some(target) => (check_for_other_targets(context, rule, &target, acted), baseline),
             None => (acted, baseline),

@@ -58,6 +58,10 @@ impl Rollout {
 
     pub(super) fn acted(&mut self, acted: Acted, ctx: &Context<'_>, progress: &mut Progress) {
         let digest = self.digest();
+        let is_prepared = matches!(self.step, Step::Acting { prepares: true });
+        if is_prepared && matches!(acted, Acted::Failed(_) | Acted::Declined(_)) {
+            progress.effect(Effect::NotSent);
+        }
         match acted {
             Acted::Fresh(_) if self.tripped.is_some() => self.verify_fresh(ctx, progress),
             // The process that the poll found has ended since.
@@ -65,7 +69,10 @@ impl Rollout {
                 let reason = self.count_end(Reason::new("the target ended"), ctx, progress);
                 self.trip(reason, ctx);
             }
-            Acted::Ready => self.prepared(ctx, progress),
+            Acted::Ready => {
+                progress.effect(Effect::NotSent);
+                self.prepared(ctx, progress);
+            }
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Evidence::Delivered, ctx, progress);

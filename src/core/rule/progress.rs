@@ -200,6 +200,8 @@ impl Rule {
         if self.policy.needs_changed_keys {
             act.changed = self.changed.changed_keys(content, self.tracker.running());
         }
+        // A target that has read the content at its start has read it by now.
+        self.gaps = self.source.clear_gaps();
         if !act.is_preparation() {
             self.action_begun(now, out);
         }
@@ -214,7 +216,6 @@ impl Rule {
         if self.tracker.reads_volumes() {
             self.exposed_at = Some(now.mono);
         }
-        self.gaps = self.source.clear_gaps();
         let save = self.tracker.action_started(now.wall);
         self.save(save, out);
     }
