@@ -16,11 +16,11 @@ use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until_commit_is_past;
 use crate::support::world::{World, policy};
 use podnudge::config::{Drain, DrainBefore, Restart, Retry};
-use podnudge::core::Policy;
 use podnudge::core::event::{Acted, Event, Proof, Standing};
 use podnudge::core::evidence::InSync;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
+use podnudge::core::{Policy, SlotPolicy};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 
@@ -120,6 +120,41 @@ const SCENES: &[Scene] = &[
         play: |world| commit(world, "2"),
     },
     Scene {
+        name: "a restart after a drain, with a slot and a bake",
+        policy: |policy| {
+            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
+            Policy { is_restart: true, drain: Some(Drain { wait, before }), ..slotted(policy) }
+        },
+        play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "a restart of published content with a slot and a bake, while newer content waits",
+        policy: |policy| Policy {
+            is_restart: true,
+            publishes: true,
+            rolls_back: true,
+            ..slotted(policy)
+        },
+        play: |world| {
+            commit(world, "2");
+            world.run_for(Duration::from_secs(30));
+            commit(world, "3");
+        },
+    },
+    Scene {
+        name: "published content that ends the target, with a slot",
+        policy: |policy| Policy {
+            is_restart: true,
+            publishes: true,
+            rolls_back: true,
+            ..slotted(policy)
+        },
+        play: |world| {
+            commit(world, "2");
+            world.deadly = world.digest_on_disk();
+        },
+    },
+    Scene {
         name: "a triggered restart",
         policy: |policy| Policy { is_restart: true, ..policy },
         play: |world| world.tell(Event::Trigger(None)),
@@ -139,6 +174,13 @@ const SCENES: &[Scene] = &[
         },
     },
 ];
+
+/// With a slot, which is kept for a minute after the pod is Ready.
+fn slotted(policy: Policy) -> Policy {
+    let bake = Duration::from_mins(1);
+    let slot = SlotPolicy { acts_when_unreachable: false, awaits_readiness: true, bake };
+    Policy { slot: Some(slot), ..policy }
+}
 
 fn commit(world: &mut World, content: &str) {
     world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
@@ -192,6 +234,8 @@ fn assert_kept(scene: &Scene, whole: &World, kills: &[usize]) {
     assert_eq!(end(&killed), end(whole), "{}", trace());
     assert!(killed.shelf.violations.is_empty(), "{:?}: {}", killed.shelf.violations, trace());
     assert!(!killed.actions_overlapped, "{}", trace());
+    assert_eq!(killed.unprotected, [], "{}", trace());
+    assert_eq!(killed.slots.claimed, None, "the slot is given back: {}", trace());
     assert!(killed.restarted.len() <= whole.restarted.len(), "{:?} {}", killed.restarted, trace());
     let Restart { most, within, .. } = killed.policy().restarts;
     let of_one_window = |at: &Duration| {

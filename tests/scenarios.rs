@@ -377,12 +377,13 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
 /// Sets the answer to actions from now on.
 fn act(world: &mut World, rest: &str, place: &str) {
     let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+    world.application.vanishes = how == "vanishes";
     world.application.acts = match how {
         "sent" => Acted::Sent(world::app(41)),
         "restarted" => Acted::Restarted(world::app(41)),
         "accepted" => Acted::Accepted("200 OK".to_owned()),
         "fresh" => Acted::Fresh(world::app(41)),
-        "absent" => Acted::Absent(Absence::unread(Reason::new(why))),
+        "absent" | "vanishes" => Acted::Absent(Absence::unread(Reason::new(why))),
         "absent-after-reading" => {
             Acted::Absent(Absence { reason: Reason::new(why), was_read: true })
         }
@@ -478,6 +479,8 @@ fn expect(world: &World, rest: &str, place: &str) {
                 rule.start_delay_seconds.map_or("none".to_owned(), |delay| format!("{delay}s"))
             }
             "stopped" => yes(world.core.is_stopped()),
+            "claimed" => yes(world.slots.claimed.is_some()),
+            "halts" => world.slots.halted.len().to_string(),
             "backend" => rule.volumes[0].backend.to_owned(),
             _ => panic!("{place}: unknown expectation `{key}`"),
         };

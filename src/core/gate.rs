@@ -31,7 +31,8 @@ const PAUSE_POLL: Duration = Duration::from_secs(5);
 /// | restart budget | yes | – | – | – |
 /// | turn by the clock, slot | yes | yes | – | – |
 ///
-/// A rollback is begun by the rollout that failed, and does not pass the gate.
+/// A rollback is begun by the rollout that failed, and does not pass the gate. A rollout whose action waited
+/// for something else needs a slot, and its turn, again (`rollout/permission.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The content changed, or was on disk when podnudge started.
@@ -151,6 +152,7 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
     match ctx.slot {
         Standing::Granted => Gate::Open,
         Standing::Wait(reason) => Gate::Claim(reason.cloned()),
+        Standing::Halted(reason) => Gate::Claim(Some(reason.clone())),
     }
 }
 

@@ -23,6 +23,10 @@ pub struct Memory {
     pub rollout: Option<SavedRollout>,
     /// How often the target's container has ended, for the kubelet's back-off.
     pub ends: Ends,
+    /// What the slot is kept for, where replicas share slots.
+    pub slot: Option<SavedSlot>,
+    /// Since when the pod has been out of its Services, for the rollout in progress.
+    pub drained_since: Option<Moment>,
 }
 
 impl Memory {
@@ -70,6 +74,8 @@ pub struct SavedRollout {
     pub is_triggered: bool,
     /// Whether the attempt restarts the target instead of running the rule's actions.
     pub is_restart: bool,
+    /// Whether there is evidence against the content.
+    pub is_suspect: bool,
     /// When podnudge began to end the target, if it did and the outcome was not known yet. Saved before the
     /// target is ended.
     pub restart_began: Option<Moment>,
@@ -84,6 +90,34 @@ impl SavedRollout {
     pub(super) fn is_after_restart(&self) -> bool {
         self.back.as_ref().is_some_and(|back| back.after_restart)
     }
+}
+
+/// A slot that is kept because of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavedSlot {
+    /// The digest that was acted with.
+    pub digest: Digest,
+    /// What it is kept for.
+    pub used: SavedUse,
+}
+
+/// What a slot is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SavedUse {
+    /// The rollout in progress may have interrupted the application.
+    Interrupted,
+    /// The rollout has ended, and the pod was not seen Ready.
+    UntilReady {
+        /// Whether the end of the target counts against the content.
+        is_on_trial: bool,
+    },
+    /// The pod must stay healthy until this time.
+    UntilBaked {
+        /// Whether the end of the target counts against the content.
+        is_on_trial: bool,
+        /// The end of `bake`.
+        at: Moment,
+    },
 }
 
 /// The content that a rollout rolls back.

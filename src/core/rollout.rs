@@ -7,16 +7,23 @@
 mod answers;
 mod drain;
 mod failures;
+mod limit;
+mod missing;
+mod permission;
 mod progress;
 mod saved;
+mod status;
 mod verification;
 
-use super::gate::Supersedable;
+use super::gate::{Cause, Supersedable};
+use super::slot::Standing;
 use super::source::OnDisk;
 use super::status::State;
 use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
+use limit::Limit;
+use missing::Missing;
 pub(super) use progress::{Context, Effect, Input, Outcome, Progress};
 use verification::Verification;
 
@@ -44,8 +51,11 @@ pub(super) struct Rollout {
     is_triggered: bool,
     /// This attempt restarts the target instead of running the rule's actions.
     is_restart: bool,
-    /// Since when the target has been absent, and the number of polls since then.
-    absent: Option<(Moment, u32)>,
+    /// Whether the other replicas limit when it acts.
+    limit: Limit,
+    /// Evidence against the content: the application had it, and then ended, rejected it, or gave no proof.
+    is_suspect: bool,
+    absent: Option<Missing>,
     /// Consecutive refusals.
     refusals: u32,
     /// Set once the target ended just after an action: nothing more is sent. Counts the polls for a
@@ -111,19 +121,23 @@ enum WaitFor {
     Budget,
     /// For the pod to leave its Services, before the action.
     Drain,
+    /// For a slot, or for the replica's turn: the action can be sent.
+    Slot,
 }
 
 impl Rollout {
     /// A rollout that begins with the first [`Input::Tick`].
-    pub(super) fn new(content: OnDisk, direction: Direction, is_triggered: bool) -> Self {
+    pub(super) fn new(content: OnDisk, direction: Direction, cause: Cause) -> Self {
         let reason = Reason::new("another rule acts on the same target");
         Self {
             content,
             direction,
             step: Step::Waiting { what: WaitFor::Start, at: Moment::default(), reason },
             attempt: 1,
-            is_triggered,
+            is_triggered: cause == Cause::Triggered,
             is_restart: false,
+            limit: Limit::of(cause),
+            is_suspect: false,
             absent: None,
             refusals: 0,
             tripped: None,
@@ -133,9 +147,19 @@ impl Rollout {
         }
     }
 
+    /// The same for one that another podnudge, or an earlier state of the rule, has caused.
+    pub(super) fn resumed(content: OnDisk, direction: Direction) -> Self {
+        let cause = match direction {
+            Direction::Forward => Cause::Changed,
+            Direction::Back { .. } => Cause::KnownGood,
+        };
+        Self::new(content, direction, cause)
+    }
+
     /// Begins the rollout, superseding another one if there is one.
     pub(super) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
         let mut progress = Progress::default();
+        self.limit = self.limit.begun();
         // Publish again on a trigger: the published files may have been damaged.
         if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
             self.publish(superseded.map(Box::new), &mut progress);
@@ -207,11 +231,14 @@ impl Rollout {
         matches!(self.step, Step::Waiting { .. } | Step::Tripped { .. })
     }
 
-    /// Whether it waits for an absent target, a retry or a restart.
+    /// Whether it waits for an absent target, a retry, a restart or a slot.
     pub(super) fn is_retrying(&self) -> bool {
         matches!(
             self.step,
-            Step::Waiting { what: WaitFor::Target | WaitFor::Retry | WaitFor::Restart, .. }
+            Step::Waiting {
+                what: WaitFor::Target | WaitFor::Retry | WaitFor::Restart | WaitFor::Slot,
+                ..
+            }
         )
     }
 
@@ -230,13 +257,6 @@ impl Rollout {
         }
     }
 
-    /// The time of the next action.
-    pub(super) fn next_attempt(&self, ctx: &Context<'_>) -> Option<Moment> {
-        let Step::Waiting { what, at, .. } = &self.step else { return None };
-        let is_held = self.needs_budget(*what, ctx) && ctx.roll_back_to.is_none();
-        Some(if is_held { *at.max(&ctx.restart_at) } else { *at })
-    }
-
     /// Whether the next attempt is a restart that counts against the budget. Polling for an absent
     /// target restarts nothing.
     fn needs_budget(&self, waited_for: WaitFor, ctx: &Context<'_>) -> bool {
@@ -249,7 +269,7 @@ impl Rollout {
     /// proofs cannot be prepared.
     pub(super) fn has_waited_for_target(&self, ctx: &Context<'_>) -> bool {
         let wait = ctx.policy.target_wait;
-        self.absent.is_some_and(|(since, _)| ctx.now.mono >= since.after(wait))
+        self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
     }
 
     /// When content with the digest `to` can supersede this rollout.
@@ -298,6 +318,9 @@ impl Rollout {
                 let what = *what;
                 self.wait_over(what, ctx, &mut progress);
             }
+            (Step::Waiting { what: WaitFor::Drain, .. }, Input::SlotLost) => {
+                self.wait_for_others(ctx, &mut progress);
+            }
             (Step::Waiting { .. }, Input::EndedElsewhere(reason)) => {
                 self.target_ended(false, reason, ctx, &mut progress);
             }
@@ -321,6 +344,9 @@ impl Rollout {
     }
 
     fn wait(&mut self, what: WaitFor, at: Moment, reason: Reason) {
+        if !matches!(what, WaitFor::Drain) {
+            self.limit = self.limit.ended();
+        }
         self.step = Step::Waiting { what, at, reason };
     }
 
@@ -335,36 +361,20 @@ impl Rollout {
             self.attempt = self.attempt.saturating_add(1);
             self.is_triggered = false;
         }
-        if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
+        self.begin_in_turn(ctx);
+        if waited_for == WaitFor::Slot
+            && let Standing::Halted(reason) = ctx.slot
+        {
+            Self::halted_elsewhere(reason.clone(), ctx, progress);
+        } else if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
             self.out_of_budget(ctx, progress);
+        } else if ctx.needs_publish && self.is_limited(ctx) {
+            // The application may read what is published.
+            self.wait_for_others(ctx, progress);
         } else if ctx.needs_publish {
             self.publish(None, progress);
         } else {
             self.act(ctx, progress);
-        }
-    }
-
-    pub(super) fn state(&self) -> State {
-        match (&self.step, self.direction) {
-            (Step::Tripped { .. }, _) => State::Tripped,
-            (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
-            (Step::Waiting { what: WaitFor::Budget, .. }, _) => State::Held,
-            (Step::Waiting { what: WaitFor::Drain, .. }, _) => State::Draining,
-            (_, Direction::Back { .. }) => State::RollingBack,
-            (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
-            (Step::Publishing { .. }, _) => State::Publishing,
-            (Step::Acting { .. }, _) => State::Acting,
-            (Step::Verifying(_), _) => State::Verifying,
-            (Step::Waiting { what: WaitFor::Target, .. }, _) => State::WaitingForTarget,
-            (Step::Waiting { what: WaitFor::Retry | WaitFor::Restart, .. }, _) => State::Backoff,
-        }
-    }
-
-    pub(super) fn reason(&self) -> Option<&Reason> {
-        match &self.step {
-            Step::Waiting { reason, .. } | Step::Tripped { reason, .. } => Some(reason),
-            Step::Verifying(verification) => verification.reason(),
-            Step::Publishing { .. } | Step::Acting { .. } => None,
         }
     }
 }

@@ -25,6 +25,7 @@ use super::checks::{Checks, Verdict};
 use super::command::Command;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
+use super::gate::Cause;
 use super::generations::Generations;
 use super::jitter::Replica;
 use super::kubelet::Ends;
@@ -144,10 +145,6 @@ impl Rule {
             counters: Counters::default(),
         };
         rule.restore(now, found.memory);
-        let resumed = rule.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none());
-        if let Some(digest) = resumed.map(Rollout::digest).filter(|_| rule.policy.slot.is_some()) {
-            rule.slot.resume(digest);
-        }
         rule
     }
 
@@ -157,11 +154,11 @@ impl Rule {
         now: Now,
         content: OnDisk,
         direction: Direction,
-        is_triggered: bool,
+        cause: Cause,
         out: &mut VecDeque<Command>,
     ) {
         self.trial = None;
-        let mut rollout = Rollout::new(content, direction, is_triggered);
+        let mut rollout = Rollout::new(content, direction, cause);
         let before = self.rollout.take();
         let progress = rollout.begin(before, &self.context(now, &rollout));
         self.rollout = Some(rollout);
@@ -172,21 +169,21 @@ impl Rule {
     /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
     /// acts on the same target.
     fn resume(&mut self, content: OnDisk, direction: Direction) {
-        self.rollout = Some(Rollout::new(content, direction, false));
+        self.rollout = Some(Rollout::resumed(content, direction));
     }
 
     /// Ends the rollout with this outcome.
     fn finish(&mut self, now: Now, outcome: Outcome, out: &mut VecDeque<Command>) {
         let Some(mut rollout) = self.rollout.take() else { return };
+        let is_applied = matches!(outcome, Outcome::Applied { .. });
         match outcome {
             Outcome::Superseded => {}
             Outcome::Applied { is_fresh, evidence } => {
                 self.applied(now, &rollout, is_fresh, evidence, out);
             }
             Outcome::GaveUp(reason) => {
-                // The content that a rollback goes back to was good before.
-                if rollout.failed_digest().is_none() {
-                    self.halt_after_action(rollout.digest(), &reason, out);
+                if rollout.is_evidence_for_others() {
+                    self.halt(rollout.digest(), &reason, out);
                 }
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
@@ -195,11 +192,14 @@ impl Rule {
             }
             Outcome::RollBack(reason) => {
                 let after_restart = rollout.is_restart() || self.policy.is_restart;
-                self.quarantine(rollout.content(), reason, out);
+                self.quarantine(rollout.content(), reason.clone(), out);
+                if rollout.is_evidence_for_others() {
+                    self.halt(rollout.digest(), &reason, out);
+                }
                 if let Some((content, direction)) =
                     self.plan_rollback(rollout.content(), after_restart)
                 {
-                    self.begin(now, content, direction, false, out);
+                    self.begin(now, content, direction, Cause::KnownGood, out);
                 }
             }
             Outcome::Unpublished(publication) => {
@@ -207,8 +207,10 @@ impl Rule {
                 self.requeue(now, &rollout, publication, out);
             }
         }
-        if let Some(policy) = self.policy.slot.filter(|_| self.rollout.is_none()) {
-            self.slot.end(now.mono, policy);
+        if self.rollout.is_none() {
+            // What a rollback goes back to is not on trial.
+            let applied = rollout.failed_digest().is_none() && is_applied;
+            self.end_use_of_slot(now.mono, applied.then(|| rollout.digest()));
         }
     }
 
@@ -218,7 +220,6 @@ impl Rule {
         if let Some(good) = self.tracker.roll_back_to(failed.digest) {
             self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
         }
-        self.halt(failed.digest, &reason, out);
         self.tracker.quarantine(failed.digest, reason);
         // A trigger for this content must not publish it again.
         if self.source.digest() == Some(failed.digest) {
@@ -242,8 +243,12 @@ impl Rule {
     ) {
         self.neighbours = neighbours;
         while !self.stopped && self.step(now, out) {}
-        // Whatever became of the rollout: the pod comes back if no action is near.
-        if !self.rollout.as_ref().is_some_and(Rollout::is_near_action) {
+        // Whatever became of the rollout: the pod comes back if no action is near. An earlier podnudge may
+        // have acted: the first scan tells whether this one continues.
+        let is_near = |rollout: &Rollout| {
+            rollout.is_near_action() || (rollout.is_resumed() && !self.tracker.is_started())
+        };
+        if !self.rollout.as_ref().is_some_and(is_near) {
             self.drained_since = None;
         }
         self.remember(out);
@@ -264,11 +269,11 @@ impl Rule {
         }
         self.choose_candidate(now, out);
         self.start_due_checks(now, out);
-        self.claim_for_resumed(out);
+        self.claim_for_rollout(now, out);
         self.schedule(now, out);
         self.continue_trial(now, out);
         let has_progressed = self.pass_gate(now, out)
-            || self.return_to_gate(now, out)
+            || self.end_drain_without_slot(now, out)
             || self.continue_rollout(now, out);
         if !has_progressed {
             self.settle_slot(now, out);
@@ -292,14 +297,21 @@ impl Rule {
         let Some(rollout) = self.rollout.as_ref().filter(|rollout| rollout.is_waiting()) else {
             return true;
         };
-        let is_on_disk = self.source.digest() == Some(rollout.digest())
-            && !self.source.is_update_pending(now)
-            && !self.source.is_missing_a_volume()
-            && self.tracker.is_resolved()
-            && self.checks.verdict(rollout.digest()) == Verdict::Passed;
         self.neighbours.busy.is_none()
-            && !self.is_delayed_by_slot()
-            && (is_on_disk || !self.tracker.reads_volumes())
+            && !self.is_delayed_by_slot(rollout)
+            && self.has_content(now, rollout)
+    }
+
+    /// Whether an action would make the application read the rollout's content.
+    fn has_content(&self, now: Moment, rollout: &Rollout) -> bool {
+        let is_on_disk = || {
+            self.source.digest() == Some(rollout.digest())
+                && !self.source.is_update_pending(now)
+                && !self.source.is_missing_a_volume()
+                && self.tracker.is_resolved()
+                && self.checks.verdict(rollout.digest()) == Verdict::Passed
+        };
+        !self.tracker.reads_volumes() || is_on_disk()
     }
 
     /// The latest time to call [`Rule::advance`].
@@ -312,7 +324,7 @@ impl Rule {
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
-        let slot = self.slot.next_wakeup().filter(|_| self.rollout.is_none());
+        let slot = self.slot.next_wakeup();
         [rollout, gate, self.next_check(), source, preflight, trial, slot]
             .into_iter()
             .flatten()

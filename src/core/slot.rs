@@ -1,12 +1,13 @@
-//! The slot of a rule: the right to act, which replicas share. The gate asks for it last, a rollout
-//! holds it from its begin to its outcome, and after an action it is kept until the pod is Ready again
-//! and has stayed healthy for `bake`.
+//! The slot of a rule: the right to act, which replicas share. The gate asks for it last. A rollout has or
+//! asks for one exactly while an action is near, or may have interrupted the application; after that it is
+//! kept until the pod is Ready again and has stayed healthy for `bake`.
 //!
 //! What is known of it comes from outside (`Event::Slot`), whenever it changes.
 
 use std::time::Duration;
 
 use super::event::SlotState;
+use super::memory::{SavedSlot, SavedUse};
 use super::policy::SlotPolicy;
 use crate::clock::Moment;
 use crate::reason::Reason;
@@ -22,15 +23,46 @@ pub(super) enum Standing<'a> {
     Granted,
     /// It has to wait, for this reason if it is known.
     Wait(Option<&'a Reason>),
+    /// It must not use this content, which failed on another replica.
+    Halted(&'a Reason),
 }
 
-/// Why a slot is kept after an action.
+/// What the slot is for, besides an action that is near.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Use {
+    #[default]
+    Nothing,
+    /// An action for this digest may have interrupted the application, and its rollout has not ended.
+    Interrupted(Digest),
+    /// Its rollout has ended.
+    Kept(Kept),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kept {
-    /// Until the pod is Ready. Look at this time; `None` while looking.
-    ForReadiness { next_look: Option<Moment>, reason: Option<Reason> },
-    /// Until it has stayed healthy for long enough.
-    ToBake(Moment),
+struct Kept {
+    /// The digest that was acted with.
+    digest: Digest,
+    /// Whether the end of the target counts against it.
+    is_on_trial: bool,
+    until: Until,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Until {
+    /// The pod is Ready. Look at this time; `None` while looking.
+    Ready { next_look: Option<Moment>, reason: Option<Reason> },
+    /// It has stayed healthy for long enough.
+    Baked(Moment),
+}
+
+impl Until {
+    fn ended(now: Moment, policy: SlotPolicy) -> Self {
+        if policy.awaits_readiness {
+            Self::Ready { next_look: Some(now), reason: None }
+        } else {
+            Self::Baked(now.after(policy.bake))
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -38,22 +70,56 @@ pub(super) struct Slot {
     /// The digest it was asked for; `None` if it was not, or was given back.
     claimed: Option<Digest>,
     state: SlotState,
-    /// The digest of the rollout that holds it.
-    used_for: Option<Digest>,
-    /// That rollout has acted: the application may be interrupted.
-    has_acted: bool,
-    /// That rollout was begun by an earlier podnudge, and waits for the slot to continue.
-    is_resumed: bool,
-    kept: Option<Kept>,
+    /// What the last answer about this digest was, if it failed on another replica.
+    halted: Option<(Digest, Reason)>,
+    used: Use,
 }
 
 impl Slot {
+    /// Takes what an earlier podnudge has saved. `rolls_out`: its rollout continues.
+    pub(super) fn restored(
+        saved: SavedSlot,
+        rolls_out: bool,
+        now: Moment,
+        policy: SlotPolicy,
+    ) -> Self {
+        let SavedSlot { digest, used } = saved;
+        let kept = |is_on_trial, until| Use::Kept(Kept { digest, is_on_trial, until });
+        let used = match used {
+            SavedUse::Interrupted if rolls_out => Use::Interrupted(digest),
+            SavedUse::Interrupted => kept(false, Until::ended(now, policy)),
+            SavedUse::UntilReady { is_on_trial } => kept(is_on_trial, Until::ended(now, policy)),
+            SavedUse::UntilBaked { is_on_trial, at } => {
+                kept(is_on_trial, Until::Baked(at.min(now.after(policy.bake))))
+            }
+        };
+        Self { used, ..Self::default() }
+    }
+
+    /// What to save of it.
+    pub(super) fn saved(&self) -> Option<SavedSlot> {
+        match &self.used {
+            Use::Nothing => None,
+            Use::Interrupted(digest) => {
+                Some(SavedSlot { digest: *digest, used: SavedUse::Interrupted })
+            }
+            Use::Kept(Kept { digest, is_on_trial, until }) => {
+                let is_on_trial = *is_on_trial;
+                let used = match until {
+                    Until::Ready { .. } => SavedUse::UntilReady { is_on_trial },
+                    Until::Baked(at) => SavedUse::UntilBaked { is_on_trial, at: *at },
+                };
+                Some(SavedSlot { digest: *digest, used })
+            }
+        }
+    }
+
     /// Asks for a slot to roll out this digest. Returns whether that has to be sent.
     pub(super) fn claim(&mut self, digest: Digest) -> bool {
         let is_new = self.claimed != Some(digest);
         if is_new {
             self.claimed = Some(digest);
-            // What is known is of the digest before: a halt does not concern this one.
+            // What is known is of the digest before.
             self.state = SlotState::Free;
         }
         is_new
@@ -61,7 +127,12 @@ impl Slot {
 
     /// Takes what is known of it now.
     pub(super) fn told(&mut self, state: SlotState) {
-        self.is_resumed &= !matches!(state, SlotState::Held { .. });
+        match &state {
+            SlotState::Halted(digest, reason) => self.halted = Some((*digest, reason.clone())),
+            _ => {
+                self.halted.take_if(|(digest, _)| self.claimed == Some(*digest));
+            }
+        }
         self.state = state;
     }
 
@@ -80,83 +151,82 @@ impl Slot {
         }
     }
 
-    /// Whether it was asked for and not given back.
-    pub(super) fn is_claimed(&self) -> bool {
-        self.claimed.is_some()
+    /// The digest it was asked for, if it was not given back.
+    pub(super) fn claimed(&self) -> Option<Digest> {
+        self.claimed
     }
 
     /// Whether this digest is known to have failed on another replica.
     pub(super) fn is_halted(&self, digest: Digest) -> bool {
-        matches!(&self.state, SlotState::Halted(halted, _) if *halted == digest)
+        self.halted.as_ref().is_some_and(|(halted, _)| *halted == digest)
+    }
+
+    /// A person wants this digest in spite of that.
+    pub(super) fn clear_halt(&mut self) {
+        (self.halted, self.state) = (None, SlotState::Free);
     }
 
     /// Whether the rule may roll out this digest.
     pub(super) fn standing(&self, digest: Digest, policy: SlotPolicy) -> Standing<'_> {
+        if let Some((_, reason)) = self.halted.as_ref().filter(|(halted, _)| *halted == digest) {
+            return Standing::Halted(reason);
+        }
         if self.claimed != Some(digest) {
             return Standing::Wait(None);
         }
         match &self.state {
             SlotState::Held { .. } => Standing::Granted,
             SlotState::Unreachable(_) if policy.acts_when_unreachable => Standing::Granted,
-            SlotState::Halted(halted, _) if *halted != digest => Standing::Wait(None),
+            SlotState::Halted(..) => Standing::Wait(None),
             _ => Standing::Wait(self.reason()),
         }
     }
 
-    /// A rollout of this digest begins with it.
-    pub(super) fn begin(&mut self, digest: Digest) {
-        // Newer content may supersede a rollout that has acted, or follow it.
-        self.has_acted = (self.has_acted && self.used_for.is_some()) || self.kept.is_some();
-        (self.used_for, self.kept) = (Some(digest), None);
-    }
-
-    /// Continues a rollout that an earlier podnudge began, and that may have interrupted the application.
-    pub(super) fn resume(&mut self, digest: Digest) {
-        (self.used_for, self.has_acted, self.is_resumed) = (Some(digest), true, true);
-    }
-
-    /// Whether a rollout that was begun by an earlier podnudge has to wait for the slot.
-    pub(super) fn delays_resumed(&self, policy: SlotPolicy) -> bool {
-        let digest = self.used_for.filter(|_| self.is_resumed);
-        digest.is_some_and(|digest| self.standing(digest, policy) != Standing::Granted)
-    }
-
-    /// The application may be interrupted from now on.
-    pub(super) fn acted(&mut self) {
-        self.has_acted |= self.used_for.is_some();
-    }
-
-    /// Whether the rollout that began with it has acted.
-    pub(super) fn has_acted(&self) -> bool {
-        self.has_acted
-    }
-
-    /// The digest of the rollout that began with it.
-    pub(super) fn used_for(&self) -> Option<Digest> {
-        self.used_for
-    }
-
-    /// The rollout that began with it has ended.
-    pub(super) fn end(&mut self, now: Moment, policy: SlotPolicy) {
-        self.is_resumed = false;
-        if self.used_for.take().is_some() && std::mem::take(&mut self.has_acted) {
-            self.kept = Some(if policy.awaits_readiness {
-                Kept::ForReadiness { next_look: Some(now), reason: None }
-            } else {
-                Kept::ToBake(now.after(policy.bake))
-            });
+    /// An action for this digest may have interrupted the application. What needed no slot keeps none.
+    pub(super) fn acted(&mut self, digest: Digest) {
+        if self.claimed.is_some() {
+            self.used = Use::Interrupted(digest);
         }
     }
 
-    /// Whether it is kept after an action, which counts against the content if the target ends now.
-    pub(super) fn is_baking(&self) -> bool {
-        self.kept.is_some()
+    /// The digest of the rollout that may have interrupted the application, and has not ended.
+    pub(super) fn interrupted_by(&self) -> Option<Digest> {
+        match self.used {
+            Use::Interrupted(digest) => Some(digest),
+            Use::Nothing | Use::Kept(_) => None,
+        }
+    }
+
+    /// That rollout has ended. `applied`: the digest that the application runs since.
+    pub(super) fn end(&mut self, now: Moment, applied: Option<Digest>, policy: SlotPolicy) {
+        if let Use::Interrupted(digest) = self.used {
+            let (is_on_trial, until) = (applied == Some(digest), Until::ended(now, policy));
+            self.used = Use::Kept(Kept { digest, is_on_trial, until });
+        }
+    }
+
+    /// The digest for which it is needed although no action is near.
+    pub(super) fn in_use_for(&self) -> Option<Digest> {
+        match &self.used {
+            Use::Nothing => None,
+            Use::Interrupted(digest) | Use::Kept(Kept { digest, .. }) => Some(*digest),
+        }
+    }
+
+    /// The digest against which it counts if the target ends now.
+    pub(super) fn on_trial(&self) -> Option<Digest> {
+        match &self.used {
+            Use::Kept(Kept { digest, is_on_trial: true, .. }) => Some(*digest),
+            _ => None,
+        }
     }
 
     /// Begins to look whether the pod is Ready, if that is due. Returns whether it is.
     pub(super) fn take_look(&mut self, now: Moment) -> bool {
-        match &mut self.kept {
-            Some(Kept::ForReadiness { next_look, .. }) if next_look.is_some_and(|at| at <= now) => {
+        match &mut self.used {
+            Use::Kept(Kept { until: Until::Ready { next_look, .. }, .. })
+                if next_look.is_some_and(|at| at <= now) =>
+            {
                 *next_look = None;
                 true
             }
@@ -166,47 +236,51 @@ impl Slot {
 
     /// The pod is Ready, or is not, for this reason.
     pub(super) fn looked(&mut self, now: Moment, not_ready: Option<Reason>, policy: SlotPolicy) {
-        let Some(kept @ Kept::ForReadiness { .. }) = &mut self.kept else { return };
-        *kept = match not_ready {
-            Some(_) => {
-                Kept::ForReadiness { next_look: Some(now.after(READY_POLL)), reason: not_ready }
-            }
-            None => Kept::ToBake(now.after(policy.bake)),
+        let Use::Kept(Kept { until: until @ Until::Ready { .. }, .. }) = &mut self.used else {
+            return;
+        };
+        *until = match not_ready {
+            Some(_) => Until::Ready { next_look: Some(now.after(READY_POLL)), reason: not_ready },
+            None => Until::Baked(now.after(policy.bake)),
         };
     }
 
-    /// Ends the bake if its time is over, also where the slot is kept for newer content.
+    /// Ends the bake if its time is over.
     pub(super) fn end_bake(&mut self, now: Moment) {
-        self.kept.take_if(|kept| matches!(kept, Kept::ToBake(until) if *until <= now));
+        if let Use::Kept(Kept { until: Until::Baked(until), .. }) = &self.used
+            && *until <= now
+        {
+            self.used = Use::Nothing;
+        }
     }
 
     /// Why it is kept after an action, if so.
     pub(super) fn kept_because(&self) -> Option<Reason> {
-        match self.kept.as_ref()? {
-            Kept::ForReadiness { reason, .. } => Some(match reason {
-                Some(Reason { message, hint }) => Reason {
-                    message: format!("keeps its slot until the pod is Ready: {message}"),
-                    hint: hint.clone(),
-                },
-                None => Reason::new("keeps its slot until the pod is Ready"),
-            }),
-            Kept::ToBake(_) => Some(Reason::new("keeps its slot for `bake`")),
-        }
+        let Use::Kept(Kept { until, .. }) = &self.used else { return None };
+        Some(match until {
+            Until::Ready { reason: Some(Reason { message, hint }), .. } => Reason {
+                message: format!("keeps its slot until the pod is Ready: {message}"),
+                hint: hint.clone(),
+            },
+            Until::Ready { reason: None, .. } => {
+                Reason::new("keeps its slot until the pod is Ready")
+            }
+            Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
+        })
     }
 
     /// When there is something to do without an event.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
-        match &self.kept {
-            Some(Kept::ForReadiness { next_look, .. }) => *next_look,
-            Some(Kept::ToBake(until)) => Some(*until),
-            None => None,
+        match &self.used {
+            Use::Kept(Kept { until: Until::Ready { next_look, .. }, .. }) => *next_look,
+            Use::Kept(Kept { until: Until::Baked(until), .. }) => Some(*until),
+            Use::Nothing | Use::Interrupted(_) => None,
         }
     }
 
     /// Gives it back, or stops waiting. Returns whether that has to be sent.
     pub(super) fn release(&mut self) -> bool {
-        self.kept = None;
-        self.state = SlotState::Free;
+        (self.state, self.halted) = (SlotState::Free, None);
         self.claimed.take().is_some()
     }
 }

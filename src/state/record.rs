@@ -7,6 +7,8 @@
 //! texts are harmless where they are shown. Times are milliseconds since the boot of the machine. If it was
 //! booted since, they are translated by the wall clock.
 
+mod slot;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,7 @@ use crate::core::memory::{Failed, Known, Memory, SavedRollback, SavedRollout};
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::snapshot::Digest;
+use slot::SlotRecord;
 
 /// The version that is written, and the highest that is read.
 pub(super) const VERSION: u32 = 2;
@@ -73,6 +76,10 @@ struct Lasting {
     rollout: Option<RolloutRecord>,
     #[serde(default)]
     ends: Option<EndsRecord>,
+    #[serde(default)]
+    slot: Option<SlotRecord>,
+    #[serde(default)]
+    drained_since: Option<u64>,
 }
 
 /// Both clocks when the file was written, and which boot of the machine that was.
@@ -110,6 +117,8 @@ struct RolloutRecord {
     is_triggered: bool,
     #[serde(default)]
     is_restart: bool,
+    #[serde(default)]
+    is_suspect: bool,
     #[serde(default)]
     restart_began: Option<u64>,
     #[serde(default)]
@@ -159,12 +168,15 @@ pub(super) fn text(memory: &Memory, now: Now, boot: Option<&str>) -> Vec<u8> {
             attempt: rollout.attempt,
             is_triggered: rollout.is_triggered,
             is_restart: rollout.is_restart,
+            is_suspect: rollout.is_suspect,
             restart_began: rollout.restart_began.map(|at| millis(at.0)),
             retry_at: rollout.retry_at.map(|at| millis(at.0)),
             tripped: rollout.tripped.as_ref().map(ReasonRecord::of),
         }),
         ends: (memory.ends.count > 0)
             .then(|| EndsRecord { count: memory.ends.count, start: millis(memory.ends.start.0) }),
+        slot: memory.slot.map(SlotRecord::of),
+        drained_since: memory.drained_since.map(|at| millis(at.0)),
     };
     let record = Record {
         version: Some(VERSION),
@@ -194,7 +206,8 @@ pub(super) fn parse(text: &[u8], now: Now, boot: Option<&str>) -> Result<Memory,
 
 impl Lasting {
     fn memory(self, known: Known, now: Now, boot: Option<&str>) -> Memory {
-        let Self { clock, restarts, last_action, failed, rollout, ends } = self;
+        let Self { clock, restarts, last_action, failed, rollout, ends, slot, drained_since } =
+            self;
         let moment = |at: u64| clock.moment(at, now, boot);
         let surplus = restarts.len().saturating_sub(Memory::MOST_RESTARTS);
         Memory {
@@ -216,6 +229,7 @@ impl Lasting {
                 attempt: rollout.attempt,
                 is_triggered: rollout.is_triggered,
                 is_restart: rollout.is_restart,
+                is_suspect: rollout.is_suspect,
                 // By a clock that may have been changed, no process can be dated for certain.
                 restart_began: rollout
                     .restart_began
@@ -226,6 +240,8 @@ impl Lasting {
             ends: ends
                 .map(|ends| Ends { count: ends.count, start: moment(ends.start) })
                 .unwrap_or_default(),
+            slot: slot.map(|slot| slot.into_saved(moment)),
+            drained_since: drained_since.map(moment),
         }
     }
 }
@@ -267,6 +283,7 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::memory::{SavedSlot, SavedUse};
 
     fn now(wall: u64, mono: u64) -> Now {
         let seconds = Duration::from_secs;
@@ -299,11 +316,17 @@ mod tests {
                 attempt: 3,
                 is_triggered: true,
                 is_restart: true,
+                is_suspect: true,
                 restart_began: Some(at(69)),
                 retry_at: Some(at(300)),
                 tripped: Some(reason("it ended again")),
             }),
             ends: Ends { count: 2, start: at(80) },
+            slot: Some(SavedSlot {
+                digest: two,
+                used: SavedUse::UntilBaked { is_on_trial: true, at: at(400) },
+            }),
+            drained_since: Some(at(65)),
         }
     }
 
@@ -327,6 +350,21 @@ mod tests {
         // The uptime is as long as before: 40 s later, 140 s after the boot.
         let memory = parse(&text, now(1_700_000_140, 140), Some("boot-2")).expect("it is valid");
         assert_eq!(memory, full());
+    }
+
+    #[test]
+    fn a_file_of_a_podnudge_that_saved_no_slot_is_read() {
+        let now = now(1_700_000_100, 100);
+        let text = text(&full(), now, Some("boot-1"));
+        let mut json: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
+        let lasting = json["lasting"].as_object_mut().expect("it is there");
+        let removed = ["slot", "drained-since"].map(|field| lasting.remove(field));
+        assert!(removed.iter().all(Option::is_some), "{removed:?}");
+        let rollout = lasting["rollout"].as_object_mut().expect("it is there");
+        assert!(rollout.remove("is-suspect").is_some());
+        let memory = parse(json.to_string().as_bytes(), now, Some("boot-1")).expect("it is valid");
+        let rollout = full().rollout.map(|rollout| SavedRollout { is_suspect: false, ..rollout });
+        assert_eq!(memory, Memory { rollout, slot: None, drained_since: None, ..full() });
     }
 
     #[test]

@@ -11,6 +11,7 @@ use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, Probe, Proof,
     Publication, Published, Scan, SlotState, Standing, Targets, Verified, VolumeId, Watch,
 };
+use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::Problem;
 use podnudge::core::status::Status;
@@ -64,6 +65,8 @@ pub(crate) struct Application {
     pub(crate) is_honest: bool,
     /// Whether it rewrites its own volume with equal content at each reload.
     pub(crate) touches: bool,
+    /// Whether the target is there when an action is prepared, and not when it is sent.
+    pub(crate) vanishes: bool,
 }
 
 #[derive(Debug)]
@@ -132,6 +135,11 @@ pub(crate) struct World {
     pub(crate) unproven: Option<Digest>,
     /// When podnudge restarted the application.
     pub(crate) restarted: Vec<Duration>,
+    /// When a restarted application was not protected: without a slot before the end of the bake, or in its
+    /// Services before it was verified.
+    pub(crate) unprotected: Vec<(Duration, &'static str)>,
+    /// Whether the application was restarted and not verified since.
+    is_unverified: bool,
 }
 
 /// The slots of the replicas, for one of them.
@@ -239,6 +247,7 @@ impl World {
                 runs: None,
                 is_honest: false,
                 touches: false,
+                vanishes: false,
             },
             scan_takes: Duration::ZERO,
             act_takes: Duration::ZERO,
@@ -269,6 +278,8 @@ impl World {
             deadly: None,
             unproven: None,
             restarted: Vec::new(),
+            unprotected: Vec::new(),
+            is_unverified: false,
         };
         world.application.runs = world.readable();
         world
@@ -384,6 +395,21 @@ impl World {
         }
     }
 
+    /// Records that the application was restarted and is not protected now.
+    fn look_for_unprotected(&mut self) {
+        let now = self.now.mono.0 - UPTIME;
+        let Some(since) = self.restarted.last().map(|at| now.saturating_sub(*at)) else {
+            return;
+        };
+        let bake = self.policy.slot.map(|slot| slot.bake);
+        if bake.is_some_and(|bake| since < bake) && self.slots.claimed.is_none() {
+            self.unprotected.push((now, "it has no slot"));
+        }
+        if self.policy.drain.is_some() && self.is_unverified && self.status().serving {
+            self.unprotected.push((now, "it is in its Services"));
+        }
+    }
+
     /// Lets time pass until this time of the scenario.
     pub(crate) fn run_until(&mut self, time: Duration) {
         self.run_to(moment(time));
@@ -395,6 +421,7 @@ impl World {
             steps += 1;
             assert!(steps < 100_000, "the core never becomes idle");
             self.obey();
+            self.look_for_unprotected();
             if self.is_at_rest() {
                 self.look_for_overdue();
             }
@@ -473,6 +500,7 @@ impl World {
                 self.record.command(&command);
             }
             match command {
+                Command::Report(_, Fact::Applied(..)) => self.is_unverified = false,
                 Command::Scan(rule, volumes) => {
                     let scan = |volume: VolumeId| (volume, self.disks[volume.0].scan());
                     let scans = volumes.into_iter().map(scan).collect();
@@ -601,6 +629,7 @@ impl World {
     fn prepare(&self, act: &Act) -> Acted {
         let started = self.application.started.unwrap_or_default();
         match &self.application.acts {
+            Acted::Absent(_) if self.application.vanishes => Acted::Ready,
             Acted::Sent(names) | Acted::Restarted(names) => {
                 let is_fresh = act.fresh_after.is_some_and(|moment| started > moment);
                 if is_fresh { Acted::Fresh(names.clone()) } else { Acted::Ready }
@@ -651,6 +680,7 @@ impl World {
                     return Acted::Fresh(names);
                 }
                 self.restarted.push(self.now.mono.0 - UPTIME);
+                self.is_unverified = true;
                 self.application_restarts();
                 return Acted::Restarted(names);
             }

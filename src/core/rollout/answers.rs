@@ -58,9 +58,9 @@ impl Rollout {
 
     pub(super) fn acted(&mut self, acted: Acted, ctx: &Context<'_>, progress: &mut Progress) {
         let digest = self.digest();
-        let is_prepared = matches!(self.step, Step::Acting { prepares: true });
-        if is_prepared && matches!(acted, Acted::Failed(_) | Acted::Declined(_)) {
-            progress.effect(Effect::NotSent);
+        if matches!(acted, Acted::Failed(_) | Acted::Declined(_)) {
+            let is_sent = self.is_sending();
+            progress.effect(if is_sent { Effect::Interrupted } else { Effect::NotSent });
         }
         match acted {
             Acted::Fresh(_) if self.tripped.is_some() => self.verify_fresh(ctx, progress),
@@ -131,6 +131,7 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
+        progress.effect(Effect::Interrupted);
         progress.effect(Effect::Delivered);
         self.refusals = 0;
         self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
@@ -144,6 +145,7 @@ impl Rollout {
 
     /// Waits for the proof after a restart of the target by an earlier podnudge.
     fn verify_restarted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.effect(Effect::Interrupted);
         progress.effect(Effect::Fresh);
         let unproven = Evidence::ReadAtStart;
         let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);

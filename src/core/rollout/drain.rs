@@ -2,30 +2,43 @@
 
 use std::time::Duration;
 
+use super::limit::Limit;
+use super::missing::FoundBy;
 use super::progress::{Context, Effect, Progress};
-use super::{Direction, Rollout, Step, WaitFor};
+use super::{Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::core::command::Extent;
 use crate::core::fact::Fact;
 use crate::reason::Reason;
 
 impl Rollout {
-    /// Runs the actions. Where the pod has to leave its Services first, only finds out whether that
-    /// would be of use, or waits for the end of the drain.
+    /// Runs the actions. Where the pod has to leave its Services first, or the other replicas do not permit
+    /// it yet, only finds out whether the action can be sent, or waits for the end of the drain.
     pub(super) fn act(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         let drain = self.drain_time(ctx).filter(|_| self.tripped.is_none());
+        let is_limited = self.tripped.is_none() && self.is_limited(ctx);
         if let (Some(wait), Some(since)) = (drain, ctx.drained_since)
             && ctx.now.mono < since.after(wait)
+            && !is_limited
         {
             return self.drain(wait, since.after(wait));
         }
-        self.step = Step::Acting { prepares: drain.is_some() && ctx.drained_since.is_none() };
+        let drains_first = drain.is_some() && ctx.drained_since.is_none();
+        let is_unprepared = ctx.policy.slot.is_some() && self.is_absence_unprepared();
+        let prepares = drains_first || is_limited || is_unprepared;
+        self.step = Step::Acting { prepares };
         progress.effect(Effect::Act);
     }
 
-    /// The action can be sent, and the pod leaves its Services first.
+    /// The action can be sent, as soon as the other replicas permit it, and the pod has left its Services.
     pub(super) fn prepared(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        let wait = self.drain_time(ctx).unwrap_or_default();
+        self.absent.iter_mut().for_each(|absent| absent.found_by = FoundBy::Poll);
+        if self.is_limited(ctx) {
+            return self.wait_for_others(ctx, progress);
+        }
+        let Some(wait) = self.drain_time(ctx).filter(|_| ctx.drained_since.is_none()) else {
+            return self.act(ctx, progress);
+        };
         progress.report(Fact::Draining(self.digest(), wait));
         progress.effect(Effect::Drain);
         self.drain(wait, ctx.now.mono.after(wait));
@@ -49,11 +62,14 @@ impl Rollout {
         self.is_busy() || matches!(self.step, Step::Waiting { what, .. } if is_near(what))
     }
 
-    /// Whether its next action has not begun: it can go back to the gate.
-    pub(in crate::core) fn is_before_action(&self) -> bool {
-        let is_before = |what| !matches!(what, WaitFor::Target);
-        self.direction == Direction::Forward
-            && matches!(self.step, Step::Waiting { what, .. } if is_before(what))
+    /// Whether it waits for the pod to leave its Services, and may be kept from acting after that.
+    pub(in crate::core) fn is_draining(&self) -> bool {
+        self.limit != Limit::None && matches!(self.step, Step::Waiting { what: WaitFor::Drain, .. })
+    }
+
+    /// Whether an earlier podnudge began it, and this one has not continued it.
+    pub(in crate::core) fn is_resumed(&self) -> bool {
+        matches!(self.step, Step::Waiting { what: WaitFor::Start, .. })
     }
 
     /// How far the current action goes.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::missing::{FoundBy, Missing};
 use super::progress::{Context, Effect, Outcome, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::core::backoff;
@@ -39,8 +40,9 @@ impl Rollout {
         progress: &mut Progress,
     ) {
         let now = ctx.now.mono;
-        let (since, polls) = self.absent.unwrap_or((now, 0));
-        self.absent = Some((since, polls.saturating_add(1)));
+        let (since, polls) = self.absent.map_or((now, 0), |before| (before.since, before.polls));
+        let found_by = if self.is_sending() { FoundBy::Action } else { FoundBy::Poll };
+        self.absent = Some(Missing { since, polls: polls.saturating_add(1), found_by });
         let can_roll_back = ctx.roll_back_to.is_some();
         let has_failed_attempt = self.has_failed_attempt();
         let timeout = if can_roll_back && has_failed_attempt {
@@ -53,6 +55,7 @@ impl Rollout {
             let message = format!("no target for {waited}: {}", reason.message);
             let reason = Reason { message, ..reason };
             if (was_read || has_failed_attempt) && can_roll_back && ctx.may_be_at_fault {
+                self.is_suspect |= was_read;
                 progress.effect(Effect::Failed);
                 return progress.end(Outcome::RollBack(reason));
             }
@@ -92,6 +95,7 @@ impl Rollout {
         let is_back = self.direction != Direction::Forward;
         let restarted = self.is_restart || ctx.policy.is_restart;
         if ctx.roll_back_to.is_some() && ctx.may_be_at_fault {
+            self.is_suspect = true;
             progress.end(Outcome::RollBack(reason));
         } else if self.tripped.is_some() {
             self.trip(counted, ctx);
@@ -100,9 +104,12 @@ impl Rollout {
             // another rule's content. It may be started again.
             self.target_absent(Absence::unread(reason), ctx, progress);
         } else {
+            self.is_suspect = true;
             let digest = self.failed_digest().unwrap_or(self.digest());
             progress.report(Fact::Tripped(digest, reason.clone()));
-            progress.effect(Effect::Halt(digest, reason.clone()));
+            if self.is_evidence_for_others() {
+                progress.effect(Effect::Halt(digest, reason.clone()));
+            }
             self.trip(reason, ctx);
         }
     }
@@ -151,6 +158,7 @@ impl Rollout {
         progress: &mut Progress,
     ) {
         progress.effect(Effect::Failed);
+        self.is_suspect |= failure != Failure::Undelivered;
         self.absent = None;
         self.target_restart = None;
         self.refusals = 0;

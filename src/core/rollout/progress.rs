@@ -6,6 +6,7 @@ use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
 use crate::core::kubelet::StartDelay;
 use crate::core::policy::Policy;
+use crate::core::slot::Standing;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
@@ -24,6 +25,8 @@ pub(in crate::core) enum Input {
     Inspected(Inspection),
     /// A target process has ended.
     Ended,
+    /// The slot for the next action was lost.
+    SlotLost,
     /// A process that has read this content ended during another rule's rollout.
     EndedElsewhere(Reason),
 }
@@ -49,6 +52,12 @@ pub(in crate::core) struct Context<'a> {
     pub(in crate::core) restart_at: Moment,
     /// Since when the pod has been out of its Services for this rule.
     pub(in crate::core) drained_since: Option<Moment>,
+    /// Whether it has the slot that its action needs.
+    pub(in crate::core) slot: Standing<'a>,
+    /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
+    pub(in crate::core) turn: Option<(Moment, Reason)>,
+    /// Whether an action of it may have interrupted the application.
+    pub(in crate::core) has_interrupted: bool,
     /// How long the kubelet waits until it starts the target's container again, if that has ended.
     pub(in crate::core) start_delay: Option<StartDelay>,
     /// Whether podnudge is stopping.
@@ -70,6 +79,8 @@ pub(in crate::core) enum Effect {
     Inspect,
     /// Nothing was sent.
     NotSent,
+    /// An action may have interrupted the application.
+    Interrupted,
     /// Something was sent or accepted; what the application runs is unknown.
     Delivered,
     /// The target has read the content at its start, and is being verified.

@@ -44,6 +44,7 @@ impl Rollout {
             attempt,
             is_triggered: self.is_triggered,
             is_restart: self.is_restart,
+            is_suspect: self.is_suspect,
             restart_began: self.target_restart.map(|restart| restart.began),
             retry_at,
             tripped,
@@ -58,7 +59,9 @@ impl Rollout {
         now: Now,
         policy: &Policy,
     ) -> Self {
-        let mut rollout = Self::new(content, direction, saved.is_triggered);
+        let mut rollout = Self::resumed(content, direction);
+        rollout.is_triggered = saved.is_triggered;
+        rollout.is_suspect = saved.is_suspect;
         rollout.attempt = saved.attempt.max(1);
         rollout.is_restart = saved.is_restart;
         rollout.target_restart = saved

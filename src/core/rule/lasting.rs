@@ -30,6 +30,7 @@ impl Rule {
             let why = failed.and_then(|failed| self.tracker.quarantine_reason(failed));
             rollout.saved(why.unwrap_or(&Reason::new("it did not work")))
         });
+        let has_rollout = rollout.is_some();
         Memory {
             known: self.known,
             restarts: self.budget.restarts().collect(),
@@ -41,6 +42,8 @@ impl Rule {
             failed: self.given_up.clone(),
             rollout,
             ends: self.ends,
+            slot: self.saved_slot(),
+            drained_since: self.drained_since.filter(|_| has_rollout),
         }
     }
 
@@ -78,6 +81,9 @@ impl Rule {
             None => None,
         };
         self.known = memory.known;
+        self.restore_slot(now.mono, memory.slot);
+        let drained_since = memory.drained_since.filter(|_| self.rollout.is_some());
+        self.drained_since = drained_since.map(|at| at.min(now.mono));
         self.memory = memory;
     }
 
@@ -110,7 +116,7 @@ impl Rule {
             Some(back) if back.failed == content.digest => {
                 self.tracker.quarantine(back.failed, back.reason);
                 let rollback = self.rollback(now, content, saved);
-                rollback.or_else(|| Some(Rollout::new(content, Direction::Forward, false)))
+                rollback.or_else(|| Some(Rollout::resumed(content, Direction::Forward)))
             }
             Some(back) => {
                 let (failed, after_restart) = (back.failed, back.after_restart);
@@ -138,7 +144,7 @@ impl Rule {
     ) -> Rollout {
         match saved {
             Some(saved) => Rollout::restored(saved, content, direction, now, &self.policy),
-            None => Rollout::new(content, direction, false),
+            None => Rollout::resumed(content, direction),
         }
     }
 }

@@ -106,6 +106,9 @@ impl Rule {
             last_action: self.last_action,
             restart_at: self.budget.next(now.mono, self.policy.restarts),
             drained_since: self.drained_since,
+            slot: self.rollouts_standing(rollout),
+            turn: self.turn(now),
+            has_interrupted: self.slot.interrupted_by() == Some(rollout.digest()),
             start_delay: self.ends.last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
@@ -134,9 +137,13 @@ impl Rule {
                 self.source.restore_gaps(std::mem::take(&mut self.gaps));
                 self.rollout.iter_mut().for_each(Rollout::restarted_nothing);
             }
+            Effect::Interrupted => {
+                if let Some(rollout) = &self.rollout {
+                    self.slot.acted(rollout.digest());
+                }
+            }
             Effect::Delivered => {
                 self.last_action = Some(now.mono);
-                self.slot.acted();
                 self.counters.actions_delivered += 1;
                 self.tracker.delivered(now.mono.after(self.policy.alive_for));
             }
@@ -153,7 +160,7 @@ impl Rule {
             }
             Effect::Refused => self.counters.actions_refused += 1,
             Effect::Tripped => self.counters.actions_tripped += 1,
-            Effect::Halt(digest, reason) => self.halt_after_action(digest, &reason, out),
+            Effect::Halt(digest, reason) => self.halt(digest, &reason, out),
         }
     }
 

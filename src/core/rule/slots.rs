@@ -5,13 +5,15 @@ use std::collections::VecDeque;
 
 use super::{Rollout, Rule};
 use crate::clock::{Moment, Now};
-use crate::core::candidate::Trigger;
+use crate::core::candidate::Candidate;
 use crate::core::command::Command;
 use crate::core::event::SlotState;
 use crate::core::fact::Fact;
 use crate::core::gate::{Cause, Closed, Gate};
-use crate::core::rollout::Outcome;
-use crate::core::slot::Standing;
+use crate::core::memory::{SavedSlot, SavedUse};
+use crate::core::rollout::Input;
+use crate::core::slot::{Slot, Standing};
+use crate::core::turns;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
@@ -59,7 +61,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         if is_triggered && self.slot.is_halted(digest) {
-            self.slot.told(SlotState::Free);
+            self.slot.clear_halt();
             out.push_back(Command::ClearHalt(self.id, digest));
         }
         if self.slot.claim(digest) {
@@ -67,23 +69,92 @@ impl Rule {
         }
     }
 
-    /// Asks for the slot of a rollout that an earlier podnudge began: it goes on when it has one.
-    pub(super) fn claim_for_resumed(&mut self, out: &mut VecDeque<Command>) {
-        let digest = self.slot.used_for().filter(|_| self.is_delayed_by_slot());
-        if let Some(digest) = digest.filter(|_| self.rollout.is_some()) {
-            self.claim_slot(digest, false, out);
+    /// Whether to ask for a slot for the candidate: not if that is known to be halted, and the slot is needed
+    /// for what was rolled out before.
+    pub(super) fn claims_for_candidate(&self, candidate: Digest) -> bool {
+        let is_needed = self.slot.in_use_for().is_some()
+            || self.rollout.as_ref().is_some_and(Rollout::wants_slot);
+        !is_needed || self.cause() == Cause::Triggered || !self.slot.is_halted(candidate)
+    }
+
+    /// Asks for the slot that the rollout needs, or that is kept after it. Newer content that only waits for
+    /// a slot has precedence.
+    pub(super) fn claim_for_rollout(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if self.policy.slot.is_none() {
+            return;
+        }
+        let rollout = self.rollout.as_ref();
+        let is_triggered = rollout.is_some_and(Rollout::is_triggered);
+        let wants_slot =
+            |rollout: &&Rollout| rollout.wants_slot() && self.has_content(now.mono, rollout);
+        let digest = match rollout.filter(wants_slot) {
+            Some(rollout) => Some(rollout.digest()),
+            // That of an earlier podnudge, or the candidate's, which is halted.
+            None if self.slot.claimed().is_none_or(|claimed| self.slot.is_halted(claimed)) => {
+                self.slot.in_use_for()
+            }
+            None => None,
+        };
+        let Some(digest) = digest else { return };
+        let candidate = self.candidate.as_ref().map(Candidate::digest);
+        let has_precedence = candidate.is_some_and(|candidate| {
+            candidate != digest
+                && self.claims_for_candidate(candidate)
+                && matches!(self.gate(now), Some(Gate::Claim(_) | Gate::Open))
+        });
+        if has_precedence {
+            return;
+        }
+        self.claim_slot(digest, is_triggered, out);
+        let reason = self.slot.reason().cloned();
+        let rollout = self.rollout.as_mut().filter(|rollout| rollout.digest() == digest);
+        if let Some(fact) = rollout.zip(reason).and_then(|(one, reason)| one.held(&reason)) {
+            self.report(fact, out);
         }
     }
 
-    /// Whether a resumed rollout waits for its slot.
-    pub(super) fn is_delayed_by_slot(&self) -> bool {
-        self.policy.slot.is_some_and(|policy| self.slot.delays_resumed(policy))
+    /// Whether this rollout may act, as far as slots are concerned.
+    pub(super) fn rollouts_standing(&self, rollout: &Rollout) -> Standing<'_> {
+        match self.policy.slot {
+            Some(policy) => self.slot.standing(rollout.digest(), policy),
+            None => Standing::Granted,
+        }
     }
 
-    /// Begins to use the slot that the gate has seen, if one is needed.
-    pub(super) fn use_slot(&mut self, cause: Cause, digest: Digest) {
-        if self.policy.slot.is_some() && cause.needs_slot() {
-            self.slot.begin(digest);
+    /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
+    pub(super) fn turn(&self, now: Now) -> Option<(Moment, Reason)> {
+        let (at, reason) = turns::next(self.policy.turns?, &self.replica, now.wall)?;
+        Some((now.mono.after(at.since(now.wall)), reason))
+    }
+
+    /// Whether this rollout waits for a slot, and nothing is known that would end that.
+    pub(super) fn is_delayed_by_slot(&self, rollout: &Rollout) -> bool {
+        rollout.is_waiting_for_slot()
+            && matches!(self.rollouts_standing(rollout), Standing::Wait(_))
+    }
+
+    /// What to save of the slot. An action that is being sent may have interrupted the application.
+    pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
+        let is_sent = |rollout: &&Rollout| rollout.is_sending() && self.slot.claimed().is_some();
+        match self.rollout.as_ref().filter(is_sent) {
+            Some(rollout) => {
+                Some(SavedSlot { digest: rollout.digest(), used: SavedUse::Interrupted })
+            }
+            None => self.slot.saved(),
+        }
+    }
+
+    /// Takes over the slot of an earlier podnudge.
+    pub(super) fn restore_slot(&mut self, now: Moment, saved: Option<SavedSlot>) {
+        if let Some((saved, policy)) = saved.zip(self.policy.slot) {
+            self.slot = Slot::restored(saved, self.rollout.is_some(), now, policy);
+        }
+    }
+
+    /// The rollout that may have interrupted the application has ended.
+    pub(super) fn end_use_of_slot(&mut self, now: Moment, applied: Option<Digest>) {
+        if let Some(policy) = self.policy.slot {
+            self.slot.end(now, applied, policy);
         }
     }
 
@@ -95,22 +166,9 @@ impl Rule {
         }
     }
 
-    /// The same for content with which the application was acted on: only that says something about the
-    /// content.
-    pub(super) fn halt_after_action(
-        &mut self,
-        digest: Digest,
-        reason: &Reason,
-        out: &mut VecDeque<Command>,
-    ) {
-        if self.slot.has_acted() {
-            self.halt(digest, reason, out);
-        }
-    }
-
     /// podnudge stops. A slot that is kept after an action is not given back: it expires.
     pub(super) fn stop_with_slot(&mut self, out: &mut VecDeque<Command>) {
-        if !self.slot.is_baking() && !self.slot.has_acted() && self.slot.release() {
+        if self.slot.in_use_for().is_none() && self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
     }
@@ -119,51 +177,63 @@ impl Rule {
     pub(super) fn ended_in_bake(&mut self, out: &mut VecDeque<Command>) {
         // Another rule may have restarted the target.
         let is_excused = self.neighbours.busy.is_some() || self.neighbours.newer;
-        let is_suspect = self.slot.is_baking() && !is_excused;
-        if let Some(digest) = self.tracker.running().filter(|_| is_suspect) {
+        if let Some(digest) = self.slot.on_trial().filter(|_| !is_excused) {
             let reason = Reason::new("the target ended while the content was on trial");
             self.halt(digest, &reason, out);
         }
     }
 
-    /// Lets the rollout that has no slot any longer go back to the gate, if its next action can wait.
-    /// Returns whether it did.
-    pub(super) fn return_to_gate(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
-        let Some(policy) = self.policy.slot else { return false };
-        let waiting = self.rollout.as_ref().filter(|rollout| rollout.is_before_action());
-        let Some(digest) = waiting.map(Rollout::digest) else { return false };
-        let is_used = self.slot.used_for() == Some(digest);
-        let has_slot = self.slot.standing(digest, policy) == Standing::Granted;
-        if !is_used || has_slot || self.slot.delays_resumed(policy) {
-            return false;
+    /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
+    pub(super) fn end_drain_without_slot(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        let has_lost = |rollout: &Rollout| {
+            rollout.is_draining() && self.rollouts_standing(rollout) != Standing::Granted
+        };
+        let has_lost = self.rollout.as_ref().is_some_and(has_lost);
+        if has_lost {
+            self.progress(now, Input::SlotLost, out);
         }
-        let is_triggered = self.rollout.as_ref().is_some_and(Rollout::is_triggered);
-        if is_triggered && self.trigger == Trigger::None {
-            self.trigger = Trigger::For(digest);
-        }
-        self.finish(now, Outcome::Superseded, out);
-        true
+        has_lost
     }
 
     /// Gives the slot back when neither a rollout nor the gate needs it, and nothing keeps it.
     pub(super) fn settle_slot(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if !self.slot.is_claimed() || self.rollout.is_some() {
-            return;
+        if self.is_slot_of_superseded() {
+            self.end_use_of_slot(now.mono, None);
         }
         self.slot.end_bake(now.mono);
         if self.slot.take_look(now.mono) {
             out.push_back(Command::AskReadiness(self.id));
         }
-        let is_needed = match self.gate(now) {
+        let is_kept = self.slot.in_use_for().is_some()
+            || self.rollout.as_ref().is_some_and(|rollout| self.holds_slot(now.mono, rollout))
+            // Content on trial may still be rolled back.
+            || self.trial.is_some();
+        if !is_kept && !self.gate_needs_slot(now) && self.slot.release() {
+            out.push_back(Command::Release(self.id));
+        }
+    }
+
+    /// Whether to keep the slot for what the rollout does next.
+    fn holds_slot(&self, now: Moment, rollout: &Rollout) -> bool {
+        rollout.holds_slot() && (!rollout.is_waiting_for_slot() || self.has_content(now, rollout))
+    }
+
+    /// Whether the rollout that may have interrupted the application was superseded.
+    fn is_slot_of_superseded(&self) -> bool {
+        let rollout = self.rollout.as_ref().filter(|rollout| rollout.has_superseded());
+        rollout.is_some_and(|rollout| {
+            self.slot.interrupted_by().is_some_and(|digest| digest != rollout.digest())
+        })
+    }
+
+    fn gate_needs_slot(&self, now: Now) -> bool {
+        match self.gate(now).filter(|_| self.slot.claimed().is_some()) {
             Some(Gate::Open | Gate::Claim(_) | Gate::Probe(_)) => true,
             // A scan takes a moment.
-            Some(Gate::Closed(Closed::Waiting)) => self.source.is_update_pending(now.mono),
+            Some(Gate::Closed(Closed::Waiting)) => {
+                self.rollout.is_none() && self.source.is_update_pending(now.mono)
+            }
             Some(Gate::Closed(Closed::NotBefore { .. } | Closed::Held(..))) | None => false,
-        };
-        // Content on trial may still be rolled back.
-        let is_kept = self.slot.is_baking() || self.trial.is_some();
-        if !is_needed && !is_kept && self.slot.release() {
-            out.push_back(Command::Release(self.id));
         }
     }
 }

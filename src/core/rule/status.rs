@@ -130,10 +130,12 @@ impl Rule {
     /// The reason for the current state. The reason of a rollback precedes the reasons for what led
     /// to it.
     fn reason(&self) -> Option<&Reason> {
-        if self.is_delayed_by_slot() {
-            return self.slot.reason();
-        }
         let rollout = self.rollout.as_ref();
+        if rollout.is_some_and(|rollout| self.is_delayed_by_slot(rollout))
+            && let Some(reason) = self.slot.reason()
+        {
+            return Some(reason);
+        }
         let rollback =
             rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
         let disk = self.source.digest();

@@ -7,6 +7,7 @@ use super::{Rollout, Rule, Trial};
 use crate::clock::Now;
 use crate::core::command::Command;
 use crate::core::event::{Alive, Verified};
+use crate::core::gate::Cause;
 use crate::reason::Reason;
 
 impl Rule {
@@ -43,7 +44,7 @@ impl Rule {
         let Some(trial) = &mut self.trial else { return };
         let is_at_fault = trial.end_poll();
         match verified.alive {
-            Alive::Gone(reason) if is_at_fault => self.fail_trial(now, reason, out),
+            Alive::Gone(reason) if is_at_fault => self.fail_trial(now, &reason, out),
             // Other content was the cause, and the next process is not observed.
             Alive::Gone(_) => self.pass_trial(out),
             _ if trial.is_over(now.mono) => self.pass_trial(out),
@@ -60,18 +61,19 @@ impl Rule {
 
     /// Rolls the content back, because it has ended the target; as soon as no other rule acts on
     /// the target. A stopping podnudge leaves it unproven, for the next one.
-    fn fail_trial(&mut self, now: Now, reason: Reason, out: &mut VecDeque<Command>) {
+    fn fail_trial(&mut self, now: Now, reason: &Reason, out: &mut VecDeque<Command>) {
         let Some(trial) = self.trial.take_if(|_| !self.stopping) else { return };
         let content = trial.content();
         self.tracker.invalidate();
-        self.quarantine(content, reason, out);
+        self.quarantine(content, reason.clone(), out);
+        self.halt(content.digest, reason, out);
         let Some((content, direction)) = self.plan_rollback(content, trial.after_restart()) else {
             return;
         };
         if self.neighbours.busy.is_some() {
             self.resume(content, direction);
         } else {
-            self.begin(now, content, direction, false, out);
+            self.begin(now, content, direction, Cause::KnownGood, out);
         }
     }
 }

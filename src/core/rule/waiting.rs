@@ -241,17 +241,18 @@ impl Rule {
                 if let Some(reason) = reason.filter(|_| is_new) {
                     self.report(Fact::Held(reason, None), out);
                 }
-                self.claim_slot(digest, is_triggered, out);
+                if self.claims_for_candidate(digest) {
+                    self.claim_slot(digest, is_triggered, out);
+                }
                 false
             }
             Gate::Open => {
                 let content = candidate.content();
-                self.use_slot(cause, content.digest);
                 if is_triggered {
                     self.trigger = Trigger::None;
                 }
                 self.candidate = None;
-                self.begin(now, content, Direction::Forward, is_triggered, out);
+                self.begin(now, content, Direction::Forward, cause, out);
                 true
             }
         }

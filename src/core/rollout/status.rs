@@ -1,0 +1,40 @@
+//! What the status says of a rollout.
+
+use super::progress::Context;
+use super::{Direction, Rollout, Step, WaitFor};
+use crate::clock::Moment;
+use crate::core::status::State;
+use crate::reason::Reason;
+
+impl Rollout {
+    /// The time of the next action.
+    pub(in crate::core) fn next_attempt(&self, ctx: &Context<'_>) -> Option<Moment> {
+        let Step::Waiting { what, at, .. } = &self.step else { return None };
+        let is_held = self.needs_budget(*what, ctx) && ctx.roll_back_to.is_none();
+        Some(if is_held { *at.max(&ctx.restart_at) } else { *at })
+    }
+
+    pub(in crate::core) fn state(&self) -> State {
+        match (&self.step, self.direction) {
+            (Step::Tripped { .. }, _) => State::Tripped,
+            (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
+            (Step::Waiting { what: WaitFor::Budget | WaitFor::Slot, .. }, _) => State::Held,
+            (Step::Waiting { what: WaitFor::Drain, .. }, _) => State::Draining,
+            (_, Direction::Back { .. }) => State::RollingBack,
+            (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
+            (Step::Publishing { .. }, _) => State::Publishing,
+            (Step::Acting { .. }, _) => State::Acting,
+            (Step::Verifying(_), _) => State::Verifying,
+            (Step::Waiting { what: WaitFor::Target, .. }, _) => State::WaitingForTarget,
+            (Step::Waiting { what: WaitFor::Retry | WaitFor::Restart, .. }, _) => State::Backoff,
+        }
+    }
+
+    pub(in crate::core) fn reason(&self) -> Option<&Reason> {
+        match &self.step {
+            Step::Waiting { reason, .. } | Step::Tripped { reason, .. } => Some(reason),
+            Step::Verifying(verification) => verification.reason(),
+            Step::Publishing { .. } | Step::Acting { .. } => None,
+        }
+    }
+}
