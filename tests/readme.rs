@@ -212,7 +212,7 @@ fn every_container_in_the_docs_and_the_manifests_is_restricted() {
                 let (mount, _) = mount.split_once('}').unwrap();
                 let may_write = match mount.trim() {
                     "/tmp" => true,
-                    "/config" => is_ours,
+                    "/config" | "/var/lib/podnudge" => is_ours,
                     "/opt/podnudge" => container.contains("\"install\""),
                     other => other.ends_with("readOnly: true"),
                 };
@@ -235,11 +235,36 @@ fn every_example_file_and_every_file_in_a_manifest_is_valid() {
         let text = fs::read_to_string(file).unwrap();
         assert_is_valid(&file.display().to_string(), &text, &Overrides::default());
     }
-    let manifest = include_str!("../k8s/nginx-published.yaml");
+    let manifests = [
+        ("k8s/nginx-published.yaml", include_str!("../k8s/nginx-published.yaml")),
+        ("k8s/slots.yaml", include_str!("../k8s/slots.yaml")),
+    ];
+    for (name, manifest) in manifests {
+        assert_is_valid(name, &configuration_in(manifest), &Overrides::default());
+    }
+}
+
+/// The file `podnudge.toml` of a ConfigMap in a manifest.
+fn configuration_in(manifest: &str) -> String {
     let (_, rest) = manifest.split_once("  podnudge.toml: |\n").unwrap();
     let (indented, _) = rest.split_once("\n---\n").unwrap();
-    let text: Vec<&str> = indented.lines().map(|line| line.strip_prefix("    ").unwrap()).collect();
-    assert_is_valid("k8s/nginx-published.yaml", &text.join("\n"), &Overrides::default());
+    let lines = indented.lines().map(|line| line.strip_prefix("    ").unwrap());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// It has to outlive podnudge's container.
+#[test]
+fn the_state_directory_of_the_manifest_with_slots_is_an_empty_dir() {
+    let manifest = include_str!("../k8s/slots.yaml");
+    let (_, rest) = manifest.split_once("state-dir = \"").unwrap();
+    let (state_dir, _) = rest.split_once('"').unwrap();
+    let mount = format!(", mountPath: {state_dir}}}");
+    let ours = containers(manifest).into_iter().find(|one| one.contains(&mount)).unwrap();
+    assert!(ours.contains("--config=/etc/podnudge/podnudge.toml"), "{ours}");
+    let (before, _) = ours.split_once(&mount).unwrap();
+    let (_, volume) = before.rsplit_once("name: ").unwrap();
+    let volume = format!("- name: {volume}\n          emptyDir:");
+    assert!(manifest.contains(&volume), "{volume}");
 }
 
 #[test]
