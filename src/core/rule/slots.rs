@@ -166,9 +166,12 @@ impl Rule {
         }
     }
 
-    /// podnudge stops. A slot that is kept after an action is not given back: it expires.
+    /// podnudge stops. If the pod may be out of its Services, another one must not follow at once: the slot
+    /// is not given back, and expires.
     pub(super) fn stop_with_slot(&mut self, out: &mut VecDeque<Command>) {
-        if self.slot.in_use_for().is_none() && self.slot.release() {
+        let is_draining = self.rollout.as_ref().is_some_and(Rollout::is_draining);
+        let is_out = is_draining || self.slot.in_use_for().is_some();
+        if !is_out && self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
     }
