@@ -50,6 +50,7 @@ mod promises;
 mod proofs;
 mod properties;
 mod properties_of_pairs;
+mod properties_of_slots;
 mod publish;
 #[cfg(feature = "tls")]
 mod readme;

@@ -16,6 +16,9 @@ use crate::volume::snapshot::Digest;
 /// How often to look whether the pod is Ready.
 const READY_POLL: Duration = Duration::from_secs(1);
 
+/// How many digests that failed on other replicas are remembered while a slot is wanted.
+const MOST_HALTED: usize = 8;
+
 /// Whether a rule may act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing<'a> {
@@ -70,8 +73,8 @@ pub(super) struct Slot {
     /// The digest it was asked for; `None` if it was not, or was given back.
     claimed: Option<Digest>,
     state: SlotState,
-    /// What the last answer about this digest was, if it failed on another replica.
-    halted: Option<(Digest, Reason)>,
+    /// The digests that failed on another replica, by the last answer about each.
+    halted: Vec<(Digest, Reason)>,
     used: Use,
 }
 
@@ -127,11 +130,14 @@ impl Slot {
 
     /// Takes what is known of it now.
     pub(super) fn told(&mut self, state: SlotState) {
-        match &state {
-            SlotState::Halted(digest, reason) => self.halted = Some((*digest, reason.clone())),
-            _ => {
-                self.halted.take_if(|(digest, _)| self.claimed == Some(*digest));
-            }
+        let told_of = match &state {
+            SlotState::Halted(digest, _) => Some(*digest),
+            _ => self.claimed,
+        };
+        self.halted.retain(|(digest, _)| Some(*digest) != told_of);
+        if let SlotState::Halted(digest, reason) = &state {
+            self.halted.push((*digest, reason.clone()));
+            self.halted.drain(..self.halted.len().saturating_sub(MOST_HALTED));
         }
         self.state = state;
     }
@@ -158,17 +164,22 @@ impl Slot {
 
     /// Whether this digest is known to have failed on another replica.
     pub(super) fn is_halted(&self, digest: Digest) -> bool {
-        self.halted.as_ref().is_some_and(|(halted, _)| *halted == digest)
+        self.halt_of(digest).is_some()
+    }
+
+    fn halt_of(&self, digest: Digest) -> Option<&Reason> {
+        self.halted.iter().find(|(halted, _)| *halted == digest).map(|(_, reason)| reason)
     }
 
     /// A person wants this digest in spite of that.
-    pub(super) fn clear_halt(&mut self) {
-        (self.halted, self.state) = (None, SlotState::Free);
+    pub(super) fn clear_halt(&mut self, digest: Digest) {
+        self.halted.retain(|(halted, _)| *halted != digest);
+        self.state = SlotState::Free;
     }
 
     /// Whether the rule may roll out this digest.
     pub(super) fn standing(&self, digest: Digest, policy: SlotPolicy) -> Standing<'_> {
-        if let Some((_, reason)) = self.halted.as_ref().filter(|(halted, _)| *halted == digest) {
+        if let Some(reason) = self.halt_of(digest) {
             return Standing::Halted(reason);
         }
         if self.claimed != Some(digest) {
@@ -280,7 +291,7 @@ impl Slot {
 
     /// Gives it back, or stops waiting. Returns whether that has to be sent.
     pub(super) fn release(&mut self) -> bool {
-        (self.state, self.halted) = (SlotState::Free, None);
+        (self.state, self.halted) = (SlotState::Free, Vec::new());
         self.claimed.take().is_some()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::config::{Hold, Jitter, JitterBy, OnStart, Restart, Retry};
-use podnudge::core::command::{Act, Command};
+use podnudge::core::command::{Act, Command, Extent};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, Probe, Proof,
     Publication, Published, Scan, SlotState, Standing, Targets, Verified, VolumeId, Watch,
@@ -138,6 +138,8 @@ pub(crate) struct World {
     /// When a restarted application was not protected: without a slot before the end of the bake, or in its
     /// Services before it was verified.
     pub(crate) unprotected: Vec<(Duration, &'static str)>,
+    /// When an action was sent without a slot, where replicas share slots.
+    pub(crate) acted_without_slot: Vec<Duration>,
     /// Whether the application was restarted and not verified since.
     is_unverified: bool,
 }
@@ -150,6 +152,8 @@ pub(crate) struct Slots {
     pub(crate) claimed: Option<Digest>,
     pub(crate) halted: Vec<Digest>,
     pub(crate) not_ready: Option<Reason>,
+    /// What it was told last.
+    told: SlotState,
 }
 
 impl Slots {
@@ -279,6 +283,7 @@ impl World {
             unproven: None,
             restarted: Vec::new(),
             unprotected: Vec::new(),
+            acted_without_slot: Vec::new(),
             is_unverified: false,
         };
         world.application.runs = world.readable();
@@ -303,7 +308,7 @@ impl World {
     /// podnudge is killed and restarts; disk and application stay as they are.
     pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
-        self.slots.claimed = None;
+        (self.slots.claimed, self.slots.told) = (None, SlotState::Free);
         self.acting = false;
         self.shelf.forget();
         self.shelf.is_triggered = false;
@@ -337,6 +342,9 @@ impl World {
 
     fn handle(&mut self, event: Event) {
         let is_scan = matches!(event, Event::Scanned(..));
+        if let Event::Slot(_, state) = &event {
+            self.slots.told.clone_from(state);
+        }
         self.record.event(self.now.mono, &event);
         if let Event::Checked(_, digest, checked) = &event {
             self.interrupted.retain(|known| known.digest != *digest || *checked != Checked::Passed);
@@ -592,9 +600,12 @@ impl World {
         match *command {
             Command::Claim(rule, digest) => {
                 let state = self.slots.claimed(digest);
+                self.slots.told = SlotState::Free;
                 self.answer(Duration::ZERO, Event::Slot(rule, state));
             }
-            Command::Release(_) => self.slots.claimed = None,
+            Command::Release(_) => {
+                (self.slots.claimed, self.slots.told) = (None, SlotState::Free);
+            }
             Command::AskReadiness(rule) => {
                 let not_ready = self.slots.not_ready.clone();
                 self.answer(Duration::ZERO, Event::Readiness(rule, not_ready));
@@ -611,6 +622,10 @@ impl World {
             return self.answer(Duration::ZERO, Event::Acted(act.rule, acted));
         }
         self.actions_overlapped |= self.acting;
+        let has_slot = matches!(self.slots.told, SlotState::Held { .. });
+        if self.policy.slot.is_some() && act.extent == Extent::Send && !has_slot {
+            self.acted_without_slot.push(self.now.mono.0 - UPTIME);
+        }
         // Published content may be acted on, even after a roll-back to it.
         if self.policy.publishes {
             self.shelf.acted_on(act.digest);

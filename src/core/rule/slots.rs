@@ -61,7 +61,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         if is_triggered && self.slot.is_halted(digest) {
-            self.slot.clear_halt();
+            self.slot.clear_halt(digest);
             out.push_back(Command::ClearHalt(self.id, digest));
         }
         if self.slot.claim(digest) {
@@ -89,11 +89,12 @@ impl Rule {
             |rollout: &&Rollout| rollout.wants_slot() && self.has_content(now.mono, rollout);
         let digest = match rollout.filter(wants_slot) {
             Some(rollout) => Some(rollout.digest()),
-            // That of an earlier podnudge, or the candidate's, which is halted.
-            None if self.slot.claimed().is_none_or(|claimed| self.slot.is_halted(claimed)) => {
-                self.slot.in_use_for()
-            }
-            None => None,
+            // That of an earlier podnudge; or instead of the candidate, which is halted.
+            None => self.slot.in_use_for().filter(|digest| {
+                self.slot.claimed().is_none_or(|claimed| {
+                    self.slot.is_halted(claimed) && !self.slot.is_halted(*digest)
+                })
+            }),
         };
         let Some(digest) = digest else { return };
         let candidate = self.candidate.as_ref().map(Candidate::digest);
