@@ -1,0 +1,229 @@
+//! Properties of rules whose replicas share slots, for every sequence of events and times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::world::{self, World};
+use podnudge::core::Policy;
+use podnudge::core::SlotPolicy;
+use podnudge::core::event::{Absence, Acted, Alive, Event, Proof, RuleId, SlotState, VolumeId};
+use podnudge::core::evidence::InSync;
+use podnudge::core::jitter::Replica;
+use podnudge::core::status::State;
+use podnudge::reason::Reason;
+use proptest::prelude::*;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Commit {
+        content: u8,
+    },
+    Acts(Acts),
+    Verifies(Verifies),
+    Slots(Told),
+    Ready {
+        is_ready: bool,
+    },
+    ApplicationRestarts,
+    /// podnudge is killed, and goes on with what it has saved.
+    Kill,
+    Trigger,
+    Wait {
+        millis: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Acts {
+    Sent,
+    Fails,
+    Declines,
+    Refuses,
+    IsAbsent,
+    /// It is there when the action is prepared.
+    Vanishes,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Verifies {
+    Proof,
+    NoProof,
+    Ends,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    Free,
+    Taken,
+    Unreachable,
+    Lost,
+    /// The content on disk failed on another replica.
+    Halted,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    use Acts::{Declines, Fails, IsAbsent, Refuses, Sent, Vanishes};
+    let acts = prop::sample::select(vec![Sent, Sent, Fails, Declines, Refuses, IsAbsent, Vanishes]);
+    let verifies = prop::sample::select(vec![Verifies::Proof, Verifies::NoProof, Verifies::Ends]);
+    let told = prop::sample::select(vec![
+        Told::Free,
+        Told::Free,
+        Told::Taken,
+        Told::Unreachable,
+        Told::Lost,
+        Told::Halted,
+    ]);
+    prop_oneof![
+        5 => (0..4u8).prop_map(|content| Step::Commit { content }),
+        3 => acts.prop_map(Step::Acts),
+        2 => verifies.prop_map(Step::Verifies),
+        4 => told.prop_map(Step::Slots),
+        1 => any::<bool>().prop_map(|is_ready| Step::Ready { is_ready }),
+        1 => Just(Step::ApplicationRestarts),
+        1 => Just(Step::Kill),
+        1 => Just(Step::Trigger),
+        8 => (0..30_000u64).prop_map(|millis| Step::Wait { millis }),
+    ]
+}
+
+fn policy_strategy() -> impl Strategy<Value = Policy> {
+    (any::<bool>(), any::<bool>(), any::<bool>(), 1..4u32, 0..20u64, any::<bool>()).prop_map(
+        |(is_restart, restarts_last, proof, attempts, bake, publishes)| {
+            let mut policy = world::policy_settling();
+            (policy.publishes, policy.rolls_back) = (publishes, publishes);
+            (policy.is_restart, policy.restarts_last, policy.proof) =
+                (is_restart, restarts_last, proof);
+            policy.retry.attempts = attempts;
+            policy.restarts.most = 1000;
+            policy.slot = Some(SlotPolicy {
+                acts_when_unreachable: false,
+                awaits_readiness: is_restart,
+                bake: Duration::from_secs(bake),
+            });
+            policy
+        },
+    )
+}
+
+fn play(world: &mut World, steps: &[Step]) {
+    for step in steps {
+        apply(world, step);
+    }
+}
+
+fn apply(world: &mut World, step: &Step) {
+    let reason = || Reason::new("simulated");
+    match step {
+        Step::Commit { content } => commit(world, &content.to_string()),
+        Step::Acts(acts) => {
+            world.application.vanishes = matches!(acts, Acts::Vanishes);
+            world.application.acts = match acts {
+                Acts::Sent => Acted::Sent(world::app(41)),
+                Acts::Fails => Acted::Failed(reason()),
+                Acts::Declines => Acted::Declined(reason()),
+                Acts::Refuses => Acted::Refused(reason()),
+                Acts::IsAbsent | Acts::Vanishes => Acted::Absent(Absence::unread(reason())),
+            };
+        }
+        Step::Verifies(verifies) => {
+            let (alive, proof) = match verifies {
+                Verifies::Proof => (Alive::Yes, Proof::Given),
+                Verifies::NoProof => (Alive::Yes, Proof::Pending(reason())),
+                Verifies::Ends => (Alive::Gone(reason()), Proof::Given),
+            };
+            world.application.verifies.alive = alive;
+            world.application.verifies.proof = proof;
+        }
+        Step::Slots(told) => {
+            let state = match told {
+                Told::Free => SlotState::Held { slot: "web-0".to_owned() },
+                Told::Taken => SlotState::Waiting(reason()),
+                Told::Unreachable => SlotState::Unreachable(reason()),
+                Told::Lost => SlotState::Lost(reason()),
+                Told::Halted => return world.slots.halted.extend(world.digest_on_disk()),
+            };
+            world.slots.answer = Some(state.clone());
+            if world.slots.claimed.is_some_and(|digest| !world.slots.halted.contains(&digest)) {
+                world.tell(Event::Slot(RuleId(0), state));
+            }
+        }
+        Step::Ready { is_ready } => world.slots.not_ready = (!is_ready).then(reason),
+        Step::ApplicationRestarts => world.application_restarts(),
+        Step::Kill => {
+            let saved = world.persisted.clone();
+            world.restart(saved);
+        }
+        Step::Trigger => world.tell(Event::Trigger(None)),
+        Step::Wait { millis } => world.run_for(Duration::from_millis(*millis)),
+    }
+}
+
+fn commit(world: &mut World, content: &str) {
+    world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
+    world.tell(Event::Hint(VolumeId(0), 1));
+}
+
+fn begun(policy: Policy) -> World {
+    let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
+    let mut world = World::new(policy, &replica, None);
+    world::watched_by_inotify(&mut world);
+    world.act_takes = Duration::from_millis(20);
+    world.application.is_honest = true;
+    world.application.verifies.proof = Proof::Given;
+    world.run_for(Duration::from_secs(5));
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_sent_without_a_slot(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        // A rollback needs none.
+        let mut world = begun(Policy { rolls_back: false, publishes: false, ..policy });
+        play(&mut world, &steps);
+        world.run_for(Duration::from_mins(10));
+        prop_assert_eq!(&world.acted_without_slot, &Vec::<Duration>::new());
+    }
+
+    #[test]
+    fn what_was_left_is_ended_by_new_content_and_the_slot_is_given_back(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = begun(policy);
+        play(&mut world, &steps);
+        let last = [
+            Step::Acts(Acts::Sent),
+            Step::Verifies(Verifies::Proof),
+            Step::Ready { is_ready: true },
+            Step::Slots(Told::Free),
+        ];
+        play(&mut world, &last);
+        commit(&mut world, "the last");
+        world.run_for(Duration::from_mins(10));
+        let rule = &world.status().rules[0];
+        prop_assert_eq!((rule.state, rule.in_sync), (State::Idle, InSync::Yes), "{:?}", rule);
+        prop_assert_eq!(world.slots.claimed, None);
+    }
+
+    #[test]
+    fn a_rule_that_cannot_act_keeps_no_slot(
+        policy in policy_strategy(),
+        acts in prop::sample::select(vec![Acts::Refuses, Acts::IsAbsent]),
+        kills in prop::collection::vec(0..60u64, 0..3),
+    ) {
+        let mut world = begun(policy);
+        apply(&mut world, &Step::Acts(acts));
+        commit(&mut world, "2");
+        for after in kills {
+            world.run_for(Duration::from_secs(after));
+            apply(&mut world, &Step::Kill);
+        }
+        world.run_for(Duration::from_mins(1));
+        prop_assert_eq!(world.slots.claimed, None);
+    }
+}
