@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge::config::{self, Overrides};
@@ -399,15 +400,26 @@ struct Pod {
 impl Pod {
     /// `rule` gives the URL to reload by, and further settings; it gets the pod's folder.
     fn start(name: &str, server: &ApiServer, rule: impl FnOnce(&Path) -> (String, String)) -> Self {
+        Self::start_with(name, server, "off", "lease = \"web\"", rule)
+    }
+
+    /// `listen` is the address of its port, and `limit` has the settings of its slots.
+    fn start_with(
+        name: &str,
+        server: &ApiServer,
+        listen: &str,
+        limit: &str,
+        rule: impl FnOnce(&Path) -> (String, String),
+    ) -> Self {
         let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
         let (url, settings) = rule(folder.path());
         let (token, config) = (folder.path().join("token"), folder.path().join("podnudge.toml"));
         fs::write(&token, name).unwrap();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\n\
+            "[agent]\nlog = \"json\"\nlisten = \"{listen}\"\n\
              [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{}\"\n\
              [[rule]]\nwatch = \"{}\"\nsettle = \"0s\"\nretry = {{ attempts = 1 }}\n\
-             limit = {{ lease = \"web\" }}\nhttp = {{ url = \"{url}\" }}\n{settings}",
+             limit = {{ {limit} }}\nhttp = {{ url = \"{url}\" }}\n{settings}",
             server.url(),
             token.display(),
             kubelet.volume.display(),
@@ -466,6 +478,33 @@ fn real_podnudges_act_one_after_the_other_each_with_the_slot() {
     asked.sort();
     let wanted = names.map(|name| (name.to_owned(), format!("{name}_default")));
     let wanted: Vec<_> = wanted.iter().flat_map(|pair| [pair.clone(), pair.clone()]).collect();
+    assert_eq!(asked, wanted);
+}
+
+/// A suspended machine, a frozen container or a starved CPU: what podnudge last knew of its slot is old when it
+/// goes on.
+#[test]
+fn a_podnudge_that_was_stopped_for_longer_than_its_slot_lasts_does_not_act_with_it() {
+    let server = ApiServer::start();
+    let (url, asked) = application(&server);
+    let limit = "lease = \"web\", lease-duration = \"3s\", on-unreachable = \"wait\"";
+    let [mut one, mut other] = ["web-0", "web-1"].map(|name| {
+        Pod::start_with(name, &server, "127.0.0.1:0", limit, |_| {
+            let drain = "drain = { before = \"action\", wait = \"2s\" }\n";
+            (format!("{url}?{name}"), format!("on-start = \"never\"\n{drain}"))
+        })
+    });
+    one.change("1");
+    one.agent.wait_for("draining", 1);
+    one.agent.signal(Signal::SIGSTOP);
+    other.change("1");
+    // Its slot and its drain have ended by then, and the other one drains.
+    wait_until("the other one has the slot", || holder(&server) == "web-1_default");
+    one.agent.signal(Signal::SIGCONT);
+    one.agent.wait_for(ROLLED_OUT, 1);
+    one.agent.wait_for("slot-lost", 1);
+    let asked = asked.lock().unwrap().clone();
+    let wanted = ["web-1", "web-0"].map(|name| (name.to_owned(), format!("{name}_default")));
     assert_eq!(asked, wanted);
 }
 

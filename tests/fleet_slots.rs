@@ -99,11 +99,11 @@ impl Fleet {
             (Some(digest), _) if self.halted.contains(&digest) => {
                 SlotState::Halted(digest, Reason::new("it failed on another replica"))
             }
-            (Some(_), Some(slot)) => SlotState::Held { slot: format!("web-{slot}") },
+            (Some(_), Some(slot)) => world::slot(&format!("web-{slot}")),
             (Some(_), None) => match self.holders.iter().position(Option::is_none) {
                 Some(slot) => {
                     self.holders[slot] = Some(replica);
-                    SlotState::Held { slot: format!("web-{slot}") }
+                    world::slot(&format!("web-{slot}"))
                 }
                 None => SlotState::Waiting(Reason::new("other replicas hold the slots")),
             },

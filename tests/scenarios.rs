@@ -399,7 +399,10 @@ fn slots(world: &mut World, rest: &str, place: &str) {
     let (what, why) = rest.split_once(' ').unwrap_or((rest, ""));
     let reason = Reason::new(why);
     let state = match what {
-        "free" => SlotState::Held { slot: "web-0".to_owned() },
+        "free" => world::slot("web-0"),
+        "held-until" => {
+            SlotState::Held { slot: "web-0".to_owned(), until: world::moment(duration(why, place)) }
+        }
         "taken" => SlotState::Waiting(reason),
         "unreachable" => SlotState::Unreachable(reason),
         "lost" => SlotState::Lost(reason),

@@ -131,7 +131,7 @@ impl Replica {
 
     fn holds(&self) -> Option<String> {
         match self.state() {
-            SlotState::Held { slot } => Some(slot),
+            SlotState::Held { slot, .. } => Some(slot),
             _ => None,
         }
     }

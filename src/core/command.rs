@@ -102,6 +102,8 @@ pub struct Act {
     pub lenient: bool,
     /// When the action begins.
     pub at: Moment,
+    /// From then on another replica may have the slot of the action: nothing is sent any more.
+    pub before: Option<Moment>,
     /// 1 for the first attempt.
     pub attempt: u32,
     /// End the target, to be started again, instead of running the rule's actions.
@@ -116,5 +118,11 @@ impl Act {
     #[must_use]
     pub fn is_preparation(&self) -> bool {
         self.extent == Extent::Prepare
+    }
+
+    /// Whether it must not be sent any more.
+    #[must_use]
+    pub fn is_late(&self, now: Moment) -> bool {
+        self.extent == Extent::Send && self.before.is_some_and(|before| now >= before)
     }
 }

@@ -80,6 +80,9 @@ pub enum SlotState {
     Held {
         /// The name of its Lease.
         slot: String,
+        /// From then on another replica may take it. podnudge may have been suspended since this was said,
+        /// so it is compared with the time of each decision: [`SlotState::is_held`].
+        until: Moment,
     },
     /// Other replicas hold all of them, or it is being asked for.
     Waiting(Reason),
@@ -89,6 +92,23 @@ pub enum SlotState {
     Unreachable(Reason),
     /// The rule held one, which another replica may take now.
     Lost(Reason),
+}
+
+impl SlotState {
+    /// Whether the rule holds a slot at this time.
+    #[must_use]
+    pub fn is_held(&self, now: Moment) -> bool {
+        matches!(self, Self::Held { until, .. } if now < *until)
+    }
+
+    /// The slot that the rule holds, or held last.
+    #[must_use]
+    pub fn slot(&self) -> Option<&str> {
+        match self {
+            Self::Held { slot, .. } => Some(slot),
+            _ => None,
+        }
+    }
 }
 
 /// When the rule's target started.

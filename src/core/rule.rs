@@ -298,7 +298,7 @@ impl Rule {
             return true;
         };
         self.neighbours.busy.is_none()
-            && !self.is_delayed_by_slot(rollout)
+            && !self.is_delayed_by_slot(now, rollout)
             && self.has_content(now, rollout)
     }
 

@@ -177,8 +177,8 @@ impl Slot {
         self.state = SlotState::Free;
     }
 
-    /// Whether the rule may roll out this digest.
-    pub(super) fn standing(&self, digest: Digest, policy: SlotPolicy) -> Standing<'_> {
+    /// Whether the rule may roll out this digest at `now`.
+    pub(super) fn standing(&self, now: Moment, digest: Digest, policy: SlotPolicy) -> Standing<'_> {
         if let Some(reason) = self.halt_of(digest) {
             return Standing::Halted(reason);
         }
@@ -186,10 +186,18 @@ impl Slot {
             return Standing::Wait(None);
         }
         match &self.state {
-            SlotState::Held { .. } => Standing::Granted,
+            state if state.is_held(now) => Standing::Granted,
             SlotState::Unreachable(_) if policy.acts_when_unreachable => Standing::Granted,
             SlotState::Halted(..) => Standing::Wait(None),
             _ => Standing::Wait(self.reason()),
+        }
+    }
+
+    /// When an action for this digest must have begun, if it needs the slot.
+    pub(super) fn act_before(&self, digest: Digest) -> Option<Moment> {
+        match &self.state {
+            SlotState::Held { until, .. } if self.claimed == Some(digest) => Some(*until),
+            _ => None,
         }
     }
 

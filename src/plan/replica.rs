@@ -277,7 +277,7 @@ impl<'a> Replica<'a> {
         let Some(leases) = leases.filter(|_| self.claimed == Some(digest)) else { return };
         self.slot = self.slot.or_else(|| leases.look(now.mono));
         let state = if self.slot.is_some() {
-            SlotState::Held { slot: "0".to_owned() }
+            SlotState::Held { slot: "0".to_owned(), until: Moment(Duration::MAX) }
         } else {
             let wait = leases.wait(looks, &mut self.random);
             self.at(now.mono.after(wait), Due::Look(looks.saturating_add(1), digest));

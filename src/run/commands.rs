@@ -14,8 +14,9 @@ use crate::checks;
 use crate::config::Rule;
 use crate::core::Policy;
 use crate::core::command::{Act, Command, Extent};
-use crate::core::event::{Event, Memory, Probe, RuleId, VolumeId};
+use crate::core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
+use crate::reason::Reason;
 use crate::volume::scan;
 use crate::volume::snapshot::Digest;
 use crate::{action, pause, preflight, process, publish, report, stderr, verify};
@@ -154,6 +155,11 @@ impl Agent {
 
     /// Runs the actions of a rule, or prepares them.
     pub(super) fn act(&mut self, act: Act) {
+        // What precedes an action may have taken long, and podnudge may have been suspended meanwhile.
+        if act.is_late(clock::now().mono) {
+            let reason = Reason::new("the slot of this rule expired before the action began");
+            return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
+        }
         if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
             self.choose_preset(act.rule);
         }

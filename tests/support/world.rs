@@ -156,13 +156,18 @@ pub(crate) struct Slots {
     told: SlotState,
 }
 
+/// A slot that is not lost.
+pub(crate) fn slot(name: &str) -> SlotState {
+    SlotState::Held { slot: name.to_owned(), until: Moment(Duration::MAX) }
+}
+
 impl Slots {
     fn claimed(&mut self, digest: Digest) -> SlotState {
         self.claimed = Some(digest);
         if self.halted.contains(&digest) {
             return SlotState::Halted(digest, Reason::new("failed on web-2"));
         }
-        self.answer.clone().unwrap_or(SlotState::Held { slot: "web-0".to_owned() })
+        self.answer.clone().unwrap_or(slot("web-0"))
     }
 }
 
@@ -619,6 +624,11 @@ impl World {
     fn obey_act(&mut self, act: &Act) {
         if act.is_preparation() {
             let acted = self.prepare(act);
+            return self.answer(Duration::ZERO, Event::Acted(act.rule, acted));
+        }
+        // As the loop does: what preceded it took too long.
+        if act.is_late(self.now.mono) {
+            let acted = Acted::Refused(Reason::new("the slot has expired"));
             return self.answer(Duration::ZERO, Event::Acted(act.rule, acted));
         }
         self.actions_overlapped |= self.acting;

@@ -15,11 +15,9 @@ impl Slots {
         }
         if let Some(held) = self.held.filter(|_| self.checked == Some(digest)) {
             let slot = self.slot_name(held.slot);
-            return if now < held.until {
-                SlotState::Held { slot }
-            } else {
-                SlotState::Lost(self.not_renewed(&slot))
-            };
+            let lost = self.not_renewed(&slot);
+            let state = SlotState::Held { slot, until: held.until };
+            return if state.is_held(now) { state } else { SlotState::Lost(lost) };
         }
         if let Some(reason) = &self.lost {
             return SlotState::Lost(reason.clone());

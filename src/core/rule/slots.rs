@@ -20,9 +20,14 @@ use crate::volume::snapshot::Digest;
 impl Rule {
     /// Takes what is known of the slot from now on.
     pub(in crate::core) fn slot_told(&mut self, state: SlotState, out: &mut VecDeque<Command>) {
-        if *self.slot.state() != state {
+        // The time of a slot that is held changes whenever it is renewed.
+        let is_same = match state.slot() {
+            Some(slot) => self.slot.state().slot() == Some(slot),
+            None => *self.slot.state() == state,
+        };
+        if !is_same {
             match &state {
-                SlotState::Held { slot } => self.report(Fact::SlotHeld(slot.clone()), out),
+                SlotState::Held { slot, .. } => self.report(Fact::SlotHeld(slot.clone()), out),
                 SlotState::Lost(reason) => self.report(Fact::SlotLost(reason.clone()), out),
                 SlotState::Unreachable(reason) if self.acts_without_slot() => {
                     self.report(Fact::WithoutSlot(reason.clone()), out);
@@ -45,9 +50,9 @@ impl Rule {
     }
 
     /// Whether the rule may roll out this content, as far as slots are concerned.
-    pub(super) fn slot_standing(&self, cause: Cause, digest: Digest) -> Standing<'_> {
+    pub(super) fn slot_standing(&self, now: Moment, cause: Cause, digest: Digest) -> Standing<'_> {
         match self.policy.slot.filter(|_| cause.needs_slot()) {
-            Some(policy) => self.slot.standing(digest, policy),
+            Some(policy) => self.slot.standing(now, digest, policy),
             None => Standing::Granted,
         }
     }
@@ -115,9 +120,9 @@ impl Rule {
     }
 
     /// Whether this rollout may act, as far as slots are concerned.
-    pub(super) fn rollouts_standing(&self, rollout: &Rollout) -> Standing<'_> {
+    pub(super) fn rollouts_standing(&self, now: Moment, rollout: &Rollout) -> Standing<'_> {
         match self.policy.slot {
-            Some(policy) => self.slot.standing(rollout.digest(), policy),
+            Some(policy) => self.slot.standing(now, rollout.digest(), policy),
             None => Standing::Granted,
         }
     }
@@ -129,9 +134,9 @@ impl Rule {
     }
 
     /// Whether this rollout waits for a slot, and nothing is known that would end that.
-    pub(super) fn is_delayed_by_slot(&self, rollout: &Rollout) -> bool {
+    pub(super) fn is_delayed_by_slot(&self, now: Moment, rollout: &Rollout) -> bool {
         rollout.is_waiting_for_slot()
-            && matches!(self.rollouts_standing(rollout), Standing::Wait(_))
+            && matches!(self.rollouts_standing(now, rollout), Standing::Wait(_))
     }
 
     /// What to save of the slot. An action that is being sent may have interrupted the application.
@@ -190,7 +195,7 @@ impl Rule {
     /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
     pub(super) fn end_drain_without_slot(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let has_lost = |rollout: &Rollout| {
-            rollout.is_draining() && self.rollouts_standing(rollout) != Standing::Granted
+            rollout.is_draining() && self.rollouts_standing(now.mono, rollout) != Standing::Granted
         };
         let has_lost = self.rollout.as_ref().is_some_and(has_lost);
         if has_lost {

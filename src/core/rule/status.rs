@@ -4,7 +4,6 @@ use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::core::candidate::Candidate;
 use crate::core::checks::Verdict;
-use crate::core::event::SlotState;
 use crate::core::evidence::{Evidence, InSync};
 use crate::core::preflight::ProblemKind;
 use crate::core::source::Activity;
@@ -27,7 +26,7 @@ impl Rule {
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
-            reason: self.reason().or_else(|| self.source.unreadable()).cloned(),
+            reason: self.reason(now.mono).or_else(|| self.source.unreadable()).cloned(),
             not_ready: self.not_ready(),
             in_sync: match evidence {
                 _ if !is_running || !is_complete => InSync::No,
@@ -50,7 +49,7 @@ impl Rule {
             succeeded_at: self.succeeded_at,
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
-            slot: self.policy.slot.map(|_| self.slot_status()),
+            slot: self.policy.slot.map(|_| self.slot_status(now.mono)),
             start_expected_at: self.ends.expected_start(now.mono).map(wall),
             start_delay_seconds: self.ends.next_delay(now.mono).map(|next| next.delay.as_secs()),
             action: self.policy.action.clone(),
@@ -62,11 +61,9 @@ impl Rule {
         }
     }
 
-    fn slot_status(&self) -> SlotStatus {
-        let held = match self.slot.state() {
-            SlotState::Held { slot } => Some(slot.clone()),
-            _ => None,
-        };
+    fn slot_status(&self, now: Moment) -> SlotStatus {
+        let held = self.slot.state().slot().filter(|_| self.slot.state().is_held(now));
+        let held = held.map(ToOwned::to_owned);
         let reason = self.slot.reason().cloned().or_else(|| self.slot.kept_because());
         SlotStatus { held, reason }
     }
@@ -129,9 +126,9 @@ impl Rule {
 
     /// The reason for the current state. The reason of a rollback precedes the reasons for what led
     /// to it.
-    fn reason(&self) -> Option<&Reason> {
+    fn reason(&self, now: Moment) -> Option<&Reason> {
         let rollout = self.rollout.as_ref();
-        if rollout.is_some_and(|rollout| self.is_delayed_by_slot(rollout))
+        if rollout.is_some_and(|rollout| self.is_delayed_by_slot(now, rollout))
             && let Some(reason) = self.slot.reason()
         {
             return Some(reason);
