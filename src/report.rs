@@ -23,7 +23,7 @@ use crate::shown;
 use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
-pub(crate) use api::{api_unusable, readiness_unknown};
+pub(crate) use api::api_unusable;
 use line::{Line, short, time};
 
 /// The most key names in a log line.
@@ -211,6 +211,9 @@ fn line(
         Fact::SlotLost(reason) =>
             (Warn, line("slot-lost", "another replica may take the slot of this rule")
                 .reason(reason)),
+        Fact::ReadinessUnknown(reason) =>
+            (Warn, line("readiness-unknown", "the slot is given back without knowing whether the pod is Ready again")
+                .reason(reason)),
         Fact::Draining(digest, wait) =>
             (Info, line("draining", "/serving answers 503, so that the pod leaves its Services before the action")
                 .digest(digest).wait(*wait)),
@@ -397,6 +400,7 @@ mod tests {
             Fact::SlotHeld("web-0".to_owned()),
             Fact::WithoutSlot(why()),
             Fact::SlotLost(why()),
+            Fact::ReadinessUnknown(why()),
             Fact::Draining(one, wait),
             Fact::Sent(one, target()),
             Fact::Accepted(one, "yes".to_owned()),

@@ -508,6 +508,40 @@ fn a_podnudge_that_was_stopped_for_longer_than_its_slot_lasts_does_not_act_with_
     assert_eq!(asked, wanted);
 }
 
+/// The kubelet renews the token, and an API server that starts refuses what it will accept.
+#[test]
+fn a_single_refusal_of_the_own_pod_does_not_give_the_slot_back() {
+    let server = ApiServer::start();
+    let (url, _) = application(&server);
+    let pods = "/api/v1/namespaces/test/pods";
+    let pod = |ready: &str| {
+        let conditions = json!([{"type": "Ready", "status": ready, "message": "it starts"}]);
+        json!({"metadata": {"name": "web-0"}, "status": {"conditions": conditions}})
+    };
+    server.with_store(|store| store.create(pods, pod("False")).unwrap());
+    server.inject("/pods/web-0", Fault::Status(401, ""));
+    server.inject("/pods/web-0", Fault::Status(429, "retry-after: 2\r\n"));
+    let mut one = Pod::start_with("web-0", &server, "127.0.0.1:0", "lease = \"web\"", |_| {
+        let drain = "drain = { before = \"action\", wait = \"100ms\" }\n";
+        (format!("{url}?web-0"), format!("on-start = \"never\"\n{drain}"))
+    });
+    let asked = || server.heads().iter().filter(|head| head.contains("/pods/web-0")).count();
+    one.change("1");
+    one.agent.wait_for(ROLLED_OUT, 1);
+    wait_until("the pod is asked for again", || asked() > 2);
+    assert_eq!(holder(&server), "web-0_default");
+    assert_eq!(one.agent.count("readiness-unknown"), 0);
+    server.with_store(|store| store.patch(&format!("{pods}/web-0"), &pod("True")).unwrap());
+    wait_until("the slot is given back", || holder(&server) == "");
+    // The right is missing.
+    server.partition("/pods/web-0", Fault::Status(403, ""));
+    one.change("2");
+    one.agent.wait_for("readiness-unknown", 1);
+    wait_until("the slot is given back", || holder(&server) == "");
+    let hint = "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [pods], verbs: [get]";
+    assert_eq!(one.agent.last("readiness-unknown", "hint"), hint);
+}
+
 #[test]
 fn content_that_one_application_rejects_does_not_reach_the_others() {
     let server = ApiServer::start();

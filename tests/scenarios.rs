@@ -44,7 +44,8 @@ use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{ApproveBefore, Drain, DrainBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Proof, RuleId, SlotState, Standing, VolumeId, Watch,
+    Absence, Acted, Alive, Checked, Event, Proof, Readiness, RuleId, SlotState, Standing, VolumeId,
+    Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
@@ -411,8 +412,9 @@ fn slots(world: &mut World, rest: &str, place: &str) {
             world.slots.halted.push(digest);
             SlotState::Halted(digest, reason)
         }
-        "ready" => return world.slots.not_ready = None,
-        "not-ready" => return world.slots.not_ready = Some(reason),
+        "ready" => return world.slots.readiness = None,
+        "not-ready" => return world.slots.readiness = Some(Readiness::NotReady(reason)),
+        "pod-unreadable" => return world.slots.readiness = Some(Readiness::Refused(reason)),
         _ => panic!("{place}: unknown state of the slots"),
     };
     if !matches!(state, SlotState::Halted(..)) {

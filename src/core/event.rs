@@ -1,5 +1,7 @@
 //! The events that the core processes.
 
+use std::time::Duration;
+
 use super::evidence::Evidence;
 pub use super::ids::{RuleId, VolumeId};
 pub use super::interrupted::Interrupted;
@@ -55,8 +57,8 @@ pub enum Event {
     Verified(RuleId, Verified),
     /// What is known of the slot that the rule has asked for, whenever that changes.
     Slot(RuleId, SlotState),
-    /// The answer to `Command::AskReadiness`: why podnudge's own pod is not Ready, if so.
-    Readiness(RuleId, Option<Reason>),
+    /// The answer to `Command::AskReadiness`.
+    Readiness(RuleId, Readiness),
     /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
     /// podnudge is stopping: start no new action.
@@ -109,6 +111,19 @@ impl SlotState {
             _ => None,
         }
     }
+}
+
+/// Whether podnudge's own pod is Ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is.
+    Ready,
+    /// It is not.
+    NotReady(Reason),
+    /// It could not be found out now. The API server may ask for a pause.
+    Unknown(Reason, Option<Duration>),
+    /// podnudge is not told: the request was refused, or there is no such pod.
+    Refused(Reason),
 }
 
 /// When the rule's target started.

@@ -62,6 +62,8 @@ pub enum Fact {
     WithoutSlot(Reason),
     /// Another replica may take the rule's slot from now on.
     SlotLost(Reason),
+    /// The rule gives its slot back without knowing whether the pod is Ready again.
+    ReadinessUnknown(Reason),
     /// The pod leaves its Services, and the action follows after this wait.
     Draining(Digest, Duration),
     /// The signal was sent to these processes.

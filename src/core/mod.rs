@@ -179,8 +179,8 @@ impl Core {
             Event::Slot(rule, state) => {
                 self.with_rule(rule, |rule, out| rule.slot_told(state, out));
             }
-            Event::Readiness(rule, not_ready) => {
-                self.with_rule(rule, |rule, _| rule.readiness(now.mono, not_ready));
+            Event::Readiness(rule, readiness) => {
+                self.with_rule(rule, |rule, out| rule.readiness(now.mono, readiness, out));
             }
             Event::Trigger(Some(rule)) => {
                 self.with_rule(rule, |rule, out| rule.trigger(now, out));

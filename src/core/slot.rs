@@ -4,17 +4,15 @@
 //!
 //! What is known of it comes from outside (`Event::Slot`), whenever it changes.
 
-use std::time::Duration;
+mod readiness;
 
-use super::event::SlotState;
+use super::event::{Readiness, SlotState};
 use super::memory::{SavedSlot, SavedUse};
 use super::policy::SlotPolicy;
 use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
-
-/// How often to look whether the pod is Ready.
-const READY_POLL: Duration = Duration::from_secs(1);
+use readiness::{Finding, Looks};
 
 /// How many digests that failed on other replicas are remembered while a slot is wanted.
 const MOST_HALTED: usize = 8;
@@ -52,8 +50,8 @@ struct Kept {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Until {
-    /// The pod is Ready. Look at this time; `None` while looking.
-    Ready { next_look: Option<Moment>, reason: Option<Reason> },
+    /// The pod is Ready.
+    Ready(Looks),
     /// It has stayed healthy for long enough.
     Baked(Moment),
 }
@@ -61,7 +59,7 @@ enum Until {
 impl Until {
     fn ended(now: Moment, policy: SlotPolicy) -> Self {
         if policy.awaits_readiness {
-            Self::Ready { next_look: Some(now), reason: None }
+            Self::Ready(Looks::new(now))
         } else {
             Self::Baked(now.after(policy.bake))
         }
@@ -109,7 +107,7 @@ impl Slot {
             Use::Kept(Kept { digest, is_on_trial, until }) => {
                 let is_on_trial = *is_on_trial;
                 let used = match until {
-                    Until::Ready { .. } => SavedUse::UntilReady { is_on_trial },
+                    Until::Ready(_) => SavedUse::UntilReady { is_on_trial },
                     Until::Baked(at) => SavedUse::UntilBaked { is_on_trial, at: *at },
                 };
                 Some(SavedSlot { digest: *digest, used })
@@ -243,25 +241,29 @@ impl Slot {
     /// Begins to look whether the pod is Ready, if that is due. Returns whether it is.
     pub(super) fn take_look(&mut self, now: Moment) -> bool {
         match &mut self.used {
-            Use::Kept(Kept { until: Until::Ready { next_look, .. }, .. })
-                if next_look.is_some_and(|at| at <= now) =>
-            {
-                *next_look = None;
-                true
-            }
+            Use::Kept(Kept { until: Until::Ready(looks), .. }) => looks.take_due(now),
             _ => false,
         }
     }
 
-    /// The pod is Ready, or is not, for this reason.
-    pub(super) fn looked(&mut self, now: Moment, not_ready: Option<Reason>, policy: SlotPolicy) {
-        let Use::Kept(Kept { until: until @ Until::Ready { .. }, .. }) = &mut self.used else {
-            return;
+    /// Takes whether the pod is Ready; `share` differs between replicas. Returns why that will not be known, if
+    /// so: then the slot is not kept for it.
+    pub(super) fn looked(
+        &mut self,
+        now: Moment,
+        readiness: Readiness,
+        share: u32,
+        policy: SlotPolicy,
+    ) -> Option<Reason> {
+        let Use::Kept(Kept { until, .. }) = &mut self.used else { return None };
+        let Until::Ready(looks) = until else { return None };
+        let unknown = match looks.answered(now, readiness, share) {
+            Finding::LookAgain => return None,
+            Finding::Ready => None,
+            Finding::Unknown(reason) => Some(reason),
         };
-        *until = match not_ready {
-            Some(_) => Until::Ready { next_look: Some(now.after(READY_POLL)), reason: not_ready },
-            None => Until::Baked(now.after(policy.bake)),
-        };
+        *until = Until::Baked(now.after(policy.bake));
+        unknown
     }
 
     /// Ends the bake if its time is over.
@@ -277,13 +279,7 @@ impl Slot {
     pub(super) fn kept_because(&self) -> Option<Reason> {
         let Use::Kept(Kept { until, .. }) = &self.used else { return None };
         Some(match until {
-            Until::Ready { reason: Some(Reason { message, hint }), .. } => Reason {
-                message: format!("keeps its slot until the pod is Ready: {message}"),
-                hint: hint.clone(),
-            },
-            Until::Ready { reason: None, .. } => {
-                Reason::new("keeps its slot until the pod is Ready")
-            }
+            Until::Ready(looks) => looks.reason(),
             Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
         })
     }
@@ -291,7 +287,7 @@ impl Slot {
     /// When there is something to do without an event.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         match &self.used {
-            Use::Kept(Kept { until: Until::Ready { next_look, .. }, .. }) => *next_look,
+            Use::Kept(Kept { until: Until::Ready(looks), .. }) => looks.next(),
             Use::Kept(Kept { until: Until::Baked(until), .. }) => Some(*until),
             Use::Nothing | Use::Interrupted(_) => None,
         }

@@ -17,8 +17,8 @@ use super::scenario::{Restarts, Scenario};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::core::command::{Act, Command, Extent};
 use crate::core::event::{
-    Acted, Checked, Current, Event, Found, Publication, Published, RuleId, Scan, SlotState,
-    Standing, Targets, VolumeId, Watch,
+    Acted, Checked, Current, Event, Found, Publication, Published, Readiness, RuleId, Scan,
+    SlotState, Standing, Targets, VolumeId, Watch,
 };
 use crate::core::jitter::Replica as Identity;
 use crate::core::{Core, Intervals, TargetName};
@@ -247,7 +247,8 @@ impl<'a> Replica<'a> {
             Command::AskReadiness(rule) => {
                 let is_ready = self.application.is_pod_ready(now.mono);
                 let waits = Reason::new("the application starts");
-                Event::Readiness(rule, (!is_ready).then_some(waits))
+                let state = if is_ready { Readiness::Ready } else { Readiness::NotReady(waits) };
+                Event::Readiness(rule, state)
             }
             Command::Claim(_, digest) => {
                 self.claimed = Some(digest);

@@ -8,8 +8,3 @@ use crate::reason::Reason;
 pub(crate) fn api_unusable(reason: &Reason) {
     warn!(event = "api-unusable", hint = reason.hint, "{}", reason.message);
 }
-
-/// podnudge cannot find out whether its pod is Ready, and gives a slot back without knowing.
-pub(crate) fn readiness_unknown(reason: &Reason) {
-    warn!(event = "readiness-unknown", hint = reason.hint, "{}", reason.message);
-}

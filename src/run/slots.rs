@@ -11,7 +11,7 @@ use crate::clock::{Moment, Now};
 use crate::cluster::{self, Api, ApiError, Lease, Slots, SlotsSettings};
 use crate::config::{Config, Rule};
 use crate::core::command::Command;
-use crate::core::event::{Event, RuleId, SlotState};
+use crate::core::event::{Event, Readiness, RuleId, SlotState};
 use crate::report;
 use crate::surroundings::Surroundings;
 
@@ -169,16 +169,15 @@ impl Agent {
         let Some(api) = self.slots.api.clone() else { return };
         let pod = self.slots.pod.clone();
         self.start_task(async move {
-            let not_ready = match api.not_ready(&pod, READINESS_LIMIT).await {
-                Ok(not_ready) => not_ready,
-                // It never will be known: the slot is not kept for that.
-                Err(error @ (ApiError::Refused(_) | ApiError::NotFound(_))) => {
-                    report::readiness_unknown(error.reason());
-                    None
+            let readiness = match api.not_ready(&pod, READINESS_LIMIT).await {
+                Ok(None) => Readiness::Ready,
+                Ok(Some(reason)) => Readiness::NotReady(reason),
+                Err(ApiError::Refused(reason) | ApiError::NotFound(reason)) => {
+                    Readiness::Refused(reason)
                 }
-                Err(error) => Some(error.reason().clone()),
+                Err(error) => Readiness::Unknown(error.reason().clone(), error.retry_after()),
             };
-            Done::Event(Event::Readiness(rule, not_ready))
+            Done::Event(Event::Readiness(rule, readiness))
         });
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Found, Inspection, Proof, Publication, RuleId, Standing,
-    Verified, VolumeId,
+    Absence, Acted, Alive, Checked, Event, Found, Inspection, Proof, Publication, Readiness,
+    RuleId, Standing, Verified, VolumeId,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -330,7 +330,7 @@ impl Pair {
                     (rule, Event::Checked(rule, digest, Checked::Passed))
                 }
                 Command::Claim(rule, _) => (rule, Event::Slot(rule, world::slot("pair-0"))),
-                Command::AskReadiness(rule) => (rule, Event::Readiness(rule, None)),
+                Command::AskReadiness(rule) => (rule, Event::Readiness(rule, Readiness::Ready)),
                 Command::Expiry(rule, _) => (rule, Event::Expires(rule, None)),
                 Command::Probe(rule, probe) => (rule, Event::Probed(rule, probe, None)),
                 Command::ReadPublished(rule) => {

@@ -190,6 +190,7 @@ impl Trace {
             Fact::RolledBack(digest) => format!("rolled back to {}", self.name(*digest)),
             Fact::SlotHeld(slot) => format!("has slot {slot}"),
             Fact::WithoutSlot(reason) => format!("acts without a slot: {reason}"),
+            Fact::ReadinessUnknown(reason) => format!("readiness unknown: {reason}"),
             Fact::SlotLost(reason) => format!("slot lost: {reason}"),
             Fact::Draining(digest, wait) => {
                 format!("draining for {} before {}", time(*wait), self.name(*digest))
@@ -314,6 +315,7 @@ fn reach(command: &Command) -> Reach {
         | Fact::SlotHeld(_)
         | Fact::WithoutSlot(_)
         | Fact::SlotLost(_)
+        | Fact::ReadinessUnknown(_)
         | Fact::Triggered
         | Fact::PublicationLost(_)
         | Fact::Held(..)

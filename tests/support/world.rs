@@ -9,7 +9,8 @@ use podnudge::config::{Hold, Jitter, JitterBy, OnStart, Restart, Retry};
 use podnudge::core::command::{Act, Command, Extent};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, Probe, Proof,
-    Publication, Published, Scan, SlotState, Standing, Targets, Verified, VolumeId, Watch,
+    Publication, Published, Readiness, Scan, SlotState, Standing, Targets, Verified, VolumeId,
+    Watch,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -151,7 +152,8 @@ pub(crate) struct Slots {
     pub(crate) answer: Option<SlotState>,
     pub(crate) claimed: Option<Digest>,
     pub(crate) halted: Vec<Digest>,
-    pub(crate) not_ready: Option<Reason>,
+    /// It is Ready if there is nothing else.
+    pub(crate) readiness: Option<Readiness>,
     /// What it was told last.
     told: SlotState,
 }
@@ -612,8 +614,8 @@ impl World {
                 (self.slots.claimed, self.slots.told) = (None, SlotState::Free);
             }
             Command::AskReadiness(rule) => {
-                let not_ready = self.slots.not_ready.clone();
-                self.answer(Duration::ZERO, Event::Readiness(rule, not_ready));
+                let readiness = self.slots.readiness.clone().unwrap_or(Readiness::Ready);
+                self.answer(Duration::ZERO, Event::Readiness(rule, readiness));
             }
             Command::Halt(_, digest, _) => self.slots.halted.push(digest),
             Command::ClearHalt(_, digest) => self.slots.halted.retain(|one| *one != digest),

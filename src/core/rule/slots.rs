@@ -7,7 +7,7 @@ use super::{Rollout, Rule};
 use crate::clock::{Moment, Now};
 use crate::core::candidate::Candidate;
 use crate::core::command::Command;
-use crate::core::event::SlotState;
+use crate::core::event::{Readiness, SlotState};
 use crate::core::fact::Fact;
 use crate::core::gate::{Cause, Closed, Gate};
 use crate::core::memory::{SavedSlot, SavedUse};
@@ -39,9 +39,15 @@ impl Rule {
     }
 
     /// Takes the answer to [`Command::AskReadiness`].
-    pub(in crate::core) fn readiness(&mut self, now: Moment, not_ready: Option<Reason>) {
-        if let Some(policy) = self.policy.slot {
-            self.slot.looked(now, not_ready, policy);
+    pub(in crate::core) fn readiness(
+        &mut self,
+        now: Moment,
+        readiness: Readiness,
+        out: &mut VecDeque<Command>,
+    ) {
+        let Some(policy) = self.policy.slot else { return };
+        if let Some(reason) = self.slot.looked(now, readiness, self.replica.number(), policy) {
+            self.report(Fact::ReadinessUnknown(reason), out);
         }
     }
 
