@@ -376,7 +376,7 @@ fn a_replica_that_is_cut_off_stops_before_another_one_takes_its_slot() {
     assert!(matches!(one.play(secs(10)), SlotState::Held { .. }));
     assert!(matches!(other.play(secs(1)), SlotState::Waiting(_)));
     server.partition("Bearer one\r\n", Fault::Closed);
-    let lost = one.play(secs(5));
+    let lost = one.play(secs(3));
     assert!(matches!(lost, SlotState::Lost(_)), "{lost:?}");
     assert!(matches!(other.play(secs(6)), SlotState::Held { .. }));
     server.heal();

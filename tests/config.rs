@@ -12,7 +12,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use podnudge::cli;
-use podnudge::config::{self, Overrides};
+use podnudge::config::{self, OnUnreachable, Overrides};
 use proptest::prelude::{any, proptest};
 
 #[expect(dead_code, reason = "the rest is for the tests of tests/all.rs")]
@@ -396,6 +396,22 @@ fn credentials_sent_unencrypted_cause_a_warning() {
             "c.toml:4:7: the credentials are sent over the network unencrypted\n  hint: use https"
         )
     );
+}
+
+/// Without a slot, a restart may be one of many, also if it is the last resort.
+#[test]
+fn rules_that_may_restart_wait_by_default_while_the_slots_are_unreachable() {
+    let default = |rule: &str| {
+        let file = format!("[[rule]]\nname = \"a\"\nwatch = \"/a\"\nlimit.lease = \"web\"\n{rule}");
+        let (config, _) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+        config.rules[0].settings.limit.as_ref().unwrap().on_unreachable
+    };
+    let signal = "signal.name = \"HUP\"\n";
+    assert_eq!(default("restart = {}"), Some(OnUnreachable::Wait));
+    assert_eq!(default(signal), Some(OnUnreachable::Act));
+    assert_eq!(default(&format!("{signal}on-failure = \"retry\"")), Some(OnUnreachable::Act));
+    let last_resort = format!("{signal}on-failure = [\"retry\", \"restart\"]");
+    assert_eq!(default(&last_resort), Some(OnUnreachable::Wait));
 }
 
 #[test]

@@ -235,6 +235,30 @@ fn a_holder_that_cannot_renew_stops_before_another_replica_can_take_the_slot() {
     assert!(one.holds().is_some());
 }
 
+/// Also after it has lost a slot: `on-unreachable = "act"` is about that.
+#[test]
+fn a_replica_that_has_lost_its_slot_says_that_the_server_is_unreachable_and_then_waits_again() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.run(&mut store);
+    let down = |_: &LeaseRequest| Err(ApiError::Unavailable(Reason::new("no route"), None));
+    one.play(DURATION / 5 * 4 + secs(1), down);
+    assert!(matches!(one.state(), SlotState::Lost(_)), "{:?}", one.state());
+    // A whole duration without an answer.
+    one.play(DURATION, down);
+    assert_eq!(one.state(), SlotState::Unreachable(Reason::new("no route")));
+    // Another replica has taken it meanwhile.
+    let mut other = Replica::new("b", 1, 2);
+    other.claim(A);
+    other.play(DURATION + secs(1), |request| perform(&mut store, request));
+    assert!(other.holds().is_some());
+    one.play(secs(5), |request| perform(&mut store, request));
+    let SlotState::Lost(reason) = one.state() else { panic!("{:?}", one.state()) };
+    assert_eq!(reason.to_string(), "the slot `web-0` was taken by pod b");
+    one.play(DURATION * 2, down);
+    assert_eq!(one.state(), SlotState::Unreachable(Reason::new("no route")));
+}
+
 #[test]
 fn the_time_of_a_slot_counts_from_the_sending_of_the_request() {
     let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));

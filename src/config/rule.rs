@@ -153,7 +153,7 @@ impl Rule {
         }
         let actions = actions(&mut settings, place);
         if let Some(limit) = &mut settings.limit {
-            limit.resolve(&actions);
+            limit.resolve(&actions, &settings.on_failure);
         }
         if settings.on_failure.contains(&Step::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);

@@ -13,19 +13,25 @@ impl Slots {
         if let Some((reason, _)) = &self.halted {
             return SlotState::Halted(digest, reason.clone());
         }
-        if let Some(held) = self.held.filter(|_| self.checked == Some(digest)) {
+        let held = self.held.filter(|_| self.checked == Some(digest)).map(|held| {
             let slot = self.slot_name(held.slot);
-            let lost = self.not_renewed(&slot);
-            let state = SlotState::Held { slot, until: held.until };
-            return if state.is_held(now) { state } else { SlotState::Lost(lost) };
+            SlotState::Held { slot, until: held.until }
+        });
+        if let Some(held) = held.as_ref().filter(|held| held.is_held(now)) {
+            return held.clone();
+        }
+        // Also of a slot that was lost: who may take it is not known.
+        let is_unreachable = self.unreachable_at().is_some_and(|at| now >= at);
+        if let Some(failing) = self.failing.as_ref().filter(|_| is_unreachable) {
+            return SlotState::Unreachable(failing.reason.clone());
+        }
+        if let Some(slot) = held.as_ref().and_then(SlotState::slot) {
+            return SlotState::Lost(self.not_renewed(slot));
         }
         if let Some(reason) = &self.lost {
             return SlotState::Lost(reason.clone());
         }
         match &self.failing {
-            Some(failing) if self.unreachable_at().is_some_and(|at| now >= at) => {
-                SlotState::Unreachable(failing.reason.clone())
-            }
             Some(failing) => SlotState::Waiting(failing.reason.clone()),
             // It is being asked for the first time: that takes a moment.
             None if self.search.holders.is_empty() => SlotState::Free,
