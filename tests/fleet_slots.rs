@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::support::random::Random;
 use crate::support::world::{self, World};
 use podnudge::core::SlotPolicy;
+use podnudge::core::command::Extent;
 use podnudge::core::event::{Alive, Event, Proof, RuleId, SlotState, Verified, VolumeId};
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
@@ -88,7 +89,11 @@ impl Fleet {
 
     fn share_slots(&mut self, replica: usize) {
         let world = &mut self.replicas[replica];
+        for digest in std::mem::take(&mut world.slots.cleared) {
+            self.halted.remove(&digest);
+        }
         self.halted.extend(std::mem::take(&mut world.slots.halted));
+        let tried = world.slots.tried;
         let held = self.holders.iter().position(|holder| *holder == Some(replica));
         let state = match (world.slots.claimed, held) {
             (None, Some(slot)) => {
@@ -96,7 +101,7 @@ impl Fleet {
                 return;
             }
             (None, None) => return,
-            (Some(digest), _) if self.halted.contains(&digest) => {
+            (Some(digest), _) if self.halted.contains(&digest) && tried != Some(digest) => {
                 SlotState::Halted(digest, Reason::new("it failed on another replica"))
             }
             (Some(_), Some(slot)) => world::slot(&format!("web-{slot}")),
@@ -114,6 +119,31 @@ impl Fleet {
     /// How many replicas have acted since this time.
     fn acted_since(&self, time: Duration) -> usize {
         self.replicas.iter().filter(|world| world.acts().any(|(at, _)| at >= time)).count()
+    }
+}
+
+/// What a person tries in one pod must not take down as many as there are slots again. The pod where it failed
+/// still has its slot, because its application does not run.
+#[test]
+fn halted_content_that_is_triggered_in_one_replica_reaches_the_others_only_if_it_works_there() {
+    for slots in [1, 3] {
+        let mut fleet = Fleet::new(slots);
+        fleet.run_for(SECOND * 10);
+        fleet.edit("bad", SECOND);
+        fleet.run_for(SECOND * 600);
+        let hurt = fleet.holders[0].unwrap();
+        for (works, triggers) in [(false, 1), (true, 2)] {
+            for world in fleet.replicas.iter_mut().filter(|_| works) {
+                world.application.verifies.alive = Alive::Yes;
+            }
+            fleet.replicas[hurt].tell(Event::Trigger(None));
+            fleet.run_for(SECOND * 1200);
+            let sent =
+                |world: &World| world.acts().filter(|(_, act)| act.extent == Extent::Send).count();
+            assert_eq!(sent(&fleet.replicas[hurt]), 1 + triggers, "{slots} slots");
+            let acted = fleet.replicas.iter().filter(|world| sent(world) > 0).count();
+            assert_eq!(acted, if works { REPLICAS } else { slots }, "{slots} slots");
+        }
     }
 }
 

@@ -59,6 +59,12 @@ fn holders(store: &Store) -> Vec<String> {
         .collect()
 }
 
+fn halted(store: &Store) -> Vec<Digest> {
+    let lease = store.get(&format!("{LEASES}/web-0")).unwrap();
+    let halts = Lease::parse(lease.to_string().as_bytes()).unwrap().halts();
+    halts.into_iter().map(|halt| halt.digest).collect()
+}
+
 fn settings(holder: &str, count: u32, seed: u64) -> SlotsSettings {
     SlotsSettings {
         name: "web".to_owned(),
@@ -408,24 +414,53 @@ fn a_digest_that_failed_on_a_replica_is_halted_on_the_others_until_it_is_cleared
         other.claim(A);
         other.run(&mut store);
         assert!(matches!(other.state(), SlotState::Halted(..)));
-        // A person triggers it there.
-        other.slots.clear_halt(other.now(), A);
+        // A person triggers it there: for the others it stays halted.
+        other.slots.try_halted(other.now(), A);
         assert!(!matches!(other.state(), SlotState::Halted(..)), "{:?}", other.state());
         other.run(&mut store);
         assert!(other.holds().is_some(), "{:?}", other.state());
-        // That it was good is no news: nothing is sent.
-        other.slots.clear_halt(other.now(), A);
-        assert_eq!(other.run(&mut store), 0);
+        assert_eq!(halted(&store), [A]);
+        // It works.
+        other.slots.clear_halt(A);
         other.slots.release();
         other.run(&mut store);
+        assert_eq!((halted(&store), holders(&store).concat()), (Vec::new(), String::new()));
         failed.claim(A);
         failed.run(&mut store);
         assert!(failed.holds().is_some(), "{:?}", failed.state());
     }
 }
 
+/// It works on one of them, and fails on another one that has tried it, too.
 #[test]
-fn a_replica_that_waits_because_of_a_halt_goes_on_when_another_one_clears_it() {
+fn content_that_works_on_one_replica_stays_halted_if_it_has_failed_again_on_another_one() {
+    let (mut store, mut one, mut other) =
+        (Store::default(), Replica::new("a", 2, 0), Replica::new("b", 2, 1));
+    one.slots.halt(one.now(), A, &Reason::new("x"));
+    one.run(&mut store);
+    // Its own failure is no reason for it to forget what it has seen.
+    for replica in [&mut one, &mut other] {
+        replica.claim(A);
+        replica.slots.try_halted(replica.now(), A);
+        replica.run(&mut store);
+        assert!(replica.holds().is_some(), "{:?}", replica.state());
+    }
+    other.now += secs(1);
+    other.slots.halt(other.now(), A, &Reason::new("y"));
+    other.slots.release();
+    other.run(&mut store);
+    one.slots.clear_halt(A);
+    one.slots.release();
+    one.run(&mut store);
+    assert_eq!(halted(&store), [A]);
+    // The trigger was for that one time.
+    one.claim(A);
+    one.play(secs(5), |request| perform(&mut store, request));
+    assert!(matches!(one.state(), SlotState::Halted(..)), "{:?}", one.state());
+}
+
+#[test]
+fn a_replica_that_waits_because_of_a_halt_goes_on_when_it_works_on_another_one() {
     let (mut store, mut one, mut other) =
         (Store::default(), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
     one.slots.halt(one.now(), A, &Reason::new("x"));
@@ -438,7 +473,11 @@ fn a_replica_that_waits_because_of_a_halt_goes_on_when_another_one_clears_it() {
         perform(&mut store, request)
     });
     assert!((10..=30).contains(&sent), "{sent} looks in ten minutes");
-    one.slots.clear_halt(one.now(), A);
+    one.claim(A);
+    one.slots.try_halted(one.now(), A);
+    one.run(&mut store);
+    one.slots.clear_halt(A);
+    one.slots.release();
     one.run(&mut store);
     other.play(secs(60), |request| perform(&mut store, request));
     assert!(other.holds().is_some());
@@ -556,6 +595,7 @@ enum Deed {
     /// For this many seconds nothing gets through.
     Partition(u8),
     Halt(u8),
+    Try(u8),
     Clear(u8),
 }
 
@@ -700,7 +740,8 @@ impl World {
             Deed::Claim(which) => player.slots.claim(now, digest(which)),
             Deed::Release => player.slots.release(),
             Deed::Halt(which) => player.slots.halt(now, digest(which), &Reason::new("it failed")),
-            Deed::Clear(which) => player.slots.clear_halt(now, digest(which)),
+            Deed::Try(which) => player.slots.try_halted(now, digest(which)),
+            Deed::Clear(which) => player.slots.clear_halt(digest(which)),
             Deed::Partition(seconds) => {
                 player.cut_until = cut + secs(seconds.into());
                 self.may_be_left = true;
@@ -776,6 +817,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => Just(Deed::Replace),
         1 => (1_u8..40).prop_map(Deed::Partition),
         1 => (1_u8..4).prop_map(Deed::Halt),
+        1 => (1_u8..4).prop_map(Deed::Try),
         1 => (1_u8..4).prop_map(Deed::Clear),
     ]
 }

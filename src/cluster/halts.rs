@@ -49,7 +49,7 @@ impl Halt {
         let escaped = |text: &str| shown::one_line(text.as_bytes());
         let (pod, at, why) = (escaped(&self.pod), escaped(&self.at), escaped(&self.reason));
         Reason::new(format!("this content failed on pod {pod} at {at}: {why}"))
-            .hint("change the content; or run `podnudge trigger` in one pod to try it again there")
+            .hint("change the content; or run `podnudge trigger` in that pod, or in another one, to try it again there: if it works, the others follow")
     }
 }
 

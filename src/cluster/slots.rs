@@ -61,6 +61,8 @@ pub struct Slots {
     held: Option<Held>,
     /// The digest that was not among those that failed when the slot was held already.
     checked: Option<Digest>,
+    /// The digest to use although it failed, here or on another replica, and what was said of it then.
+    doubted: Option<(Digest, Option<Halt>)>,
     /// Why the wanted digest must not be used, and when to look again.
     halted: Option<(Reason, Moment)>,
     /// Why the slot is not held any more, although it is still wanted.
@@ -123,6 +125,7 @@ impl Slots {
             wanted: None,
             held: None,
             checked: None,
+            doubted: None,
             halted: None,
             lost: None,
             notices: Vec::new(),
@@ -146,12 +149,12 @@ impl Slots {
             self.search_anew(now.mono);
             self.pace.done();
         }
-        (self.checked, self.halted) = (None, None);
+        (self.checked, self.halted, self.doubted) = (None, None, None);
     }
 
     /// Gives the slot back, or stops waiting for one.
     pub fn release(&mut self) {
-        self.wanted = None;
+        (self.wanted, self.doubted) = (None, None);
         (self.held, self.checked, self.halted, self.lost) = (None, None, None, None);
         self.search = Search::default();
         self.pace.done();
@@ -160,21 +163,27 @@ impl Slots {
     /// Tells the other replicas that this digest failed here.
     pub fn halt(&mut self, now: Now, digest: Digest, reason: &Reason) {
         let halt = Halt::new(digest, &self.settings.holder, now.wall, reason);
+        if self.is_wanted(digest) {
+            self.doubted = Some((digest, Some(halt.clone())));
+        }
         self.notify(digest, Notice::Halt(halt));
     }
 
-    /// Lets the replicas use this digest again.
-    pub fn clear_halt(&mut self, now: Now, digest: Digest) {
-        self.notices.retain(|notice| notice.digest() != digest);
-        // It was not halted after the slot was taken. If another replica has halted it since, that stays.
-        if self.held.is_some() && self.checked == Some(digest) {
+    /// Gets a slot for this digest although it failed on another replica. For the others that stays.
+    pub fn try_halted(&mut self, now: Now, digest: Digest) {
+        if !self.is_wanted(digest) {
             return;
         }
-        self.notify(digest, Notice::Clear(digest));
-        // What was read earlier may not have it yet.
-        self.first_view(View::forget);
-        if self.is_wanted(digest) && self.halted.take().is_some() {
+        self.doubted = Some((digest, None));
+        if self.halted.take().is_some() {
             self.search_anew(now.mono);
+        }
+    }
+
+    /// Lets all replicas use the digest of [`Slots::halt`] or [`Slots::try_halted`]: it works here after all.
+    pub fn clear_halt(&mut self, digest: Digest) {
+        if let Some((_, Some(halt))) = self.doubted.take_if(|(doubted, _)| *doubted == digest) {
+            self.notify(digest, Notice::Clear(halt));
         }
     }
 
@@ -200,10 +209,6 @@ impl Slots {
 
     fn slot_name(&self, slot: usize) -> String {
         self.views.get(slot).map(|view| view.name.clone()).unwrap_or_default()
-    }
-
-    fn first_view(&mut self, change: fn(&mut View)) {
-        self.views.first_mut().into_iter().for_each(change);
     }
 
     /// How long a slot is looked after that may be in the own name: longer than others respect it.

@@ -57,7 +57,9 @@ pub enum Command {
     AskReadiness(RuleId),
     /// Tell the other replicas that this digest failed here. It precedes `Release`.
     Halt(RuleId, Digest, Reason),
-    /// Tell them that a person wants this digest in spite of it.
+    /// A person wants this digest here although it failed on another replica.
+    TryHalted(RuleId, Digest),
+    /// Tell them that the digest of `Halt` or `TryHalted` works here after all. It precedes `Release`.
     ClearHalt(RuleId, Digest),
     /// Report this fact to operators.
     Report(RuleId, Fact),

@@ -180,6 +180,7 @@ impl Rule {
             Outcome::Superseded => {}
             Outcome::Applied { is_fresh, evidence } => {
                 self.applied(now, &rollout, is_fresh, evidence, out);
+                self.slot.rolled_out(rollout.digest());
             }
             Outcome::GaveUp(reason) => {
                 if rollout.is_evidence_for_others() {

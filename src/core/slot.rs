@@ -74,6 +74,16 @@ pub(super) struct Slot {
     /// The digests that failed on another replica, by the last answer about each.
     halted: Vec<(Digest, Reason)>,
     used: Use,
+    /// Content that failed here, or that a person wants although it failed on another replica.
+    doubted: Option<Doubted>,
+}
+
+/// Content that failed on a replica and may work after all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Doubted {
+    digest: Digest,
+    /// It was rolled out here, and has not failed since.
+    works: bool,
 }
 
 impl Slot {
@@ -122,8 +132,33 @@ impl Slot {
             self.claimed = Some(digest);
             // What is known is of the digest before.
             self.state = SlotState::Free;
+            self.doubted = None;
         }
         is_new
+    }
+
+    /// A person wants this digest although it failed on another replica.
+    pub(super) fn try_halted(&mut self, digest: Digest) {
+        self.halted.retain(|(halted, _)| *halted != digest);
+        self.state = SlotState::Free;
+        self.failed(digest);
+    }
+
+    /// This digest failed.
+    pub(super) fn failed(&mut self, digest: Digest) {
+        self.doubted = Some(Doubted { digest, works: false });
+    }
+
+    /// This digest was rolled out.
+    pub(super) fn rolled_out(&mut self, digest: Digest) {
+        for doubted in self.doubted.iter_mut().filter(|doubted| doubted.digest == digest) {
+            doubted.works = true;
+        }
+    }
+
+    /// The digest that failed and works after all.
+    pub(super) fn works_after_all(&self) -> Option<Digest> {
+        self.doubted.filter(|doubted| doubted.works).map(|doubted| doubted.digest)
     }
 
     /// Takes what is known of it now.
@@ -167,12 +202,6 @@ impl Slot {
 
     fn halt_of(&self, digest: Digest) -> Option<&Reason> {
         self.halted.iter().find(|(halted, _)| *halted == digest).map(|(_, reason)| reason)
-    }
-
-    /// A person wants this digest in spite of that.
-    pub(super) fn clear_halt(&mut self, digest: Digest) {
-        self.halted.retain(|(halted, _)| *halted != digest);
-        self.state = SlotState::Free;
     }
 
     /// Whether the rule may roll out this digest at `now`.
@@ -295,7 +324,7 @@ impl Slot {
 
     /// Gives it back, or stops waiting. Returns whether that has to be sent.
     pub(super) fn release(&mut self) -> bool {
-        (self.state, self.halted) = (SlotState::Free, Vec::new());
+        (self.state, self.halted, self.doubted) = (SlotState::Free, Vec::new(), None);
         self.claimed.take().is_some()
     }
 }

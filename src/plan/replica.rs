@@ -267,6 +267,7 @@ impl<'a> Replica<'a> {
             | Command::Approve(..)
             | Command::Persist(..)
             | Command::Halt(..)
+            | Command::TryHalted(..)
             | Command::ClearHalt(..)
             | Command::Report(..) => return,
         };

@@ -142,6 +142,7 @@ impl Agent {
             Command::Claim(..)
             | Command::Release(_)
             | Command::Halt(..)
+            | Command::TryHalted(..)
             | Command::ClearHalt(..) => self.slots.perform(command),
             Command::AskReadiness(rule) => self.ask_readiness(rule),
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),

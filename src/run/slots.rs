@@ -82,8 +82,11 @@ impl SharedSlots {
             Command::Halt(rule, digest, reason) => {
                 self.with(rule, |slots| slots.halt(now, digest, &reason));
             }
+            Command::TryHalted(rule, digest) => {
+                self.with(rule, |slots| slots.try_halted(now, digest));
+            }
             Command::ClearHalt(rule, digest) => {
-                self.with(rule, |slots| slots.clear_halt(now, digest));
+                self.with(rule, |slots| slots.clear_halt(digest));
             }
             _ => {}
         }

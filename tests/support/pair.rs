@@ -366,6 +366,7 @@ impl Pair {
                 | Command::Report(..)
                 | Command::Release(_)
                 | Command::Halt(..)
+                | Command::TryHalted(..)
                 | Command::ClearHalt(..) => continue,
             };
             self.answer(rule.0, event);

@@ -84,8 +84,11 @@ impl Trace {
             Command::Halt(_, digest, reason) => {
                 format!("tells the others that {} failed: {reason}", self.name(*digest))
             }
+            Command::TryHalted(_, digest) => {
+                format!("tries {} in spite of its failure", self.name(*digest))
+            }
             Command::ClearHalt(_, digest) => {
-                format!("tells the others to try {} again", self.name(*digest))
+                format!("tells the others that {} works", self.name(*digest))
             }
             Command::Scan(..)
             | Command::AskReadiness(_)

@@ -152,6 +152,10 @@ pub(crate) struct Slots {
     pub(crate) answer: Option<SlotState>,
     pub(crate) claimed: Option<Digest>,
     pub(crate) halted: Vec<Digest>,
+    /// What a person wants here although it is halted.
+    pub(crate) tried: Option<Digest>,
+    /// What works after all.
+    pub(crate) cleared: Vec<Digest>,
     /// It is Ready if there is nothing else.
     pub(crate) readiness: Option<Readiness>,
     /// What it was told last.
@@ -166,7 +170,7 @@ pub(crate) fn slot(name: &str) -> SlotState {
 impl Slots {
     fn claimed(&mut self, digest: Digest) -> SlotState {
         self.claimed = Some(digest);
-        if self.halted.contains(&digest) {
+        if self.halted.contains(&digest) && self.tried != Some(digest) {
             return SlotState::Halted(digest, Reason::new("failed on web-2"));
         }
         self.answer.clone().unwrap_or(slot("web-0"))
@@ -618,7 +622,11 @@ impl World {
                 self.answer(Duration::ZERO, Event::Readiness(rule, readiness));
             }
             Command::Halt(_, digest, _) => self.slots.halted.push(digest),
-            Command::ClearHalt(_, digest) => self.slots.halted.retain(|one| *one != digest),
+            Command::TryHalted(_, digest) => self.slots.tried = Some(digest),
+            Command::ClearHalt(_, digest) => {
+                self.slots.halted.retain(|one| *one != digest);
+                self.slots.cleared.push(digest);
+            }
             _ => {}
         }
     }

@@ -188,7 +188,11 @@ impl Slots {
         let first = self.views.first().and_then(|view| view.lease.as_ref());
         let halts = first.map(Lease::halts).unwrap_or_default();
         let halt = halts.into_iter().find(|halt| halt.digest == digest);
-        match halt.filter(|_| !self.notices.contains(&Notice::Clear(digest))) {
+        let mut halt = halt.filter(|halt| !self.notices.contains(&Notice::Clear(halt.clone())));
+        if let Some((_, known)) = self.doubted.as_mut().filter(|(it, _)| *it == digest) {
+            *known = halt.take().or(known.take());
+        }
+        match halt {
             Some(halt) => {
                 let wait = self.pace.looked(self.settings.duration.saturating_mul(4));
                 self.halted = Some((halt.reason(), now.after(wait)));

@@ -8,21 +8,21 @@ use crate::volume::snapshot::Digest;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Notice {
     Halt(Halt),
-    Clear(Digest),
+    /// Content that failed works after all. What was said of it since stays.
+    Clear(Halt),
 }
 
 impl Notice {
     pub(super) fn digest(&self) -> Digest {
         match self {
-            Self::Halt(halt) => halt.digest,
-            Self::Clear(digest) => *digest,
+            Self::Halt(halt) | Self::Clear(halt) => halt.digest,
         }
     }
 
     pub(super) fn applied_to(&self, mut halts: Vec<Halt>) -> Vec<Halt> {
         match self {
             Self::Halt(halt) => halts::add(&mut halts, halt.clone()),
-            Self::Clear(digest) => halts.retain(|halt| halt.digest != *digest),
+            Self::Clear(halt) => halts.retain(|other| other != halt),
         }
         halts
     }
@@ -32,7 +32,7 @@ impl Notice {
         let mut halts = first.halts().into_iter();
         match self {
             Self::Halt(halt) => halts.any(|other| other.digest == halt.digest),
-            Self::Clear(digest) => halts.all(|other| other.digest != *digest),
+            Self::Clear(halt) => halts.all(|other| other != *halt),
         }
     }
 }

@@ -63,8 +63,8 @@ impl Rule {
         }
     }
 
-    /// Asks for a slot for this content, unless that was done. A person who triggers it overrides what
-    /// happened to it elsewhere.
+    /// Asks for a slot for this content, unless that was done. A person who triggers it has it tried here
+    /// although it failed elsewhere; for the others that holds when it works.
     pub(super) fn claim_slot(
         &mut self,
         digest: Digest,
@@ -72,8 +72,8 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         if is_triggered && self.slot.is_halted(digest) {
-            self.slot.clear_halt(digest);
-            out.push_back(Command::ClearHalt(self.id, digest));
+            self.slot.try_halted(digest);
+            out.push_back(Command::TryHalted(self.id, digest));
         }
         if self.slot.claim(digest) {
             out.push_back(Command::Claim(self.id, digest));
@@ -174,6 +174,7 @@ impl Rule {
     pub(super) fn halt(&mut self, digest: Digest, reason: &Reason, out: &mut VecDeque<Command>) {
         // When the pod is deleted, its application ends, whatever it has read.
         if self.policy.slot.is_some() && !self.stopping {
+            self.slot.failed(digest);
             out.push_back(Command::Halt(self.id, digest, reason.clone()));
         }
     }
@@ -223,7 +224,13 @@ impl Rule {
             || self.rollout.as_ref().is_some_and(|rollout| self.holds_slot(now.mono, rollout))
             // Content on trial may still be rolled back.
             || self.trial.is_some();
-        if !is_kept && !self.gate_needs_slot(now) && self.slot.release() {
+        if is_kept || self.gate_needs_slot(now) {
+            return;
+        }
+        if let Some(digest) = self.slot.works_after_all() {
+            out.push_back(Command::ClearHalt(self.id, digest));
+        }
+        if self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
     }
