@@ -415,6 +415,29 @@ fn rules_that_may_restart_wait_by_default_while_the_slots_are_unreachable() {
 }
 
 #[test]
+fn a_restart_with_a_slot_and_without_a_proof_causes_a_warning() {
+    let warnings = |rule: &str| {
+        let file = format!("[[rule]]\nname = \"a\"\nwatch = \"/a\"\nlimit.lease = \"web\"\n{rule}");
+        let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let restart = "restart = {}\n";
+    let [warning] = &*warnings(restart) else { panic!("{:?}", warnings(restart)) };
+    let start =
+        "c.toml:4:15: if the target runs below `podnudge supervise`, the slot is given back before";
+    assert!(warning.starts_with(start) && warning.contains("hint: add a proof"), "{warning}");
+    assert_eq!(warnings("signal.name = \"HUP\"\non-failure = \"restart\"").len(), 1);
+    for right in [
+        "signal.name = \"HUP\"",
+        "restart = {}\nlimit.bake = \"10s\"",
+        "restart = {}\nverify.http = \"http://127.0.0.1/\"",
+        "restart = {}\naccept = \"restart-unproven\"",
+    ] {
+        assert_eq!(warnings(right), [""; 0], "{right}");
+    }
+}
+
+#[test]
 fn an_approval_before_checks_that_give_content_to_nobody_causes_a_warning() {
     let warnings = |check: &str| {
         let file = format!(

@@ -464,6 +464,45 @@ fn as_user() -> Command {
     by
 }
 
+/// The kubelet notices nothing of such a restart, so the pod stays Ready while the application starts.
+#[test]
+fn a_restart_with_a_slot_and_without_a_proof_is_a_problem_below_a_supervisor_only() {
+    in_namespace(|| {
+        let scene = Scene::new();
+        let _below = scene.start("supervised", APP, &[]);
+        let alone = scene.path().join("alone");
+        std::os::unix::fs::symlink("/bin/sleep", &alone).unwrap();
+        let mut alone = command(alone.to_str().unwrap()).arg("1000").spawn().unwrap();
+        let is_reported = |name: &str, settings: &str| {
+            let file = scene.path().join(format!("{name}.toml"));
+            let rule = format!(
+                "[cluster]\nurl = \"http://127.0.0.1:1\"\nnamespace = \"a\"\n[[rule]]\nwatch = {:?}\n\
+                 target.process = \"{name}\"\nrestart = {{}}\n{settings}",
+                scene.path()
+            );
+            fs::write(&file, rule).unwrap();
+            let mut doctor = podnudge();
+            doctor.args(["doctor", "--json", "--listen", "off", "--config"]).arg(&file);
+            let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+            assert!(found.contains("\"rules\""), "{found}");
+            found.contains("\"restart-unproven\"")
+        };
+        let slot = "limit = { lease = \"web\" }";
+        assert!(is_reported("supervised", slot));
+        assert!(!is_reported("alone", slot), "the kubelet notices it");
+        for settings in [
+            "",
+            "limit = { lease = \"web\", bake = \"10s\" }",
+            "limit = { lease = \"web\" }\nverify = { http = \"http://127.0.0.1:1/\" }",
+            "limit = { lease = \"web\" }\naccept = \"restart-unproven\"",
+        ] {
+            assert!(!is_reported("supervised", settings), "{settings}");
+        }
+        alone.kill().unwrap();
+        alone.wait().unwrap();
+    });
+}
+
 /// The supervisor stays the same process, so the kubelet sees no end. Its own arguments match a pattern for
 /// the application, too; an orphan matches as well, and is no target of its own.
 #[test]

@@ -98,6 +98,21 @@ impl Limit {
         }
     }
 
+    /// Why a slot may be given back too early after a restart without a proof. `place` says where the target
+    /// runs.
+    pub(super) fn unproven(&self, place: &str) -> Option<Reason> {
+        if self.lease.is_none() || !self.bake.is_zero() {
+            return None;
+        }
+        let message = format!(
+            "{place} below `podnudge supervise`, the slot is given back before the application has started: \
+             the kubelet sees no restart, the pod stays Ready, and the rule has no proof"
+        );
+        let hint = "add a proof, such as `http = \"http://127.0.0.1:8080/\"` in `[rule.verify]`, or a `bake` \
+                    that is longer than the start of the application";
+        Some(Reason::new(message).hint(hint))
+    }
+
     fn validate(&mut self, place: &Place<'_>) {
         let is_percent = matches!(self.max_concurrent, Share::Percent(_));
         if is_percent && self.replicas.is_none() {

@@ -35,6 +35,7 @@ mod program;
 mod publish;
 mod relations;
 mod request;
+mod risk;
 mod rule;
 mod schema;
 mod socket;

@@ -17,6 +17,7 @@ use super::problem::At;
 use super::program::ExecAction;
 use super::publish::{self, Publish};
 use super::request::{Endpoint, HttpSettings};
+use super::risk::Risk;
 use super::settings;
 use super::socket::SocketCommand;
 use super::target::{Target, TargetBy};
@@ -84,20 +85,6 @@ settings! {
         verify: VerifySettings = table();
         /// Its place in the file.
         path: String = computed();
-    }
-}
-
-words! {
-    /// A problem of the preflight that can be wanted.
-    pub enum Risk {
-        /// The target reloads on the signal only in part, such as dnsmasq its hosts files.
-        SignalDoesNotReload = "signal-does-not-reload",
-        /// The application's container restarts if the content is broken.
-        Unchecked = "unchecked",
-        /// The checked files stay smaller than podnudge assumes.
-        MemoryLimit = "memory-limit",
-        /// The pod needs the processes of the node.
-        HostPid = "host-pid",
     }
 }
 
@@ -169,7 +156,7 @@ impl Rule {
                 volume: u64::from(settings.max_volume_bytes),
             },
         };
-        Some(Self {
+        let rule = Self {
             name: settings.name.clone()?,
             keys,
             checks,
@@ -179,7 +166,20 @@ impl Rule {
             preset: settings.preset.as_deref().and_then(|name| preset::preset(name).ok()),
             unresolved: None,
             settings,
-        })
+        };
+        if let Some(reason) = rule.unproven_restart("if the target runs") {
+            place.inner("limit").warn(Value("lease"), reason);
+        }
+        Some(rule)
+    }
+
+    /// Why the next replica may be restarted too early if the target runs below `podnudge supervise`, which
+    /// `place` says.
+    #[must_use]
+    pub fn unproven_restart(&self, place: &str) -> Option<Reason> {
+        let restarts = self.restarts_target() || self.settings.on_failure.contains(&Step::Restart);
+        let is_proven = !self.verify.proofs.is_empty() || self.accepts("restart-unproven");
+        self.settings.limit.as_ref()?.unproven(place).filter(|_| restarts && !is_proven)
     }
 
     /// Whether the rule has a target process: an action needs one, or the settings name one, which

@@ -45,6 +45,8 @@ pub enum ProblemKind {
     FileMissing,
     /// Nothing accepts connections at an address of the rule.
     Unreachable,
+    /// The slot of a restart is given back before the application has started.
+    RestartUnproven,
     /// A page has no value with which a proof could compare.
     ProofUnreadable,
     /// A subPath mount, which never changes.
@@ -98,6 +100,7 @@ impl ProblemKind {
                 | Self::NoPreset
                 | Self::SignalDoesNotReload
                 | Self::Unchecked
+                | Self::RestartUnproven
                 | Self::Subpath
                 | Self::NotPublished
                 | Self::NotMounted
@@ -127,6 +130,7 @@ impl ProblemKind {
             Self::NoPreset => "no-preset",
             Self::SignalDoesNotReload => "signal-does-not-reload",
             Self::Unchecked => "unchecked",
+            Self::RestartUnproven => "restart-unproven",
             Self::FileMissing => "file-missing",
             Self::Unreachable => "unreachable",
             Self::ProofUnreadable => "proof-unreadable",

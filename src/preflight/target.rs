@@ -31,7 +31,8 @@ pub(super) fn problems(
                 return vec![Problem::new(ProblemKind::NoPreset, reason)];
             }
             let known = targets.iter().find_map(|target| known(rule, &target.comm));
-            signal(rule, targets).into_iter().chain(known).collect()
+            let unproven = unproven_restart(rule, targets);
+            signal(rule, targets).into_iter().chain(known).chain(unproven).collect()
         }
     }
 }
@@ -66,6 +67,17 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
         format!("run podnudge in its image, with `--check-exec \"{check}\"`; or {publish}")
     };
     Some(Problem::new(ProblemKind::Unchecked, Reason::new(message).hint(hint)))
+}
+
+/// Why the next replica may be restarted before the application has started here. Where the kubelet starts it
+/// again, the pod is not Ready meanwhile.
+fn unproven_restart(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    let reason = rule.unproven_restart("the target runs")?;
+    let is_supervised = |target: &TargetProcess| Supervised::of(target).is_below_supervisor();
+    let mut roots = targets.iter().map(TargetProcess::root_of_tree);
+    roots
+        .any(|root| is_supervised(&root))
+        .then(|| Problem::new(ProblemKind::RestartUnproven, reason))
 }
 
 /// Why the target cannot be signalled.

@@ -62,6 +62,11 @@ impl Supervised {
         }
     }
 
+    /// Whether `podnudge supervise` starts it again.
+    pub(crate) fn is_below_supervisor(&self) -> bool {
+        self.supervisor.is_some()
+    }
+
     /// For messages: `41 (nginx) below 7 (podnudge-init)`.
     pub(crate) fn names(all: &[Self]) -> String {
         let name = |one: &Self| match &one.supervisor {
