@@ -6,7 +6,9 @@ use std::time::Duration;
 use crate::support::world::{self, World};
 use podnudge::core::Policy;
 use podnudge::core::SlotPolicy;
-use podnudge::core::event::{Absence, Acted, Alive, Event, Proof, RuleId, SlotState, VolumeId};
+use podnudge::core::event::{
+    Absence, Acted, Alive, Event, Proof, Readiness, RuleId, SlotState, VolumeId,
+};
 use podnudge::core::evidence::InSync;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
@@ -136,7 +138,7 @@ fn apply(world: &mut World, step: &Step) {
         }
         Step::Slots(told) => {
             let state = match told {
-                Told::Free => SlotState::Held { slot: "web-0".to_owned() },
+                Told::Free => world::slot("web-0"),
                 Told::Taken => SlotState::Waiting(reason()),
                 Told::Unreachable => SlotState::Unreachable(reason()),
                 Told::Lost => SlotState::Lost(reason()),
@@ -147,7 +149,9 @@ fn apply(world: &mut World, step: &Step) {
                 world.tell(Event::Slot(RuleId(0), state));
             }
         }
-        Step::Ready { is_ready } => world.slots.not_ready = (!is_ready).then(reason),
+        Step::Ready { is_ready } => {
+            world.slots.readiness = (!is_ready).then(|| Readiness::NotReady(reason()));
+        }
         Step::ApplicationRestarts => world.application_restarts(),
         Step::Kill => {
             let saved = world.persisted.clone();
