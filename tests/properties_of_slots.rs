@@ -145,7 +145,7 @@ fn apply(world: &mut World, step: &Step) {
                 Told::Halted => return world.slots.halted.extend(world.digest_on_disk()),
             };
             world.slots.answer = Some(state.clone());
-            if world.slots.claimed.is_some_and(|digest| !world.slots.halted.contains(&digest)) {
+            if world.slots.claimed.is_some_and(|digest| !world.slots.is_halted(digest)) {
                 world.tell(Event::Slot(RuleId(0), state));
             }
         }

@@ -74,16 +74,19 @@ pub(super) struct Slot {
     /// The digests that failed on another replica, by the last answer about each.
     halted: Vec<(Digest, Reason)>,
     used: Use,
-    /// Content that failed here, or that a person wants although it failed on another replica.
-    doubted: Option<Doubted>,
+    /// Content that failed on a replica.
+    doubted: Option<(Digest, Doubt)>,
 }
 
-/// Content that failed on a replica and may work after all.
+/// What is known of content that failed on a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Doubted {
-    digest: Digest,
-    /// It was rolled out here, and has not failed since.
-    works: bool,
+enum Doubt {
+    /// It failed here. That the application runs again does not mean that it works: it may end again.
+    Failed,
+    /// A person has it tried here.
+    Tried,
+    /// It was rolled out here after that, and has not failed since.
+    Works,
 }
 
 impl Slot {
@@ -141,24 +144,31 @@ impl Slot {
     pub(super) fn try_halted(&mut self, digest: Digest) {
         self.halted.retain(|(halted, _)| *halted != digest);
         self.state = SlotState::Free;
-        self.failed(digest);
+        self.doubted = Some((digest, Doubt::Tried));
     }
 
     /// This digest failed.
     pub(super) fn failed(&mut self, digest: Digest) {
-        self.doubted = Some(Doubted { digest, works: false });
+        self.doubted = Some((digest, Doubt::Failed));
+    }
+
+    /// A person has this digest rolled out here.
+    pub(super) fn triggered(&mut self, digest: Digest) {
+        if self.doubted == Some((digest, Doubt::Failed)) {
+            self.doubted = Some((digest, Doubt::Tried));
+        }
     }
 
     /// This digest was rolled out.
     pub(super) fn rolled_out(&mut self, digest: Digest) {
-        for doubted in self.doubted.iter_mut().filter(|doubted| doubted.digest == digest) {
-            doubted.works = true;
+        if self.doubted == Some((digest, Doubt::Tried)) {
+            self.doubted = Some((digest, Doubt::Works));
         }
     }
 
     /// The digest that failed and works after all.
     pub(super) fn works_after_all(&self) -> Option<Digest> {
-        self.doubted.filter(|doubted| doubted.works).map(|doubted| doubted.digest)
+        self.doubted.filter(|(_, doubt)| *doubt == Doubt::Works).map(|(digest, _)| digest)
     }
 
     /// Takes what is known of it now.

@@ -168,9 +168,13 @@ pub(crate) fn slot(name: &str) -> SlotState {
 }
 
 impl Slots {
+    pub(crate) fn is_halted(&self, digest: Digest) -> bool {
+        self.halted.contains(&digest) && self.tried != Some(digest)
+    }
+
     fn claimed(&mut self, digest: Digest) -> SlotState {
         self.claimed = Some(digest);
-        if self.halted.contains(&digest) && self.tried != Some(digest) {
+        if self.is_halted(digest) {
             return SlotState::Halted(digest, Reason::new("failed on web-2"));
         }
         self.answer.clone().unwrap_or(slot("web-0"))

@@ -250,6 +250,7 @@ impl Rule {
                 let content = candidate.content();
                 if is_triggered {
                     self.trigger = Trigger::None;
+                    self.slot.triggered(content.digest);
                 }
                 self.candidate = None;
                 self.begin(now, content, Direction::Forward, cause, out);
