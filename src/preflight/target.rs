@@ -75,9 +75,7 @@ fn unproven_restart(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
     let reason = rule.unproven_restart("the target runs")?;
     let is_supervised = |target: &TargetProcess| Supervised::of(target).is_below_supervisor();
     let mut roots = targets.iter().map(TargetProcess::root_of_tree);
-    roots
-        .any(|root| is_supervised(&root))
-        .then(|| Problem::new(ProblemKind::RestartUnproven, reason))
+    roots.any(is_supervised).then(|| Problem::new(ProblemKind::RestartUnproven, reason))
 }
 
 /// Why the target cannot be signalled.

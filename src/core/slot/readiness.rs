@@ -98,8 +98,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The waits until the pod is given up, or at most so many.
-    fn waits(share: u32, mut answer: impl FnMut(usize) -> Readiness) -> Vec<f64> {
+    /// The waits in milliseconds until the pod is given up, or at most so many.
+    fn waits(share: u32, mut answer: impl FnMut(usize) -> Readiness) -> Vec<u128> {
         let (mut now, mut waits) = (Moment(SECOND * 100), Vec::new());
         let mut looks = Looks::new(now);
         while waits.len() < 30 {
@@ -108,7 +108,7 @@ mod tests {
                 break;
             }
             let next = looks.next().expect("it looks again");
-            waits.push(next.since(now).as_secs_f64());
+            waits.push(next.since(now).as_millis());
             now = next;
         }
         waits
@@ -118,16 +118,19 @@ mod tests {
     fn the_waits_grow_with_the_time_waited_and_differ_between_replicas() {
         let not_ready = |_| Readiness::NotReady(Reason::new("it starts"));
         let same = waits(0, not_ready);
-        assert_eq!(same[..5], [1.0; 5]);
-        assert!(same.iter().all(|wait| (1.0..=8.0).contains(wait)) && same[29] == 8.0, "{same:?}");
+        assert_eq!(same[..5], [1000; 5]);
+        assert!(
+            same.iter().all(|wait| (1000..=8000).contains(wait)) && same[29] == 8000,
+            "{same:?}"
+        );
         let other = waits(u32::MAX, not_ready);
-        assert!(other[0] == 1.25 && other[29] == 10.0, "{other:?}");
+        assert!(other[0] == 1250 && other[29] == 10_000, "{other:?}");
     }
 
     #[test]
     fn only_refusals_in_a_row_mean_that_it_is_not_known() {
         let refused = || Readiness::Refused(Reason::new("401"));
-        assert_eq!(waits(0, |_| refused()), [2.0, 4.0]);
+        assert_eq!(waits(0, |_| refused()), [2000, 4000]);
         let often = |n| match n % 3 {
             2 => Readiness::Unknown(Reason::new("500"), None),
             _ => refused(),
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn the_server_gets_the_pause_that_it_asks_for() {
         let asks = |pause| move |_| Readiness::Unknown(Reason::new("429"), Some(SECOND * pause));
-        assert_eq!(waits(0, asks(20))[0], 20.0);
-        assert_eq!(waits(0, asks(7200))[0], 60.0);
+        assert_eq!(waits(0, asks(20))[0], 20_000);
+        assert_eq!(waits(0, asks(7200))[0], 60_000);
     }
 }
