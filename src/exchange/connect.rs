@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -86,6 +87,7 @@ pub(super) async fn open_endpoint(
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 stream.set_nodelay(true)?;
+                notice_dead_peer(&stream)?;
                 return Ok(Box::new(stream));
             }
             Ok(Err(error)) => last = error,
@@ -93,6 +95,16 @@ pub(super) async fn open_endpoint(
         }
     }
     Err(last)
+}
+
+/// Lets the kernel find out that the other side has gone without a word, which an answer that goes on for
+/// minutes would not show.
+fn notice_dead_peer(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(30))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    Ok(())
 }
 
 /// The addresses of a host.

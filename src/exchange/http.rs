@@ -5,11 +5,12 @@
 
 use std::fmt::Display;
 use std::io;
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 
 use super::relay::{self, BEFORE_ANSWER, Relaying};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
@@ -124,29 +125,14 @@ pub(crate) async fn exchange_content(
     content: Option<Vec<u8>>,
     max_bytes: usize,
 ) -> Result<Answer, ExchangeError> {
-    let what = describe(&method, endpoint);
-    let (listener, socket) = relay::open()
-        .map_err(|error| ExchangeError::Failed(Reason::new(format!("{CANNOT_SET_UP}: {error}"))))?;
-    let request = request(endpoint, &socket, method, content).map_err(ExchangeError::Failed)?;
-    let answer = relay::Answer::default();
-    let mut relay = Relaying::new(relay::serve(listener, endpoint, &answer));
-    let sent = relay.during(request.send()).await;
-    let mut response =
-        sent.map_err(|error| failure(&what, endpoint, &error, relay.failure.take()))?;
-    answer.has_begun();
-    let status = response.status();
-    let pause = response.headers().get(RETRY_AFTER).and_then(|pause| pause.to_str().ok());
-    let retry_after = pause.and_then(|pause| pause.trim().parse().ok()).map(Duration::from_secs);
+    let has_begun = relay::Answer::default();
+    let mut response = open(endpoint, &has_begun, method, content).await?;
     let mut read = Vec::new();
     let end = loop {
-        match relay.during(response.chunk()).await {
+        match response.chunk().await {
             Ok(Some(chunk)) => read.extend_from_slice(&chunk),
             Ok(None) => break AnswerEnd::Complete,
-            Err(error) if error.is_timeout() => {
-                let limit = humantime::format_duration(endpoint.timeout);
-                break AnswerEnd::Aborted(format!("did not end within {limit}"));
-            }
-            Err(error) => break AnswerEnd::Aborted(format!("broke off: {}", causes(&error))),
+            Err(how) => break AnswerEnd::Aborted(how),
         }
         // One byte over the limit shows that the body is longer.
         if read.len() > max_bytes {
@@ -154,7 +140,53 @@ pub(crate) async fn exchange_content(
         }
     };
     read.truncate(max_bytes);
-    Ok(Answer { status, body: read, end, retry_after })
+    Ok(Answer { status: response.status, body: read, end, retry_after: response.retry_after })
+}
+
+/// A response whose body is still to be read.
+pub(super) struct Opened<R> {
+    pub(super) status: StatusCode,
+    pub(super) retry_after: Option<Duration>,
+    response: Response,
+    relay: Relaying<R>,
+    timeout: Duration,
+}
+
+impl<R: Future<Output = Result<(), relay::Failure>>> Opened<R> {
+    /// The next part of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// How it ended before that.
+    pub(super) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]>>, String> {
+        self.relay.during(self.response.chunk()).await.map_err(|error| {
+            if error.is_timeout() {
+                let limit = humantime::format_duration(self.timeout);
+                return format!("did not end within {limit}");
+            }
+            format!("broke off: {}", causes(&error))
+        })
+    }
+}
+
+/// Sends one request, and returns its response as soon as the headers are there.
+pub(super) async fn open<'a>(
+    endpoint: &'a Endpoint,
+    has_begun: &'a relay::Answer,
+    method: Method,
+    content: Option<Vec<u8>>,
+) -> Result<Opened<impl Future<Output = Result<(), relay::Failure>> + 'a>, ExchangeError> {
+    let what = describe(&method, endpoint);
+    let (listener, socket) = relay::open()
+        .map_err(|error| ExchangeError::Failed(Reason::new(format!("{CANNOT_SET_UP}: {error}"))))?;
+    let request = request(endpoint, &socket, method, content).map_err(ExchangeError::Failed)?;
+    let mut relay = Relaying::new(relay::serve(listener, endpoint, has_begun));
+    let sent = relay.during(request.send()).await;
+    let response = sent.map_err(|error| failure(&what, endpoint, &error, relay.failure.take()))?;
+    has_begun.has_begun();
+    let status = response.status();
+    let pause = response.headers().get(RETRY_AFTER).and_then(|pause| pause.to_str().ok());
+    let retry_after = pause.and_then(|pause| pause.trim().parse().ok()).map(Duration::from_secs);
+    Ok(Opened { status, retry_after, response, relay, timeout: endpoint.timeout })
 }
 
 fn request(
