@@ -1,6 +1,6 @@
 //! Points in time as values. `run/clock.rs` reads the clocks and passes the values on.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
@@ -32,6 +32,15 @@ impl UnixTime {
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// In the form of RFC 3339; of times after the year 9999, which it cannot write, the last second of that year.
+impl std::fmt::Display for UnixTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const LATEST: Duration = Duration::from_secs(253_402_300_799);
+        let time = SystemTime::UNIX_EPOCH + self.0.min(LATEST);
+        humantime::format_rfc3339_millis(time).fmt(f)
     }
 }
 

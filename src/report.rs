@@ -6,6 +6,8 @@
 
 #[cfg(feature = "cluster")]
 mod api;
+#[cfg(feature = "cluster")]
+mod eager;
 mod line;
 
 use std::net::SocketAddr;
@@ -24,6 +26,8 @@ use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
 pub(crate) use api::api_unusable;
+#[cfg(feature = "cluster")]
+pub(crate) use eager::eager_sync;
 use line::{Line, short, time};
 
 /// The most key names in a log line.

@@ -9,6 +9,11 @@ mod answers;
 mod clock;
 mod commands;
 mod connections;
+#[cfg(feature = "cluster")]
+mod eager;
+#[cfg(not(feature = "cluster"))]
+#[path = "run/no_eager.rs"]
+mod eager;
 mod exits;
 mod locks;
 mod once;

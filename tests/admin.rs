@@ -11,7 +11,8 @@ use podnudge::admin::{metrics, table};
 use podnudge::clock::UnixTime;
 use podnudge::core::evidence::{Evidence, InSync};
 use podnudge::core::status::{
-    Counters, Histogram, RuleStatus, State, Status, TargetStatus, VolumeStatus,
+    Counters, EagerSyncStatus, Histogram, ObjectStatus, RuleStatus, State, Status, TargetStatus,
+    VolumeStatus,
 };
 use podnudge::reason::Reason;
 use podnudge::shown::Colours;
@@ -425,7 +426,47 @@ fn sample() -> Status {
         unhealthy: None,
         log_lines_dropped: 0,
         rules: vec![rule],
+        eager_sync: None,
     }
+}
+
+/// The same with eager sync.
+fn eager_sample() -> Status {
+    let mut edit_to_commit = Histogram::default();
+    edit_to_commit.observe(0.25);
+    let watched = ObjectStatus {
+        name: "configmap/app".to_owned(),
+        watched: true,
+        edited_at: Some(UnixTime(Duration::from_secs(1_700_000_080))),
+        edit_to_commit_seconds: Some(0.25),
+        reason: None,
+    };
+    let refused = ObjectStatus {
+        name: "secret/tls".to_owned(),
+        watched: false,
+        edited_at: None,
+        edit_to_commit_seconds: None,
+        reason: Some(Reason::new("cannot list the Secret `tls`").hint("add to the Role")),
+    };
+    let objects = vec![watched, refused];
+    let eager = EagerSyncStatus { objects, reason: None, syncs_requested: 2, edit_to_commit };
+    Status { eager_sync: Some(eager), ..sample() }
+}
+
+#[test]
+fn eager_sync_has_series_and_lines_of_its_own() {
+    let series = |status: &Status| metrics::render(status, &OwnProcess::default());
+    let (with, without) = (series(&eager_sample()), series(&sample()));
+    let more: Vec<&str> =
+        with.lines().filter(|line| !without.lines().any(|other| other == *line)).collect();
+    insta::assert_snapshot!(more.join("\n"));
+    let json = serde_json::to_string(&eager_sample()).unwrap();
+    let (text, _) = table::render(&json, Colours::Off).unwrap();
+    insta::assert_snapshot!(
+        text.lines().skip_while(|l| !l.starts_with("object")).collect::<Vec<_>>().join("\n")
+    );
+    let shown = serde_json::to_string(&eager_sample().for_anybody()).unwrap();
+    assert!(!shown.contains("cannot list"), "{shown}");
 }
 
 #[test]

@@ -22,6 +22,10 @@ mod checks_pem;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod drain;
+#[cfg(feature = "cluster")]
+mod eager;
+#[cfg(feature = "cluster")]
+mod eager_server;
 mod escaped;
 mod evidence;
 mod fleet;

@@ -54,7 +54,19 @@ const LAYERS: &[(&str, Imports)] = &[
     ("plan", &[CORE]),
     // Output for people.
     ("logs", &[&["config", "exit", "shown", "stderr"]]),
-    ("report", &[&["checks", "volume", "volume::snapshot", "core", "config", "reason", "shown"]]),
+    (
+        "report",
+        &[&[
+            "cluster",
+            "checks",
+            "volume",
+            "volume::snapshot",
+            "core",
+            "config",
+            "reason",
+            "shown",
+        ]],
+    ),
     ("admin", &[&["exchange", "core", "config", "clock", "reason", "shown", "exit", "files"]]),
     (
         "doctor",

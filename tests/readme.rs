@@ -238,6 +238,7 @@ fn every_example_file_and_every_file_in_a_manifest_is_valid() {
     let manifests = [
         ("k8s/nginx-published.yaml", include_str!("../k8s/nginx-published.yaml")),
         ("k8s/slots.yaml", include_str!("../k8s/slots.yaml")),
+        ("k8s/eager-sync.yaml", include_str!("../k8s/eager-sync.yaml")),
     ];
     for (name, manifest) in manifests {
         assert_is_valid(name, &configuration_in(manifest), &Overrides::default());
@@ -271,8 +272,11 @@ fn the_state_directory_of_the_manifest_with_slots_is_an_empty_dir() {
 fn the_docs_list_every_metric_state_and_event() {
     let page = include_str!("../docs/monitoring.md");
     let metrics = include_str!("snapshots/all__admin__metrics_are_openmetrics_text.snap");
+    let eager =
+        include_str!("snapshots/all__admin__eager_sync_has_series_and_lines_of_its_own.snap");
     let mut missing = Vec::new();
-    for line in metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+    for line in metrics.lines().chain(eager.lines()).filter_map(|line| line.strip_prefix("# TYPE "))
+    {
         let (name, kind) = line.split_once(' ').unwrap();
         let total = if kind == "counter" { "_total" } else { "" };
         let name = format!("`{name}{total}");
@@ -282,7 +286,7 @@ fn the_docs_list_every_metric_state_and_event() {
     }
     let mut names: Vec<&str> = metrics.split("state=\"").skip(1).collect();
     assert!(names.len() >= 19);
-    let sources = ["src", "src/run", "src/admin"].into_iter().flat_map(files);
+    let sources = ["src", "src/run", "src/admin", "src/report"].into_iter().flat_map(files);
     let sources =
         sources.filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
     let sources: String = sources.map(|file| fs::read_to_string(file).unwrap()).collect();

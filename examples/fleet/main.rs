@@ -33,6 +33,9 @@ mod http;
 #[path = "../../tests/support/kubelet.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod kubelet;
+#[path = "../../tests/support/watches.rs"]
+#[expect(dead_code, reason = "the tests use the rest")]
+mod watches;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -10,7 +10,7 @@ use super::process_metrics::OwnProcess;
 use super::series::{Kind, Series, Value, counter, encode_family, gauge};
 use crate::clock::UnixTime;
 use crate::core::evidence::{Evidence, InSync};
-use crate::core::status::{Counters, RuleStatus, State, Status, VolumeStatus};
+use crate::core::status::{Counters, EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
 
 /// All states. Each is a series, and exactly one of them is 1.
 const STATES: [(State, &str); 20] = [
@@ -207,8 +207,27 @@ impl Collector for Snapshot {
         let help =
             "Time from the commit of the volume to the evidence that the application runs it";
         let took: Vec<_> = took.collect();
-        family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)
+        family("commit_to_applied", help, Some(&Unit::Seconds), Kind::Histogram, &took)?;
+        status.eager_sync.iter().try_for_each(|eager| encode_eager(&mut encoder, eager))
     }
+}
+
+/// Only where eager sync is configured.
+fn encode_eager(encoder: &mut DescriptorEncoder<'_>, eager: &EagerSyncStatus) -> std::fmt::Result {
+    let watched = eager.objects.iter().map(|object| {
+        let labels = vec![("object", object.name.clone())];
+        gauge(labels, f64::from(u8::from(object.watched)))
+    });
+    let help = "Whether an edit of the object is seen at once";
+    let watched: Vec<_> = watched.collect();
+    encode_family(encoder, ("object_watched", help, None, Kind::Gauge), &watched)?;
+    let requested = counter(Vec::new(), eager.syncs_requested);
+    let help = "Annotations of the pod, by which the kubelet is asked to sync it";
+    encode_family(encoder, ("syncs_requested", help, None, Kind::Counter), &[requested])?;
+    let took = Series { labels: Vec::new(), value: Value::Histogram(eager.edit_to_commit.clone()) };
+    let help = "Time from an edit of an object to the commit of the volume";
+    let unit = Some(&Unit::Seconds);
+    encode_family(encoder, ("edit_to_commit", help, unit, Kind::Histogram), &[took])
 }
 
 fn evidence(rule: &RuleStatus) -> [Series; Evidence::ALL.len()] {

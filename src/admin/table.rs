@@ -13,6 +13,23 @@ use crate::shown::{self, Colours};
 struct View {
     now: f64,
     rules: Vec<Rule>,
+    eager_sync: Option<EagerSync>,
+}
+
+#[derive(Deserialize)]
+struct EagerSync {
+    #[serde(default)]
+    objects: Vec<Object>,
+    reason: Option<ReasonView>,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    name: String,
+    watched: bool,
+    edited_at: Option<f64>,
+    edit_to_commit_seconds: Option<f64>,
+    reason: Option<ReasonView>,
 }
 
 #[derive(Deserialize)]
@@ -85,7 +102,40 @@ pub fn render(json: &str, colours: Colours) -> Result<(String, bool), Reason> {
             add_details(&mut table, rule, view.now, colours);
         }
     }
+    if let Some(eager) = &view.eager_sync {
+        add_objects(&mut table, eager, view.now, colours);
+    }
     Ok((table, view.rules.iter().all(|rule| rule.in_sync != "no")))
+}
+
+/// The objects behind the volumes, a line each, and what keeps podnudge from following them.
+fn add_objects(table: &mut String, eager: &EagerSync, now: f64, colours: Colours) {
+    let mut lines = Vec::new();
+    for object in &eager.objects {
+        let state = if object.watched { "watched" } else { "not watched" };
+        let edited = object.edited_at.map(|at| format!(", edited {} ago", whole_seconds(now - at)));
+        let took = object.edit_to_commit_seconds;
+        let took = took.map(|took| format!(", on disk {took:.2}s after the edit"));
+        let (edited, took) = (edited.unwrap_or_default(), took.unwrap_or_default());
+        lines.push(("object", format!("{} is {state}{edited}{took}", object.name)));
+    }
+    let mut reasons: Vec<&ReasonView> = Vec::new();
+    for reason in
+        eager.reason.iter().chain(eager.objects.iter().filter_map(|it| it.reason.as_ref()))
+    {
+        if reasons.iter().all(|known| known.message != reason.message) {
+            reasons.push(reason);
+        }
+    }
+    for reason in reasons {
+        lines.push(("eager sync", reason.message.clone()));
+        lines.extend(reason.hint.iter().map(|hint| ("hint", hint.clone())));
+    }
+    for (name, text) in lines {
+        let name = paint(&format!("{name}:"), Colour::Bold, colours);
+        // Writing to a `String` cannot fail.
+        _ = writeln!(table, "{name} {}", shown::message(&text).replace('\n', "\n  "));
+    }
 }
 
 /// The lines below a rule's row.

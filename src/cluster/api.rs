@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Url};
 
-use super::call::{Call, Kind, LEASES, NO_ACCOUNT, NO_CONNECTION, PODS, Verb};
+use super::call::{Call, Kind, LEASES, NO_ACCOUNT, PODS, Verb};
 use super::error::ApiError;
 use super::lease::{Lease, LeaseRequest};
 use super::pod;
@@ -26,8 +26,7 @@ const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace
 /// The most bytes of a Lease: with all that Kubernetes adds, it has less than 4 KiB.
 const LARGEST_LEASE: usize = 64 * 1024;
 /// The most bytes of a Pod.
-const LARGEST_POD: usize = 512 * 1024;
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const LARGEST_POD: usize = 512 * 1024;
 
 const NO_POD: &str =
     "podnudge finds the API server where it runs in a pod; elsewhere, set `url` in `[cluster]`";
@@ -52,7 +51,7 @@ impl Api {
     /// What is missing in the pod.
     pub fn examine(&self) -> Result<(), Reason> {
         self.namespace()?;
-        self.endpoint("/", false, Duration::ZERO).map(drop)
+        self.base().map(drop)
     }
 
     /// Reads or writes a Lease in the pod's namespace.
@@ -65,7 +64,7 @@ impl Api {
             LeaseRequest::Create(lease) => (Verb::Create, Some(lease.body())),
             LeaseRequest::Update(lease) => (Verb::Update, Some(lease.body())),
         };
-        let call = self.call(LEASES, request.name(), verb)?;
+        let call = self.call(LEASES, request.name(), verb, Vec::new())?;
         let answer = self.send(&call, body, limit, LARGEST_LEASE).await?;
         Lease::parse(&answer).map_err(|reason| call.failed(&reason))
     }
@@ -75,7 +74,7 @@ impl Api {
     /// # Errors
     /// As for [`Api::lease`].
     pub async fn not_ready(&self, pod: &str, limit: Duration) -> Result<Option<Reason>, ApiError> {
-        let call = self.call(PODS, pod, Verb::Get)?;
+        let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
         let answer = self.send(&call, None, limit, LARGEST_POD).await?;
         pod::not_ready(&answer).map_err(|reason| call.failed(&reason))
     }
@@ -86,33 +85,57 @@ impl Api {
         files::secret(&self.settings.token_file).ok()
     }
 
-    fn call(&self, kind: Kind, name: &str, verb: Verb) -> Result<Call, ApiError> {
+    pub(super) fn call(
+        &self,
+        kind: Kind,
+        name: &str,
+        verb: Verb,
+        query: Vec<(&'static str, String)>,
+    ) -> Result<Call, ApiError> {
         let namespace = self.namespace().map_err(ApiError::Refused)?;
-        Ok(Call { kind, verb, name: name.to_owned(), namespace })
+        Ok(Call { kind, verb, name: name.to_owned(), namespace, query })
     }
 
     /// Sends a request, and returns the body of the answer if it was carried out.
-    async fn send(
+    pub(super) async fn send(
         &self,
         call: &Call,
         body: Option<Vec<u8>>,
         limit: Duration,
         most: usize,
     ) -> Result<Vec<u8>, ApiError> {
-        let endpoint =
-            self.endpoint(&call.path(), body.is_some(), limit).map_err(ApiError::Refused)?;
+        let endpoint = self.endpoint(call, limit).map_err(ApiError::Refused)?;
         let sent = http::exchange_content(&endpoint, call.verb.method(), body, most).await;
-        let answer = sent.map_err(|error| {
-            let reason = Reason::new(error.into_reason().message).hint(NO_CONNECTION);
-            call.failed(&reason)
-        })?;
+        let answer = sent.map_err(|error| call.unanswered(error))?;
         call.judge(answer, most)
     }
 
-    fn endpoint(&self, path: &str, has_body: bool, limit: Duration) -> Result<Endpoint, Reason> {
+    /// Where a call goes. The time limit is for all of it.
+    pub(super) fn endpoint(&self, call: &Call, limit: Duration) -> Result<Endpoint, Reason> {
+        let mut url = self.base()?;
+        url.set_path(&format!("{}{}", url.path().trim_end_matches('/'), call.path()));
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
         let Cluster { ca_file, token_file, .. } = &self.settings;
-        let mut url = self.url()?;
-        url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
+        let verb = call.verb;
+        let accept = (ACCEPT, HeaderValue::from_static(verb.accepts()));
+        let content_type = (CONTENT_TYPE, HeaderValue::from_static(verb.sends()));
+        let has_body = verb.method() != Method::GET;
+        Ok(Endpoint {
+            tls: (url.scheme() == "https").then(|| Tls { ca_file: ca_file.clone(), client: None }),
+            url,
+            unix_socket: None,
+            headers: [accept].into_iter().chain(has_body.then_some(content_type)).collect(),
+            auth: Some(Auth::Bearer(token_file.clone())),
+            timeout: limit,
+        })
+    }
+
+    /// The URL of the API server, if what a request needs is there.
+    fn base(&self) -> Result<Url, Reason> {
+        let Cluster { ca_file, token_file, .. } = &self.settings;
+        let url = self.url()?;
         let is_https = url.scheme() == "https";
         let needed = [Some(token_file), is_https.then_some(ca_file)];
         if let Some(missing) = needed.into_iter().flatten().find(|path| !path.exists()) {
@@ -121,15 +144,7 @@ impl Api {
         }
         // Says what is wrong with it before there is a connection.
         files::secret(token_file)?;
-        let content_type = has_body.then_some((CONTENT_TYPE, JSON));
-        Ok(Endpoint {
-            tls: is_https.then(|| Tls { ca_file: ca_file.clone(), client: None }),
-            url,
-            unix_socket: None,
-            headers: [(ACCEPT, JSON)].into_iter().chain(content_type).collect(),
-            auth: Some(Auth::Bearer(token_file.clone())),
-            timeout: limit,
-        })
+        Ok(url)
     }
 
     fn url(&self) -> Result<Url, Reason> {

@@ -4,14 +4,13 @@ use reqwest::Method;
 use serde::Deserialize;
 
 use super::error::ApiError;
-use crate::exchange::AnswerEnd;
 use crate::exchange::http::Answer;
+use crate::exchange::{AnswerEnd, ExchangeError};
 use crate::reason::Reason;
 use crate::shown;
 
 pub(super) const NO_ACCOUNT: &str = "the pod needs a service account, and its token mounted (`automountServiceAccountToken: true`); or name the files in `[cluster]`";
-pub(super) const NO_CONNECTION: &str =
-    "check that no NetworkPolicy forbids podnudge to reach the API server";
+const NO_CONNECTION: &str = "check that no NetworkPolicy forbids podnudge to reach the API server";
 
 pub(super) const LEASES: Kind = Kind {
     name: "Lease",
@@ -20,6 +19,17 @@ pub(super) const LEASES: Kind = Kind {
     resource: "leases",
 };
 pub(super) const PODS: Kind = Kind { name: "Pod", group: "\"\"", api: "api/v1", resource: "pods" };
+
+pub(super) const CONFIG_MAPS: Kind =
+    Kind { name: "ConfigMap", group: "\"\"", api: "api/v1", resource: "configmaps" };
+pub(super) const SECRETS: Kind =
+    Kind { name: "Secret", group: "\"\"", api: "api/v1", resource: "secrets" };
+
+/// The forms of answers: objects as they are, or only their metadata.
+const JSON: &str = "application/json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// A kind of objects.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +48,11 @@ pub(super) enum Verb {
     Get,
     Create,
     Update,
+    /// The metadata of the one object with the name.
+    List,
+    Watch,
+    /// The answer is the metadata.
+    Patch,
 }
 
 /// A call that is about one object.
@@ -47,6 +62,8 @@ pub(super) struct Call {
     pub(super) verb: Verb,
     pub(super) name: String,
     pub(super) namespace: String,
+    /// The parameters of the query.
+    pub(super) query: Vec<(&'static str, String)>,
 }
 
 /// The answer of the API server to what it does not do (`metav1.Status`).
@@ -58,9 +75,10 @@ struct Status {
 impl Verb {
     pub(super) fn method(self) -> Method {
         match self {
-            Self::Get => Method::GET,
+            Self::Get | Self::List | Self::Watch => Method::GET,
             Self::Create => Method::POST,
             Self::Update => Method::PUT,
+            Self::Patch => Method::PATCH,
         }
     }
 
@@ -69,21 +87,47 @@ impl Verb {
             Self::Get => "get",
             Self::Create => "create",
             Self::Update => "update",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Patch => "patch",
         }
+    }
+
+    /// What the answer is to be.
+    pub(super) fn accepts(self) -> &'static str {
+        match self {
+            Self::Get | Self::Create | Self::Update => JSON,
+            Self::List => METADATA_LIST,
+            Self::Watch | Self::Patch => METADATA,
+        }
+    }
+
+    /// What the body is.
+    pub(super) fn sends(self) -> &'static str {
+        if self == Self::Patch { MERGE_PATCH } else { JSON }
+    }
+
+    fn is_for_all(self) -> bool {
+        matches!(self, Self::Create | Self::List | Self::Watch)
     }
 }
 
 impl Call {
     pub(super) fn path(&self) -> String {
-        let Self { kind: Kind { api, resource, .. }, verb, name, namespace } = self;
+        let Self { kind: Kind { api, resource, .. }, verb, name, namespace, .. } = self;
         let all = format!("/{api}/namespaces/{namespace}/{resource}");
-        if *verb == Verb::Create { all } else { format!("{all}/{name}") }
+        if verb.is_for_all() { all } else { format!("{all}/{name}") }
     }
 
     /// It was not carried out, or its answer cannot be used.
     pub(super) fn failed(&self, reason: &Reason) -> ApiError {
         let message = format!("cannot {self}: {}", reason.message);
         ApiError::Unavailable(Reason { message, hint: reason.hint.clone() }, None)
+    }
+
+    /// There is no answer.
+    pub(super) fn unanswered(&self, error: ExchangeError) -> ApiError {
+        self.failed(&Reason::new(error.into_reason().message).hint(NO_CONNECTION))
     }
 
     /// The body of an answer that says that it was carried out. At most `most` bytes were read.
@@ -130,7 +174,9 @@ impl Call {
         } else {
             format!(", resourceNames: [{name}]")
         };
-        let verb = verb.name();
+        // One is of no use without the other.
+        let verb =
+            if matches!(verb, Verb::List | Verb::Watch) { "list, watch" } else { verb.name() };
         format!(
             "add to the Role of podnudge's service account: apiGroups: [{group}], resources: [{resource}]{names}, verbs: [{verb}]"
         )
@@ -140,7 +186,7 @@ impl Call {
 /// What could not be done: get the Lease web-0 in namespace a.
 impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { kind, verb, name, namespace } = self;
+        let Self { kind, verb, name, namespace, .. } = self;
         write!(f, "{} the {} `{name}` in namespace `{namespace}`", verb.name(), kind.name)
     }
 }

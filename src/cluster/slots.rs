@@ -16,7 +16,6 @@
 
 mod answers;
 mod notice;
-mod pace;
 mod requests;
 mod state;
 mod step;
@@ -25,11 +24,11 @@ mod view;
 use std::time::Duration;
 
 use super::halts::Halt;
+use super::pace::Pace;
 use crate::clock::{Moment, Now};
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 use notice::Notice;
-use pace::Pace;
 use step::InFlight;
 use view::View;
 

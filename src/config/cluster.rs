@@ -1,12 +1,12 @@
-//! `[cluster]`: how to reach the Kubernetes API. Only for rules that use it. Pure.
+//! `[cluster]`: how to reach the Kubernetes API, and what podnudge does with it for all rules. Pure.
 
 use super::prelude::*;
 use super::request;
 
 settings! {
-    /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `lease` of `[rule.limit]`; in a pod, nothing needs to be set here.
+    /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `eager-sync` and `lease` of `[rule.limit]`; in a pod, nothing needs to be set to reach it.
     #[derive(PartialEq, Eq)]
-    pub struct Cluster = "[cluster]"; {
+    pub struct Cluster = "[cluster]", &[Relation::Needs(&["objects"], &["eager-sync"])]; validated {
         /// The URL of the API server.
         url: Option<reqwest::Url> = optional("`https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT`, as the kubelet sets them", url());
         /// A file with the CA certificates (PEM) to trust for the API server.
@@ -15,10 +15,75 @@ settings! {
         token_file: PathBuf = default("/var/run/secrets/kubernetes.io/serviceaccount/token", path());
         /// The namespace of the pod and its Leases.
         namespace: Option<String> = optional("that of the service account, in `/var/run/secrets/kubernetes.io/serviceaccount/namespace`", checked("a namespace", parsers::namespace));
+        /// Watch the metadata of the ConfigMaps and Secrets behind the watched volumes, and annotate podnudge's own pod when one changes, so that the kubelet writes the volumes at once.
+        eager_sync: bool = default("false", boolean());
+        /// Their names, such as `configmap/app` and `secret/tls`. With them, podnudge need not be allowed to read pods.
+        objects: Vec<ObjectName> = list("those of the pod's volumes, as the Pod has them", object_name());
+    }
+}
+
+/// A ConfigMap or a Secret in the namespace of the pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectName {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// The kinds of objects whose content is in volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+impl ObjectName {
+    /// The most objects that are watched: each has a connection of its own.
+    pub const MOST: usize = 16;
+}
+
+/// As kubectl writes it: `configmap/app`.
+impl std::fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.kind {
+            ObjectKind::ConfigMap => "configmap",
+            ObjectKind::Secret => "secret",
+        };
+        write!(f, "{kind}/{}", self.name)
+    }
+}
+
+const fn object_name() -> Type<ObjectName> {
+    let form = Form::Text("`configmap/NAME` or `secret/NAME`");
+    Type { form, parse: parse_object, print: |object| object.to_string() }
+}
+
+fn parse_object(text: &str) -> Result<ObjectName, Reason> {
+    let object = match text.split_once('/') {
+        Some(("configmap", name)) => Some((ObjectKind::ConfigMap, name)),
+        Some(("secret", name)) => Some((ObjectKind::Secret, name)),
+        _ => None,
+    };
+    match object {
+        Some((kind, name)) if parsers::is_subdomain(name) => {
+            Ok(ObjectName { kind, name: name.to_owned() })
+        }
+        _ => Err(is_not(text, "the name of a ConfigMap or a Secret")
+            .hint("write `configmap/NAME` or `secret/NAME`")),
     }
 }
 
 impl Cluster {
+    fn validate(&self, place: &Place<'_>) {
+        if self.objects.len() > ObjectName::MOST {
+            let message = format!("podnudge watches at most {} objects", ObjectName::MOST);
+            place.problem(Key("objects"), Reason::new(message));
+        }
+    }
+
     /// Checks the table, and the settings at `users` that need the API.
     pub(super) fn validate_with<'a>(
         &self,

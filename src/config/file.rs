@@ -102,7 +102,10 @@ fn cluster(file: &File, root: &Place<'_>) -> Option<Cluster> {
         Some((root.at_path(&rule.path).inner("limit"), limit))
     });
     limit::validate_all(users.clone());
-    let mut users = users.map(|(place, _)| (place, "lease")).peekable();
+    let eager = file.cluster.as_ref().filter(|cluster| cluster.eager_sync);
+    let eager = eager.map(|_| (root.inner("cluster"), "eager-sync"));
+    let users = users.map(|(place, _)| (place, "lease")).chain(eager);
+    let mut users = users.peekable();
     let is_used = users.peek().is_some();
     let given = file.cluster.clone();
     let cluster = given.or_else(|| is_used.then(settings::defaults).flatten())?;

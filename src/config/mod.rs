@@ -50,7 +50,7 @@ mod write;
 pub use action::{Action, Restart, SignalAction, Step};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, ObjectKind, ObjectName};
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
 pub use drain::{Drain, DrainBefore};
 pub use file::{Config, FILE, File, effective, parse};
@@ -60,9 +60,9 @@ pub use limit::{ClockSlot, Limit, OnUnreachable, Share};
 pub use load::{LoadError, Sources, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
-#[cfg(feature = "cluster")]
-pub(crate) use parsers::is_label;
 pub(crate) use parsers::{bounded_duration, url};
+#[cfg(feature = "cluster")]
+pub(crate) use parsers::{is_label, is_subdomain};
 pub use preset::{Preset, preset, presets};
 pub(crate) use problem::nearest;
 pub use problem::{At, Problem, Problems};

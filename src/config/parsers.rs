@@ -74,10 +74,19 @@ pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
 
 /// Whether this is a DNS label (RFC 1123), as Kubernetes requires it for many names.
 pub(crate) fn is_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
+    text.len() <= 63 && is_label_of_any_length(text)
+}
+
+fn is_label_of_any_length(text: &str) -> bool {
+    !text.is_empty()
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !text.starts_with('-')
         && !text.ends_with('-')
+}
+
+/// Whether this is a DNS subdomain (RFC 1123), as Kubernetes requires it for the names of most objects.
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label_of_any_length)
 }
 
 /// The name of a namespace.

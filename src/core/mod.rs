@@ -340,6 +340,7 @@ impl Core {
             unhealthy: self.unhealthy(now.mono),
             rules: self.rules.iter().map(|rule| rule.status(now)).collect(),
             log_lines_dropped: 0,
+            eager_sync: None,
         }
     }
 

@@ -30,6 +30,9 @@ pub struct Status {
     pub rules: Vec<RuleStatus>,
     /// How many lines of the log were dropped because nothing has read standard error.
     pub log_lines_dropped: u64,
+    /// How edits of the objects behind the volumes are followed, if they are. The loop sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eager_sync: Option<EagerSyncStatus>,
 }
 
 impl Status {
@@ -42,6 +45,10 @@ impl Status {
             *reason = Reason::new("only shown to the pod itself").hint(hint);
         };
         self.unhealthy.iter_mut().for_each(hide);
+        if let Some(eager) = &mut self.eager_sync {
+            let objects = eager.objects.iter_mut().filter_map(|object| object.reason.as_mut());
+            eager.reason.iter_mut().chain(objects).for_each(hide);
+        }
         for rule in &mut self.rules {
             (rule.digest_on_disk, rule.digest_applied) = (None, None);
             (rule.digest_running, rule.digest_published) = (None, None);
@@ -52,6 +59,36 @@ impl Status {
         }
         self
     }
+}
+
+/// How podnudge follows the ConfigMaps and Secrets behind the volumes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EagerSyncStatus {
+    /// These objects.
+    pub objects: Vec<ObjectStatus>,
+    /// Why they are not known, or the kubelet is not asked to sync the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// How often the kubelet was asked.
+    pub syncs_requested: u64,
+    /// The time from an edit to the commit of the volume.
+    pub edit_to_commit: Histogram,
+}
+
+/// An object behind the volumes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ObjectStatus {
+    /// Its kind and its name: `configmap/app`.
+    pub name: String,
+    /// Whether an edit would be seen at once.
+    pub watched: bool,
+    /// When it was edited last, since podnudge started.
+    pub edited_at: Option<UnixTime>,
+    /// How long after an edit the volume was committed, the last time.
+    pub edit_to_commit_seconds: Option<f64>,
+    /// Why it is not watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
 }
 
 /// The state of one rule at one instant.

@@ -9,6 +9,8 @@ pub(crate) mod connect;
 #[path = "../../tests/fuzz/exchange.rs"]
 mod fuzz;
 pub mod http;
+#[cfg(feature = "cluster")]
+pub(crate) mod lines;
 mod output;
 pub mod program;
 mod relay;

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::clock;
 use super::connections::{Connections, accept};
+use super::eager::EagerSyncing;
 use super::exits::ExitWatches;
 use super::queues::BlockingQueue;
 use super::slots::SharedSlots;
@@ -104,6 +105,7 @@ pub(super) struct Agent {
     pub(super) reading: BlockingQueue,
     pub(super) writing: BlockingQueue,
     pub(super) slots: SharedSlots,
+    pub(super) eager: EagerSyncing,
     /// Whether work was abandoned, so that the core may wait for an answer in vain.
     has_abandoned: bool,
     exits: ExitWatches,
@@ -184,6 +186,7 @@ impl Agent {
             watching: Watching::new(config.agent.watch, volumes.len()),
             mounts: MountTable::open(),
             context: Arc::new(Context::new()),
+            eager: EagerSyncing::new(&config, surroundings.clone(), replica.seed),
             slots: SharedSlots::new(&config, surroundings, replica.seed),
             config,
             volumes,
@@ -214,8 +217,9 @@ impl Agent {
             if is_stopped && self.tasks.is_empty() && !self.slots.is_busy() {
                 return;
             }
-            let wakeups = [self.core.next_wakeup(), self.slots.next_wakeup(), end_at];
-            let wakeup = wakeups.into_iter().flatten().min();
+            let of_cluster = [self.slots.next_wakeup(), self.eager.next_wakeup()];
+            let wakeups = of_cluster.into_iter().chain([self.core.next_wakeup(), end_at]);
+            let wakeup = wakeups.flatten().min();
             tokio::select! {
                 // If several are ready, in this order: stopping comes before starting anything.
                 biased;
@@ -229,6 +233,7 @@ impl Agent {
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.handle_event(Event::Stop);
                         self.rules.iter_mut().for_each(RuleState::stop);
+                        self.eager.stop();
                         self.reading.stop_waiting();
                         self.writing.stop_waiting();
                     }
@@ -263,6 +268,7 @@ impl Agent {
                     }
                     self.core.tick(clock::now());
                 }
+                Some(answer) = self.eager.next() => self.eager.answered(answer),
                 Some(()) = self.mounts.changed() => self.handle_event(Event::MountsChanged),
             }
         }

@@ -32,6 +32,7 @@ impl Agent {
     fn status(&self) -> Status {
         let mut status = self.core.status(clock::now());
         status.log_lines_dropped = stderr::dropped();
+        status.eager_sync = self.eager.status();
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);
             rule.shows_digests = state.shows_digests;

@@ -142,6 +142,7 @@ impl Agent {
         while self.advance_slots() {
             self.run_commands();
         }
+        self.advance_eager_sync();
     }
 
     /// Sends the requests that are due, and tells the core what has changed. Returns whether anything has.

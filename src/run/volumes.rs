@@ -83,6 +83,9 @@ impl Agent {
                     if let Some(watch) = synced.watch {
                         self.handle_event(Event::Watched(volume, watch));
                     }
+                    if let Some(snapshot) = &snapshot {
+                        self.eager.scanned(volume, snapshot);
+                    }
                     match snapshot {
                         Some(snapshot) => Scan::Present(snapshot),
                         None if is_unmounted => Scan::Unmounted,

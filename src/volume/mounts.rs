@@ -149,6 +149,25 @@ pub fn pod_uid(mounts: &[Mount]) -> Option<String> {
     })
 }
 
+/// The name of podnudge's own container: the kubelet keeps the file for the message of a container that ends
+/// in `…/pods/UID/containers/NAME/` (`GetPodContainerDir` in kubernetes `pkg/kubelet/kubelet_getters.go`).
+#[cfg(feature = "cluster")]
+#[must_use]
+pub fn own_container() -> Option<String> {
+    container(&parse(&fs::read("/proc/self/mountinfo").ok()?))
+}
+
+#[cfg(feature = "cluster")]
+fn container(mounts: &[Mount]) -> Option<String> {
+    mounts.iter().find_map(|mount| {
+        let parts: Vec<_> = mount.root.iter().map(OsStr::to_str).collect();
+        parts.windows(4).find_map(|part| match part {
+            [Some("pods"), _, Some("containers"), name] => name.map(str::to_owned),
+            _ => None,
+        })
+    })
+}
+
 /// Whether podnudge runs in a container of a pod, as far as its mounts show.
 #[must_use]
 pub fn is_in_pod() -> bool {
@@ -212,4 +231,21 @@ fn unescape(field: &[u8]) -> PathBuf {
         rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
     }
     PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+#[cfg(feature = "cluster")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubelet_s_mounts_name_the_container() {
+        let text = "\
+            36 35 98:0 / / rw - overlay overlay rw\n\
+            37 36 8:1 /var/lib/kubelet/pods/12-ab/etc-hosts /etc/hosts rw - ext4 /dev/sda rw\n\
+            38 36 8:1 /var/lib/kubelet/pods/12-ab/containers/podnudge/0a1b /dev/termination-log rw - ext4 /dev/sda rw\n";
+        assert_eq!(container(&parse(text.as_bytes())).as_deref(), Some("podnudge"));
+        let (others, _) = text.split_at(text.find("38 36").expect("it is there"));
+        assert_eq!(container(&parse(others.as_bytes())), None);
+    }
 }

@@ -73,6 +73,7 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         unhealthy: Some(Reason::new(SECRET)),
         rules: vec![rule],
         log_lines_dropped: 0,
+        eager_sync: None,
     }
 }
 

@@ -1,8 +1,12 @@
-//! Fuzzes the answers of the API server: a Lease, and the halted digests in it (`src/cluster/`).
+//! Fuzzes the answers of the API server: a Lease, and the halted digests in it; a Pod, and the metadata of the
+//! objects behind its volumes (`src/cluster/`).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::lease::Lease;
+use super::metadata::{Listing, Metadata, WatchEvent};
+use super::sources;
 use crate::clock::UnixTime;
 use crate::fuzz::{Target, assert_harmless, assert_reason, fuzz};
 
@@ -53,5 +57,75 @@ fn a_lease_goes_back_as_it_came() {
             assert_eq!(lease.with_halts(&halts).halts(), halts);
             format!("{} {}", halts.len(), read.duration().is_some())
         }
+    });
+}
+
+const OBJECTS: &[&str] = &[
+    r#"{"type":"MODIFIED","object":{"kind":"PartialObjectMetadata","metadata":{"name":"app","uid":"u","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z","managedFields":[{"time":"2026-01-01T00:00:01Z"}]}}}"#,
+    r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7","creationTimestamp":null}}}"#,
+    r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#,
+    r#"{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"app","uid":"u","resourceVersion":"7"}}]}"#,
+    r#"{"spec":{"volumes":[{"name":"a","configMap":{"name":"app"}},{"name":"b","projected":{"sources":[{"secret":{"name":"tls","optional":true}}]}}],"containers":[{"name":"c","volumeMounts":[{"name":"a","mountPath":"/a"},{"name":"b","mountPath":"/a/b"}]}]}}"#,
+];
+
+const OBJECT_WORDS: &[&str] = &[
+    "\"type\":\"DELETED\"",
+    "\"type\":\"ADDED\"",
+    "\"resourceVersion\":\"\"",
+    "\"items\":null",
+    "\"managedFields\":[]",
+    "\"secretName\":\"../x\"",
+    "\"mountPath\":\"/\"",
+    "\"subPath\":\"a\"",
+    "\"code\":500",
+    "\"9999-12-31T23:59:59Z\"",
+    "\"1969-01-01T00:00:00Z\"",
+    "\u{1b}",
+    "null",
+    "[",
+    "{",
+];
+
+/// What is said of an object is short, and names are such as Kubernetes allows.
+#[test]
+fn what_is_read_of_objects_is_bounded_and_harmless() {
+    let harmless = |metadata: &Metadata| {
+        assert!((1..=256).contains(&metadata.uid.len()));
+        assert!((1..=256).contains(&metadata.version.len()));
+    };
+    let target = Target { dictionary: OBJECT_WORDS, ..Target::new("objects", OBJECTS) };
+    fuzz(target, move |input| {
+        let event = match WatchEvent::parse(input, "app") {
+            Ok(event) => {
+                match &event {
+                    Some(WatchEvent::Present(it) | WatchEvent::Deleted(it)) => harmless(it),
+                    Some(WatchEvent::Bookmark(version)) => assert!(!version.is_empty()),
+                    None => {}
+                }
+                format!("{:?}", event.map(|event| std::mem::discriminant(&event)))
+            }
+            Err(error) => assert_reason(error.reason()),
+        };
+        let list = match Listing::parse(input, "app") {
+            Ok(list) => {
+                list.object.iter().for_each(harmless);
+                list.object.is_some().to_string()
+            }
+            Err(reason) => assert_reason(&reason),
+        };
+        let paths = ["/a", "/a/b/c"].map(PathBuf::from);
+        let found = match sources::sources(input, Some("c"), &paths) {
+            Ok(sources) => {
+                for source in &sources {
+                    assert_harmless(&source.object.to_string());
+                    let paths = source.paths.as_ref().expect("they are known");
+                    assert!(!paths.is_empty() && paths.len() <= 2);
+                }
+                sources.len().to_string()
+            }
+            Err(reason) => assert_reason(&reason),
+        };
+        let shown = format!("{event} {list} {found}");
+        shown.chars().filter(|c| !c.is_ascii_digit()).collect()
     });
 }

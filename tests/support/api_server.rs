@@ -10,6 +10,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::http::request;
+use super::watches::{self, History, Watch};
 
 /// What the server does not do: the status and the reason, as in `metav1.Status`.
 pub(crate) type Refusal = (u16, &'static str);
@@ -19,6 +20,8 @@ pub(crate) type Refusal = (u16, &'static str);
 pub(crate) struct Store {
     objects: BTreeMap<String, Value>,
     version: u64,
+    /// What watches are told.
+    pub(crate) history: History,
 }
 
 impl Store {
@@ -39,7 +42,7 @@ impl Store {
         if self.objects.contains_key(&path) {
             return Err((409, "AlreadyExists"));
         }
-        Ok(self.store(path, object))
+        Ok(self.store(&path, object))
     }
 
     /// Replaces an object that has not changed.
@@ -50,7 +53,7 @@ impl Store {
             return Err((409, "Conflict"));
         }
         // As etcd's store in Kubernetes: an update that changes nothing makes no new version.
-        if object == old { Ok(old) } else { Ok(self.store(path.to_owned(), object)) }
+        if object == old { Ok(old) } else { Ok(self.store(path, object)) }
     }
 
     /// A merge patch (RFC 7386).
@@ -61,14 +64,38 @@ impl Store {
     }
 
     pub(crate) fn delete(&mut self, path: &str) -> Result<Value, Refusal> {
-        self.objects.remove(path).ok_or((404, "NotFound"))
-    }
-
-    fn store(&mut self, path: String, mut object: Value) -> Value {
+        let mut object = self.objects.remove(path).ok_or((404, "NotFound"))?;
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        self.objects.insert(path, object.clone());
+        self.history.add(self.version, path, "DELETED", &object);
+        Ok(object)
+    }
+
+    fn store(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        if object["metadata"]["uid"].is_null() && !path.contains("/leases/") {
+            object["metadata"]["uid"] = format!("uid-{}", self.version).into();
+        }
+        let is_new = self.objects.insert(path.to_owned(), object.clone()).is_none();
+        self.history.add(self.version, path, if is_new { "ADDED" } else { "MODIFIED" }, &object);
         object
+    }
+
+    /// Tells all watches the present version.
+    pub(crate) fn bookmark(&mut self) {
+        self.version += 1;
+        self.history.bookmark(self.version);
+    }
+
+    /// A version from before is too old for a watch from now on.
+    pub(crate) fn compact(&mut self) {
+        self.version += 1;
+        self.history.compact(self.version);
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
     }
 }
 
@@ -151,6 +178,9 @@ impl ApiServer {
             return;
         }
         let (fault, answer) = self.answer(&text);
+        if let (None, Some(watch)) = (&fault, Watch::of(&text)) {
+            return watch.serve(self, stream);
+        }
         let whole = match (&fault, answer) {
             (Some(Fault::Closed | Fault::NoAnswer), _) => String::new(),
             (Some(Fault::Status(status, headers)), _) => {
@@ -203,9 +233,12 @@ impl ApiServer {
         let object = || serde_json::from_str(body).map_err(|_| (400, "BadRequest"));
         let store = &mut shared.store;
         let done = match method {
+            "GET" if line.contains("watch=true") => Ok(Value::Null),
+            "GET" if line.contains("fieldSelector") => Ok(watches::list(store, &line, text)),
             "GET" => store.get(path),
             "POST" => object().and_then(|object| store.create(path, object)),
             "PUT" => object().and_then(|object| store.replace(path, object)),
+            "PATCH" if line.contains("dryRun=All") => store.get(path),
             "PATCH" => object().and_then(|patch| store.patch(path, &patch)),
             "DELETE" => store.delete(path),
             _ => Err((405, "MethodNotAllowed")),

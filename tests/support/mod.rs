@@ -19,4 +19,6 @@ pub(crate) mod shelf;
 pub(crate) mod supervisor;
 pub(crate) mod trace;
 pub(crate) mod wait;
+#[cfg(feature = "cluster")]
+pub(crate) mod watches;
 pub(crate) mod world;

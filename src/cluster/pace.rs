@@ -8,7 +8,9 @@ use crate::core::backoff::doubled;
 /// After the first failure; doubled with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// The longest wait after failures, unless a slot is held.
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// The longest wait after refusals: somebody has to change a Role.
+const LONGEST_REFUSAL: Duration = Duration::from_mins(5);
 /// The longest pause that the server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// After the first conflict; doubled with each further one in a row.
@@ -47,6 +49,13 @@ impl Pace {
         self.jittered(wait).max(pause.unwrap_or_default().min(LONGEST_PAUSE))
     }
 
+    /// The wait after a refusal, which an immediate repetition does not change.
+    pub(super) fn refused(&mut self) -> Duration {
+        let wait = doubled(FIRST_RETRY * 4, self.failures, LONGEST_REFUSAL);
+        self.failures = self.failures.saturating_add(1);
+        self.jittered(wait)
+    }
+
     /// The wait after a conflict.
     pub(super) fn conflicted(&mut self) -> Duration {
         let wait = doubled(FIRST_CONFLICT, self.conflicts, LONGEST_CONFLICT);
@@ -64,7 +73,7 @@ impl Pace {
     }
 
     /// Between half of it and all of it.
-    fn jittered(&mut self, wait: Duration) -> Duration {
+    pub(super) fn jittered(&mut self, wait: Duration) -> Duration {
         // SplitMix64.
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.random;

@@ -1,0 +1,326 @@
+//! Eager sync: sees an edit of the ConfigMaps and Secrets behind the watched volumes at once, and has the
+//! kubelet write the volumes at once. Pure: the loop sends the requests and returns the answers
+//! (`run/eager.rs`).
+//!
+//! - The objects are named in the configuration, or found in podnudge's own Pod, once.
+//! - Each is followed by a watch of its metadata (`follow.rs`).
+//! - After a change, the pod is annotated (`syncs.rs`): the kubelet syncs a pod whose object has changed.
+//!
+//! Nothing depends on it: without the API server, the kubelet syncs the pod every 60 to 90 s, as ever.
+
+mod failing;
+mod follow;
+mod syncs;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::error::ApiError;
+use super::metadata::{Listing, WatchEvent};
+use super::pace::Pace;
+use super::sources::Source;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::config::ObjectName;
+use crate::core::status::{EagerSyncStatus, Histogram, ObjectStatus};
+use crate::reason::Reason;
+use failing::Failing;
+use follow::{Edit, Follow, Next};
+use syncs::{Ask, End, Syncs};
+
+/// A request, to be sent now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EagerRequest {
+    /// Read podnudge's own Pod: which objects are behind the watched paths.
+    Find,
+    /// List this object, which has this number.
+    List(usize, ObjectName),
+    /// Watch it from this version, for this time.
+    Watch(usize, ObjectName, String, Duration),
+    /// Annotate the pod with this value.
+    Annotate(String),
+    /// Ask whether the pod could be annotated.
+    TryAnnotate,
+}
+
+/// What has come of a request. A watch begins, tells of events, and ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EagerAnswer {
+    /// The objects behind the watched paths.
+    Found(Result<Vec<Source>, ApiError>),
+    /// The state of the object with this number.
+    Listed(usize, Result<Listing, ApiError>),
+    /// Its watch has begun.
+    Opened(usize),
+    /// A line of its watch.
+    Event(usize, WatchEvent),
+    /// The end of its watch.
+    Ended(usize, Result<(), ApiError>),
+    /// The pod was annotated, or would have been.
+    Annotated(Result<(), ApiError>),
+}
+
+/// What people are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EagerFact {
+    /// These objects are behind the watched volumes.
+    Objects(Vec<ObjectName>),
+    /// An object was changed, or deleted, at this time.
+    Edited(ObjectName, UnixTime, Change),
+    /// A volume has new content, so long after the edit.
+    Committed(ObjectName, Duration),
+    /// No volume had new content after so many requests.
+    GivenUp(ObjectName, usize),
+    /// Why edits are not seen, or the kubelet is not asked.
+    Unavailable(Reason),
+    /// That is over.
+    Available,
+}
+
+/// What has happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It was created or changed.
+    Present,
+    /// It was deleted.
+    Deleted,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct EagerSync {
+    search: Option<Search>,
+    follows: Vec<Follow>,
+    syncs: Syncs,
+    seed: u64,
+    facts: VecDeque<EagerFact>,
+    /// The problem that was reported last and is not over.
+    reported: Option<Reason>,
+    took: Histogram,
+}
+
+/// The search for the objects.
+#[derive(Debug)]
+struct Search {
+    at: Moment,
+    is_under_way: bool,
+    pace: Pace,
+    failing: Option<Failing>,
+}
+
+impl EagerSync {
+    /// Follows the objects with these names; without names, it finds them first.
+    #[must_use]
+    pub fn new(names: Vec<ObjectName>, now: Now, seed: u64) -> Self {
+        let pace = Pace::new(seed);
+        let search = Search { at: now.mono, is_under_way: false, pace, failing: None };
+        let mut sync = Self {
+            search: names.is_empty().then_some(search),
+            follows: Vec::new(),
+            syncs: Syncs::new(seed),
+            seed,
+            facts: VecDeque::new(),
+            reported: None,
+            took: Histogram::default(),
+        };
+        if !names.is_empty() {
+            sync.follow(now, names.into_iter().map(Source::named).collect());
+        }
+        sync
+    }
+
+    /// The next request to send. Call it until it returns `None`, after every answer and at the time of
+    /// [`EagerSync::next_wakeup`].
+    pub fn next_request(&mut self, now: Now) -> Option<EagerRequest> {
+        let given_up = self.syncs.give_up(now.mono);
+        self.end(given_up);
+        self.report(now.mono);
+        if let Some(search) = &mut self.search {
+            let is_due = !search.is_under_way && search.at <= now.mono;
+            search.is_under_way |= is_due;
+            return is_due.then_some(EagerRequest::Find);
+        }
+        for (number, follow) in self.follows.iter_mut().enumerate() {
+            let object = || follow.source.object.clone();
+            let object = object();
+            match follow.next(now.mono) {
+                Some(Next::List) => return Some(EagerRequest::List(number, object)),
+                Some(Next::Watch(version, time)) => {
+                    return Some(EagerRequest::Watch(number, object, version, time));
+                }
+                None => {}
+            }
+        }
+        if self.follows.is_empty() {
+            return None;
+        }
+        Some(match self.syncs.next(now.mono)? {
+            Ask::Trial => EagerRequest::TryAnnotate,
+            Ask::Sync(object, version, requests) => {
+                let object = &self.follows.get(object)?.source.object;
+                let again =
+                    if requests == 0 { String::new() } else { format!(" {}", requests + 1) };
+                EagerRequest::Annotate(format!("{object} {version}{again}"))
+            }
+        })
+    }
+
+    /// When to call [`EagerSync::next_request`], if nothing else happens.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Moment> {
+        let search = self.search.iter().filter(|search| !search.is_under_way);
+        let follows = self.follows.iter().filter_map(Follow::next_wakeup);
+        let syncs = self.syncs.next_wakeup().filter(|_| !self.follows.is_empty());
+        let unreported = self.reported.is_none();
+        let problems = self.failing().filter(|_| unreported).map(Failing::due);
+        search.map(|search| search.at).chain(follows).chain(syncs).chain(problems).min()
+    }
+
+    /// Handles what has come of a request.
+    pub fn handle(&mut self, now: Now, answer: EagerAnswer) {
+        match answer {
+            EagerAnswer::Found(found) => self.found(now, found),
+            EagerAnswer::Listed(number, answer) => {
+                let edit = self.with(number, |follow| follow.listed(now, answer));
+                self.edited(now, number, edit);
+            }
+            EagerAnswer::Opened(number) => {
+                self.with(number, |follow| {
+                    follow.opened(now.mono);
+                    None
+                });
+            }
+            EagerAnswer::Event(number, event) => {
+                let edit = self.with(number, |follow| follow.event(now, event));
+                self.edited(now, number, edit);
+            }
+            EagerAnswer::Ended(number, how) => {
+                self.with(number, |follow| {
+                    follow.ended(now, &how);
+                    None
+                });
+            }
+            EagerAnswer::Annotated(answer) => {
+                let ends = self.syncs.answered(now.mono, &answer);
+                self.end(ends);
+            }
+        }
+        self.report(now.mono);
+    }
+
+    /// The watched path with this number has other content since this time.
+    pub fn committed(&mut self, path: usize, at: UnixTime) {
+        let follows = &self.follows;
+        let shows = |object: usize| {
+            let paths = follows.get(object)?.source.paths.as_ref()?;
+            Some(paths.contains(&path))
+        };
+        let ends = self.syncs.committed(at, shows);
+        self.end(ends);
+    }
+
+    /// The next fact to report.
+    pub fn next_fact(&mut self) -> Option<EagerFact> {
+        self.facts.pop_front()
+    }
+
+    /// The state, for all outputs.
+    #[must_use]
+    pub fn status(&self, now: Moment) -> EagerSyncStatus {
+        let problem =
+            |failing: &Option<Failing>| failing.as_ref().and_then(|it| it.problem(now)).cloned();
+        let object = |follow: &Follow| ObjectStatus {
+            name: follow.source.object.to_string(),
+            watched: follow.is_watched(),
+            edited_at: follow.edited_at,
+            edit_to_commit_seconds: follow.took.map(|took| took.as_secs_f64()),
+            reason: problem(&follow.failing),
+        };
+        let search = self.search.as_ref().and_then(|search| problem(&search.failing));
+        EagerSyncStatus {
+            objects: self.follows.iter().map(object).collect(),
+            reason: search.or_else(|| problem(&self.syncs.failing)),
+            syncs_requested: self.syncs.done,
+            edit_to_commit: self.took.clone(),
+        }
+    }
+
+    fn found(&mut self, now: Now, found: Result<Vec<Source>, ApiError>) {
+        let Some(search) = &mut self.search else { return };
+        match found {
+            Ok(sources) => {
+                self.search = None;
+                self.follow(now, sources);
+            }
+            Err(error) => {
+                search.is_under_way = false;
+                let wait = Failing::record(&mut search.failing, now.mono, &error, &mut search.pace);
+                search.at = now.mono.after(wait);
+            }
+        }
+    }
+
+    fn follow(&mut self, now: Now, mut sources: Vec<Source>) {
+        sources.sort_by(|one, other| one.object.cmp(&other.object));
+        sources.dedup_by(|one, other| one.object == other.object);
+        sources.truncate(ObjectName::MOST);
+        let names = sources.iter().map(|source| source.object.clone()).collect();
+        self.facts.push_back(EagerFact::Objects(names));
+        let seeds = (self.seed..=u64::MAX).chain(0..self.seed);
+        let follow = |(source, seed)| Follow::new(source, now, seed);
+        self.follows = sources.into_iter().zip(seeds).map(follow).collect();
+    }
+
+    fn with(
+        &mut self,
+        number: usize,
+        apply: impl FnOnce(&mut Follow) -> Option<Edit>,
+    ) -> Option<Edit> {
+        self.follows.get_mut(number).and_then(apply)
+    }
+
+    fn edited(&mut self, now: Now, number: usize, edit: Option<Edit>) {
+        let Some((edit, follow)) = edit.zip(self.follows.get(number)) else { return };
+        let change = if edit.is_deletion { Change::Deleted } else { Change::Present };
+        let object = follow.source.object.clone();
+        self.facts.push_back(EagerFact::Edited(object, edit.edited_at, change));
+        self.syncs.changed(now, number, &edit);
+    }
+
+    fn end(&mut self, ends: Vec<End>) {
+        for end in ends {
+            let (End::Committed(number, _) | End::GivenUp(number, _)) = end;
+            let Some(follow) = self.follows.get_mut(number) else { continue };
+            let object = follow.source.object.clone();
+            self.facts.push_back(match end {
+                End::Committed(_, took) => {
+                    follow.took = Some(took);
+                    self.took.observe(took.as_secs_f64());
+                    EagerFact::Committed(object, took)
+                }
+                End::GivenUp(_, requests) => EagerFact::GivenUp(object, requests),
+            });
+        }
+    }
+
+    fn failing(&self) -> impl Iterator<Item = &Failing> {
+        let search = self.search.as_ref().and_then(|search| search.failing.as_ref());
+        let follows = self.follows.iter().filter_map(|follow| follow.failing.as_ref());
+        search.into_iter().chain(follows).chain(&self.syncs.failing)
+    }
+
+    /// Reports a problem once, and that it is over.
+    fn report(&mut self, now: Moment) {
+        let problem = self.failing().find_map(|failing| failing.problem(now)).cloned();
+        match (&self.reported, problem) {
+            (None, Some(reason)) => {
+                self.facts.push_back(EagerFact::Unavailable(reason.clone()));
+                self.reported = Some(reason);
+            }
+            (Some(_), None) if self.failing().next().is_none() => {
+                self.facts.push_back(EagerFact::Available);
+                self.reported = None;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Follows one object: lists it, then watches it from the version of the list. Pure.
+//!
+//! A watch that the server ends by itself is continued from the last version that it told. After anything
+//! else (410 Gone, a connection that broke off, a line that is no event) the object is listed again, and
+//! compared with what was known. Versions are compared for equality only, as Kubernetes requires.
+
+use std::time::Duration;
+
+use super::failing::Failing;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::cluster::error::ApiError;
+use crate::cluster::metadata::{Listing, Metadata, WatchEvent};
+use crate::cluster::pace::Pace;
+use crate::cluster::sources::Source;
+
+/// How long the server is asked to keep a watch: between this and half as long again, so that the watches of
+/// replicas do not end together.
+const WATCH_TIME: Duration = Duration::from_mins(5);
+/// A watch that ends earlier has failed, however it ended.
+const SHORTEST_WATCH: Duration = Duration::from_secs(10);
+
+/// One object.
+#[derive(Debug)]
+pub(super) struct Follow {
+    pub(super) source: Source,
+    step: Step,
+    known: Known,
+    /// When what is known was the present state.
+    current_at: Now,
+    pace: Pace,
+    pub(super) failing: Option<Failing>,
+    /// The edit that was seen last.
+    pub(super) edited_at: Option<UnixTime>,
+    pub(super) took: Option<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Known {
+    /// It was not listed yet.
+    Nothing,
+    Missing,
+    Present {
+        uid: String,
+        version: String,
+    },
+}
+
+#[derive(Debug)]
+enum Step {
+    /// List it then.
+    List(Moment),
+    Listing,
+    /// Watch it then, from this version.
+    Watch(Moment, String),
+    /// The request was sent then.
+    Opening(Moment, String),
+    Watching(Moment, String),
+}
+
+/// What to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Next {
+    List,
+    /// From this version, for this time.
+    Watch(String, Duration),
+}
+
+/// A change of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) version: String,
+    /// When it was made, as far as that is known.
+    pub(super) edited_at: UnixTime,
+    pub(super) is_deletion: bool,
+}
+
+impl Follow {
+    pub(super) fn new(source: Source, now: Now, seed: u64) -> Self {
+        Self {
+            source,
+            step: Step::List(now.mono),
+            known: Known::Nothing,
+            current_at: now,
+            pace: Pace::new(seed),
+            failing: None,
+            edited_at: None,
+            took: None,
+        }
+    }
+
+    /// What to send now, if anything.
+    pub(super) fn next(&mut self, now: Moment) -> Option<Next> {
+        match &self.step {
+            Step::List(at) if *at <= now => {
+                self.step = Step::Listing;
+                Some(Next::List)
+            }
+            Step::Watch(at, version) if *at <= now => {
+                let version = version.clone();
+                self.step = Step::Opening(now, version.clone());
+                let time = WATCH_TIME / 2 + self.pace.jittered(WATCH_TIME);
+                Some(Next::Watch(version, time))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        match &self.step {
+            Step::List(at) | Step::Watch(at, _) => Some(*at),
+            Step::Listing | Step::Opening(..) | Step::Watching(..) => None,
+        }
+    }
+
+    /// Whether a change would be seen.
+    pub(super) fn is_watched(&self) -> bool {
+        matches!(self.step, Step::Watching(..))
+    }
+
+    pub(super) fn listed(&mut self, now: Now, answer: Result<Listing, ApiError>) -> Option<Edit> {
+        match answer {
+            Ok(Listing { version, object }) => {
+                self.step = Step::Watch(now.mono, version.clone());
+                // It was changed at some time since it was known; the server knows when.
+                let since = self.current_at.wall;
+                let edited_at = object.as_ref().and_then(|object| object.edited_at);
+                let edited_at = edited_at.filter(|at| (since..=now.wall).contains(at));
+                let known = object.map_or(Known::Missing, Known::of);
+                self.learn(now, known, &version, edited_at)
+            }
+            Err(error) => {
+                let wait = Failing::record(&mut self.failing, now.mono, &error, &mut self.pace);
+                self.step = Step::List(now.mono.after(wait));
+                None
+            }
+        }
+    }
+
+    /// The server has begun to answer the watch.
+    pub(super) fn opened(&mut self, now: Moment) {
+        if let Step::Opening(_, version) = &self.step {
+            self.step = Step::Watching(now, version.clone());
+            self.failing = None;
+        }
+    }
+
+    pub(super) fn event(&mut self, now: Now, event: WatchEvent) -> Option<Edit> {
+        let Step::Watching(_, version) = &mut self.step else { return None };
+        self.pace.answered();
+        let (seen, known) = match event {
+            WatchEvent::Bookmark(seen) => {
+                *version = seen;
+                self.current_at = now;
+                return None;
+            }
+            WatchEvent::Present(metadata) => (metadata.version.clone(), Known::of(metadata)),
+            WatchEvent::Deleted(metadata) => (metadata.version, Known::Missing),
+        };
+        version.clone_from(&seen);
+        self.learn(now, known, &seen, None)
+    }
+
+    /// The watch has ended.
+    pub(super) fn ended(&mut self, now: Now, how: &Result<(), ApiError>) {
+        let (since, version) = match &self.step {
+            Step::Watching(since, version) | Step::Opening(since, version) => {
+                (*since, version.clone())
+            }
+            Step::List(_) | Step::Listing | Step::Watch(..) => return,
+        };
+        let has_lasted = now.mono.since(since) >= SHORTEST_WATCH;
+        if has_lasted {
+            self.pace.answered();
+        }
+        self.step = match how {
+            Ok(()) if has_lasted => {
+                self.current_at = now;
+                Step::Watch(now.mono, version)
+            }
+            Ok(()) => Step::Watch(now.mono.after(self.pace.failed(WATCH_TIME, None)), version),
+            Err(error) => {
+                let wait = Failing::record(&mut self.failing, now.mono, error, &mut self.pace);
+                Step::List(now.mono.after(wait))
+            }
+        };
+    }
+
+    /// Takes over a state, and returns the change if there is one.
+    fn learn(
+        &mut self,
+        now: Now,
+        known: Known,
+        version: &str,
+        edited_at: Option<UnixTime>,
+    ) -> Option<Edit> {
+        self.current_at = now;
+        if known == self.known {
+            return None;
+        }
+        let is_deletion = known == Known::Missing;
+        let is_first = std::mem::replace(&mut self.known, known) == Known::Nothing;
+        // Nothing changes in a volume whose object must exist.
+        if is_first || (is_deletion && self.source.is_required) {
+            return None;
+        }
+        let edited_at = edited_at.unwrap_or(now.wall);
+        self.edited_at = Some(edited_at);
+        Some(Edit { version: version.to_owned(), edited_at, is_deletion })
+    }
+}
+
+impl Known {
+    fn of(metadata: Metadata) -> Self {
+        let Metadata { uid, version, .. } = metadata;
+        Self::Present { uid, version }
+    }
+}

@@ -1,0 +1,135 @@
+//! The requests of eager sync: what is behind the pod's volumes, the metadata of an object, and the annotation
+//! of the pod.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::api::{Api, LARGEST_POD};
+use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
+use super::eager::EagerAnswer;
+use super::error::ApiError;
+use super::metadata::{Listing, WatchEvent};
+use super::sources::{self, Source};
+use crate::config::{ObjectKind, ObjectName};
+use crate::exchange::lines::{Reader, read_lines};
+
+/// The annotation by which the pod is changed, so that the kubelet syncs it.
+const ANNOTATION: &str = "podnudge.io/sync";
+/// The most bytes of an object's metadata. Annotations alone may have 256 KiB, and JSON needs more for them.
+const LARGEST_METADATA: usize = 1024 * 1024;
+/// The time for a request and its answer, or for the beginning of a watch.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How much longer than asked for a watch may last.
+const OVERTIME: Duration = Duration::from_secs(15);
+
+impl Api {
+    /// The objects in the volumes that a container of this pod mounts at the watched paths.
+    ///
+    /// # Errors
+    /// If the server does not tell.
+    pub async fn sources(
+        &self,
+        pod: &str,
+        container: Option<&str>,
+        paths: &[PathBuf],
+    ) -> Result<Vec<Source>, ApiError> {
+        let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
+        let answer = self.send(&call, None, LIMIT, LARGEST_POD).await?;
+        sources::sources(&answer, container, paths).map_err(|reason| call.failed(&reason))
+    }
+
+    /// Lists the metadata of one object.
+    ///
+    /// # Errors
+    /// If the server does not carry it out.
+    pub async fn list_metadata(&self, object: &ObjectName) -> Result<Listing, ApiError> {
+        let query = vec![("fieldSelector", format!("metadata.name={}", object.name))];
+        let call = self.call(kind(object), &object.name, Verb::List, query)?;
+        let answer = self.send(&call, None, LIMIT, LARGEST_METADATA).await?;
+        Listing::parse(&answer, &object.name).map_err(|reason| call.failed(&reason))
+    }
+
+    /// Watches the metadata of one object from this version, for this time, and sends what comes to `events`,
+    /// with the number of the object.
+    ///
+    /// # Errors
+    /// If the watch does not begin, or does not end as it should.
+    pub async fn watch_metadata(
+        &self,
+        number: usize,
+        object: &ObjectName,
+        (version, time): (String, Duration),
+        events: mpsc::Sender<EagerAnswer>,
+    ) -> Result<(), ApiError> {
+        let query = vec![
+            ("fieldSelector", format!("metadata.name={}", object.name)),
+            ("watch", "true".to_owned()),
+            ("allowWatchBookmarks", "true".to_owned()),
+            ("resourceVersion", version),
+            ("timeoutSeconds", time.as_secs().to_string()),
+        ];
+        let call = self.call(kind(object), &object.name, Verb::Watch, query)?;
+        let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Refused)?;
+        let mut lines = Lines { number, name: &object.name, events, failed: None };
+        let read = read_lines(&endpoint, LIMIT, LARGEST_METADATA, &mut lines).await;
+        let answer = read.map_err(|error| call.unanswered(error))?;
+        let end = call.judge(answer, LARGEST_METADATA).map(drop);
+        lines.failed.map_or(end, Err)
+    }
+
+    /// Annotates a pod, or only asks whether that would be accepted.
+    ///
+    /// # Errors
+    /// If the server does not carry it out.
+    pub async fn annotate(&self, pod: &str, value: Option<String>) -> Result<(), ApiError> {
+        let trial = value.is_none().then(|| ("dryRun", "All".to_owned()));
+        let value = value.unwrap_or_else(|| "trial".to_owned());
+        let call = self.call(PODS, pod, Verb::Patch, trial.into_iter().collect())?;
+        let patch = json!({"metadata": {"annotations": {ANNOTATION: value}}});
+        let body = patch.to_string().into_bytes();
+        self.send(&call, Some(body), LIMIT, LARGEST_METADATA).await.map(drop)
+    }
+}
+
+fn kind(object: &ObjectName) -> Kind {
+    match object.kind {
+        ObjectKind::ConfigMap => CONFIG_MAPS,
+        ObjectKind::Secret => SECRETS,
+    }
+}
+
+/// The lines of a watch.
+struct Lines<'a> {
+    number: usize,
+    name: &'a str,
+    events: mpsc::Sender<EagerAnswer>,
+    /// Why the watch cannot go on.
+    failed: Option<ApiError>,
+}
+
+impl Lines<'_> {
+    /// Whether anybody still wants to know.
+    async fn tell(&self, answer: EagerAnswer) -> bool {
+        self.events.send(answer).await.is_ok()
+    }
+}
+
+impl Reader for Lines<'_> {
+    async fn begin(&mut self) {
+        self.tell(EagerAnswer::Opened(self.number)).await;
+    }
+
+    async fn line(&mut self, line: &[u8]) -> bool {
+        match WatchEvent::parse(line, self.name) {
+            Ok(Some(event)) => self.tell(EagerAnswer::Event(self.number, event)).await,
+            Ok(None) => true,
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
+        }
+    }
+}

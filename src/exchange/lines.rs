@@ -1,0 +1,82 @@
+//! One HTTP request whose answer goes on for minutes, line by line, such as a watch of the Kubernetes API.
+//! Limited in the time until its headers, in its whole time, and in the length of a line.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use tokio::time::timeout;
+
+use super::http::{self, Answer};
+use super::{AnswerEnd, ExchangeError, relay};
+use crate::config::Endpoint;
+use crate::reason::Reason;
+
+/// The memory that is kept for the next line.
+const KEPT: usize = 16 * 1024;
+/// The most bytes that are read of an answer that is an error.
+const SHORT_ANSWER: usize = 64 * 1024;
+
+/// Takes what comes.
+pub(crate) trait Reader: Send {
+    /// The answer is a success, and its lines follow.
+    fn begin(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// A line without its end. Returns whether to go on.
+    fn line(&mut self, line: &[u8]) -> impl Future<Output = bool> + Send;
+}
+
+/// Sends a GET request, and passes each line of a successful answer to `reader`, until the answer ends or the
+/// reader has enough. The headers must come within `first`, and all of it within the time of the endpoint.
+/// Returns how the answer has ended; its body only if it is an error.
+///
+/// # Errors
+/// If there is no answer.
+pub(crate) async fn read_lines(
+    endpoint: &Endpoint,
+    first: Duration,
+    longest: usize,
+    reader: &mut impl Reader,
+) -> Result<Answer, ExchangeError> {
+    let has_begun = relay::Answer::default();
+    let opening = timeout(first, http::open(endpoint, &has_begun, Method::GET, None));
+    let Ok(opened) = opening.await else {
+        let limit = humantime::format_duration(first);
+        let what = http::describe(&Method::GET, endpoint);
+        return Err(ExchangeError::Failed(Reason::new(format!(
+            "{what} got no answer within {limit}"
+        ))));
+    };
+    let mut response = opened?;
+    let (status, retry_after) = (response.status, response.retry_after);
+    let is_success = status.is_success();
+    let longest = if is_success { longest } else { SHORT_ANSWER };
+    if is_success {
+        reader.begin().await;
+    }
+    let mut rest = Vec::new();
+    let end = 'answer: loop {
+        let mut searched = rest.len();
+        match response.chunk().await {
+            Ok(Some(chunk)) => rest.extend_from_slice(&chunk),
+            Ok(None) => break AnswerEnd::Complete,
+            Err(how) => break AnswerEnd::Aborted(how),
+        }
+        let mut done = 0;
+        while is_success
+            && let Some(found) = rest.iter().skip(searched).position(|byte| *byte == b'\n')
+        {
+            let end = searched + found;
+            if !reader.line(rest.get(done..end).unwrap_or_default()).await {
+                break 'answer AnswerEnd::Complete;
+            }
+            (done, searched) = (end + 1, end + 1);
+        }
+        rest.drain(..done.min(rest.len()));
+        if rest.len() > longest {
+            break AnswerEnd::Truncated;
+        }
+        rest.shrink_to(KEPT);
+    };
+    let body = if is_success { Vec::new() } else { rest };
+    Ok(Answer { status, body, end, retry_after })
+}

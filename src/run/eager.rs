@@ -1,0 +1,155 @@
+//! Eager sync: sends the requests of `cluster/eager.rs`, and passes on what comes of them, which volumes have
+//! new content, and what to report. Does nothing unless `[cluster]` has `eager-sync`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::agent::{Agent, Done};
+use super::clock;
+use crate::clock::Moment;
+use crate::cluster::{self, Api, EagerAnswer, EagerRequest, EagerSync};
+use crate::config::Config;
+use crate::core::event::VolumeId;
+use crate::core::status::EagerSyncStatus;
+use crate::report;
+use crate::surroundings::Surroundings;
+use crate::volume::mounts;
+use crate::volume::snapshot::{Generation, Snapshot};
+
+/// How many answers may wait for the loop; whoever has more waits.
+const MOST_ANSWERS: usize = 4;
+
+/// Eager sync, if it is configured.
+pub(super) struct EagerSyncing(Option<Active>);
+
+struct Active {
+    machine: EagerSync,
+    api: Arc<Api>,
+    pod: String,
+    container: Option<String>,
+    /// In the order of the volumes.
+    paths: Vec<PathBuf>,
+    /// What the last scan of each has found.
+    generations: Vec<Option<Generation>>,
+    sender: mpsc::Sender<EagerAnswer>,
+    answers: mpsc::Receiver<EagerAnswer>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl EagerSyncing {
+    pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
+        let Some(settings) = config.cluster.clone().filter(|cluster| cluster.eager_sync) else {
+            return Self(None);
+        };
+        let machine = EagerSync::new(settings.objects.clone(), clock::now(), seed);
+        let api = Api::new(settings, surroundings.server);
+        let pod = surroundings.pod.or(api.token().and_then(|token| cluster::claims(&token)));
+        let paths = config.rules.iter().flat_map(|rule| rule.settings.watch.iter().cloned());
+        let (sender, answers) = mpsc::channel(MOST_ANSWERS);
+        Self(Some(Active {
+            machine,
+            api: Arc::new(api),
+            pod: pod.name,
+            container: mounts::own_container(),
+            paths: paths.collect(),
+            generations: Vec::new(),
+            sender,
+            answers,
+            tasks: Vec::new(),
+        }))
+    }
+
+    /// The next answer of the API server. Without eager sync, there is none.
+    pub(super) async fn next(&mut self) -> Option<EagerAnswer> {
+        self.0.as_mut()?.answers.recv().await
+    }
+
+    pub(super) fn answered(&mut self, answer: EagerAnswer) {
+        if let Some(active) = &mut self.0 {
+            active.machine.handle(clock::now(), answer);
+        }
+    }
+
+    /// When to advance it, if nothing else happens.
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        self.0.as_ref()?.machine.next_wakeup()
+    }
+
+    /// A volume was read.
+    pub(super) fn scanned(&mut self, volume: VolumeId, snapshot: &Snapshot) {
+        let Some(active) = &mut self.0 else { return };
+        if active.generations.len() <= volume.0 {
+            active.generations.resize(volume.0 + 1, None);
+        }
+        let Some(known) = active.generations.get_mut(volume.0) else { return };
+        let before = known.replace(snapshot.generation.clone());
+        if before.is_some_and(|before| before != snapshot.generation) {
+            active.machine.committed(volume.0, snapshot.committed);
+        }
+    }
+
+    pub(super) fn status(&self) -> Option<EagerSyncStatus> {
+        Some(self.0.as_ref()?.machine.status(clock::now().mono))
+    }
+
+    /// podnudge is asked to stop: nothing of it is needed any more.
+    pub(super) fn stop(&mut self) {
+        let active = self.0.take();
+        active.iter().flat_map(|active| &active.tasks).for_each(AbortHandle::abort);
+    }
+}
+
+impl Agent {
+    /// Sends the requests that are due, and reports what has happened.
+    pub(super) fn advance_eager_sync(&mut self) {
+        while let Some(active) = &mut self.eager.0 {
+            let request = active.machine.next_request(clock::now());
+            while let Some(fact) = active.machine.next_fact() {
+                report::eager_sync(&fact);
+            }
+            let Some(request) = request else { return };
+            let task = active.perform(request);
+            let task = self.start_task(async move {
+                task.await;
+                Done::Nothing
+            });
+            if let Some(active) = &mut self.eager.0 {
+                active.tasks.retain(|task| !task.is_finished());
+                active.tasks.extend(task);
+            }
+        }
+    }
+}
+
+impl Active {
+    /// Sends a request; its answers go to the loop.
+    fn perform(&self, request: EagerRequest) -> impl Future<Output = ()> + use<> {
+        let (api, sender) = (Arc::clone(&self.api), self.sender.clone());
+        let (pod, container, paths) =
+            (self.pod.clone(), self.container.clone(), self.paths.clone());
+        async move {
+            let answer = match request {
+                EagerRequest::Find => {
+                    EagerAnswer::Found(api.sources(&pod, container.as_deref(), &paths).await)
+                }
+                EagerRequest::List(number, object) => {
+                    EagerAnswer::Listed(number, api.list_metadata(&object).await)
+                }
+                EagerRequest::Watch(number, object, version, time) => {
+                    let events = sender.clone();
+                    let watch = api.watch_metadata(number, &object, (version, time), events);
+                    EagerAnswer::Ended(number, watch.await)
+                }
+                EagerRequest::Annotate(value) => {
+                    EagerAnswer::Annotated(api.annotate(&pod, Some(value)).await)
+                }
+                EagerRequest::TryAnnotate => EagerAnswer::Annotated(api.annotate(&pod, None).await),
+            };
+            // After all that the watch has told.
+            drop(sender.send(answer).await);
+        }
+    }
+}
