@@ -11,7 +11,7 @@ use super::{clock, locks, queues};
 use crate::checks::{self, Attempts, LocalResult};
 use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
-use crate::core::event::{Checked, Interrupted, Publication, Published};
+use crate::core::event::{Checked, Current, Interrupted, Publication, Published, Standing};
 use crate::exchange::http;
 use crate::exit::Exit;
 use crate::os_signals::{OsSignal, OsSignals};
@@ -205,6 +205,7 @@ async fn publish(
         Checked::Failed(reason) => return Err(NotPublished::Retry(with_init_hint(rule, reason))),
     }
     match publisher.publish(digest, full_digest, clock::now().wall) {
+        Publication::Done if is_unproven(found, digest) => Ok(digest),
         // The application starts after this and reads it, so no action is due.
         Publication::Done => {
             publisher.record_for_start(digest).map(|()| digest).map_err(NotPublished::Retry)
@@ -212,6 +213,13 @@ async fn publish(
         Publication::Moved => Err(NotPublished::Retry(changed_during_read())),
         Publication::Failed(reason, _) => Err(NotPublished::Retry(reason)),
     }
+}
+
+/// Whether an earlier podnudge has published this content and not verified it, such as when it restarts the pod:
+/// the next one goes on with that.
+fn is_unproven(found: &Published, digest: Digest) -> bool {
+    let is_current = |one: &Current| one.digest == digest && one.standing == Standing::Unproven;
+    found.good.is_some() && found.current.as_ref().is_some_and(is_current)
 }
 
 /// Runs the local checks on a thread of their own, so that podnudge can be stopped meanwhile.
