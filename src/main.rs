@@ -90,7 +90,7 @@ fn start(config: config::Config) -> ExitCode {
     let replica = cli::replica(std::env::vars_os());
     let surroundings = cli::surroundings(std::env::vars_os());
     match run::block_on(run::run(config, replica, surroundings)).and_then(|ended| ended) {
-        Ok(()) => Exit::Ok.into(),
+        Ok(exit_code) => exit_code.map_or(Exit::Ok.into(), ExitCode::from),
         Err(error) => fail(&error),
     }
 }

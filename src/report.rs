@@ -97,6 +97,7 @@ pub(crate) fn fact(
                 because = line.because,
                 attempt = line.attempt,
                 attempts = line.attempts,
+                exit_code = line.exit_code,
                 wait = line.wait,
                 evidence = line.evidence,
                 problem = line.problem,
@@ -196,6 +197,15 @@ fn line(
                 .digest(digest)),
         Fact::Restarted(digest, names, delay) =>
             (Info, restarted(*delay).digest(digest).target(names)),
+        Fact::EndingForPod(digest, code) =>
+            (Info, Line {
+                exit_code: Some(*code),
+                ..line("ending-for-pod", "podnudge ends, so that the kubelet restarts all containers of the pod")
+                    .digest(digest)
+            }),
+        Fact::PodNotRestarted(digest, reason) =>
+            (Error, line("pod-not-restarted", "the kubelet does not restart the pod; waiting for newer content")
+                .digest(digest).reason(reason)),
         Fact::Escalating(digest, reason) =>
             (Warn, line("escalating", "the application does not run the new content; restarting the target")
                 .digest(digest).reason(reason)),
@@ -264,7 +274,7 @@ fn line(
         Fact::Delivered(digest, took) =>
             (Info, Line {
                 after: Some(time(*took)),
-                ..line("delivered", "signal delivered; not verified: no proof is configured")
+                ..line("delivered", "delivered; not verified: no proof is configured")
                     .digest(digest)
             }),
         Fact::Preflight(problem) =>
@@ -414,6 +424,8 @@ mod tests {
                 target(),
                 Some(StartDelay { delay: Duration::from_secs(20), ends: 2 }),
             ),
+            Fact::EndingForPod(one, 88),
+            Fact::PodNotRestarted(one, why()),
             Fact::Escalating(one, why()),
             Fact::Held(why(), None),
             Fact::Held(why(), Some(wait)),

@@ -17,6 +17,7 @@ mod eager;
 mod exits;
 mod locks;
 mod once;
+mod pod;
 mod queues;
 #[cfg(feature = "cluster")]
 mod slots;
@@ -108,7 +109,7 @@ pub fn runtime() -> Result<Runtime, RunError> {
         .map_err(RunError::Runtime)
 }
 
-/// Runs until podnudge is asked to stop.
+/// Runs until podnudge is asked to stop, or ends to have its pod restarted: with this exit code.
 ///
 /// # Errors
 /// If the listener or a publish directory cannot be used.
@@ -116,7 +117,7 @@ pub async fn run(
     config: Config,
     replica: Replica,
     surroundings: Surroundings,
-) -> Result<(), RunError> {
+) -> Result<Option<u8>, RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
     let listener = listen(&config)?;
@@ -128,10 +129,10 @@ pub async fn run(
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
     let mut agent = Agent::new(config, state, published, &replica, surroundings);
-    agent.run(signals, listener).await;
+    let exit_code = agent.run(signals, listener).await;
     drop(locks);
-    info!(event = "stopped", "podnudge has stopped");
-    Ok(())
+    info!(event = "stopped", exit_code, "podnudge has stopped");
+    Ok(exit_code)
 }
 
 /// Opens the admin listener. A port in use at the default address is only a warning.

@@ -60,6 +60,7 @@ mod publish;
 mod readme;
 mod reference;
 mod regressions;
+mod restart_pod;
 mod scenarios;
 mod schema;
 mod sigwait;

@@ -14,7 +14,7 @@ use crate::support::pod::in_namespace;
 use crate::support::shared::SharedPod;
 use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until_commit_is_past;
-use crate::support::world::{World, policy};
+use crate::support::world::{Pod, World, policy};
 use podnudge::config::{Drain, DrainBefore, Restart, Retry};
 use podnudge::core::event::{Acted, Event, Proof, Standing};
 use podnudge::core::evidence::InSync;
@@ -155,6 +155,57 @@ const SCENES: &[Scene] = &[
         },
     },
     Scene {
+        name: "a restart of the pod",
+        policy: restarting_pod,
+        play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "a restart of the pod that podnudge does not see, with a proof",
+        policy: |policy| Policy { proof: true, ..restarting_pod(policy) },
+        play: |world| {
+            world.pod = Pod::RestartsUnseen;
+            // The old content is no proof.
+            world.unproven = world.digest_on_disk();
+            commit(world, "2");
+        },
+    },
+    Scene {
+        name: "a restart of the pod after a drain, twice",
+        policy: |policy| {
+            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
+            Policy { drain: Some(Drain { wait, before }), ..restarting_pod(policy) }
+        },
+        play: |world| {
+            commit(world, "2");
+            world.run_for(Duration::from_secs(30));
+            commit(world, "3");
+        },
+    },
+    Scene {
+        name: "a restart of the pod after a drain, with a slot and a bake",
+        policy: |policy| {
+            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
+            Policy { drain: Some(Drain { wait, before }), ..restarting_pod(slotted(policy)) }
+        },
+        play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "published content that ends the application after a restart of the pod",
+        policy: |policy| Policy { publishes: true, rolls_back: true, ..restarting_pod(policy) },
+        play: |world| {
+            commit(world, "2");
+            world.deadly = world.digest_on_disk();
+        },
+    },
+    Scene {
+        name: "a pod whose kubelet has no rule for the exit code",
+        policy: restarting_pod,
+        play: |world| {
+            world.pod = Pod::HasNoRule;
+            commit(world, "2");
+        },
+    },
+    Scene {
         name: "a triggered restart",
         policy: |policy| Policy { is_restart: true, ..policy },
         play: |world| world.tell(Event::Trigger(None)),
@@ -180,6 +231,10 @@ fn slotted(policy: Policy) -> Policy {
     let bake = Duration::from_mins(1);
     let slot = SlotPolicy { acts_when_unreachable: false, awaits_readiness: true, bake };
     Policy { slot: Some(slot), ..policy }
+}
+
+fn restarting_pod(policy: Policy) -> Policy {
+    Policy { is_restart: true, pod_exit_code: Some(88), ..policy }
 }
 
 fn commit(world: &mut World, content: &str) {

@@ -207,12 +207,14 @@ fn every_container_in_the_docs_and_the_manifests_is_restricted() {
             if is_ours {
                 assert!(container.contains("resources:"), "{place}: resources:\n{container}");
             }
-            // The files that a container writes: temporary ones, what podnudge publishes, and its own copy.
+            // The files that a container writes: temporary ones, what podnudge publishes, its state and its own
+            // copy, and what an init container renders.
             for mount in container.split("mountPath: ").skip(1) {
                 let (mount, _) = mount.split_once('}').unwrap();
                 let may_write = match mount.trim() {
                     "/tmp" => true,
                     "/config" | "/var/lib/podnudge" => is_ours,
+                    "/rendered" => container.contains("- name: render\n"),
                     "/opt/podnudge" => container.contains("\"install\""),
                     other => other.ends_with("readOnly: true"),
                 };

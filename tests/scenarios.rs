@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::trace;
-use crate::support::world::{self, EPOCH, World};
+use crate::support::world::{self, EPOCH, Pod, World};
 use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{ApproveBefore, Drain, DrainBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::command::Command;
@@ -187,7 +187,10 @@ fn standing(text: &str, place: &str) -> Option<Standing> {
 fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
-        "action" => policy.is_restart = value == "restart",
+        "action" => {
+            policy.is_restart = value.starts_with("restart");
+            policy.pod_exit_code = (value == "restart-pod").then_some(88);
+        }
         "on-failure" => {
             policy.retries_first = value.contains("retry");
             policy.restarts_last = value.contains("restart");
@@ -315,6 +318,15 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "readable" => world.disks[volume].unreadable = None,
         "inotify" => world.tell(Event::Watched(VolumeId(volume), Watch::Inotify)),
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
+        "pod" => {
+            world.pod = match rest {
+                "restarts" => Pod::Restarts,
+                "restarts-unseen" => Pod::RestartsUnseen,
+                "has-no-rule" => Pod::HasNoRule,
+                "unsaved" => Pod::Unsaved,
+                _ => panic!("{place}: unknown pod"),
+            }
+        }
         "target-ends" => world.tell(Event::Ended(RuleId(0))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
@@ -357,6 +369,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
             };
         }
         "act" => act(world, rest, place),
+        // `deadly a=2`: this content ends the application.
+        "deadly" => world.deadly = world.digest_of(pairs(rest).into_iter().collect()),
         "verify" => {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
             let verifies = &mut world.application.verifies;

@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::progress::Progress;
 use super::restart::restart;
-use super::{http, prepare, program, signal, socket};
+use super::{http, pod, prepare, program, signal, socket};
 use crate::clock::Moment;
 use crate::config::{Action, Rule};
 use crate::core::command::{Act, Extent};
@@ -109,6 +109,9 @@ async fn try_to_act(
     act: &Act,
     cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
+    if rule.pod_exit_code().is_some() {
+        return pod::act(context, rule, act).map_err(|error| acted_on_refusal(&error));
+    }
     let targets = match cached {
         Some(target) => vec![target.clone()],
         None if act.restart => {
@@ -159,6 +162,8 @@ async fn try_to_act(
             Action::Http(action) => progress.record(http::send(action).await),
             Action::Exec(program) => progress.record(program::run(rule, program, act).await),
             Action::Command(command) => progress.record(socket::send(command).await),
+            // It is the only action of its rule.
+            Action::RestartPod(_) => continue,
             // Always the last action: after it no process would receive another one.
             Action::Restart => match restart(context, rule, act, &targets).await {
                 Err(acted) => Err(acted),

@@ -1,10 +1,12 @@
-//! Performs `Act` (`act`): a signal, HTTP requests, socket commands, programs, or a restart. One
+//! Performs `Act` (`act`): a signal, HTTP requests, socket commands, programs, or a restart of
+//! the target or of the pod. One
 //! file for each kind of action maps its outcome to a result.
 //!
 //! Reads `/proc` and the files that requests name; has the effects of the actions.
 
 mod act;
 pub mod http;
+mod pod;
 mod prepare;
 mod program;
 mod progress;

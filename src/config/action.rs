@@ -1,5 +1,5 @@
 //! The actions that make the application use new content: `[rule.signal]`, `[rule.http]`, `[rule.exec]`,
-//! `[rule.command]` and `[rule.restart]`, in the order of the file. Pure.
+//! `[rule.command]`, `[rule.restart]` and `[rule.restart-pod]`, in the order of the file. Pure.
 
 use nix::sys::signal::Signal;
 
@@ -9,7 +9,8 @@ use super::request::HttpAction;
 use super::socket::SocketCommand;
 
 /// The keys of the actions.
-pub(super) const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
+pub(super) const ACTIONS: [&str; 6] =
+    ["signal", "http", "exec", "command", "restart", "restart-pod"];
 
 /// An action of a rule.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub enum Action {
     Command(SocketCommand),
     /// A restart: podnudge ends the target, and the kubelet or its supervisor starts it again.
     Restart,
+    /// A restart of all containers of the pod: podnudge ends, and the kubelet does it.
+    RestartPod(RestartPod),
 }
 
 settings! {
@@ -47,6 +50,34 @@ settings! {
         most: u32 = default("5", number(1, 1000));
         /// The time for which the restart budget counts.
         within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
+    }
+}
+
+settings! {
+    /// A restart of the whole pod in place: podnudge ends with an exit code for which the kubelet restarts all containers.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct RestartPod = "[rule.restart-pod]"; {
+        /// The exit code, for which podnudge's container has a rule with `action: RestartAllContainers` in its `restartPolicyRules`. From 79 to 124, because podnudge, shells and container runtimes end with others.
+        exit_code: u32 = default("88", number(79, 124));
+        /// The restart budget: how many restarts are allowed within `within`.
+        most: u32 = default("5", number(1, 1000));
+        /// The time for which the restart budget counts.
+        within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
+    }
+}
+
+impl Restart {
+    /// With the budget for restarts of the pod, if that is restarted.
+    pub(super) fn within(self, pod: Option<RestartPod>) -> Self {
+        pod.map_or(self, |RestartPod { most, within, .. }| Self { most, within, ..self })
+    }
+}
+
+impl RestartPod {
+    /// The exit code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        u8::try_from(self.exit_code).unwrap_or(u8::MAX)
     }
 }
 
@@ -75,7 +106,14 @@ impl Action {
             Self::Exec(_) => "exec",
             Self::Command(_) => "command",
             Self::Restart => "restart",
+            Self::RestartPod(_) => "restart-pod",
         }
+    }
+
+    /// Whether it restarts the application.
+    #[must_use]
+    pub fn restarts(&self) -> bool {
+        matches!(self, Self::Restart | Self::RestartPod(_))
     }
 
     /// Whether it needs a target process.

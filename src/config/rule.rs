@@ -4,13 +4,14 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use super::action::{Action, Restart, SignalAction, Step};
+use super::action::{Action, Restart, RestartPod, SignalAction, Step};
 use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
 use super::drain::Drain;
 use super::hold::{ApproveBefore, Hold};
 use super::keys::{KeyFilter, MostBytes};
 use super::limit::Limit;
+use super::pod;
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
@@ -79,6 +80,8 @@ settings! {
         command: Option<SocketCommand> = optional_table();
         /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
         restart: Option<Restart> = optional_table().option("restart", "", Actions);
+        /// Restart all containers of the pod in place: podnudge ends with an exit code for which the kubelet does that.
+        restart_pod: Option<RestartPod> = optional_table();
         /// Take the pod out of its Services before an action.
         drain: Option<Drain> = optional_table();
         /// How to verify that the application runs the new content.
@@ -139,6 +142,7 @@ impl Rule {
             settings.on_start.get_or_insert(OnStart::IfNewer);
         }
         let actions = actions(&mut settings, place);
+        pod::validate(place, &settings.on_failure, agent);
         if let Some(limit) = &mut settings.limit {
             limit.resolve(&actions, &settings.on_failure);
         }
@@ -161,7 +165,7 @@ impl Rule {
             keys,
             checks,
             actions,
-            restart: settings.restart.or_else(settings::defaults)?,
+            restart: settings.restart.or_else(settings::defaults)?.within(settings.restart_pod),
             verify,
             preset: settings.preset.as_deref().and_then(|name| preset::preset(name).ok()),
             unresolved: None,
@@ -266,7 +270,13 @@ impl Rule {
     /// Whether a restart is one of the actions.
     #[must_use]
     pub fn restarts_target(&self) -> bool {
-        self.actions.iter().any(|action| matches!(action, Action::Restart))
+        self.actions.iter().any(Action::restarts)
+    }
+
+    /// The exit code with which podnudge ends to restart the pod, if that is the action.
+    #[must_use]
+    pub fn pod_exit_code(&self) -> Option<u8> {
+        self.settings.restart_pod.map(|pod| pod.code())
     }
 }
 
@@ -287,6 +297,7 @@ impl RuleSettings {
         self.hold.validate_with(&place.inner("hold"), &self.check, agent);
         if let Some(drain) = self.drain {
             let may_restart = self.restart.is_some()
+                || self.restart_pod.is_some()
                 || self.on_failure.contains(&Step::Restart)
                 || self.preset.is_some();
             drain.validate_with(&place.inner("drain"), agent, may_restart);
@@ -343,6 +354,7 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         rule.command.clone().map(Action::Command),
         // As the last resort, a restart is not an action.
         rule.restart.filter(|_| !is_last_resort).map(|_| Action::Restart),
+        rule.restart_pod.map(Action::RestartPod),
     ];
     let mut actions: Vec<Action> = actions.into_iter().flatten().collect();
     actions.sort_by_key(|action| place.key(action.name()));

@@ -226,7 +226,9 @@ impl VerifySettings {
         let place = &rule.inner("verify");
         if actions.iter().any(Action::needs_process) {
             self.alive_for.get_or_insert(SECOND);
-        } else if !actions.is_empty() && !rule.has("signal") && !rule.has("restart") {
+        } else if !actions.is_empty()
+            && !["signal", "restart", "restart-pod"].iter().any(|key| rule.has(key))
+        {
             refuse_without(place, "alive-for", "a signal or a restart");
         }
         if !actions.is_empty() && !rule.has("signal") {

@@ -8,7 +8,7 @@ use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
 /// An output of the core. Exactly one event answers each command, except `RenewWatches`, `Remember`,
-/// `Approve`, `Persist`, `Report` and those about slots, and `ReadPublished` if the publication cannot be
+/// `Approve`, `Persist`, `EndPod`, `Report` and those about slots, and `ReadPublished` if the publication cannot be
 /// read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -44,6 +44,9 @@ pub enum Command {
     Approve(RuleId, Digest, Evidence),
     /// Run the rule's actions. Answer: `Event::Acted`.
     Act(Act),
+    /// End podnudge with the rule's exit code, once what precedes it is saved. If that fails, the answer is
+    /// `Event::Acted` with `Acted::Refused`.
+    EndPod(RuleId),
     /// Poll once for proof that the application runs the content. Answer: `Event::Verified`.
     Verify(RuleId),
     /// Save this across a restart of podnudge.
@@ -85,6 +88,8 @@ pub enum Extent {
     Prepare,
     /// Nothing is sent: only look for a target that has read the content at its start.
     LookForFresh,
+    /// Nothing is sent: only look whether the pod's containers were restarted after podnudge had ended.
+    LookForRestart,
 }
 
 /// One action for one digest.

@@ -257,6 +257,13 @@ pub enum Acted {
     Accepted(String),
     /// These processes were ended, to be started again.
     Restarted(Targets),
+    /// podnudge itself is to end, so that the kubelet restarts all containers of the pod in place.
+    EndsPod,
+    /// podnudge has ended for that, and these processes are older: the kubelet has restarted podnudge's own
+    /// container only.
+    NotRestarted(String),
+    /// podnudge has ended for that, and cannot see the application's processes.
+    Unseen,
     /// Nothing was sent, because the action was only to be prepared: it can be sent.
     Ready,
     /// Nothing was sent: the target started after the commit, so it has read the content.

@@ -72,6 +72,10 @@ pub enum Fact {
     Accepted(Digest, String),
     /// These processes were ended, to be started again: by the kubelet, after this delay if there is one.
     Restarted(Digest, String, Option<StartDelay>),
+    /// podnudge ends with this exit code, so that the kubelet restarts the pod in place.
+    EndingForPod(Digest, u8),
+    /// podnudge has ended with the exit code, and the kubelet has not restarted the pod.
+    PodNotRestarted(Digest, Reason),
     /// The actions did not help, and podnudge will restart the target.
     Escalating(Digest, Reason),
     /// A hold or the restart budget delays the rule, for this long if that is known.

@@ -79,6 +79,8 @@ pub struct SavedRollout {
     /// When podnudge began to end the target, if it did and the outcome was not known yet. Saved before the
     /// target is ended.
     pub restart_began: Option<Moment>,
+    /// How often podnudge has ended for this attempt, so that the kubelet restarts the pod. Saved before it ends.
+    pub pod_ends: u32,
     /// The time of the next attempt, if this one has failed.
     pub retry_at: Option<Moment>,
     /// Why nothing more is sent, if the target ended just after an action.

@@ -269,12 +269,17 @@ impl Core {
             let (_, other) = others().find(|(_, other)| is_ahead(other.checks()))?;
             Some(Reason::new(format!("waits for the check of rule `{}`", other.name())))
         };
+        let ends_pod = || {
+            let (_, other) = others().find(|(_, other)| other.ends_pod())?;
+            Some(Reason::new(format!("waits for rule `{}`, which restarts the pod", other.name())))
+        };
         Neighbours {
+            acts: others().any(|(_, other)| other.is_busy() && !other.ends_pod()),
             checks: OtherChecks {
                 any: checks(Checks::is_running),
                 alone: checks(Checks::is_running_alone),
             },
-            busy: waits_for(Rule::is_busy, "acts on the same target"),
+            busy: waits_for(Rule::is_busy, "acts on the same target").or_else(ends_pod),
             unproven: waits_for(Rule::is_unproven, "has not finished with the same target"),
             newer: self.newer_rule(index).is_some(),
         }

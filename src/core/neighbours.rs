@@ -6,8 +6,11 @@ use crate::reason::Reason;
 /// The state of other rules that affects this one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Neighbours {
-    /// Set while another rule acts on, or verifies, a target that may be the same.
+    /// Set while another rule acts on, or verifies, a target that may be the same; or while podnudge is to end
+    /// for another rule.
     pub(super) busy: Option<Reason>,
+    /// Whether any other rule is in the middle of an action.
+    pub(super) acts: bool,
     /// Set while another rule's published content for a target that may be the same is unproven. If
     /// a process read that and other new content and ended, the cause would be ambiguous.
     pub(super) unproven: Option<Reason>,

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::ids::VolumeId;
+use super::kubelet;
 use crate::config::{
     self, Action, Drain, DrainBefore, Hold, Jitter, OnStart, OnUnreachable, ProofBy, Restart,
     Retry, Step, TargetBy,
@@ -59,6 +60,8 @@ pub struct Policy {
     pub restarts_last: bool,
     /// Whether the actions themselves restart the target.
     pub is_restart: bool,
+    /// The exit code with which podnudge ends to restart the whole pod, if that is the action.
+    pub pod_exit_code: Option<u8>,
     /// The restart budget.
     pub restarts: Restart,
     /// How the slots of the replicas are used, if there are any.
@@ -170,6 +173,9 @@ impl Policy {
             id: VolumeId(first.0 + n),
             path: shown::path(path),
         };
+        let pod_exit_code = rule.pod_exit_code();
+        // The kubelet delays the start of the containers of the pod, too.
+        let unset_interval = pod_exit_code.map_or(Duration::ZERO, |_| kubelet::MIN_INTERVAL);
         Self {
             name: rule.name.clone(),
             action: actions(rule),
@@ -187,19 +193,24 @@ impl Policy {
             needs_changed_keys: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
             hold: rule.settings.hold.clone(),
             jitter: rule.settings.jitter,
-            min_interval: rule.settings.min_interval.unwrap_or_default(),
-            is_min_interval_set: rule.settings.min_interval.is_some(),
+            min_interval: rule.settings.min_interval.unwrap_or(unset_interval),
+            is_min_interval_set: rule.settings.min_interval.is_some() || pod_exit_code.is_some(),
             retry: rule.settings.retry,
             retries_first: rule.settings.on_failure.contains(&Step::Retry),
             restarts_last: rule.settings.on_failure.contains(&Step::Restart),
             is_restart: rule.restarts_target(),
+            pod_exit_code,
             restarts: rule.restart,
             slot: SlotPolicy::of(rule),
             turns: Turns::of(rule),
             drain: rule.settings.drain,
             on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: rule.settings.target.wait,
-            alive_for: if rule.names_process() { rule.verify.alive_for } else { Duration::ZERO },
+            alive_for: if rule.names_process() || pod_exit_code.is_some() {
+                rule.verify.alive_for
+            } else {
+                Duration::ZERO
+            },
             // A preset that is chosen later may have one.
             proof: !rule.verify.proofs.is_empty() || rule.awaits_preset(),
             verify_timeout: rule.verify.timeout,

@@ -10,11 +10,14 @@ mod failures;
 mod limit;
 mod missing;
 mod permission;
+mod pod_restart;
 mod progress;
 mod saved;
 mod status;
 mod verification;
+mod wait;
 
+use super::event::Acted;
 use super::gate::{Cause, Supersedable};
 use super::slot::Standing;
 use super::source::OnDisk;
@@ -26,6 +29,7 @@ use limit::Limit;
 use missing::Missing;
 pub(super) use progress::{Context, Effect, Input, Outcome, Progress};
 use verification::Verification;
+use wait::{TargetRestart, WaitFor};
 
 /// The direction of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +84,11 @@ enum Step {
     Acting {
         prepares: bool,
     },
+    /// podnudge ends, so that the kubelet restarts the pod, as soon as no other rule is busy. `is_sent`: that
+    /// was commanded.
+    EndingPod {
+        is_sent: bool,
+    },
     Verifying(Verification),
     /// The rollout continues at `at`.
     Waiting {
@@ -93,36 +102,6 @@ enum Step {
         next_poll: Option<Moment>,
         reason: Reason,
     },
-}
-
-/// A restart of the target by a rollout, until its outcome is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TargetRestart {
-    /// When podnudge began to end the target.
-    began: Moment,
-    /// An earlier podnudge began it: whether the target has ended is not known.
-    by_earlier: bool,
-}
-
-/// The reason for waiting between two attempts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitFor {
-    /// To begin: the rollout was in progress when podnudge started.
-    Start,
-    /// For an absent target.
-    Target,
-    /// For the backoff after a failure.
-    Retry,
-    /// For a refusal to end; it may end without new content.
-    Refusal,
-    /// To restart the target instead of repeating the actions.
-    Restart,
-    /// For the restart budget.
-    Budget,
-    /// For the pod to leave its Services, before the action.
-    Drain,
-    /// For a slot, or for the replica's turn: the action can be sent.
-    Slot,
 }
 
 impl Rollout {
@@ -223,7 +202,13 @@ impl Rollout {
 
     /// Whether a command is in progress that must not be interrupted.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.step, Step::Publishing { .. } | Step::Acting { .. } | Step::Verifying(_))
+        matches!(
+            self.step,
+            Step::Publishing { .. }
+                | Step::Acting { .. }
+                | Step::EndingPod { .. }
+                | Step::Verifying(_)
+        )
     }
 
     /// Whether it waits for an attempt, or for a process that has read the content.
@@ -253,7 +238,7 @@ impl Rollout {
             Step::Waiting { at, .. } => Some(*at),
             Step::Verifying(verification) => verification.next_poll(),
             Step::Tripped { next_poll, .. } => *next_poll,
-            Step::Publishing { .. } | Step::Acting { .. } => None,
+            Step::Publishing { .. } | Step::Acting { .. } | Step::EndingPod { .. } => None,
         }
     }
 
@@ -275,7 +260,9 @@ impl Rollout {
     /// When content with the digest `to` can supersede this rollout.
     pub(super) fn supersedable_by(&self, to: Digest, ctx: &Context<'_>) -> Supersedable {
         match &self.step {
-            Step::Publishing { .. } | Step::Acting { .. } => Supersedable::Later(None),
+            Step::Publishing { .. } | Step::Acting { .. } | Step::EndingPod { .. } => {
+                Supersedable::Later(None)
+            }
             Step::Verifying(verification) => match verification.supersedable_at(ctx.policy) {
                 Some(at) if at <= ctx.now.mono && verification.has_failed_poll() => {
                     Supersedable::Now
@@ -304,6 +291,10 @@ impl Rollout {
                 self.published(publication, is_swapped, ctx, &mut progress);
             }
             (Step::Acting { .. }, Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
+            (Step::EndingPod { .. }, Input::Acted(refused @ Acted::Refused(_))) => {
+                self.take_back_end();
+                self.acted(refused, ctx, &mut progress);
+            }
             (Step::Verifying(verification), Input::Verified(verified)) => {
                 let observation = verification.observe(now, verified, ctx.policy);
                 let is_fresh = verification.is_fresh();
@@ -318,7 +309,10 @@ impl Rollout {
                 let what = *what;
                 self.wait_over(what, ctx, &mut progress);
             }
-            (Step::Waiting { what: WaitFor::Drain, .. }, Input::SlotLost) => {
+            (
+                Step::Waiting { what: WaitFor::Drain, .. } | Step::EndingPod { is_sent: false },
+                Input::SlotLost,
+            ) => {
                 self.wait_for_others(ctx, &mut progress);
             }
             (Step::Waiting { .. }, Input::EndedElsewhere(reason)) => {

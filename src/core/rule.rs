@@ -9,6 +9,7 @@
 mod inputs;
 mod lasting;
 mod outcome;
+mod pod_restart;
 mod progress;
 mod sharing;
 mod slots;
@@ -188,8 +189,11 @@ impl Rule {
                 }
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
-                let digest = rollout.failed_digest().unwrap_or(rollout.digest());
-                self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
+                self.give_up(&rollout, reason);
+            }
+            Outcome::Ineffective(reason) => {
+                self.report(Fact::PodNotRestarted(rollout.digest(), reason.clone()), out);
+                self.give_up(&rollout, reason);
             }
             Outcome::RollBack(reason) => {
                 let after_restart = rollout.is_restart() || self.policy.is_restart;
@@ -213,6 +217,11 @@ impl Rule {
             let applied = rollout.failed_digest().is_none() && is_applied;
             self.end_use_of_slot(now.mono, applied.then(|| rollout.digest()));
         }
+    }
+
+    fn give_up(&mut self, rollout: &Rollout, reason: Reason) {
+        let digest = rollout.failed_digest().unwrap_or(rollout.digest());
+        self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
     }
 
     /// Quarantines content that is to be rolled back.
@@ -257,7 +266,7 @@ impl Rule {
 
     /// Does one thing that is due. Returns whether more may be due.
     fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
-        if self.stopping && !self.is_busy() {
+        if self.stopping && (!self.is_busy() || self.ends_pod()) {
             self.stopped = true;
             self.stop_with_slot(out);
             return false;
@@ -275,6 +284,7 @@ impl Rule {
         self.continue_trial(now, out);
         let has_progressed = self.pass_gate(now, out)
             || self.end_drain_without_slot(now, out)
+            || self.end_pod(now, out)
             || self.continue_rollout(now, out);
         if !has_progressed {
             self.settle_slot(now, out);

@@ -266,6 +266,7 @@ impl<'a> Replica<'a> {
             | Command::Remember(..)
             | Command::Approve(..)
             | Command::Persist(..)
+            | Command::EndPod(_)
             | Command::Halt(..)
             | Command::TryHalted(..)
             | Command::ClearHalt(..)
@@ -302,7 +303,7 @@ impl<'a> Replica<'a> {
         }
         match act.extent {
             Extent::Prepare => Acted::Ready,
-            Extent::LookForFresh => Acted::Absent(not_started()),
+            Extent::LookForFresh | Extent::LookForRestart => Acted::Absent(not_started()),
             Extent::Send if act.restart || self.scenario.policy.is_restart => {
                 let started = self.application.restart(now);
                 self.at(started, Due::Start);

@@ -19,6 +19,7 @@ pub(super) struct Line {
     pub(super) because: Option<&'static str>,
     pub(super) attempt: Option<u32>,
     pub(super) attempts: Option<u32>,
+    pub(super) exit_code: Option<u8>,
     pub(super) wait: Option<String>,
     pub(super) evidence: Option<&'static str>,
     pub(super) problem: Option<&'static str>,

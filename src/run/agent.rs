@@ -49,6 +49,8 @@ pub(super) enum Done {
     CheckedLocally(RuleId, Digest, LocalResult),
     /// What precedes this action is on disk.
     MayAct(Act),
+    /// What precedes the end of podnudge with this exit code is on disk.
+    MayEnd(u8),
     Acted(RuleId, Acted, Baseline),
     Verified(RuleId, Verified, Baseline),
     Preflight(RuleId, Vec<Problem>, Addresses),
@@ -106,6 +108,8 @@ pub(super) struct Agent {
     pub(super) writing: BlockingQueue,
     pub(super) slots: SharedSlots,
     pub(super) eager: EagerSyncing,
+    /// Set when podnudge is to end for a rule that restarts its pod.
+    pub(super) exit_code: Option<u8>,
     /// Whether work was abandoned, so that the core may wait for an answer in vain.
     has_abandoned: bool,
     exits: ExitWatches,
@@ -139,7 +143,7 @@ impl RuleState {
     }
 
     /// Stops the tasks whose results are no longer needed when podnudge stops.
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.attempts.close();
         self.abort_check();
         if let Some(task) = self.preflight_task.take() {
@@ -198,13 +202,19 @@ impl Agent {
             tasks: JoinSet::new(),
             reading: BlockingQueue::default(),
             writing: BlockingQueue::default(),
+            exit_code: None,
             has_abandoned: false,
             exits: ExitWatches::default(),
             connections: Connections::default(),
         }
     }
 
-    pub(super) async fn run(&mut self, mut signals: OsSignals, listener: Option<TcpListener>) {
+    /// Runs until podnudge is asked to stop, or is to end with an exit code.
+    pub(super) async fn run(
+        &mut self,
+        mut signals: OsSignals,
+        listener: Option<TcpListener>,
+    ) -> Option<u8> {
         let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         report::started(&self.config, address);
         let hints = self.watching.hints();
@@ -213,9 +223,12 @@ impl Agent {
         loop {
             self.run_all();
             self.end_left();
+            if self.exit_code.is_some() {
+                return self.exit_code;
+            }
             let is_stopped = self.core.is_stopped() || self.has_abandoned;
             if is_stopped && self.tasks.is_empty() && !self.slots.is_busy() {
-                return;
+                return None;
             }
             let of_cluster = [self.slots.next_wakeup(), self.eager.next_wakeup()];
             let wakeups = of_cluster.into_iter().chain([self.core.next_wakeup(), end_at]);
@@ -226,7 +239,7 @@ impl Agent {
                 signal = signals.next() => match signal {
                     OsSignal::Stop if end_at.is_some() => {
                         info!(event = "ending-now", "second stop signal: stopping at once");
-                        return;
+                        return None;
                     }
                     OsSignal::Stop => {
                         info!(event = "ending", "stop signal received: stopping");
@@ -264,7 +277,7 @@ impl Agent {
                 () = clock::sleep_until(wakeup) => {
                     if end_at.is_some_and(|end| clock::now().mono >= end) {
                         warn!(event = "grace-over", "grace over: a running action was abandoned");
-                        return;
+                        return None;
                     }
                     self.core.tick(clock::now());
                 }
@@ -313,6 +326,7 @@ impl Agent {
                 }
             }
             Done::MayAct(act) => self.act(act),
+            Done::MayEnd(code) => self.end_with(code),
             Done::Acted(rule, acted, baseline) => {
                 self.exits.watch(rule, baseline.exit_watches());
                 // It may have ended before the exit watch was set up.

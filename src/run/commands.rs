@@ -138,6 +138,7 @@ impl Agent {
                     Done::Verified(rule, verified, baseline)
                 });
             }
+            Command::EndPod(rule) => self.end_pod(rule),
             Command::Persist(rule, memory) => self.persist(rule, *memory),
             Command::Claim(..)
             | Command::Release(_)
@@ -159,6 +160,9 @@ impl Agent {
         // What precedes an action may have taken long, and podnudge may have been suspended meanwhile.
         if act.is_late(clock::now().mono) {
             let reason = Reason::new("the slot of this rule expired before the action began");
+            return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
+        }
+        if let Some(reason) = self.why_not_end(act.rule) {
             return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
         }
         if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {

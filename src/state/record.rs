@@ -122,6 +122,8 @@ struct RolloutRecord {
     #[serde(default)]
     restart_began: Option<u64>,
     #[serde(default)]
+    pod_ends: u32,
+    #[serde(default)]
     retry_at: Option<u64>,
     #[serde(default)]
     tripped: Option<ReasonRecord>,
@@ -170,6 +172,7 @@ pub(super) fn text(memory: &Memory, now: Now, boot: Option<&str>) -> Vec<u8> {
             is_restart: rollout.is_restart,
             is_suspect: rollout.is_suspect,
             restart_began: rollout.restart_began.map(|at| millis(at.0)),
+            pod_ends: rollout.pod_ends,
             retry_at: rollout.retry_at.map(|at| millis(at.0)),
             tripped: rollout.tripped.as_ref().map(ReasonRecord::of),
         }),
@@ -234,6 +237,7 @@ impl Lasting {
                 restart_began: rollout
                     .restart_began
                     .map(|at| if boot.is_some() { moment(at) } else { now.mono }),
+                pod_ends: rollout.pod_ends,
                 retry_at: rollout.retry_at.map(moment),
                 tripped: rollout.tripped.map(ReasonRecord::into_reason),
             }),
@@ -318,6 +322,7 @@ mod tests {
                 is_restart: true,
                 is_suspect: true,
                 restart_began: Some(at(69)),
+                pod_ends: 1,
                 retry_at: Some(at(300)),
                 tripped: Some(reason("it ended again")),
             }),

@@ -98,6 +98,12 @@ impl Agent {
         self.child.wait().unwrap()
     }
 
+    /// Waits until it has ended, and returns its exit code.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        wait_until("podnudge ends", || self.has_ended());
+        self.child.wait().unwrap().code()
+    }
+
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()

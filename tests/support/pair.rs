@@ -363,6 +363,7 @@ impl Pair {
                 | Command::Remember(..)
                 | Command::Preflight(_)
                 | Command::Persist(..)
+                | Command::EndPod(_)
                 | Command::Report(..)
                 | Command::Release(_)
                 | Command::Halt(..)

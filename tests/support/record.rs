@@ -132,7 +132,7 @@ impl Record {
                 (self.last_action, self.delivered) = (Some(now), Some(now));
                 None
             }
-            Acted::Fresh(_) => {
+            Acted::Fresh(_) | Acted::Unseen => {
                 self.delivered = Some(now);
                 None
             }
@@ -141,7 +141,11 @@ impl Record {
                 Some("an action failed")
             }
             Acted::Absent(Absence { was_read: true, .. }) => Some("it was read"),
-            Acted::Absent(_) | Acted::Refused(_) | Acted::Ready => None,
+            Acted::Absent(_)
+            | Acted::Refused(_)
+            | Acted::Ready
+            | Acted::EndsPod
+            | Acted::NotRestarted(_) => None,
         };
         self.evidence.extend(self.last.zip(why));
     }

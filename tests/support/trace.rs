@@ -103,6 +103,7 @@ impl Trace {
             | Command::ReadPublished(_)
             | Command::Approve(..)
             | Command::Verify(_)
+            | Command::EndPod(_)
             | Command::Persist(..) => return,
         };
         self.push(Entry::new(at, words));
@@ -208,6 +209,12 @@ impl Trace {
                 };
                 let kubelet = delay.as_ref().map_or_else(String::new, kubelet);
                 format!("restarted {target} for {}{kubelet}", self.name(*digest))
+            }
+            Fact::EndingForPod(digest, code) => {
+                format!("podnudge ends with {code} for {}", self.name(*digest))
+            }
+            Fact::PodNotRestarted(digest, reason) => {
+                format!("pod not restarted for {}: {reason}", self.name(*digest))
             }
             Fact::Escalating(digest, reason) => {
                 format!("escalating to a restart for {}: {reason}", self.name(*digest))
@@ -331,6 +338,8 @@ fn reach(command: &Command) -> Reach {
         | Fact::Sent(..)
         | Fact::Accepted(..)
         | Fact::Restarted(..)
+        | Fact::EndingForPod(..)
+        | Fact::PodNotRestarted(..)
         | Fact::Escalating(..)
         | Fact::Fresh(..)
         | Fact::Retrying(..)

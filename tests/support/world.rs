@@ -143,6 +143,24 @@ pub(crate) struct World {
     pub(crate) acted_without_slot: Vec<Duration>,
     /// Whether the application was restarted and not verified since.
     is_unverified: bool,
+    /// The pod, for a rule that restarts it.
+    pub(crate) pod: Pod,
+}
+
+/// What becomes of the pod when podnudge ends with the rule's exit code.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Pod {
+    /// The kubelet restarts all containers.
+    #[default]
+    Restarts,
+    /// The same, and podnudge does not see the application.
+    RestartsUnseen,
+    /// The kubelet restarts podnudge's container only.
+    HasNoRule,
+    /// podnudge cannot save its state, and finds that out when it is to end.
+    Unsaved,
+    /// podnudge knows that it cannot.
+    Refuses,
 }
 
 /// The slots of the replicas, for one of them.
@@ -206,6 +224,7 @@ pub(crate) fn policy() -> Policy {
         retries_first: true,
         restarts_last: false,
         is_restart: false,
+        pod_exit_code: None,
         restarts: Restart { grace: Duration::ZERO, most: 3, within: Duration::from_hours(1) },
         drain: None,
         slot: None,
@@ -300,6 +319,7 @@ impl World {
             unprotected: Vec::new(),
             acted_without_slot: Vec::new(),
             is_unverified: false,
+            pod: Pod::default(),
         };
         world.application.runs = world.readable();
         world
@@ -501,6 +521,12 @@ impl World {
         Some(snapshot::digest(all?.iter().map(Snapshot::digest)))
     }
 
+    /// The digest of this content in the first volume.
+    pub(crate) fn digest_of(&self, content: BTreeMap<String, String>) -> Option<Digest> {
+        let disk = Disk { content: Some(content), ..self.disks[0].clone() };
+        Some(snapshot::digest([disk.snapshot()?.digest()]))
+    }
+
     fn set_clock(&mut self, mono: Moment) {
         self.now = Now { mono, wall: UnixTime(EPOCH + (mono.0 - UPTIME)) };
     }
@@ -595,6 +621,12 @@ impl World {
                 }
                 Command::Persist(_, memory) => self.persisted = Some(*memory),
                 Command::Remember(_, digest) => self.remember(digest),
+                Command::EndPod(rule) if self.pod == Pod::Unsaved => {
+                    self.pod = Pod::Refuses;
+                    let refused = Acted::Refused(Reason::new("no space left"));
+                    self.answer(Duration::ZERO, Event::Acted(rule, refused));
+                }
+                Command::EndPod(_) => return self.end_pod(),
                 Command::RenewWatches | Command::Report(..) => {}
                 about_slots => self.obey_about_slots(&about_slots),
             }
@@ -664,8 +696,41 @@ impl World {
         self.answer(self.act_takes, Event::Acted(act.rule, acted));
     }
 
+    /// podnudge ends, and the kubelet restarts it, and with a rule all other containers.
+    fn end_pod(&mut self) {
+        self.set_clock(self.now.mono.after(DOWN));
+        if self.pod != Pod::HasNoRule {
+            self.restarted.push(self.now.mono.0 - UPTIME);
+            self.application_restarts();
+        }
+        if self.pod == Pod::RestartsUnseen {
+            self.application.started = None;
+        }
+        self.restart(self.persisted.clone());
+    }
+
+    /// The answer to an action of a rule that restarts the pod.
+    fn act_on_pod(&self, act: &Act) -> Acted {
+        let started = self.application.started.unwrap_or_default();
+        let is_seen = self.pod != Pod::RestartsUnseen;
+        match &self.application.acts {
+            absent @ Acted::Absent(_) if is_seen => absent.clone(),
+            _ if is_seen && act.fresh_after.is_some_and(|moment| started > moment) => {
+                Acted::Fresh(app(41))
+            }
+            _ if self.pod == Pod::Refuses => Acted::Refused(Reason::new("no space left")),
+            _ if act.extent == Extent::Prepare => Acted::Ready,
+            _ if act.extent == Extent::Send => Acted::EndsPod,
+            _ if is_seen => Acted::NotRestarted("41 (app)".to_owned()),
+            _ => Acted::Unseen,
+        }
+    }
+
     /// What the preparation of an action finds. Nothing is sent.
     fn prepare(&self, act: &Act) -> Acted {
+        if self.policy.pod_exit_code.is_some() {
+            return self.act_on_pod(act);
+        }
         let started = self.application.started.unwrap_or_default();
         match &self.application.acts {
             Acted::Absent(_) if self.application.vanishes => Acted::Ready,
@@ -709,6 +774,9 @@ impl World {
 
     /// The reaction of the application to an action.
     fn act(&mut self, act: &Act) -> Acted {
+        if self.policy.pod_exit_code.is_some() {
+            return self.act_on_pod(act);
+        }
         let acted = match self.application.acts.clone() {
             // A target that can be signalled can be restarted.
             Acted::Sent(names) | Acted::Restarted(names)

@@ -73,6 +73,9 @@ impl Rollout {
                 progress.effect(Effect::NotSent);
                 self.prepared(ctx, progress);
             }
+            Acted::EndsPod => self.await_end(),
+            Acted::NotRestarted(processes) => self.pod_not_restarted(&processes, ctx, progress),
+            Acted::Unseen => self.pod_restart_unseen(ctx, progress),
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Evidence::Delivered, ctx, progress);

@@ -15,8 +15,9 @@ impl Rollout {
     /// Runs the actions. Where the pod has to leave its Services first, or the other replicas do not permit
     /// it yet, only finds out whether the action can be sent, or waits for the end of the drain.
     pub(super) fn act(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        let drain = self.drain_time(ctx).filter(|_| self.tripped.is_none());
-        let is_limited = self.tripped.is_none() && self.is_limited(ctx);
+        let acts = self.tripped.is_none() && !self.looks_for_pod_restart();
+        let drain = self.drain_time(ctx).filter(|_| acts);
+        let is_limited = acts && self.is_limited(ctx);
         if let (Some(wait), Some(since)) = (drain, ctx.drained_since)
             && ctx.now.mono < since.after(wait)
             && !is_limited
@@ -76,6 +77,7 @@ impl Rollout {
     pub(in crate::core) fn extent(&self) -> Extent {
         match self.step {
             _ if self.has_tripped() => Extent::LookForFresh,
+            _ if self.looks_for_pod_restart() => Extent::LookForRestart,
             Step::Acting { prepares: true } => Extent::Prepare,
             _ => Extent::Send,
         }

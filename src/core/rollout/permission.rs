@@ -22,7 +22,7 @@ impl Rollout {
     }
 
     /// Whether the next action must not be sent yet.
-    pub(super) fn is_limited(&self, ctx: &Context<'_>) -> bool {
+    pub(in crate::core) fn is_limited(&self, ctx: &Context<'_>) -> bool {
         match self.limit {
             Limit::None => false,
             Limit::Pending => ctx.slot != Standing::Granted || ctx.turn.is_some(),

@@ -103,6 +103,8 @@ pub(in crate::core) enum Outcome {
     RollBack(Reason),
     /// All attempts failed.
     GaveUp(Reason),
+    /// The action has no effect in this pod, which says nothing about the content.
+    Ineffective(Reason),
     /// The content could not be published. The rollout that it was to supersede continues:
     /// [`Rollout::take_superseded`](super::Rollout::take_superseded).
     Unpublished(Publication),

@@ -46,6 +46,7 @@ impl Rollout {
             is_restart: self.is_restart,
             is_suspect: self.is_suspect,
             restart_began: self.target_restart.map(|restart| restart.began),
+            pod_ends: self.target_restart.map_or(0, |restart| restart.pod_ends),
             retry_at,
             tripped,
         })
@@ -64,9 +65,11 @@ impl Rollout {
         rollout.is_suspect = saved.is_suspect;
         rollout.attempt = saved.attempt.max(1);
         rollout.is_restart = saved.is_restart;
-        rollout.target_restart = saved
-            .restart_began
-            .map(|at| TargetRestart { began: at.min(now.mono), by_earlier: true });
+        rollout.target_restart = saved.restart_began.map(|at| TargetRestart {
+            began: at.min(now.mono),
+            by_earlier: true,
+            pod_ends: saved.pod_ends,
+        });
         if let Some(reason) = saved.tripped {
             rollout.tripped = Some(0);
             rollout.step = Step::Tripped { next_poll: Some(now.mono), reason };
@@ -81,13 +84,15 @@ impl Rollout {
 
     /// The action that begins now ends the target.
     pub(in crate::core) fn begin_target_restart(&mut self, now: Moment) {
-        let begins_now = TargetRestart { began: now, by_earlier: false };
-        self.target_restart = self.target_restart.filter(|one| one.by_earlier).or(Some(begins_now));
+        let begins_now = TargetRestart { began: now, by_earlier: false, pod_ends: 0 };
+        let goes_on = |one: &TargetRestart| one.by_earlier || one.pod_ends > 0;
+        self.target_restart = self.target_restart.filter(goes_on).or(Some(begins_now));
     }
 
     /// The action did not end the target; an earlier podnudge may have done so.
     pub(in crate::core) fn restarted_nothing(&mut self) {
-        self.target_restart = self.target_restart.filter(|restart| restart.by_earlier);
+        self.target_restart =
+            self.target_restart.filter(|restart| restart.by_earlier || restart.pod_ends > 0);
     }
 
     /// A target that started after this was restarted by an earlier podnudge, for this rollout.

@@ -23,7 +23,7 @@ impl Rollout {
             (_, Direction::Back { .. }) => State::RollingBack,
             (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
             (Step::Publishing { .. }, _) => State::Publishing,
-            (Step::Acting { .. }, _) => State::Acting,
+            (Step::Acting { .. } | Step::EndingPod { .. }, _) => State::Acting,
             (Step::Verifying(_), _) => State::Verifying,
             (Step::Waiting { what: WaitFor::Target, .. }, _) => State::WaitingForTarget,
             (Step::Waiting { what: WaitFor::Retry | WaitFor::Restart, .. }, _) => State::Backoff,
@@ -34,7 +34,7 @@ impl Rollout {
         match &self.step {
             Step::Waiting { reason, .. } | Step::Tripped { reason, .. } => Some(reason),
             Step::Verifying(verification) => verification.reason(),
-            Step::Publishing { .. } | Step::Acting { .. } => None,
+            Step::Publishing { .. } | Step::Acting { .. } | Step::EndingPod { .. } => None,
         }
     }
 }

@@ -1,0 +1,44 @@
+//! The rules with which `[rule.restart-pod]` can be combined. Pure.
+
+use super::action::{ACTIONS, Step};
+use super::agent::Agent;
+use super::prelude::*;
+
+/// The proofs that compare with a value from before the action.
+const COMPARING: [&str; 3] = ["json-grew", "json-changed", "metric-grew"];
+/// The keys that name a target.
+const NAMES: [&str; 4] = ["process", "exe", "cmdline", "pidfile"];
+
+/// Checks an action that ends podnudge against the other settings of its rule, and those of podnudge itself.
+pub(super) fn validate(rule: &Place<'_>, on_failure: &[Step], agent: &Agent) {
+    if !rule.has("restart-pod") {
+        return;
+    }
+    let place = rule.inner("restart-pod");
+    let others = ACTIONS.iter().any(|key| *key != "restart-pod" && rule.has(key));
+    if others || on_failure.contains(&Step::Restart) {
+        let reason = Reason::new("`[rule.restart-pod]` must be the only action of its rule");
+        let hint = "all containers of the pod are started anew: leave the others out";
+        place.problem(Spot::Table, reason.hint(hint));
+    }
+    if agent.state_dir.is_none() {
+        let message = "`[rule.restart-pod]` needs `state-dir`: podnudge ends, and must know why when it starts again";
+        let hint = "mount an emptyDir, and set `state-dir` in `[agent]` to a directory on it";
+        place.problem(Spot::Table, Reason::new(message).hint(hint));
+    }
+    let (verify, target) = (rule.inner("verify"), rule.inner("target"));
+    let is_named = NAMES.iter().any(|key| target.has(key));
+    if let Some(key) = COMPARING.iter().find(|key| verify.has(key) && !is_named) {
+        let message = format!(
+            "`{key}` compares with a value from before the restart, which podnudge does not keep"
+        );
+        let hint = "use a proof that does not compare; or share the process namespace and name the target, such as `target = { process = \"NAME\" }`";
+        verify.problem(Key(key), Reason::new(message).hint(hint));
+    }
+    let limit = rule.inner("limit");
+    if limit.has("lease") && !limit.has("lease-duration") {
+        let message = "podnudge renews its slot only while it runs: the slot may expire before the pod has started again";
+        let hint = "set `lease-duration` to more than a restart of the pod takes, such as `lease-duration = \"6m\"`";
+        limit.warn(Key("lease"), Reason::new(message).hint(hint));
+    }
+}
