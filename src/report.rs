@@ -203,6 +203,9 @@ fn line(
                 ..line("ending-for-pod", "podnudge ends, so that the kubelet restarts all containers of the pod")
                     .digest(digest)
             }),
+        Fact::Evicted(digest) =>
+            (Info, line("evicted", "the pod was evicted; its controller replaces it")
+                .digest(digest)),
         Fact::PodNotRestarted(digest, reason) =>
             (Error, line("pod-not-restarted", "the kubelet does not restart the pod; waiting for newer content")
                 .digest(digest).reason(reason)),
@@ -425,6 +428,7 @@ mod tests {
                 Some(StartDelay { delay: Duration::from_secs(20), ends: 2 }),
             ),
             Fact::EndingForPod(one, 88),
+            Fact::Evicted(one),
             Fact::PodNotRestarted(one, why()),
             Fact::Escalating(one, why()),
             Fact::Held(why(), None),

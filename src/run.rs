@@ -14,6 +14,8 @@ mod eager;
 #[cfg(not(feature = "cluster"))]
 #[path = "run/no_eager.rs"]
 mod eager;
+#[cfg(feature = "cluster")]
+mod evict;
 mod exits;
 mod locks;
 mod once;

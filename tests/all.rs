@@ -27,6 +27,8 @@ mod eager;
 #[cfg(feature = "cluster")]
 mod eager_server;
 mod escaped;
+#[cfg(feature = "cluster")]
+mod evict;
 mod evidence;
 mod fleet;
 mod fleet_slots;

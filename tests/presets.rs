@@ -136,7 +136,7 @@ fn the_evidence_of_a_preset_is_what_podnudge_can_get() {
         let evidence = match action {
             _ if !rule.verify.proofs.is_empty() => "verified",
             Action::Signal(_) => "delivered",
-            Action::Restart | Action::RestartPod(_) => "read-at-start",
+            Action::Restart | Action::RestartPod(_) | Action::Evict(_) => "read-at-start",
             Action::Http(_) | Action::Exec(_) | Action::Command(_) => "accepted",
         };
         assert_eq!(preset.evidence, evidence, "{}", preset.name);

@@ -190,6 +190,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         "action" => {
             policy.is_restart = value.starts_with("restart");
             policy.pod_exit_code = (value == "restart-pod").then_some(88);
+            policy.evict_wait = (value == "evict").then_some(Duration::from_mins(5));
         }
         "on-failure" => {
             policy.retries_first = value.contains("retry");
@@ -405,6 +406,11 @@ fn act(world: &mut World, rest: &str, place: &str) {
         "fails" => Acted::Failed(Reason::new(why)),
         "declined" => Acted::Declined(Reason::new(why)),
         "refused" => Acted::Refused(Reason::new(why)),
+        "evicted" => Acted::Evicted,
+        "postponed" => {
+            let (pause, why) = why.split_once(' ').expect(place);
+            Acted::Postponed(Reason::new(why), duration(pause, place))
+        }
         _ => panic!("{place}: unknown action result"),
     };
 }

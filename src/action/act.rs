@@ -109,7 +109,7 @@ async fn try_to_act(
     act: &Act,
     cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
-    if rule.pod_exit_code().is_some() {
+    if rule.settings.restart_pod.is_some() || rule.settings.evict.is_some() {
         return pod::act(context, rule, act).map_err(|error| acted_on_refusal(&error));
     }
     let targets = match cached {
@@ -162,8 +162,8 @@ async fn try_to_act(
             Action::Http(action) => progress.record(http::send(action).await),
             Action::Exec(program) => progress.record(program::run(rule, program, act).await),
             Action::Command(command) => progress.record(socket::send(command).await),
-            // It is the only action of its rule.
-            Action::RestartPod(_) => continue,
+            // Each is the only action of its rule.
+            Action::RestartPod(_) | Action::Evict(_) => continue,
             // Always the last action: after it no process would receive another one.
             Action::Restart => match restart(context, rule, act, &targets).await {
                 Err(acted) => Err(acted),

@@ -1,5 +1,5 @@
-//! Restarts the whole pod in place as an action: podnudge ends, and the kubelet restarts all containers. Here is
-//! only found out whether that is needed, and what became of it.
+//! Restarts the whole pod in place as an action, or replaces it: podnudge ends, and the kubelet restarts all
+//! containers; or `run/` has the pod evicted. Here is only found out whether that is needed, and what became of it.
 //!
 //! Reads `/proc`; changes nothing.
 
@@ -13,7 +13,8 @@ use crate::reason::Reason;
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
 
-/// The answer to an action of a rule that restarts the pod.
+/// The answer to an action of a rule that restarts or evicts the pod. For an eviction, [`Acted::Ready`] says that it
+/// is needed.
 ///
 /// # Errors
 /// If the target that the rule names cannot be found.
@@ -28,6 +29,7 @@ pub(super) fn act(context: &Context, rule: &Rule, act: &Act) -> Result<(Acted, B
     }
     let acted = match (act.extent, &seen) {
         (Extent::Prepare, _) => Acted::Ready,
+        (Extent::Send, _) if rule.settings.evict.is_some() => Acted::Ready,
         (Extent::Send, _) => Acted::EndsPod,
         (Extent::LookForFresh, _) => {
             let reason = "the target did not start after the content was in place";

@@ -10,7 +10,7 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Url};
 
-use super::call::{Call, Kind, LEASES, NO_ACCOUNT, PODS, Verb};
+use super::call::{Call, EVICTIONS, Kind, LEASES, NO_ACCOUNT, PODS, Verb};
 use super::error::ApiError;
 use super::lease::{Lease, LeaseRequest};
 use super::pod;
@@ -19,7 +19,7 @@ use crate::exchange::http;
 use crate::files;
 use crate::reason::Reason;
 use crate::shown;
-use crate::surroundings::Server;
+use crate::surroundings::{Pod, Server};
 
 /// The namespace of the pod, in the mounted service account.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -77,6 +77,17 @@ impl Api {
         let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
         let answer = self.send(&call, None, limit, LARGEST_POD).await?;
         pod::not_ready(&answer).map_err(|reason| call.failed(&reason))
+    }
+
+    /// Evicts this pod, unless a PodDisruptionBudget forbids it now: then the answer is 429. Another pod of the same
+    /// name is not evicted.
+    ///
+    /// # Errors
+    /// As for [`Api::lease`].
+    pub async fn evict(&self, pod: &Pod, limit: Duration) -> Result<(), ApiError> {
+        let call = self.call(EVICTIONS, &pod.name, Verb::Create, Vec::new())?;
+        let body = pod::eviction(&pod.name, &call.namespace, pod.uid.as_deref());
+        self.send(&call, Some(body), limit, LARGEST_POD).await.map(drop)
     }
 
     /// The token, if it can be read: it also says whose it is.

@@ -19,6 +19,9 @@ pub(super) const LEASES: Kind = Kind {
     resource: "leases",
 };
 pub(super) const PODS: Kind = Kind { name: "Pod", group: "\"\"", api: "api/v1", resource: "pods" };
+/// Evictions are created below the Pod of the same name.
+pub(super) const EVICTIONS: Kind =
+    Kind { name: "Eviction", group: "\"\"", api: "api/v1", resource: "pods/eviction" };
 
 pub(super) const CONFIG_MAPS: Kind =
     Kind { name: "ConfigMap", group: "\"\"", api: "api/v1", resource: "configmaps" };
@@ -115,7 +118,12 @@ impl Verb {
 impl Call {
     pub(super) fn path(&self) -> String {
         let Self { kind: Kind { api, resource, .. }, verb, name, namespace, .. } = self;
-        let all = format!("/{api}/namespaces/{namespace}/{resource}");
+        let all = match resource.split_once('/') {
+            Some((parents, below)) => {
+                format!("/{api}/namespaces/{namespace}/{parents}/{name}/{below}")
+            }
+            None => format!("/{api}/namespaces/{namespace}/{resource}"),
+        };
         if verb.is_for_all() { all } else { format!("{all}/{name}") }
     }
 

@@ -6,7 +6,7 @@
 //! `halts.rs` read and write the object of a Lease, `slots.rs` holds the protocol by which replicas share slots,
 //! and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
 //! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. Changes Leases and one annotation
-//! of podnudge's own pod only.
+//! of podnudge's own pod, and evicts that.
 
 mod api;
 mod call;

@@ -1,6 +1,7 @@
-//! What podnudge reads of its own Pod. Pure.
+//! What podnudge reads of its own Pod, and its eviction. Pure.
 
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::reason::Reason;
 use crate::shown;
@@ -23,6 +24,19 @@ struct Condition {
     status: String,
     #[serde(default)]
     message: String,
+}
+
+/// The request to evict a pod (`policy/v1`).
+pub(super) fn eviction(name: &str, namespace: &str, uid: Option<&str>) -> Vec<u8> {
+    let mut eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    });
+    if let (Some(uid), Some(fields)) = (uid, eviction.as_object_mut()) {
+        fields.insert("deleteOptions".to_owned(), json!({"preconditions": {"uid": uid}}));
+    }
+    eviction.to_string().into_bytes()
 }
 
 /// Why a pod is not Ready, if so.

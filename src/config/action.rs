@@ -1,5 +1,5 @@
 //! The actions that make the application use new content: `[rule.signal]`, `[rule.http]`, `[rule.exec]`,
-//! `[rule.command]`, `[rule.restart]` and `[rule.restart-pod]`, in the order of the file. Pure.
+//! `[rule.command]`, `[rule.restart]`, `[rule.restart-pod]` and `[rule.evict]`, in the order of the file. Pure.
 
 use nix::sys::signal::Signal;
 
@@ -9,8 +9,8 @@ use super::request::HttpAction;
 use super::socket::SocketCommand;
 
 /// The keys of the actions.
-pub(super) const ACTIONS: [&str; 6] =
-    ["signal", "http", "exec", "command", "restart", "restart-pod"];
+pub(super) const ACTIONS: [&str; 7] =
+    ["signal", "http", "exec", "command", "restart", "restart-pod", "evict"];
 
 /// An action of a rule.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub enum Action {
     Restart,
     /// A restart of all containers of the pod: podnudge ends, and the kubelet does it.
     RestartPod(RestartPod),
+    /// The eviction of podnudge's own pod, which its controller replaces.
+    Evict(Evict),
 }
 
 settings! {
@@ -63,6 +65,15 @@ settings! {
         most: u32 = default("5", number(1, 1000));
         /// The time for which the restart budget counts.
         within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
+    }
+}
+
+settings! {
+    /// The eviction of podnudge's own pod by the Kubernetes API, which honours PodDisruptionBudgets. The controller of the pod replaces it.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct Evict = "[rule.evict]"; {
+        /// How long the pod may take to end after it was evicted, before podnudge tries again: longer than its `terminationGracePeriodSeconds`.
+        wait: Duration = default("5m", duration(SECOND, DAY));
     }
 }
 
@@ -107,6 +118,16 @@ impl Action {
             Self::Command(_) => "command",
             Self::Restart => "restart",
             Self::RestartPod(_) => "restart-pod",
+            Self::Evict(_) => "evict",
+        }
+    }
+
+    /// The exit code with which podnudge ends to restart the pod, if that is the action.
+    #[must_use]
+    pub fn pod_exit_code(&self) -> Option<u8> {
+        match self {
+            Self::RestartPod(pod) => Some(pod.code()),
+            _ => None,
         }
     }
 
@@ -114,6 +135,12 @@ impl Action {
     #[must_use]
     pub fn restarts(&self) -> bool {
         matches!(self, Self::Restart | Self::RestartPod(_))
+    }
+
+    /// Whether the application does not run for a while because of it.
+    #[must_use]
+    pub fn ends_application(&self) -> bool {
+        self.restarts() || matches!(self, Self::Evict(_))
     }
 
     /// Whether it needs a target process.

@@ -97,6 +97,8 @@ fn resolve(
 
 /// How to reach the Kubernetes API, if the file says so or a rule needs it.
 fn cluster(file: &File, root: &Place<'_>) -> Option<Cluster> {
+    let evicts = file.rule.iter().filter(|rule| rule.evict.is_some());
+    let evicts = evicts.map(|rule| (root.at_path(&rule.path), "evict"));
     let users = file.rule.iter().filter_map(|rule| {
         let limit = rule.limit.as_ref().filter(|limit| limit.lease.is_some())?;
         Some((root.at_path(&rule.path).inner("limit"), limit))
@@ -104,7 +106,7 @@ fn cluster(file: &File, root: &Place<'_>) -> Option<Cluster> {
     limit::validate_all(users.clone());
     let eager = file.cluster.as_ref().filter(|cluster| cluster.eager_sync);
     let eager = eager.map(|_| (root.inner("cluster"), "eager-sync"));
-    let users = users.map(|(place, _)| (place, "lease")).chain(eager);
+    let users = users.map(|(place, _)| (place, "lease")).chain(eager).chain(evicts);
     let mut users = users.peekable();
     let is_used = users.peek().is_some();
     let given = file.cluster.clone();

@@ -87,7 +87,7 @@ impl Limit {
     /// Fills in what depends on the actions: a restart without a slot, also as the last resort, may be one of
     /// many.
     pub(super) fn resolve(&mut self, actions: &[Action], on_failure: &[Step]) {
-        let restarts = actions.iter().any(Action::restarts);
+        let restarts = actions.iter().any(Action::ends_application);
         let default = if restarts || on_failure.contains(&Step::Restart) {
             OnUnreachable::Wait
         } else {

@@ -48,7 +48,7 @@ mod verify;
 mod waits;
 mod write;
 
-pub use action::{Action, Restart, RestartPod, SignalAction, Step};
+pub use action::{Action, Evict, Restart, RestartPod, SignalAction, Step};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
 pub use cluster::{Cluster, ObjectKind, ObjectName};

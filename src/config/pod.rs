@@ -1,26 +1,42 @@
-//! The rules with which `[rule.restart-pod]` can be combined. Pure.
+//! With what `[rule.restart-pod]` and `[rule.evict]` can be combined. Pure.
 
 use super::action::{ACTIONS, Step};
 use super::agent::Agent;
 use super::prelude::*;
+use super::waits::OnStart;
 
 /// The proofs that compare with a value from before the action.
 const COMPARING: [&str; 3] = ["json-grew", "json-changed", "metric-grew"];
 /// The keys that name a target.
 const NAMES: [&str; 4] = ["process", "exe", "cmdline", "pidfile"];
 
-/// Checks an action that ends podnudge against the other settings of its rule, and those of podnudge itself.
-pub(super) fn validate(rule: &Place<'_>, on_failure: &[Step], agent: &Agent) {
-    if !rule.has("restart-pod") {
+/// Checks an action that ends podnudge or its pod against the other settings of its rule, and those of podnudge itself.
+pub(super) fn validate(
+    rule: &Place<'_>,
+    on_failure: &[Step],
+    on_start: Option<OnStart>,
+    agent: &Agent,
+) {
+    let Some(action) = ["restart-pod", "evict"].into_iter().find(|key| rule.has(key)) else {
         return;
-    }
-    let place = rule.inner("restart-pod");
-    let others = ACTIONS.iter().any(|key| *key != "restart-pod" && rule.has(key));
+    };
+    let place = rule.inner(action);
+    let others = ACTIONS.iter().any(|key| *key != action && rule.has(key));
     if others || on_failure.contains(&Step::Restart) {
-        let reason = Reason::new("`[rule.restart-pod]` must be the only action of its rule");
+        let message = format!("`[rule.{action}]` must be the only action of its rule");
         let hint = "all containers of the pod are started anew: leave the others out";
-        place.problem(Spot::Table, reason.hint(hint));
+        place.problem(Spot::Table, Reason::new(message).hint(hint));
     }
+    if action == "restart-pod" {
+        validate_restart(rule, &place, agent);
+    } else if on_start == Some(OnStart::Always) {
+        let message = "`on-start = \"always\"` cannot be combined with `[rule.evict]`: each new pod would be evicted at its start";
+        let hint = "leave it out: a new pod reads the content at its start";
+        rule.problem(Value("on-start"), Reason::new(message).hint(hint));
+    }
+}
+
+fn validate_restart(rule: &Place<'_>, place: &Place<'_>, agent: &Agent) {
     if agent.state_dir.is_none() {
         let message = "`[rule.restart-pod]` needs `state-dir`: podnudge ends, and must know why when it starts again";
         let hint = "mount an emptyDir, and set `state-dir` in `[agent]` to a directory on it";

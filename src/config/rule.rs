@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use super::action::{Action, Restart, RestartPod, SignalAction, Step};
+use super::action::{Action, Evict, Restart, RestartPod, SignalAction, Step};
 use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
 use super::drain::Drain;
@@ -82,6 +82,8 @@ settings! {
         restart: Option<Restart> = optional_table().option("restart", "", Actions);
         /// Restart all containers of the pod in place: podnudge ends with an exit code for which the kubelet does that.
         restart_pod: Option<RestartPod> = optional_table();
+        /// Evict podnudge's own pod, which its controller replaces.
+        evict: Option<Evict> = optional_table();
         /// Take the pod out of its Services before an action.
         drain: Option<Drain> = optional_table();
         /// How to verify that the application runs the new content.
@@ -142,7 +144,7 @@ impl Rule {
             settings.on_start.get_or_insert(OnStart::IfNewer);
         }
         let actions = actions(&mut settings, place);
-        pod::validate(place, &settings.on_failure, agent);
+        pod::validate(place, &settings.on_failure, settings.on_start, agent);
         if let Some(limit) = &mut settings.limit {
             limit.resolve(&actions, &settings.on_failure);
         }
@@ -272,12 +274,6 @@ impl Rule {
     pub fn restarts_target(&self) -> bool {
         self.actions.iter().any(Action::restarts)
     }
-
-    /// The exit code with which podnudge ends to restart the pod, if that is the action.
-    #[must_use]
-    pub fn pod_exit_code(&self) -> Option<u8> {
-        self.settings.restart_pod.map(|pod| pod.code())
-    }
 }
 
 impl RuleSettings {
@@ -355,6 +351,7 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         // As the last resort, a restart is not an action.
         rule.restart.filter(|_| !is_last_resort).map(|_| Action::Restart),
         rule.restart_pod.map(Action::RestartPod),
+        rule.evict.map(Action::Evict),
     ];
     let mut actions: Vec<Action> = actions.into_iter().flatten().collect();
     actions.sort_by_key(|action| place.key(action.name()));

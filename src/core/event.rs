@@ -264,6 +264,11 @@ pub enum Acted {
     NotRestarted(String),
     /// podnudge has ended for that, and cannot see the application's processes.
     Unseen,
+    /// podnudge's own pod was evicted: it is being deleted.
+    Evicted,
+    /// Nothing was done, because it must not be done now, such as for a PodDisruptionBudget. The next attempt
+    /// follows not earlier than after this time.
+    Postponed(Reason, Duration),
     /// Nothing was sent, because the action was only to be prepared: it can be sent.
     Ready,
     /// Nothing was sent: the target started after the commit, so it has read the content.

@@ -74,6 +74,8 @@ pub enum Fact {
     Restarted(Digest, String, Option<StartDelay>),
     /// podnudge ends with this exit code, so that the kubelet restarts the pod in place.
     EndingForPod(Digest, u8),
+    /// podnudge's own pod was evicted, and is being deleted.
+    Evicted(Digest),
     /// podnudge has ended with the exit code, and the kubelet has not restarted the pod.
     PodNotRestarted(Digest, Reason),
     /// The actions did not help, and podnudge will restart the target.

@@ -62,6 +62,8 @@ pub struct Policy {
     pub is_restart: bool,
     /// The exit code with which podnudge ends to restart the whole pod, if that is the action.
     pub pod_exit_code: Option<u8>,
+    /// How long podnudge's pod may take to end after an eviction, if that is the action.
+    pub evict_wait: Option<Duration>,
     /// The restart budget.
     pub restarts: Restart,
     /// How the slots of the replicas are used, if there are any.
@@ -173,7 +175,7 @@ impl Policy {
             id: VolumeId(first.0 + n),
             path: shown::path(path),
         };
-        let pod_exit_code = rule.pod_exit_code();
+        let pod_exit_code = rule.actions.iter().find_map(Action::pod_exit_code);
         // The kubelet delays the start of the containers of the pod, too.
         let unset_interval = pod_exit_code.map_or(Duration::ZERO, |_| kubelet::MIN_INTERVAL);
         Self {
@@ -200,6 +202,7 @@ impl Policy {
             restarts_last: rule.settings.on_failure.contains(&Step::Restart),
             is_restart: rule.restarts_target(),
             pod_exit_code,
+            evict_wait: rule.settings.evict.map(|evict| evict.wait),
             restarts: rule.restart,
             slot: SlotPolicy::of(rule),
             turns: Turns::of(rule),

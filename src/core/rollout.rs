@@ -6,6 +6,7 @@
 
 mod answers;
 mod drain;
+mod evict;
 mod failures;
 mod limit;
 mod missing;
@@ -351,6 +352,9 @@ impl Rollout {
 
     /// Continues when the wait is over.
     fn wait_over(&mut self, waited_for: WaitFor, ctx: &Context<'_>, progress: &mut Progress) {
+        if waited_for == WaitFor::Deletion {
+            return self.not_deleted(ctx, progress);
+        }
         if waited_for == WaitFor::Retry {
             self.attempt = self.attempt.saturating_add(1);
             self.is_triggered = false;

@@ -192,7 +192,12 @@ impl Rule {
                 self.give_up(&rollout, reason);
             }
             Outcome::Ineffective(reason) => {
-                self.report(Fact::PodNotRestarted(rollout.digest(), reason.clone()), out);
+                let (digest, why) = (rollout.digest(), reason.clone());
+                let fact = match self.policy.pod_exit_code {
+                    Some(_) => Fact::PodNotRestarted(digest, why),
+                    None => Fact::GaveUp(digest, why, rollout.attempt()),
+                };
+                self.report(fact, out);
                 self.give_up(&rollout, reason);
             }
             Outcome::RollBack(reason) => {

@@ -301,10 +301,11 @@ impl<'a> Replica<'a> {
                 return Acted::Fresh(targets());
             }
         }
+        let policy = &self.scenario.policy;
         match act.extent {
             Extent::Prepare => Acted::Ready,
             Extent::LookForFresh | Extent::LookForRestart => Acted::Absent(not_started()),
-            Extent::Send if act.restart || self.scenario.policy.is_restart => {
+            Extent::Send if act.restart || policy.is_restart || policy.evict_wait.is_some() => {
                 let started = self.application.restart(now);
                 self.at(started, Due::Start);
                 Acted::Restarted(targets())

@@ -10,6 +10,8 @@ use tracing::warn;
 
 use super::agent::{Agent, Done};
 use super::clock;
+#[cfg(feature = "cluster")]
+use super::evict;
 use crate::checks;
 use crate::config::Rule;
 use crate::core::Policy;
@@ -172,8 +174,17 @@ impl Agent {
         let context = Arc::clone(&self.context);
         let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
         let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
+        #[cfg(feature = "cluster")]
+        let evicts = self.slots.access().filter(|_| config.settings.evict.is_some());
         self.start_task(async move {
             let (acted, baseline) = action::act(&context, &config, &act, last).await;
+            #[cfg(feature = "cluster")]
+            let acted = match (acted, evicts) {
+                (Acted::Ready, Some((api, pod))) if act.extent == Extent::Send => {
+                    evict::evict(&api, &pod).await
+                }
+                (acted, _) => acted,
+            };
             Done::Acted(act.rule, acted, baseline)
         });
     }

@@ -1,6 +1,7 @@
 //! The end of podnudge for a rule that restarts the whole pod.
 
 use super::agent::{Agent, Done, RuleState};
+use crate::config::Action;
 use crate::core::event::{Acted, Event, RuleId};
 use crate::reason::Reason;
 use crate::state::StateDir;
@@ -9,7 +10,7 @@ use crate::volume::mounts;
 impl Agent {
     /// Why podnudge must not end for this rule, if so: the next podnudge would not know why it was started.
     pub(super) fn why_not_end(&self, rule: RuleId) -> Option<Reason> {
-        self.rule(rule)?.pod_exit_code()?;
+        self.rule(rule)?.settings.restart_pod?;
         let path = self.config.agent.state_dir.as_deref()?;
         if mounts::is_in_pod() && mounts::is_on_root(path) {
             let reason =
@@ -24,7 +25,7 @@ impl Agent {
         let state = self.state.clone();
         self.queue_write(rule, move |config| {
             let failure = state.as_ref().and_then(StateDir::failure);
-            match (config.pod_exit_code(), failure) {
+            match (config.actions.iter().find_map(Action::pod_exit_code), failure) {
                 (Some(code), None) => Done::MayEnd(code),
                 (_, failure) => {
                     let reason = failure.unwrap_or(Reason::new("the rule has no exit code"));

@@ -1,6 +1,6 @@
 //! Slots that the replicas share: passes the core's claims to the protocol (`cluster/slots.rs`), the
 //! protocol's requests to the API server, and the state of each slot back to the core. Does nothing unless
-//! a rule has `lease`.
+//! a rule has `lease`; `run/evict.rs` uses its access to the API server, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::{Config, Rule};
 use crate::core::command::Command;
 use crate::core::event::{Event, Readiness, RuleId, SlotState};
 use crate::report;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Pod, Surroundings};
 
 /// How long to wait for the answer whether the pod is Ready.
 const READINESS_LIMIT: Duration = Duration::from_secs(5);
@@ -27,8 +27,8 @@ pub(super) struct ApiAnswer {
 /// The slots of all rules.
 pub(super) struct SharedSlots {
     api: Option<Arc<Api>>,
-    /// The name of podnudge's own pod.
-    pod: String,
+    /// podnudge's own pod.
+    pod: Pod,
     /// In the order of the rules.
     rules: Vec<Option<RuleSlots>>,
 }
@@ -43,9 +43,10 @@ impl SharedSlots {
     pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
         let has_lease =
             |rule: &Rule| rule.settings.limit.as_ref().is_some_and(|limit| limit.lease.is_some());
-        let is_used = config.rules.iter().any(has_lease);
+        let is_used =
+            config.rules.iter().any(|rule| has_lease(rule) || rule.settings.evict.is_some());
         let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
-            return Self { api: None, pod: String::new(), rules: Vec::new() };
+            return Self { api: None, pod: Pod::default(), rules: Vec::new() };
         };
         let api = Api::new(settings, surroundings.server);
         if let Err(reason) = api.examine() {
@@ -64,7 +65,7 @@ impl SharedSlots {
             Some(RuleSlots { slots, known: SlotState::Free })
         };
         let rules = config.rules.iter().map(slots).collect();
-        Self { api: Some(Arc::new(api)), pod: pod.name, rules }
+        Self { api: Some(Arc::new(api)), pod, rules }
     }
 
     /// Performs a command of the core that is about slots.
@@ -100,6 +101,11 @@ impl SharedSlots {
 
     fn of(&mut self, rule: RuleId) -> Option<&mut Slots> {
         self.rules.get_mut(rule.0)?.as_mut().map(|rule| &mut rule.slots)
+    }
+
+    /// The access to the API server, if it is used, and podnudge's own pod.
+    pub(super) fn access(&self) -> Option<(Arc<Api>, Pod)> {
+        Some((Arc::clone(self.api.as_ref()?), self.pod.clone()))
     }
 
     /// When to advance the slots, if nothing else happens.
@@ -171,7 +177,7 @@ impl Agent {
     /// Finds out whether podnudge's own pod is Ready.
     pub(super) fn ask_readiness(&mut self, rule: RuleId) {
         let Some(api) = self.slots.api.clone() else { return };
-        let pod = self.slots.pod.clone();
+        let pod = self.slots.pod.name.clone();
         self.start_task(async move {
             let readiness = match api.not_ready(&pod, READINESS_LIMIT).await {
                 Ok(None) => Readiness::Ready,

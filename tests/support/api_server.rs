@@ -71,6 +71,19 @@ impl Store {
         Ok(object)
     }
 
+    /// Begins to delete a pod. `path` is that of its eviction.
+    fn evict(&mut self, path: &str, eviction: &Value) -> Result<Value, Refusal> {
+        let path = path.trim_end_matches("/eviction");
+        let pod = self.get(path)?;
+        let uid = &eviction["deleteOptions"]["preconditions"]["uid"];
+        if !uid.is_null() && *uid != pod["metadata"]["uid"] {
+            return Err((409, "Conflict"));
+        }
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        self.patch(path, &deleted)?;
+        Ok(json!({"kind": "Status", "status": "Success"}))
+    }
+
     fn store(&mut self, path: &str, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -236,6 +249,9 @@ impl ApiServer {
             "GET" if line.contains("watch=true") => Ok(Value::Null),
             "GET" if line.contains("fieldSelector") => Ok(watches::list(store, &line, text)),
             "GET" => store.get(path),
+            "POST" if path.ends_with("/eviction") => {
+                object().and_then(|eviction| store.evict(path, &eviction))
+            }
             "POST" => object().and_then(|object| store.create(path, object)),
             "PUT" => object().and_then(|object| store.replace(path, object)),
             "PATCH" if line.contains("dryRun=All") => store.get(path),

@@ -145,6 +145,8 @@ impl Record {
             | Acted::Refused(_)
             | Acted::Ready
             | Acted::EndsPod
+            | Acted::Evicted
+            | Acted::Postponed(..)
             | Acted::NotRestarted(_) => None,
         };
         self.evidence.extend(self.last.zip(why));

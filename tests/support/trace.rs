@@ -213,6 +213,7 @@ impl Trace {
             Fact::EndingForPod(digest, code) => {
                 format!("podnudge ends with {code} for {}", self.name(*digest))
             }
+            Fact::Evicted(digest) => format!("pod evicted for {}", self.name(*digest)),
             Fact::PodNotRestarted(digest, reason) => {
                 format!("pod not restarted for {}: {reason}", self.name(*digest))
             }
@@ -340,6 +341,7 @@ fn reach(command: &Command) -> Reach {
         | Fact::Restarted(..)
         | Fact::EndingForPod(..)
         | Fact::PodNotRestarted(..)
+        | Fact::Evicted(_)
         | Fact::Escalating(..)
         | Fact::Fresh(..)
         | Fact::Retrying(..)

@@ -225,6 +225,7 @@ pub(crate) fn policy() -> Policy {
         restarts_last: false,
         is_restart: false,
         pod_exit_code: None,
+        evict_wait: None,
         restarts: Restart { grace: Duration::ZERO, most: 3, within: Duration::from_hours(1) },
         drain: None,
         slot: None,
@@ -738,7 +739,11 @@ impl World {
                 let is_fresh = act.fresh_after.is_some_and(|moment| started > moment);
                 if is_fresh { Acted::Fresh(names.clone()) } else { Acted::Ready }
             }
-            Acted::Accepted(_) | Acted::Failed(_) | Acted::Declined(_) => Acted::Ready,
+            Acted::Accepted(_)
+            | Acted::Failed(_)
+            | Acted::Declined(_)
+            | Acted::Evicted
+            | Acted::Postponed(..) => Acted::Ready,
             acted => acted.clone(),
         }
     }

@@ -76,6 +76,8 @@ impl Rollout {
             Acted::EndsPod => self.await_end(),
             Acted::NotRestarted(processes) => self.pod_not_restarted(&processes, ctx, progress),
             Acted::Unseen => self.pod_restart_unseen(ctx, progress),
+            Acted::Evicted => self.evicted(ctx, progress),
+            Acted::Postponed(reason, pause) => self.postponed(reason, pause, ctx, progress),
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Evidence::Delivered, ctx, progress);

@@ -90,7 +90,11 @@ impl Rollout {
     pub(in crate::core) fn holds_slot(&self) -> bool {
         let Step::Waiting { what, .. } = self.step else { return self.is_busy() };
         match what {
-            WaitFor::Slot | WaitFor::Drain | WaitFor::Restart => true,
+            WaitFor::Slot
+            | WaitFor::Drain
+            | WaitFor::Restart
+            | WaitFor::Disruption
+            | WaitFor::Deletion => true,
             // It asks for one when it continues. A rollback only waits for another rule.
             WaitFor::Start => self.limit == Limit::None,
             // The next poll only prepares the action: whether the target is there.

@@ -18,12 +18,22 @@ impl Rollout {
         match (&self.step, self.direction) {
             (Step::Tripped { .. }, _) => State::Tripped,
             (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
-            (Step::Waiting { what: WaitFor::Budget | WaitFor::Slot, .. }, _) => State::Held,
+            (
+                Step::Waiting {
+                    what: WaitFor::Budget | WaitFor::Slot | WaitFor::Disruption, ..
+                },
+                _,
+            ) => State::Held,
             (Step::Waiting { what: WaitFor::Drain, .. }, _) => State::Draining,
             (_, Direction::Back { .. }) => State::RollingBack,
             (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
             (Step::Publishing { .. }, _) => State::Publishing,
-            (Step::Acting { .. } | Step::EndingPod { .. }, _) => State::Acting,
+            (
+                Step::Acting { .. }
+                | Step::EndingPod { .. }
+                | Step::Waiting { what: WaitFor::Deletion, .. },
+                _,
+            ) => State::Acting,
             (Step::Verifying(_), _) => State::Verifying,
             (Step::Waiting { what: WaitFor::Target, .. }, _) => State::WaitingForTarget,
             (Step::Waiting { what: WaitFor::Retry | WaitFor::Restart, .. }, _) => State::Backoff,

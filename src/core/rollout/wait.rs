@@ -32,4 +32,8 @@ pub(super) enum WaitFor {
     Drain,
     /// For a slot, or for the replica's turn: the action can be sent.
     Slot,
+    /// For the permission to evict the pod.
+    Disruption,
+    /// For the end of podnudge's own pod, which was evicted.
+    Deletion,
 }
