@@ -542,12 +542,11 @@ fn a_single_refusal_of_the_own_pod_does_not_give_the_slot_back() {
     assert_eq!(one.agent.last("readiness-unknown", "hint"), hint);
 }
 
-#[test]
-fn content_that_one_application_rejects_does_not_reach_the_others() {
-    let server = ApiServer::start();
+/// Pods whose podnudges publish, each with its application.
+fn publishing_pods(server: &ApiServer) -> ([Pod; 2], Vec<Application>) {
     let mut applications = Vec::new();
-    let mut pods = ["web-0", "web-1"].map(|name| {
-        Pod::start(name, &server, |folder| {
+    let pods = ["web-0", "web-1"].map(|name| {
+        Pod::start(name, server, |folder| {
             let directory = folder.join("published");
             let application = Application::start(&directory, "a.conf");
             let url = application.url();
@@ -555,18 +554,33 @@ fn content_that_one_application_rejects_does_not_reach_the_others() {
             (url, format!("[rule.publish]\ndir = \"{}\"\n", directory.display()))
         })
     });
-    let change = |pods: &mut [Pod], content: &str| {
-        for pod in pods {
-            pod.change(content);
-        }
-    };
-    let running = |content: &str| {
-        let last = |application: &Application| application.reloads().last().cloned();
-        applications.iter().filter(|it| last(it).as_deref() == Some(content)).count()
-    };
-    change(&mut pods, "good");
-    wait_until("both have the first change", || running("good") == 2);
-    change(&mut pods, "broken");
+    (pods, applications)
+}
+
+fn change_all(pods: &mut [Pod], content: &str) {
+    for pod in pods {
+        pod.change(content);
+    }
+}
+
+/// How many applications run this content.
+fn running(applications: &[Application], content: &str) -> usize {
+    let last = |application: &&Application| application.reloads().last().cloned();
+    applications.iter().filter(|it| last(it).as_deref() == Some(content)).count()
+}
+
+/// How many applications were asked to run this content.
+fn asked_for(applications: &[Application], content: &str) -> usize {
+    applications.iter().filter(|it| it.reloads().contains(&content.to_owned())).count()
+}
+
+#[test]
+fn content_that_one_application_rejects_does_not_reach_the_others() {
+    let server = ApiServer::start();
+    let (mut pods, applications) = publishing_pods(&server);
+    change_all(&mut pods, "good");
+    wait_until("both have the first change", || running(&applications, "good") == 2);
+    change_all(&mut pods, "broken");
     wait_until("one of them is held, and says why", || {
         pods.iter().any(|pod| pod.agent.last("held", "reason").contains("failed on pod web-"))
     });
@@ -574,10 +588,27 @@ fn content_that_one_application_rejects_does_not_reach_the_others() {
         ["metadata"]["annotations"]
         .clone();
     assert!(annotations["podnudge.io/halted"].as_str().unwrap().contains("400 Bad Request"));
-    change(&mut pods, "better");
-    wait_until("both have the next change", || running("better") == 2);
-    let hurt = applications.iter().filter(|it| it.reloads().contains(&"broken".to_owned()));
-    assert_eq!(hurt.count(), 1);
+    change_all(&mut pods, "better");
+    wait_until("both have the next change", || running(&applications, "better") == 2);
+    assert_eq!(asked_for(&applications, "broken"), 1);
+}
+
+/// The application of a pod that is being deleted ends, whatever it has read; beside a native sidecar it does so
+/// before podnudge is asked to stop.
+#[test]
+fn what_fails_in_a_pod_that_is_being_deleted_says_nothing_about_the_content() {
+    let server = ApiServer::start();
+    let (mut pods, applications) = publishing_pods(&server);
+    change_all(&mut pods, "good");
+    wait_until("both have the first change", || running(&applications, "good") == 2);
+    for name in ["web-0", "web-1"] {
+        let pod = json!({"metadata": {"name": name, "deletionTimestamp": "2026-11-23T03:00:00Z"}});
+        server.with_store(|store| store.create("/api/v1/namespaces/test/pods", pod).unwrap());
+    }
+    change_all(&mut pods, "broken");
+    wait_until("the other one is not held", || asked_for(&applications, "broken") == 2);
+    let lease = server.with_store(|store| store.get(&format!("{LEASES}/web-0")).unwrap());
+    assert_eq!(lease["metadata"]["annotations"]["podnudge.io/halted"], json!(null));
 }
 
 #[cfg(feature = "tls")]

@@ -79,6 +79,16 @@ impl Api {
         pod::not_ready(&answer).map_err(|reason| call.failed(&reason))
     }
 
+    /// Whether this pod is being deleted.
+    ///
+    /// # Errors
+    /// As for [`Api::lease`].
+    pub async fn is_being_deleted(&self, pod: &str, limit: Duration) -> Result<bool, ApiError> {
+        let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
+        let answer = self.send(&call, None, limit, LARGEST_POD).await?;
+        pod::is_being_deleted(&answer).map_err(|reason| call.failed(&reason))
+    }
+
     /// Evicts this pod, unless a PodDisruptionBudget forbids it now: then the answer is 429. Another pod of the same
     /// name is not evicted.
     ///

@@ -9,7 +9,15 @@ use crate::shown;
 #[derive(Deserialize)]
 struct Pod {
     #[serde(default)]
+    metadata: PodMetadata,
+    #[serde(default)]
     status: PodStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PodMetadata {
+    deletion_timestamp: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -44,9 +52,8 @@ pub(super) fn eviction(name: &str, namespace: &str, uid: Option<&str>) -> Vec<u8
 /// # Errors
 /// If the object is no Pod.
 pub(super) fn not_ready(body: &[u8]) -> Result<Option<Reason>, Reason> {
-    let pod: Pod = serde_json::from_slice(body)
-        .map_err(|error| Reason::new(format!("the answer is not a Pod: {error}")))?;
-    let ready = pod.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
+    let ready =
+        parse(body)?.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
     Ok(match ready {
         Some(condition) if condition.status == "True" => None,
         Some(Condition { message, .. }) if !message.is_empty() => {
@@ -54,6 +61,19 @@ pub(super) fn not_ready(body: &[u8]) -> Result<Option<Reason>, Reason> {
         }
         _ => Some(Reason::new("the pod is not Ready")),
     })
+}
+
+/// Whether a pod is being deleted.
+///
+/// # Errors
+/// If the object is no Pod.
+pub(super) fn is_being_deleted(body: &[u8]) -> Result<bool, Reason> {
+    Ok(parse(body)?.metadata.deletion_timestamp.is_some())
+}
+
+fn parse(body: &[u8]) -> Result<Pod, Reason> {
+    serde_json::from_slice(body)
+        .map_err(|error| Reason::new(format!("the answer is not a Pod: {error}")))
 }
 
 #[cfg(test)]
@@ -73,5 +93,14 @@ mod tests {
         assert_eq!(state("[]"), Ok(Some("the pod is not Ready".to_owned())));
         assert_eq!(not_ready(b"{}"), Ok(Some(Reason::new("the pod is not Ready"))));
         assert!(not_ready(b"[").is_err() && state("1").is_err());
+    }
+
+    #[test]
+    fn a_pod_with_a_time_of_deletion_is_being_deleted() {
+        let pod =
+            |metadata: &str| is_being_deleted(format!(r#"{{"metadata":{metadata}}}"#).as_bytes());
+        assert_eq!(pod(r#"{"name":"web-0"}"#), Ok(false));
+        assert_eq!(pod(r#"{"deletionTimestamp":"2026-11-23T03:00:00Z"}"#), Ok(true));
+        assert!(pod("1").is_err());
     }
 }

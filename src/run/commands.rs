@@ -142,11 +142,11 @@ impl Agent {
             }
             Command::EndPod(rule) => self.end_pod(rule),
             Command::Persist(rule, memory) => self.persist(rule, *memory),
-            Command::Claim(..)
-            | Command::Release(_)
-            | Command::Halt(..)
-            | Command::TryHalted(..)
-            | Command::ClearHalt(..) => self.slots.perform(command),
+            Command::Claim(rule, _)
+            | Command::Release(rule)
+            | Command::Halt(rule, ..)
+            | Command::TryHalted(rule, _)
+            | Command::ClearHalt(rule, _) => self.perform_for_slot(rule, command),
             Command::AskReadiness(rule) => self.ask_readiness(rule),
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
         }

@@ -17,8 +17,6 @@ impl SharedSlots {
         Self
     }
 
-    pub(super) fn perform(&self, _: Command) {}
-
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         None
     }
@@ -32,6 +30,8 @@ impl Agent {
     pub(super) fn run_all(&mut self) {
         self.run_commands();
     }
+
+    pub(super) fn perform_for_slot(&self, _: RuleId, _: Command) {}
 
     pub(super) fn ask_readiness(&self, _: RuleId) {}
 }

@@ -2,6 +2,7 @@
 //! protocol's requests to the API server, and the state of each slot back to the core. Does nothing unless
 //! a rule has `lease`; `run/evict.rs` uses its access to the API server, too.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +16,16 @@ use crate::core::event::{Event, Readiness, RuleId, SlotState};
 use crate::report;
 use crate::surroundings::{Pod, Surroundings};
 
+/// How long to wait for the answer whether the pod is being deleted.
+const DELETION_LIMIT: Duration = Duration::from_secs(5);
 /// How long to wait for the answer whether the pod is Ready.
 const READINESS_LIMIT: Duration = Duration::from_secs(5);
 
-/// The API server's answer to a request of a rule's slot.
-pub(super) struct ApiAnswer {
-    rule: RuleId,
-    lease: Box<Result<Lease, ApiError>>,
+/// An answer of the API server that is about a rule's slot.
+pub(super) enum ApiAnswer {
+    Lease(RuleId, Box<Result<Lease, ApiError>>),
+    /// Whether the pod is being deleted, as far as that is known.
+    Deletion(RuleId, bool),
 }
 
 /// The slots of all rules.
@@ -37,6 +41,25 @@ struct RuleSlots {
     slots: Slots,
     /// The state that the core knows.
     known: SlotState,
+    /// Content that failed, and the commands after it, until it is known whether the pod is being deleted.
+    deferred: VecDeque<Command>,
+}
+
+impl RuleSlots {
+    fn perform(&mut self, now: Now, command: Command) {
+        match command {
+            Command::Claim(_, digest) => {
+                // The core forgets the state of the digest before.
+                self.known = SlotState::Free;
+                self.slots.claim(now, digest);
+            }
+            Command::Release(_) => self.slots.release(),
+            Command::Halt(_, digest, reason) => self.slots.halt(now, digest, &reason),
+            Command::TryHalted(_, digest) => self.slots.try_halted(now, digest),
+            Command::ClearHalt(_, digest) => self.slots.clear_halt(digest),
+            _ => {}
+        }
+    }
 }
 
 impl SharedSlots {
@@ -62,45 +85,37 @@ impl SharedSlots {
                 holder: pod.holder(&rule.name, seed),
                 seed,
             });
-            Some(RuleSlots { slots, known: SlotState::Free })
+            Some(RuleSlots { slots, known: SlotState::Free, deferred: VecDeque::new() })
         };
         let rules = config.rules.iter().map(slots).collect();
         Self { api: Some(Arc::new(api)), pod, rules }
     }
 
-    /// Performs a command of the core that is about slots.
-    pub(super) fn perform(&mut self, command: Command) {
-        let now = clock::now();
-        match command {
-            Command::Claim(rule, digest) => {
-                // The core forgets the state of the digest before.
-                if let Some(Some(rule)) = self.rules.get_mut(rule.0) {
-                    rule.known = SlotState::Free;
-                    rule.slots.claim(now, digest);
-                }
+    /// Performs a command of the core that is about the slot of this rule. Returns whether it has to be found out
+    /// first whether the pod is being deleted.
+    fn perform(&mut self, rule: RuleId, command: Command) -> bool {
+        let Some(rule) = self.of(rule) else { return false };
+        let is_first = rule.deferred.is_empty();
+        if is_first && !matches!(command, Command::Halt(..)) {
+            rule.perform(clock::now(), command);
+            return false;
+        }
+        rule.deferred.push_back(command);
+        is_first
+    }
+
+    /// Performs what was deferred. The application of a pod that is being deleted ends, whatever it has read.
+    fn perform_deferred(&mut self, rule: RuleId, is_deleted: bool) {
+        let Some(rule) = self.of(rule) else { return };
+        for command in std::mem::take(&mut rule.deferred) {
+            if !(is_deleted && matches!(command, Command::Halt(..))) {
+                rule.perform(clock::now(), command);
             }
-            Command::Release(rule) => self.with(rule, Slots::release),
-            Command::Halt(rule, digest, reason) => {
-                self.with(rule, |slots| slots.halt(now, digest, &reason));
-            }
-            Command::TryHalted(rule, digest) => {
-                self.with(rule, |slots| slots.try_halted(now, digest));
-            }
-            Command::ClearHalt(rule, digest) => {
-                self.with(rule, |slots| slots.clear_halt(digest));
-            }
-            _ => {}
         }
     }
 
-    fn with(&mut self, rule: RuleId, apply: impl FnOnce(&mut Slots)) {
-        if let Some(slots) = self.of(rule) {
-            apply(slots);
-        }
-    }
-
-    fn of(&mut self, rule: RuleId) -> Option<&mut Slots> {
-        self.rules.get_mut(rule.0)?.as_mut().map(|rule| &mut rule.slots)
+    fn of(&mut self, rule: RuleId) -> Option<&mut RuleSlots> {
+        self.rules.get_mut(rule.0)?.as_mut()
     }
 
     /// The access to the API server, if it is used, and podnudge's own pod.
@@ -131,7 +146,11 @@ impl SharedSlots {
     fn changes(&mut self, now: Now) -> Vec<(RuleId, SlotState)> {
         let rules = self.rules.iter_mut().enumerate();
         let change = |(n, rule): (usize, &mut Option<RuleSlots>)| {
-            let RuleSlots { slots, known } = rule.as_mut()?;
+            let RuleSlots { slots, known, deferred } = rule.as_mut()?;
+            // What is known is of the digest before.
+            if deferred.iter().any(|command| matches!(command, Command::Claim(..))) {
+                return None;
+            }
             let state = slots.state(now.mono);
             let is_new = *known != state;
             known.clone_from(&state);
@@ -155,14 +174,14 @@ impl Agent {
     fn advance_slots(&mut self) -> bool {
         let Some(api) = self.slots.api.clone() else { return false };
         for rule in (0..self.slots.rules.len()).map(RuleId) {
-            let slots = self.slots.of(rule);
+            let slots = self.slots.of(rule).map(|rule| &mut rule.slots);
             let due = slots
                 .and_then(|slots| Some((slots.next_request(clock::now())?, slots.time_limit())));
             if let Some((request, limit)) = due {
                 let api = Arc::clone(&api);
                 self.start_task(async move {
                     let lease = Box::new(api.lease(request, limit).await);
-                    Done::Api(ApiAnswer { rule, lease })
+                    Done::Api(ApiAnswer::Lease(rule, lease))
                 });
             }
         }
@@ -191,7 +210,27 @@ impl Agent {
         });
     }
 
-    pub(super) fn api_answered(&mut self, ApiAnswer { rule, lease }: ApiAnswer) {
-        self.slots.with(rule, |slots| slots.handle(clock::now(), *lease));
+    /// Performs a command of the core that is about the slot of this rule.
+    pub(super) fn perform_for_slot(&mut self, rule: RuleId, command: Command) {
+        if !self.slots.perform(rule, command) {
+            return;
+        }
+        let Some((api, pod)) = self.slots.access() else { return };
+        self.start_task(async move {
+            let deletion = api.is_being_deleted(&pod.name, DELETION_LIMIT).await;
+            // Bad content does more harm on the other replicas than a halt without need.
+            Done::Api(ApiAnswer::Deletion(rule, deletion.unwrap_or(false)))
+        });
+    }
+
+    pub(super) fn api_answered(&mut self, answer: ApiAnswer) {
+        match answer {
+            ApiAnswer::Lease(rule, lease) => {
+                if let Some(rule) = self.slots.of(rule) {
+                    rule.slots.handle(clock::now(), *lease);
+                }
+            }
+            ApiAnswer::Deletion(rule, is_deleted) => self.slots.perform_deferred(rule, is_deleted),
+        }
     }
 }
