@@ -26,7 +26,7 @@ const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace
 /// The most bytes of a Lease: with all that Kubernetes adds, it has less than 4 KiB.
 const LARGEST_LEASE: usize = 64 * 1024;
 /// The most bytes of a Pod.
-pub(super) const LARGEST_POD: usize = 512 * 1024;
+const LARGEST_POD: usize = 512 * 1024;
 
 const NO_POD: &str =
     "podnudge finds the API server where it runs in a pod; elsewhere, set `url` in `[cluster]`";
@@ -74,9 +74,7 @@ impl Api {
     /// # Errors
     /// As for [`Api::lease`].
     pub async fn not_ready(&self, pod: &str, limit: Duration) -> Result<Option<Reason>, ApiError> {
-        let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
-        let answer = self.send(&call, None, limit, LARGEST_POD).await?;
-        pod::not_ready(&answer).map_err(|reason| call.failed(&reason))
+        self.read_pod(pod, limit, pod::not_ready).await
     }
 
     /// Whether this pod is being deleted.
@@ -84,9 +82,19 @@ impl Api {
     /// # Errors
     /// As for [`Api::lease`].
     pub async fn is_being_deleted(&self, pod: &str, limit: Duration) -> Result<bool, ApiError> {
+        self.read_pod(pod, limit, pod::is_being_deleted).await
+    }
+
+    /// Reads a Pod, and takes what is asked for from it.
+    pub(super) async fn read_pod<T>(
+        &self,
+        pod: &str,
+        limit: Duration,
+        take: impl FnOnce(&[u8]) -> Result<T, Reason>,
+    ) -> Result<T, ApiError> {
         let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
         let answer = self.send(&call, None, limit, LARGEST_POD).await?;
-        pod::is_being_deleted(&answer).map_err(|reason| call.failed(&reason))
+        take(&answer).map_err(|reason| call.failed(&reason))
     }
 
     /// Evicts this pod, unless a PodDisruptionBudget forbids it now: then the answer is 429. Another pod of the same

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::api::{Api, LARGEST_POD};
+use super::api::Api;
 use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
 use super::eager::EagerAnswer;
 use super::error::ApiError;
@@ -36,9 +36,7 @@ impl Api {
         container: Option<&str>,
         paths: &[PathBuf],
     ) -> Result<Vec<Source>, ApiError> {
-        let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
-        let answer = self.send(&call, None, LIMIT, LARGEST_POD).await?;
-        sources::sources(&answer, container, paths).map_err(|reason| call.failed(&reason))
+        self.read_pod(pod, LIMIT, |answer| sources::sources(answer, container, paths)).await
     }
 
     /// Lists the metadata of one object.
