@@ -7,7 +7,7 @@ COPY presets ./presets
 COPY src ./src
 # With a target given, only the program itself is linked statically, not the build scripts.
 RUN target="$(uname -m)-unknown-linux-gnu" \
- && RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--no-eh-frame-hdr,-T,src/release.ld" cargo build --locked --release --target "$target" --bin podnudge \
+ && RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--no-eh-frame-hdr,--icf=all,-T,src/release.ld" cargo build --locked --release --target "$target" --bin podnudge \
  && install -D "target/$target/release/podnudge" /image/podnudge
 
 FROM scratch
