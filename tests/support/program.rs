@@ -64,10 +64,11 @@ fn stop_ignoring_signals() {
     }
 }
 
-/// The usual soft limits. A hard limit below them can only be raised with `CAP_SYS_RESOURCE`.
+/// The usual soft limits, except that of descriptors: all tests of this process share it. A hard
+/// limit below them can only be raised with `CAP_SYS_RESOURCE`.
 fn set_limits() {
     for (resource, wanted) in [
-        (Resource::Nofile, Some(1024)),
+        (Resource::Nofile, Some(16_384)),
         (Resource::Core, Some(0)),
         (Resource::Stack, Some(8 << 20)),
         (Resource::Fsize, None),
