@@ -9,6 +9,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::admin::{client, server};
+#[cfg(feature = "cluster")]
+use crate::cluster::{self, Api};
 use crate::config::{Config, Rule};
 use crate::core::event::{VolumeId, Watch};
 use crate::core::preflight::{Problem, ProblemKind};
@@ -18,6 +20,7 @@ use crate::process::{Context, choose_preset, find, others, why};
 use crate::reason::Reason;
 use crate::shown;
 use crate::state;
+use crate::surroundings::Pod;
 use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};
@@ -59,14 +62,17 @@ impl Findings {
 }
 
 /// Examines podnudge and each rule.
-pub async fn examine(config: &Config, stage: Stage) -> Findings {
+pub async fn examine(config: &Config, stage: Stage, pod: &Pod) -> Findings {
     let context = Context::new();
     let volumes = config.rules.iter().map(|rule| rule.settings.watch.len()).sum();
     let mut watched =
         Watched { watching: Watching::new(config.agent.watch, volumes), count: 0, polled: None };
     let mut rules = Vec::new();
     for rule in &config.rules {
-        rules.push(examine_rule(&context, rule, &config.agent.work_dir, stage, &mut watched).await);
+        let work_dir = &config.agent.work_dir;
+        let mut found = examine_rule(&context, rule, work_dir, stage, &mut watched).await;
+        found.problems.extend(pod_unknown(config, rule, pod));
+        rules.push(found);
     }
     let polled = watched.polled.map(|reason| polled(config, reason));
     let memory = config.agent.state_dir.as_deref().and_then(state::examine);
@@ -148,6 +154,19 @@ async fn examine_rule(
         others: targets.and_then(|targets| others(context, rule, &targets)),
         problems,
     }
+}
+
+/// Whether the rule evicts a pod that podnudge does not know.
+#[cfg(feature = "cluster")]
+fn pod_unknown(config: &Config, rule: &Rule, pod: &Pod) -> Option<Problem> {
+    let cluster = config.cluster.clone().filter(|_| rule.settings.evict.is_some())?;
+    let reason = cluster::unknown_pod(&Api::new(cluster, None).pod(pod.clone()))?;
+    Some(Problem::new(ProblemKind::PodUnknown, reason))
+}
+
+#[cfg(not(feature = "cluster"))]
+fn pod_unknown(_: &Config, _: &Rule, _: &Pod) -> Option<Problem> {
+    None
 }
 
 /// Tries the admin address. A podnudge that already runs there is no problem.

@@ -46,6 +46,7 @@ pub mod plan;
 pub mod preflight;
 pub mod process;
 pub mod publish;
+pub mod random;
 pub mod reason;
 mod report;
 pub mod run;

@@ -109,7 +109,8 @@ fn once(config: &config::Config, wait: Duration) -> ExitCode {
 }
 
 fn examine(config: &config::Config, stage: Stage, json: bool) -> ExitCode {
-    let findings = match run::block_on(doctor::examine(config, stage)) {
+    let surroundings = cli::surroundings(std::env::vars_os());
+    let findings = match run::block_on(doctor::examine(config, stage, &surroundings.pod)) {
         Ok(findings) => findings,
         Err(error) => return fail(&error),
     };

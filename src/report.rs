@@ -25,7 +25,7 @@ use crate::shown;
 use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
-pub(crate) use api::api_unusable;
+pub(crate) use api::{api_unusable, events};
 #[cfg(feature = "cluster")]
 pub(crate) use eager::eager_sync;
 use line::{Line, short, time};
@@ -229,7 +229,7 @@ fn line(
             (Warn, line("slot-lost", "another replica may take the slot of this rule")
                 .reason(reason)),
         Fact::ReadinessUnknown(reason) =>
-            (Warn, line("readiness-unknown", "the slot is given back without knowing whether the pod is Ready again")
+            (Warn, line("readiness-unknown", "the slot is given back without knowing whether the pod serves again")
                 .reason(reason)),
         Fact::Draining(digest, wait) =>
             (Info, line("draining", "/serving answers 503, so that the pod leaves its Services before the action")
@@ -352,6 +352,11 @@ fn names(keys: &[Key]) -> Option<String> {
         names.push(format!("and {} more", rest.len()));
     }
     (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// What an earlier podnudge has saved cannot be used.
+pub(crate) fn state_unreadable(Reason { message, hint }: &Reason) {
+    warn!(event = "state-unreadable", hint, "{message}");
 }
 
 #[cfg(test)]

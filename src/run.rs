@@ -15,12 +15,24 @@ mod eager;
 #[path = "run/no_eager.rs"]
 mod eager;
 #[cfg(feature = "cluster")]
+mod events;
+#[cfg(not(feature = "cluster"))]
+#[path = "run/no_events.rs"]
+mod events;
+#[cfg(feature = "cluster")]
 mod evict;
 mod exits;
 mod locks;
 mod once;
 mod pod;
+#[cfg(feature = "cluster")]
+mod pod_looks;
 mod queues;
+#[cfg(feature = "cluster")]
+mod rights;
+#[cfg(not(feature = "cluster"))]
+#[path = "run/no_rights.rs"]
+mod rights;
 #[cfg(feature = "cluster")]
 mod slots;
 #[cfg(not(feature = "cluster"))]

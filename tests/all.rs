@@ -28,10 +28,14 @@ mod eager;
 mod eager_server;
 mod escaped;
 #[cfg(feature = "cluster")]
+mod events;
+#[cfg(feature = "cluster")]
 mod evict;
 mod evidence;
 mod fleet;
 mod fleet_slots;
+#[cfg(feature = "cluster")]
+mod halts;
 mod host_pid;
 mod hostile;
 mod hostile_table;
@@ -63,8 +67,12 @@ mod readme;
 mod reference;
 mod regressions;
 mod restart_pod;
+#[cfg(feature = "cluster")]
+mod rights;
 mod scenarios;
 mod schema;
+#[cfg(feature = "cluster")]
+mod services;
 mod sigwait;
 #[cfg(feature = "cluster")]
 mod slots;

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge::config::{self, Overrides};
+use podnudge::core::command::Intent;
 use podnudge::core::event::SlotState;
 use podnudge::surroundings::Server;
 use podnudge::volume::snapshot::Digest;
@@ -22,6 +23,7 @@ use crate::support::application::Application;
 use crate::support::http::{self, wait};
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::program::podnudge;
+use crate::support::rights::rights_of;
 use crate::support::wait::wait_until;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
@@ -287,7 +289,7 @@ impl Client {
     }
 
     fn claim(&mut self) {
-        self.slots.claim(self.now(), DIGEST);
+        self.slots.claim(self.now(), DIGEST, Intent::Act);
     }
 
     /// Sends what is due within this time.
@@ -424,7 +426,8 @@ impl Pod {
             token.display(),
             kubelet.volume.display(),
         );
-        fs::write(&config, text).unwrap();
+        fs::write(&config, &text).unwrap();
+        server.grant(rights_of(&text));
         let mut command = podnudge();
         command.arg("--config").arg(config).env("PODNUDGE_POD_NAME", name);
         let agent = Agent::spawn(folder.path(), command);
@@ -464,6 +467,8 @@ fn real_podnudges_act_one_after_the_other_each_with_the_slot() {
             (format!("{url}?{name}"), "on-start = \"never\"\n".to_owned())
         })
     });
+    // The preflight of the rights at the start: three for the Leases, and one for the pod.
+    wait_until("each has asked for its rights", || server.reviews().len() == 4 * names.len());
     assert_eq!(server.seen(), Vec::<String>::new(), "a request without a change");
     for round in 1..=2 {
         for pod in &mut pods {
@@ -613,47 +618,8 @@ fn what_fails_in_a_pod_that_is_being_deleted_says_nothing_about_the_content() {
 
 #[cfg(feature = "tls")]
 mod tls {
-    use std::net::TcpListener;
-    use std::sync::Arc;
-    use std::thread;
-
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-    use rustls::{ServerConfig, ServerConnection, StreamOwned};
-
     use super::*;
-
-    /// A server with a certificate for this host, and the certificate of its CA.
-    fn start(host: &str) -> (ApiServer, String, String) {
-        podnudge::exchange::install_crypto();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca_key = KeyPair::generate().unwrap();
-        let ca = params.self_signed(&ca_key).unwrap();
-        let issuer = Issuer::new(params, &ca_key);
-        let key = KeyPair::generate().unwrap();
-        let leaf = CertificateParams::new(vec![host.to_owned()]).unwrap();
-        let leaf = leaf.signed_by(&key, &issuer).unwrap();
-        let secret = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![leaf.der().clone()], secret)
-            .unwrap();
-        let (config, server) = (Arc::new(config), ApiServer::start());
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let serving = server.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().map(Result::unwrap) {
-                let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-                let mut stream = StreamOwned::new(connection, stream);
-                serving.serve(&mut stream);
-                stream.conn.send_close_notify();
-                drop(std::io::Write::flush(&mut stream));
-            }
-        });
-        (server, port.to_string(), ca.pem())
-    }
+    use crate::support::tls_server::start;
 
     #[test]
     fn in_a_pod_the_server_is_found_and_trusted_only_with_a_certificate_of_the_mounted_ca() {

@@ -42,3 +42,14 @@ fn slots_by_lease_are_refused_with_the_reason() {
     let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nlimit.slot = { every = \"9s\", of = 2 }\n";
     assert!(config::parse("c.toml", file, &Overrides::default(), None).is_ok());
 }
+
+#[test]
+fn events_are_refused_with_the_reason() {
+    let file = "[cluster]\nevents = true\n[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n";
+    let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "c.toml:2:1: this podnudge was built without access to the Kubernetes API\n  \
+         hint: use the image with TLS"
+    );
+}

@@ -70,6 +70,16 @@ impl Machine {
         machine
     }
 
+    /// The first two objects are listed, and their watches begin.
+    fn watch_both(&mut self) {
+        for number in [0, 1] {
+            let listed = listing("10", Some(metadata("u", "7")));
+            self.answer(EagerAnswer::Listed(number, Ok(listed)));
+            self.next();
+            self.answer(EagerAnswer::Opened(number));
+        }
+    }
+
     fn now(&self) -> Now {
         at(self.now)
     }
@@ -184,12 +194,7 @@ fn of_objects_whose_volumes_are_not_known_each_is_asked_for_once_and_any_commit_
     let mut machine = Machine::new(&[app(), named(ObjectKind::Secret, "tls")]);
     machine.next();
     machine.answer(EagerAnswer::Annotated(Ok(())));
-    for number in [0, 1] {
-        let listed = listing("10", Some(metadata("u", "7")));
-        machine.answer(EagerAnswer::Listed(number, Ok(listed)));
-        machine.next();
-        machine.answer(EagerAnswer::Opened(number));
-    }
+    machine.watch_both();
     machine.answer(EagerAnswer::Event(0, WatchEvent::Present(metadata("u", "12"))));
     let first = EagerRequest::Annotate("configmap/app 12".to_owned());
     assert_eq!(machine.next(), [first]);
@@ -327,6 +332,30 @@ fn a_server_that_is_away_is_asked_ever_more_rarely_and_reported_once() {
     assert_eq!(told(&machine), 3, "{:?}", machine.facts);
 }
 
+/// Such as one that a proxy cuts: what it has told before is no success.
+#[test]
+fn a_watch_that_breaks_after_each_bookmark_is_repeated_ever_more_rarely() {
+    for end in [Ok(()), Err(unavailable())] {
+        let mut machine = Machine::watching();
+        let (begin, mut watches) = (machine.now, 0);
+        while machine.now < begin + secs(600) {
+            machine.event(WatchEvent::Bookmark("20".to_owned()));
+            machine.answer(EagerAnswer::Ended(0, end.clone()));
+            machine.now = machine.sync.next_wakeup().unwrap().0;
+            let mut requests = machine.next();
+            if requests == [EagerRequest::List(0, app())] {
+                machine.listed("20", Some(metadata("u", "7")));
+                requests = machine.next();
+            }
+            if matches!(&requests[..], [EagerRequest::Watch(..)]) {
+                machine.answer(EagerAnswer::Opened(0));
+                watches += 1;
+            }
+        }
+        assert!((20..60).contains(&watches), "{watches} after {end:?}");
+    }
+}
+
 #[test]
 fn a_restart_of_the_server_is_not_worth_a_warning() {
     let mut machine = Machine::watching();
@@ -388,12 +417,7 @@ fn the_objects_are_found_once_and_a_commit_counts_for_those_that_the_volume_show
     let [app_list, tls_list] = [EagerRequest::List(0, app()), EagerRequest::List(1, tls)];
     assert_eq!(machine.next(), [app_list, tls_list, EagerRequest::TryAnnotate]);
     machine.answer(EagerAnswer::Annotated(Ok(())));
-    for number in [0, 1] {
-        let listed = listing("10", Some(metadata("u", "7")));
-        machine.answer(EagerAnswer::Listed(number, Ok(listed)));
-        machine.next();
-        machine.answer(EagerAnswer::Opened(number));
-    }
+    machine.watch_both();
     // The pod needs it: the kubelet leaves the volume as it is.
     machine.answer(EagerAnswer::Event(1, WatchEvent::Deleted(metadata("u", "8"))));
     assert_eq!(machine.annotations(secs(100)), []);

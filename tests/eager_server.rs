@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::Signal;
+use podnudge::cluster::object_rights;
+use podnudge::config::{ObjectKind, ObjectName};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -16,6 +18,7 @@ use crate::support::api_server::{ApiServer, Fault, Store};
 use crate::support::http;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::program::podnudge;
+use crate::support::rights::{access, rights_of};
 use crate::support::wait::wait_until;
 
 const MAPS: &str = "/api/v1/namespaces/test/configmaps";
@@ -106,7 +109,10 @@ impl Scene {
             token.display(),
             kubelet.volume.display(),
         );
-        fs::write(&config, text).unwrap();
+        fs::write(&config, &text).unwrap();
+        // Without `objects`, it finds this one.
+        let app = ObjectName { kind: ObjectKind::ConfigMap, name: "app".to_owned() };
+        server.grant(rights_of(&text).into_iter().chain(object_rights(&app).map(access)));
         let mut command = podnudge();
         command.arg("--config").arg(config).env("PODNUDGE_POD_NAME", "web-0");
         let agent = Agent::spawn(folder.path(), command);
@@ -152,6 +158,13 @@ impl Scene {
 
     fn wait_until_watched(&self) {
         wait_until("the objects are watched", || self.is_watched());
+    }
+
+    /// Somebody else annotates the pod, so that the kubelet syncs it.
+    fn annotate_pod(&self) {
+        let annotation = json!({"metadata": {"annotations": {"x": "y"}}});
+        let path = format!("{PODS}/web-0");
+        self.server.with_store(|store| store.patch(&path, &annotation).unwrap());
     }
 
     /// Waits until the nth edit is on disk and rolled out.
@@ -289,12 +302,9 @@ fn without_a_right_everything_else_works_and_it_is_said_once() {
     scene.agent.wait_for("eager-sync-unavailable", 1);
     let hint = "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [secrets], resourceNames: [tls], verbs: [list, watch]";
     assert_eq!(scene.agent.last("eager-sync-unavailable", "hint"), hint);
-    // The kubelet's own sync, here caused by somebody else's annotation.
+    // The kubelet's own sync.
     scene.edit("1");
-    scene.server.with_store(|store| {
-        let annotation = json!({"metadata": {"annotations": {"x": "y"}}});
-        store.patch(&format!("{PODS}/web-0"), &annotation).unwrap();
-    });
+    scene.annotate_pod();
     scene.agent.wait_for("applied", 1);
     assert_eq!(scene.status()["objects"][0]["watched"], false);
     scene.server.heal();
@@ -328,11 +338,9 @@ fn podnudge_stops_at_once_although_it_watches() {
 fn without_eager_sync_there_is_not_one_request() {
     let scene = Scene::start("");
     scene.edit("1");
-    scene.server.with_store(|store| {
-        let annotation = json!({"metadata": {"annotations": {"x": "y"}}});
-        store.patch(&format!("{PODS}/web-0"), &annotation).unwrap();
-    });
+    scene.annotate_pod();
     scene.agent.wait_for("applied", 1);
     assert_eq!(scene.status(), Value::Null);
     assert_eq!(scene.server.seen(), Vec::<String>::new());
+    assert_eq!(scene.server.reviews(), Vec::<Value>::new());
 }

@@ -10,10 +10,12 @@ use crate::support::agent::Agent;
 use crate::support::api_server::{ApiServer, Fault};
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::program::podnudge;
+use crate::support::rights::rights_of;
 use crate::support::wait::wait_until;
 
 const PODS: &str = "/api/v1/namespaces/test/pods";
 const EVICTION: &str = "POST /api/v1/namespaces/test/pods/web-1/eviction";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases/web-0";
 
 /// A podnudge in a pod that the server knows.
 struct Pod {
@@ -26,23 +28,48 @@ struct Pod {
 impl Pod {
     /// `settings` are further lines of the rule.
     fn start(settings: &str) -> Self {
+        Self::start_as(Some("u-1"), settings)
+    }
+
+    /// `uid` is what podnudge is told of the pod's UID, if anything.
+    fn start_as(uid: Option<&str>, settings: &str) -> Self {
         let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
         let server = ApiServer::start();
         let path = folder.path().display();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\n\
+            "[agent]\nlog = \"json\"\nlisten = \"off\"\nstate-dir = \"{path}/state\"\n\
              [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
              [[rule]]\nwatch = \"{path}/volume\"\nsettle = \"0s\"\n{settings}\n",
             server.url()
         );
         fs::write(folder.path().join("token"), "token").unwrap();
-        fs::write(folder.path().join("podnudge.toml"), text).unwrap();
-        let agent = start_podnudge(&folder);
+        fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
+        server.grant(rights_of(&text));
+        let agent = start_podnudge(&folder, uid);
         agent.wait_for("baseline", 1);
-        server.with_store(|store| {
-            store.create(PODS, json!({"metadata": {"name": "web-1", "uid": "u-1"}})).unwrap()
-        });
-        Self { agent, kubelet, server, folder }
+        let pod = Self { agent, kubelet, server, folder };
+        pod.create("u-1");
+        pod
+    }
+
+    fn create(&self, uid: &str) {
+        let object = json!({"metadata": {"name": "web-1", "uid": uid}});
+        self.server.with_store(|store| store.create(PODS, object).unwrap());
+    }
+
+    fn delete(&self) {
+        self.server.with_store(|store| store.delete(&format!("{PODS}/web-1")).unwrap());
+    }
+
+    /// Ends podnudge, as the kubelet does, and starts that of the pod that replaces this one, with the same state
+    /// directory.
+    fn replace(mut self, uid: &str) -> Self {
+        self.agent.signal(Signal::SIGTERM);
+        assert_eq!(self.agent.exit_code(), Some(0));
+        self.delete();
+        self.create(uid);
+        self.agent = start_podnudge(&self.folder, Some(uid));
+        self
     }
 
     fn write(&mut self, content: &str) {
@@ -59,10 +86,11 @@ impl Pod {
     }
 }
 
-fn start_podnudge(folder: &TempDir) -> Agent {
+fn start_podnudge(folder: &TempDir, uid: Option<&str>) -> Agent {
     let mut command = podnudge();
     command.arg("--config").arg(folder.path().join("podnudge.toml"));
-    command.env("PODNUDGE_POD_NAME", "web-1").env("PODNUDGE_POD_UID", "u-1");
+    command.env("PODNUDGE_POD_NAME", "web-1");
+    command.envs(uid.map(|uid| ("PODNUDGE_POD_UID", uid)));
     Agent::spawn(folder.path(), command)
 }
 
@@ -79,7 +107,8 @@ fn a_disruption_budget_is_waited_for_and_the_new_pod_is_not_evicted_again() {
     let hint = pod.agent.last("held", "hint");
     assert!(hint.contains("PodDisruptionBudget"), "{hint}");
     let seen = pod.server.seen();
-    let body: Value = serde_json::from_str(seen[0].strip_prefix(EVICTION).unwrap()).unwrap();
+    let body = seen.iter().find_map(|request| request.strip_prefix(EVICTION)).unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
     let wanted = json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -87,13 +116,60 @@ fn a_disruption_budget_is_waited_for_and_the_new_pod_is_not_evicted_again() {
         "deleteOptions": {"preconditions": {"uid": "u-1"}},
     });
     assert_eq!(body, wanted);
-    // The kubelet ends the containers of the pod, and a new pod starts with this content.
+    // The kubelet ends the containers of the pod, and a new pod starts with this content, without what the old one
+    // has saved.
     assert!(pod.agent.stop().success());
-    let again = start_podnudge(&pod.folder);
+    fs::remove_dir_all(pod.folder.path().join("state")).unwrap();
+    let again = start_podnudge(&pod.folder, Some("u-2"));
     again.wait_for("baseline", 1);
     again.signal(Signal::SIGUSR1);
     again.wait_for("status", 1);
-    assert_eq!(pod.server.seen().len(), 4, "{}", again.log());
+    assert_eq!(pod.server.seen(), seen, "{}", again.log());
+}
+
+#[test]
+fn with_a_state_directory_that_outlives_it_the_pod_is_evicted_once() {
+    let mut pod = Pod::start("evict = {}");
+    pod.write("2");
+    pod.agent.wait_for("evicted", 1);
+    let pod = pod.replace("u-2");
+    pod.agent.wait_for("delivered", 1);
+    let pod = pod.replace("u-3");
+    pod.agent.wait_for("baseline", 1);
+    assert_eq!(pod.evictions(), 1, "{}", pod.agent.log());
+}
+
+#[test]
+fn a_podnudge_that_does_not_know_its_pod_evicts_none() {
+    let mut pod = Pod::start_as(None, "evict = {}");
+    pod.agent.wait_for("preflight", 1);
+    assert_eq!(pod.agent.last("preflight", "problem"), "pod-unknown");
+    pod.write("2");
+    pod.agent.wait_for("refused", 1);
+    let hint = pod.agent.last("refused", "hint");
+    assert!(hint.contains("PODNUDGE_POD_UID") && hint.contains("downward API"), "{hint}");
+    assert_eq!(pod.server.seen(), Vec::<String>::new());
+    let mut doctor = podnudge();
+    doctor.arg("doctor").arg("--config").arg(pod.folder.path().join("podnudge.toml"));
+    let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+    assert!(found.contains("(pod-unknown)"), "{found}");
+}
+
+#[test]
+fn an_eviction_whose_answer_is_lost_keeps_the_slot_until_it_is_known_what_became_of_it() {
+    let mut pod = Pod::start("evict = {}\nlimit = { lease = \"web\" }");
+    pod.server.inject("/eviction", Fault::Cut(10));
+    pod.write("2");
+    pod.agent.wait_for("held", 1);
+    pod.server.partition("GET /api/v1/namespaces/test/pods", Fault::Status(500, ""));
+    pod.agent.wait_for("refused", 1);
+    let reason = pod.agent.last("held", "reason");
+    assert!(reason.starts_with("it is not known whether the pod was evicted"), "{reason}");
+    let lease = pod.server.with_store(|store| store.get(LEASE)).unwrap();
+    assert!(lease["spec"]["holderIdentity"].as_str().unwrap().contains("web-1"), "{lease}");
+    pod.server.heal();
+    pod.agent.wait_for("evicted", 1);
+    assert_eq!(pod.evictions(), 1, "{}", pod.agent.log());
 }
 
 #[test]
@@ -112,18 +188,38 @@ fn a_missing_right_is_named_and_a_failure_of_the_server_passes() {
         "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [pods/eviction], verbs: [create]"
     );
     assert!(said(0, "reason").starts_with("cannot create the Eviction `web-1`"), "{refused:?}");
-    assert!(said(1, "reason").contains("500 Internal Server Error"), "{refused:?}");
-    assert!(said(2, "hint").contains("NetworkPolicy"), "{refused:?}");
+    let held = pod.agent.events("held");
+    let said = |n: usize, field: &str| held[n][field].as_str().unwrap_or_default().to_owned();
+    assert!(said(0, "reason").contains("500 Internal Server Error"), "{held:?}");
+    assert!(said(1, "hint").contains("NetworkPolicy"), "{held:?}");
     assert_eq!((pod.evictions(), pod.is_deleted()), (5, true), "{}", pod.agent.log());
 }
 
 #[test]
-fn a_pod_that_is_gone_already_needs_no_eviction() {
+fn a_pod_that_is_gone_after_it_was_seen_needs_no_eviction() {
+    for uid in [None, Some("u-2")] {
+        let mut pod = Pod::start("evict = {}");
+        pod.server.inject("/eviction", Fault::Status(429, ""));
+        pod.write("2");
+        pod.agent.wait_for("held", 1);
+        pod.delete();
+        if let Some(uid) = uid {
+            pod.create(uid);
+        }
+        pod.agent.wait_for("evicted", 1);
+        assert_eq!(pod.evictions(), 1);
+    }
+}
+
+#[test]
+fn a_pod_that_was_never_seen_may_be_looked_for_in_the_wrong_namespace() {
     let mut pod = Pod::start("evict = {}");
-    pod.server.with_store(|store| store.delete(&format!("{PODS}/web-1")).unwrap());
+    pod.delete();
     pod.write("2");
-    pod.agent.wait_for("evicted", 1);
-    assert_eq!(pod.evictions(), 1);
+    pod.agent.wait_for("refused", 1);
+    let hint = pod.agent.last("refused", "hint");
+    assert!(hint.contains("`namespace` in `[cluster]`"), "{hint}");
+    assert_eq!((pod.evictions(), pod.agent.count("evicted")), (0, 0));
 }
 
 #[test]
@@ -134,7 +230,7 @@ fn another_pod_of_the_same_name_is_not_evicted() {
     });
     pod.write("2");
     pod.agent.wait_for("refused", 1);
-    assert!(pod.agent.last("refused", "reason").contains("409"), "{}", pod.agent.log());
+    assert!(pod.agent.last("refused", "reason").contains("another UID"), "{}", pod.agent.log());
     assert!(!pod.is_deleted());
 }
 
@@ -147,10 +243,10 @@ fn evictions_without_effect_are_bounded_and_reported() {
     pod.agent.wait_for("gave-up", 1);
     let reason = pod.agent.last("gave-up", "reason");
     assert!(reason.contains("evicted, and has not ended within 1s"), "{reason}");
-    assert_eq!(pod.evictions(), 2, "{}", pod.agent.log());
+    // It is being deleted already when podnudge tries again.
+    assert_eq!((pod.evictions(), pod.agent.count("evicted")), (1, 2), "{}", pod.agent.log());
     // It says nothing about the content.
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/test/leases/web-0";
-    let lease = pod.server.with_store(|store| store.get(leases)).unwrap();
+    let lease = pod.server.with_store(|store| store.get(LEASE)).unwrap();
     assert!(lease["metadata"]["annotations"].get("podnudge.io/halted").is_none(), "{lease}");
 }
 
@@ -160,9 +256,8 @@ fn the_slot_of_an_evicted_pod_is_not_given_back_before_the_pod_has_ended() {
     pod.write("2");
     pod.agent.wait_for("evicted", 1);
     assert!(pod.agent.stop().success());
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/test/leases/web-0";
     wait_until("the slot is held", || {
-        let lease = pod.server.with_store(|store| store.get(leases)).unwrap();
+        let lease = pod.server.with_store(|store| store.get(LEASE)).unwrap();
         lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| holder.contains("web-1"))
     });
 }

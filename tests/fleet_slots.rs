@@ -36,6 +36,7 @@ impl Fleet {
             policy.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,
                 awaits_readiness: true,
+                patience: Duration::ZERO,
                 bake: SECOND * 5,
             });
             let mut world = World::new(policy, &replica, None);
@@ -101,7 +102,11 @@ impl Fleet {
                 return;
             }
             (None, None) => return,
-            (Some(digest), _) if self.halted.contains(&digest) && tried != Some(digest) => {
+            (Some(digest), _)
+                if self.halted.contains(&digest)
+                    && tried != Some(digest)
+                    && !world.slots.is_kept =>
+            {
                 SlotState::Halted(digest, Reason::new("it failed on another replica"))
             }
             (Some(_), Some(slot)) => world::slot(&format!("web-{slot}")),

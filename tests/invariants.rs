@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 36] = [
+const PURE: [&str; 39] = [
     "src/core",
     "src/shown.rs",
     "src/week.rs",
@@ -18,12 +18,14 @@ const PURE: [&str; 36] = [
     "src/cluster/eager.rs",
     "src/cluster/eager",
     "src/cluster/error.rs",
+    "src/cluster/events.rs",
     "src/cluster/halts.rs",
     "src/cluster/identity.rs",
     "src/cluster/lease.rs",
     "src/cluster/metadata.rs",
     "src/cluster/pace.rs",
     "src/cluster/pod.rs",
+    "src/cluster/rights.rs",
     "src/cluster/slots.rs",
     "src/cluster/slots",
     "src/cluster/sources.rs",
@@ -38,6 +40,7 @@ const PURE: [&str; 36] = [
     "src/supervise/state.rs",
     "src/verify/body.rs",
     "src/admin/metrics.rs",
+    "src/random.rs",
     "src/admin/process_metrics.rs",
     "src/admin/series.rs",
     "src/admin/table.rs",

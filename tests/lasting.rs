@@ -2,7 +2,7 @@
 //! was saved until then. The end must be that of a podnudge that was never killed, without a further restart of
 //! the application.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::support::pod::in_namespace;
 use crate::support::shared::SharedPod;
 use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until_commit_is_past;
-use crate::support::world::{Pod, World, policy};
-use podnudge::config::{Drain, DrainBefore, Restart, Retry};
-use podnudge::core::event::{Acted, Event, Proof, Standing};
+use crate::support::world::{self, Pod, World, policy};
+use podnudge::config::{DrainBefore, Restart, Retry};
+use podnudge::core::event::{Acted, Event, PodLook, Proof, Standing};
 use podnudge::core::evidence::InSync;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
@@ -112,20 +112,33 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart after a drain, with published content",
-        policy: |policy| {
-            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
-            let drain = Some(Drain { wait, before });
-            Policy { is_restart: true, publishes: true, rolls_back: true, drain, ..policy }
+        policy: |policy| Policy {
+            is_restart: true,
+            publishes: true,
+            rolls_back: true,
+            ..drained(policy)
         },
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "a restart after a drain, with a slot and a bake",
-        policy: |policy| {
-            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
-            Policy { is_restart: true, drain: Some(Drain { wait, before }), ..slotted(policy) }
-        },
+        policy: |policy| Policy { is_restart: true, ..drained(slotted(policy)) },
         play: |world| commit(world, "2"),
+    },
+    Scene {
+        name: "a restart of published content with a slot, after a drain that the Services follow late",
+        policy: |policy| Policy {
+            is_restart: true,
+            publishes: true,
+            rolls_back: true,
+            ..watched(slotted(policy))
+        },
+        play: |world| {
+            world.services.1 = Some(PodLook::No(Reason::new("web still has the pod")));
+            commit(world, "2");
+            world.run_for(Duration::from_secs(10));
+            world.services.1 = None;
+        },
     },
     Scene {
         name: "a restart of published content with a slot and a bake, while newer content waits",
@@ -171,10 +184,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart of the pod after a drain, twice",
-        policy: |policy| {
-            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
-            Policy { drain: Some(Drain { wait, before }), ..restarting_pod(policy) }
-        },
+        policy: |policy| drained(restarting_pod(policy)),
         play: |world| {
             commit(world, "2");
             world.run_for(Duration::from_secs(30));
@@ -183,10 +193,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart of the pod after a drain, with a slot and a bake",
-        policy: |policy| {
-            let (wait, before) = (Duration::from_secs(5), DrainBefore::Restart);
-            Policy { drain: Some(Drain { wait, before }), ..restarting_pod(slotted(policy)) }
-        },
+        policy: |policy| drained(restarting_pod(slotted(policy))),
         play: |world| commit(world, "2"),
     },
     Scene {
@@ -203,6 +210,16 @@ const SCENES: &[Scene] = &[
         play: |world| {
             world.pod = Pod::HasNoRule;
             commit(world, "2");
+        },
+    },
+    Scene {
+        name: "an eviction of the pod, which a pod with the same state directory replaces",
+        policy: |policy| Policy { evict_wait: Some(Duration::from_hours(1)), ..slotted(policy) },
+        play: |world| {
+            (world.application.started, world.application.acts) = (None, Acted::Evicted);
+            commit(world, "2");
+            world.run_for(Duration::from_mins(1));
+            world.replace_pod();
         },
     },
     Scene {
@@ -229,8 +246,24 @@ const SCENES: &[Scene] = &[
 /// With a slot, which is kept for a minute after the pod is Ready.
 fn slotted(policy: Policy) -> Policy {
     let bake = Duration::from_mins(1);
-    let slot = SlotPolicy { acts_when_unreachable: false, awaits_readiness: true, bake };
+    let patience = Duration::ZERO;
+    let slot = SlotPolicy { acts_when_unreachable: false, awaits_readiness: true, patience, bake };
     Policy { slot: Some(slot), ..policy }
+}
+
+/// With a drain before restarts.
+fn drained(policy: Policy) -> Policy {
+    let drain = world::drain(Duration::from_secs(5), DrainBefore::Restart);
+    Policy { drain: Some(drain), ..policy }
+}
+
+/// With a drain that follows the Services.
+fn watched(policy: Policy) -> Policy {
+    let mut policy = drained(policy);
+    if let Some(drain) = &mut policy.drain {
+        (drain.services, drain.timeout) = (vec!["web".to_owned()], Duration::from_mins(2));
+    }
+    policy
 }
 
 fn restarting_pod(policy: Policy) -> Policy {
@@ -250,6 +283,7 @@ fn play(scene: &Scene, kills: &[usize]) -> World {
     let mut world = World::publishing(policy, &replica, None, Some(Standing::Good));
     world.publish_takes = Duration::from_millis(100);
     world.act_takes = Duration::from_millis(500);
+    world.halt_takes = Duration::from_secs(2);
     world.application.is_honest = true;
     world.kills = kills.iter().copied().collect();
     world.run_for(Duration::from_secs(10));
@@ -265,6 +299,8 @@ struct End {
     in_sync: InSync,
     runs: Option<Digest>,
     has_reason: bool,
+    /// What the other replicas know to have failed.
+    halted: BTreeSet<Digest>,
 }
 
 fn end(world: &World) -> End {
@@ -277,6 +313,7 @@ fn end(world: &World) -> End {
         in_sync: rule.in_sync,
         runs: world.application.runs,
         has_reason: is_tripped || rule.reason.is_some(),
+        halted: world.slots.halted.iter().copied().collect(),
     }
 }
 

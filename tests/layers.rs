@@ -22,6 +22,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("shown", &[]),
     ("exit", &[]),
     ("surroundings", &[]),
+    ("random", &[]),
     ("files", &[&["reason"]]),
     ("folder", &[&["files"]]),
     ("stderr", &[]),
@@ -36,7 +37,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
     ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown", "threads"]]),
-    ("cluster", &[&["exchange", "files", "surroundings"], CORE]),
+    ("cluster", &[&["exchange", "files", "random", "surroundings"], CORE]),
     ("checks", &[&["exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["volume", "files", "folder"], CORE]),
     ("verify", &[&["publish", "exchange", "process"], CORE]),
@@ -51,7 +52,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("os_signals", &[]),
     ("supervise", &[&["process", "config", "reason", "shown", "exit", "stderr"]]),
     // What a change would do.
-    ("plan", &[CORE]),
+    ("plan", &[&["random"], CORE]),
     // Output for people.
     ("logs", &[&["config", "exit", "shown", "stderr"]]),
     (
@@ -72,12 +73,14 @@ const LAYERS: &[(&str, Imports)] = &[
         "doctor",
         &[&[
             "admin",
+            "cluster",
             "preflight",
             "state",
             "process",
             "volume",
             "core",
             "config",
+            "surroundings",
             "reason",
             "shown",
         ]],

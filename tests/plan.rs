@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use podnudge::config::{Drain, DrainBefore, Jitter, JitterBy};
+use podnudge::config::{DrainBefore, Jitter, JitterBy};
 use podnudge::core::SlotPolicy;
 use podnudge::plan::{self, Outcome, Restarts, Run, Scenario, Slots};
 use serde_json::Value;
@@ -47,14 +47,15 @@ fn jittered(mut scenario: Scenario, window: Duration) -> Scenario {
 
 fn with_slots(mut scenario: Scenario, count: u32) -> Scenario {
     let (acts_when_unreachable, awaits_readiness) = (false, scenario.policy.is_restart);
+    let (patience, bake) = (Duration::ZERO, Duration::ZERO);
     scenario.policy.slot =
-        Some(SlotPolicy { acts_when_unreachable, awaits_readiness, bake: Duration::ZERO });
+        Some(SlotPolicy { acts_when_unreachable, awaits_readiness, patience, bake });
     scenario.slots = Some(Slots { count, duration: 15 * SECOND });
     scenario
 }
 
 fn drained(mut scenario: Scenario) -> Scenario {
-    scenario.policy.drain = Some(Drain { wait: 5 * SECOND, before: DrainBefore::Restart });
+    scenario.policy.drain = Some(world::drain(5 * SECOND, DrainBefore::Restart));
     scenario
 }
 
@@ -192,7 +193,7 @@ fn the_plan_agrees_with_what_the_example_of_a_fleet_shows() {
     };
     (fleet.policy.alive_for, fleet.policy.proof) = (millis(100), true);
     let mut slot = with_slots(fleet.clone(), 1);
-    slot.policy.drain = Some(Drain { wait: millis(400), before: DrainBefore::Restart });
+    slot.policy.drain = Some(world::drain(millis(400), DrainBefore::Restart));
     for (scenario, down, seconds) in [(slot, 1.0, 40.0), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {
         let outcome = plan::simulate(&scenario);
         let until = outcome.seconds_until_all_have_it.unwrap();

@@ -123,6 +123,73 @@ fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits() {
     }
 }
 
+/// Slots, eager sync with two watches, and Events, over TLS.
+#[cfg(all(feature = "cluster", feature = "tls"))]
+#[test]
+fn everything_of_the_kubernetes_api_stays_within_its_limits() {
+    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let (server, port, ca) = crate::support::tls_server::start("127.0.0.1");
+    let path = folder.path().display();
+    let text = format!(
+        "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\nresync = \"10m\"\n\
+         [cluster]\nurl = \"https://127.0.0.1:{port}\"\nnamespace = \"test\"\n\
+         token-file = \"{path}/token\"\nca-file = \"{path}/ca.crt\"\n\
+         eager-sync = true\nobjects = [\"configmap/app\", \"secret/tls\"]\nevents = true\n\
+         [[rule]]\nwatch = \"{path}/volume\"\nsettle = \"0s\"\non-start = \"never\"\n\
+         limit.lease = \"web\"\nhttp.url = \"{}\"\n",
+        application.url(),
+    );
+    fs::write(folder.path().join("token"), "token").unwrap();
+    fs::write(folder.path().join("ca.crt"), ca).unwrap();
+    fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
+    server.grant(crate::support::rights::rights_of(&text));
+    server.with_store(|store| {
+        for (kind, name) in [("configmaps", "app"), ("secrets", "tls"), ("pods", "web-0")] {
+            let object = serde_json::json!({"metadata": {"name": name}});
+            store.create(&format!("/api/v1/namespaces/test/{kind}"), object).unwrap();
+        }
+    });
+    let mut command = command(SHIPPED[0].binary());
+    command.arg("--config").arg(folder.path().join("podnudge.toml"));
+    command.env("PODNUDGE_POD_NAME", "web-0").env("PODNUDGE_POD_UID", "u-0");
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    let requests = |text: &str| server.seen().iter().filter(|it| it.contains(text)).count();
+    wait_until("both objects are watched", || requests("watch=true") == 2);
+    let mut most_threads = 0;
+    for n in 1..=10 {
+        let edit = serde_json::json!({"metadata": {"labels": {"n": n.to_string()}}});
+        server.with_store(|store| {
+            store.patch("/api/v1/namespaces/test/configmaps/app", &edit).unwrap();
+        });
+        agent.wait_for("edited", n);
+        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        agent.wait_for("applied", n);
+        most_threads = most_threads.max(number(agent.pid(), "Threads"));
+    }
+    wait_until("an Event is created", || requests("POST /api/v1/namespaces/test/events") >= 1);
+    let (memory, private) =
+        (number(agent.pid(), "VmRSS") * 1024, number(agent.pid(), "RssAnon") * 1024);
+    println!("{memory} bytes resident, {private} private, {most_threads} threads");
+    assert!(memory <= MIB * 23 / 4, "{memory} bytes");
+    assert!(private <= MIB * 5 / 4, "{private} bytes");
+    assert!(most_threads <= 3, "{most_threads} threads");
+    wait_until("the reading thread has ended", || number(agent.pid(), "Threads") == 2);
+    // What was counted for the next Events follows within a minute; nothing wakes it at other times.
+    let mut idle_since = (wakeups(agent.pid()), 0);
+    #[expect(clippy::disallowed_methods, reason = "idleness is measured over a time")]
+    let start = Instant::now();
+    wait_until("it does not wake up for three whole seconds", || {
+        let (now, seconds) = (wakeups(agent.pid()), start.elapsed().as_secs());
+        if now != idle_since.0 {
+            idle_since = (now, seconds);
+        }
+        seconds >= idle_since.1 + 4
+    });
+    assert_eq!(requests("watch=true"), 2, "the same watches");
+}
+
 #[test]
 fn supervising_stays_within_the_memory_limit_and_does_not_wake_up() {
     let folder = tempfile::tempdir().unwrap();

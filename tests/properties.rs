@@ -360,7 +360,7 @@ fn a_volume_that_comes_back_rejected_is_not_in_sync() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// An application that keeps its old configuration on every signal, and gives no proof, is never
     /// reported as in sync with content that it has not read.

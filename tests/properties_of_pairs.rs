@@ -277,8 +277,34 @@ fn a_process_that_starts_during_the_last_poll_gets_the_time_to_prove_its_content
     assert_eq!(pair.rule(1).state, State::Idle);
 }
 
+/// podnudge ends for one rule only when the other one is not in the middle of an action.
+#[test]
+fn the_end_of_podnudge_waits_for_the_other_rule_and_the_status_says_so() {
+    let named = |name: &str| TargetName::Exact("process", name.to_owned());
+    let other =
+        Policy { target: named("other"), alive_for: Duration::from_mins(1), ..world::policy() };
+    let ends = Policy {
+        target: named("ends"),
+        is_restart: true,
+        pod_exit_code: Some(88),
+        ..world::policy()
+    };
+    let mut pair = Pair::new(pair::publishing([ends, other]));
+    pair.run_for(Duration::from_secs(1));
+    pair.commit(1, 1, false);
+    pair.run_for(Duration::from_secs(1));
+    pair.commit(0, 1, false);
+    pair.run_for(Duration::from_secs(10));
+    let waits = pair.rule(0);
+    let reason = waits.reason.map(|reason| reason.message);
+    let wanted = "waits for rule `rule-2`, which has not finished";
+    assert_eq!((waits.state, reason.as_deref()), (State::Waiting, Some(wanted)));
+    pair.run_for(Duration::from_mins(2));
+    assert_eq!((pair.rule(0).state, pair.rule(0).reason), (State::Acting, None));
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// An exit of the application is attributed to the content that caused it, and to no content of
     /// the other rule.

@@ -1,18 +1,20 @@
 //! Properties of rules whose replicas share slots, for every sequence of events and times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::world::{self, World};
+use podnudge::config::{Drain, DrainBefore};
 use podnudge::core::Policy;
 use podnudge::core::SlotPolicy;
 use podnudge::core::event::{
-    Absence, Acted, Alive, Event, Proof, Readiness, RuleId, SlotState, VolumeId,
+    Absence, Acted, Alive, Event, PodLook, Proof, RuleId, SlotState, VolumeId,
 };
 use podnudge::core::evidence::InSync;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::reason::Reason;
+use podnudge::volume::snapshot::Digest;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ enum Step {
     Ready {
         is_ready: bool,
     },
+    /// What is found of the Services.
+    Services(Follow),
     ApplicationRestarts,
     /// podnudge is killed, and goes on with what it has saved.
     Kill,
@@ -63,6 +67,16 @@ enum Told {
     Halted,
 }
 
+/// Whether the Services follow `/serving`.
+#[derive(Debug, Clone, Copy)]
+enum Follow {
+    Yes,
+    No,
+    Unlisted,
+    Unreachable,
+    Unreadable,
+}
+
 fn step() -> impl Strategy<Value = Step> {
     use Acts::{Declines, Fails, IsAbsent, Refuses, Sent, Vanishes};
     let acts = prop::sample::select(vec![Sent, Sent, Fails, Declines, Refuses, IsAbsent, Vanishes]);
@@ -75,12 +89,21 @@ fn step() -> impl Strategy<Value = Step> {
         Told::Lost,
         Told::Halted,
     ]);
+    let follow = prop::sample::select(vec![
+        Follow::Yes,
+        Follow::Yes,
+        Follow::No,
+        Follow::Unlisted,
+        Follow::Unreachable,
+        Follow::Unreadable,
+    ]);
     prop_oneof![
         5 => (0..4u8).prop_map(|content| Step::Commit { content }),
         3 => acts.prop_map(Step::Acts),
         2 => verifies.prop_map(Step::Verifies),
         4 => told.prop_map(Step::Slots),
         1 => any::<bool>().prop_map(|is_ready| Step::Ready { is_ready }),
+        2 => follow.prop_map(Step::Services),
         1 => Just(Step::ApplicationRestarts),
         1 => Just(Step::Kill),
         1 => Just(Step::Trigger),
@@ -88,20 +111,32 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// No drain, one for a time, and one that follows the Services.
+fn drain() -> impl Strategy<Value = Option<Drain>> {
+    let timed = world::drain(Duration::from_secs(5), DrainBefore::Action);
+    let (services, timeout) = (vec!["web".to_owned()], Duration::from_secs(20));
+    let watched = Drain { services, timeout, ..timed.clone() };
+    prop::sample::select(vec![None, Some(timed), Some(watched)])
+}
+
 fn policy_strategy() -> impl Strategy<Value = Policy> {
-    (any::<bool>(), any::<bool>(), any::<bool>(), 1..4u32, 0..20u64, any::<bool>()).prop_map(
-        |(is_restart, restarts_last, proof, attempts, bake, publishes)| {
+    let choices = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (choices, 1..4u32, 0..20u64, drain()).prop_map(
+        |((is_restart, restarts_last, proof, publishes), attempts, bake, drain)| {
             let mut policy = world::policy_settling();
             (policy.publishes, policy.rolls_back) = (publishes, publishes);
             (policy.is_restart, policy.restarts_last, policy.proof) =
                 (is_restart, restarts_last, proof);
             policy.retry.attempts = attempts;
+            let patience = drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout);
             policy.restarts.most = 1000;
             policy.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,
-                awaits_readiness: is_restart,
+                awaits_readiness: is_restart || drain.is_some(),
+                patience,
                 bake: Duration::from_secs(bake),
             });
+            policy.drain = drain;
             policy
         },
     )
@@ -150,7 +185,17 @@ fn apply(world: &mut World, step: &Step) {
             }
         }
         Step::Ready { is_ready } => {
-            world.slots.readiness = (!is_ready).then(|| Readiness::NotReady(reason()));
+            world.slots.readiness = (!is_ready).then(|| PodLook::No(reason()));
+        }
+        Step::Services(follow) => {
+            let both = |look: PodLook| (Some(look.clone()), Some(look));
+            world.services = match follow {
+                Follow::Yes => (None, None),
+                Follow::No => (None, Some(PodLook::No(reason()))),
+                Follow::Unlisted => both(PodLook::Unlisted(reason())),
+                Follow::Unreachable => both(PodLook::Unknown(reason(), None)),
+                Follow::Unreadable => both(PodLook::Refused(reason())),
+            };
         }
         Step::ApplicationRestarts => world.application_restarts(),
         Step::Kill => {
@@ -179,7 +224,7 @@ fn begun(policy: Policy) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_sent_without_a_slot(
@@ -205,6 +250,7 @@ proptest! {
             Step::Verifies(Verifies::Proof),
             Step::Ready { is_ready: true },
             Step::Slots(Told::Free),
+            Step::Services(Follow::Yes),
         ];
         play(&mut world, &last);
         commit(&mut world, "the last");
@@ -212,6 +258,45 @@ proptest! {
         let rule = &world.status().rules[0];
         prop_assert_eq!((rule.state, rule.in_sync), (State::Idle, InSync::Yes), "{:?}", rule);
         prop_assert_eq!(world.slots.claimed, None);
+        prop_assert!(world.status().serving);
+    }
+
+    /// Whatever it waits for: also for content that is not rolled out, or Services that do not follow.
+    #[test]
+    fn a_pod_is_out_of_its_services_only_for_so_long(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        // Without a proof, `NoProof` is an answer that does not exist.
+        let mut world = begun(Policy { proof: true, ..policy });
+        play(&mut world, &steps);
+        // An application that never works again stays out: a rollback is tried without an end.
+        apply(&mut world, &Step::Verifies(Verifies::Proof));
+        // The longest are a wait for an absent target and the proofs, with retries.
+        let longest = Duration::from_mins(15);
+        let end = world.now.mono.after(longest);
+        while !world.status().serving && world.now.mono < end {
+            world.run_for(Duration::from_secs(1));
+        }
+        prop_assert!(world.status().serving, "{:?}", world.status().rules[0]);
+    }
+
+    #[test]
+    fn the_others_know_in_the_end_of_all_content_that_failed_whenever_podnudge_is_killed(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 1..40),
+        halt_takes in 0..30u64,
+    ) {
+        let mut world = begun(policy);
+        world.halt_takes = Duration::from_secs(halt_takes);
+        play(&mut world, &steps);
+        world.run_for(Duration::from_mins(10));
+        let failed = world.failed.clone();
+        // Until the last one is written.
+        world.run_for(Duration::from_secs(halt_takes + 1));
+        let known: BTreeSet<Digest> = world.slots.halted.iter().copied().collect();
+        let unknown: Vec<_> = failed.difference(&known).collect();
+        prop_assert_eq!(unknown, Vec::<&Digest>::new());
     }
 
     #[test]
@@ -228,6 +313,10 @@ proptest! {
             apply(&mut world, &Step::Kill);
         }
         world.run_for(Duration::from_mins(1));
+        // It may be trying just now.
+        if world.slots.claimed.is_some() {
+            world.run_for(Duration::from_secs(1));
+        }
         prop_assert_eq!(world.slots.claimed, None);
     }
 }

@@ -41,10 +41,10 @@ use crate::support::shelf::Shelving;
 use crate::support::trace;
 use crate::support::world::{self, EPOCH, Pod, World};
 use podnudge::clock::{Moment, UnixTime};
-use podnudge::config::{ApproveBefore, Drain, DrainBefore, JitterBy, OnStart, Overrides};
+use podnudge::config::{ApproveBefore, DrainBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Proof, Readiness, RuleId, SlotState, Standing, VolumeId,
+    Absence, Acted, Alive, Checked, Event, PodLook, Proof, RuleId, SlotState, Standing, VolumeId,
     Watch,
 };
 use podnudge::core::jitter::Replica;
@@ -219,12 +219,20 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             let hold = &parsed.expect(place).0.rules[0].settings.hold;
             policy.hold.schedule.clone_from(&hold.schedule);
         }
-        "drain" => policy.drain = Some(Drain { wait: time(), before: DrainBefore::Restart }),
+        "drain" => policy.drain = Some(world::drain(time(), DrainBefore::Restart)),
+        "drain-always" => policy.drain = Some(world::drain(time(), DrainBefore::Action)),
+        // After `drain` and `slot`.
+        "leaves-within" => {
+            let drain = policy.drain.as_mut().expect(place);
+            (drain.services, drain.timeout) = (vec!["web".to_owned()], time());
+            policy.slot.iter_mut().for_each(|slot| slot.patience = time());
+        }
         "slot" | "bake" => {
             let bake = if key == "bake" { time() } else { Duration::ZERO };
             policy.slot = Some(SlotPolicy {
                 acts_when_unreachable: value == "act-when-unreachable",
                 awaits_readiness: policy.is_restart,
+                patience: Duration::ZERO,
                 bake,
             });
         }
@@ -233,7 +241,6 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             policy.turns =
                 Some(Turns { every: duration(every, place), of: of.parse().expect(place) });
         }
-        "drain-always" => policy.drain = Some(Drain { wait: time(), before: DrainBefore::Action }),
         "checks" => policy.has_checks = value == "yes",
         "publish" => {
             policy.publishes = true;
@@ -325,9 +332,11 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "restarts-unseen" => Pod::RestartsUnseen,
                 "has-no-rule" => Pod::HasNoRule,
                 "unsaved" => Pod::Unsaved,
+                "is-stopped" => Pod::Stopped,
                 _ => panic!("{place}: unknown pod"),
             }
         }
+        "pod-is-replaced" => world.replace_pod(),
         "target-ends" => world.tell(Event::Ended(RuleId(0))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
@@ -371,6 +380,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         }
         "act" => act(world, rest, place),
         // `deadly a=2`: this content ends the application.
+        "services" => services(world, rest, place),
         "deadly" => world.deadly = world.digest_of(pairs(rest).into_iter().collect()),
         "verify" => {
             let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -407,11 +417,31 @@ fn act(world: &mut World, rest: &str, place: &str) {
         "declined" => Acted::Declined(Reason::new(why)),
         "refused" => Acted::Refused(Reason::new(why)),
         "evicted" => Acted::Evicted,
-        "postponed" => {
+        "postponed" | "unanswered" => {
             let (pause, why) = why.split_once(' ').expect(place);
-            Acted::Postponed(Reason::new(why), duration(pause, place))
+            let (why, pause) = (Reason::new(why), duration(pause, place));
+            if how == "postponed" {
+                Acted::Postponed(why, pause)
+            } else {
+                Acted::Unanswered(why, pause)
+            }
         }
         _ => panic!("{place}: unknown action result"),
+    };
+}
+
+/// Sets what podnudge is told about the Services of the pod from now on.
+fn services(world: &mut World, rest: &str, place: &str) {
+    let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+    let reason = Reason::new(why);
+    let both = |look: PodLook| (Some(look.clone()), Some(look));
+    world.services = match how {
+        "follow" => (None, None),
+        "keep" => (None, Some(PodLook::No(reason))),
+        "unlisted" => both(PodLook::Unlisted(reason)),
+        "unreachable" => both(PodLook::Unknown(reason, None)),
+        "unreadable" => both(PodLook::Refused(reason)),
+        _ => panic!("{place}: unknown answer about Services"),
     };
 }
 
@@ -432,9 +462,14 @@ fn slots(world: &mut World, rest: &str, place: &str) {
             world.slots.halted.push(digest);
             SlotState::Halted(digest, reason)
         }
+        "halt-takes" => return world.halt_takes = duration(why, place),
         "ready" => return world.slots.readiness = None,
-        "not-ready" => return world.slots.readiness = Some(Readiness::NotReady(reason)),
-        "pod-unreadable" => return world.slots.readiness = Some(Readiness::Refused(reason)),
+        "not-ready" => return world.slots.readiness = Some(PodLook::No(reason)),
+        "unlisted" => return world.slots.readiness = Some(PodLook::Unlisted(reason)),
+        "pod-unreachable" => {
+            return world.slots.readiness = Some(PodLook::Unknown(reason, None));
+        }
+        "pod-unreadable" => return world.slots.readiness = Some(PodLook::Refused(reason)),
         _ => panic!("{place}: unknown state of the slots"),
     };
     if !matches!(state, SlotState::Halted(..)) {

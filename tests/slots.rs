@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
+use podnudge::core::command::Intent;
 use podnudge::core::event::SlotState;
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
@@ -91,7 +92,11 @@ impl Replica {
     }
 
     fn claim(&mut self, digest: Digest) {
-        self.slots.claim(self.now(), digest);
+        self.slots.claim(self.now(), digest, Intent::Act);
+    }
+
+    fn keep(&mut self, digest: Digest) {
+        self.slots.claim(self.now(), digest, Intent::Keep);
     }
 
     fn state(&self) -> SlotState {
@@ -431,6 +436,66 @@ fn a_digest_that_failed_on_a_replica_is_halted_on_the_others_until_it_is_cleared
     }
 }
 
+#[test]
+fn what_failed_is_reported_as_written_once_the_lease_has_it() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.slots.halt(one.now(), A, &Reason::new("x"));
+    one.run_by(|_| Err(ApiError::Unavailable(Reason::new("no route"), None)));
+    assert_eq!((one.slots.take_written(), one.slots.is_telling()), (Vec::new(), false));
+    one.play(DURATION, |request| perform(&mut store, request));
+    assert_eq!((one.slots.take_written(), halted(&store)), (vec![A], vec![A]));
+    assert_eq!(one.slots.take_written(), []);
+    // Another podnudge has written it, and was killed before it knew.
+    let mut again = Replica::new("a", 1, 1);
+    again.slots.halt(again.now(), A, &Reason::new("x"));
+    assert!(again.slots.is_telling());
+    again.run(&mut store);
+    assert_eq!((again.slots.take_written(), again.slots.is_telling()), (vec![A], false));
+    // What works after all is not written.
+    again.claim(B);
+    again.slots.halt(again.now(), B, &Reason::new("y"));
+    again.slots.clear_halt(B);
+    again.run(&mut store);
+    assert_eq!((again.slots.take_written(), halted(&store)), (Vec::new(), vec![A]));
+}
+
+/// The application has not recovered from an action with content that failed here, or elsewhere meanwhile: another
+/// replica must not act.
+#[test]
+fn a_slot_that_is_only_kept_is_not_refused_because_the_content_failed() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.run(&mut store);
+    one.slots.halt(one.now(), A, &Reason::new("the target ended"));
+    one.run(&mut store);
+    // podnudge is killed. The next one knows of the action, and not of the halt.
+    let mut again = Replica::new("a", 1, 1);
+    again.keep(A);
+    again.run(&mut store);
+    assert_eq!((again.holds().as_deref(), halted(&store)), (Some("web-0"), vec![A]));
+    // It is lost, and taken again.
+    let down = |_: &LeaseRequest| Err(ApiError::Unavailable(Reason::new("no route"), None));
+    again.play(DURATION, down);
+    assert_eq!(again.holds(), None);
+    again.play(secs(5), |request| perform(&mut store, request));
+    assert!(again.holds().is_some(), "{:?}", again.state());
+    // To act with it again is refused. That does not cost the slot, which is still needed.
+    again.claim(A);
+    let read = again.slots.next_request(again.now()).unwrap();
+    again.slots.handle(again.now(), perform(&mut store, &read));
+    assert!(matches!(again.state(), SlotState::Halted(..)), "{:?}", again.state());
+    again.keep(A);
+    again.run_by(|request| {
+        let holder = match request {
+            LeaseRequest::Update(lease) => lease.holder(),
+            request => panic!("{request:?}"),
+        };
+        assert_eq!(holder, Some("a"));
+        perform(&mut store, request)
+    });
+    assert!(again.holds().is_some(), "{:?}", again.state());
+}
+
 /// It works on one of them, and fails on another one that has tried it, too.
 #[test]
 fn content_that_works_on_one_replica_stays_halted_if_it_has_failed_again_on_another_one() {
@@ -586,7 +651,7 @@ enum Fate {
 /// What a replica does.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
-    Claim(u8),
+    Claim(u8, Intent),
     Release,
     /// It is killed, and starts anew at once.
     Restart,
@@ -616,6 +681,8 @@ struct Player {
     wall: Duration,
     cut_until: Duration,
     was_held: bool,
+    /// Whether it only keeps a slot.
+    keeps: bool,
 }
 
 struct World {
@@ -652,6 +719,7 @@ impl World {
                 wall: secs(1_800_000_000) + skew - secs(300),
                 cut_until: Duration::ZERO,
                 was_held: false,
+                keeps: false,
             }
         };
         Self {
@@ -688,12 +756,21 @@ impl World {
             self.happen(what);
             let held = (0..self.players.len()).filter(|n| self.holds(*n)).count();
             assert!(held <= usize::try_from(self.count).unwrap(), "{held} hold a slot at {at:?}");
+            let is_refused = (0..self.players.len()).any(|n| self.is_refused_to_keep(n));
+            assert!(!is_refused, "what is only kept is refused at {at:?}");
         }
         self.now = end;
     }
 
     fn holds(&self, n: usize) -> bool {
         matches!(self.players[n].slots.state(self.clocks(n).mono), SlotState::Held { .. })
+    }
+
+    /// Whether what failed is held against a slot that is only kept.
+    fn is_refused_to_keep(&self, n: usize) -> bool {
+        let player = &self.players[n];
+        let state = player.slots.state(self.clocks(n).mono);
+        player.keeps && matches!(state, SlotState::Halted(..))
     }
 
     fn happen(&mut self, what: Happening) {
@@ -736,8 +813,11 @@ impl World {
         let digest = |which| Digest([which; 32]);
         let cut = self.now;
         let player = &mut self.players[n];
+        if !matches!(deed, Deed::Partition(_) | Deed::Halt(_) | Deed::Try(_) | Deed::Clear(_)) {
+            player.keeps = matches!(deed, Deed::Claim(_, Intent::Keep));
+        }
         match deed {
-            Deed::Claim(which) => player.slots.claim(now, digest(which)),
+            Deed::Claim(which, intent) => drop(player.slots.claim(now, digest(which), intent)),
             Deed::Release => player.slots.release(),
             Deed::Halt(which) => player.slots.halt(now, digest(which), &Reason::new("it failed")),
             Deed::Try(which) => player.slots.try_halted(now, digest(which)),
@@ -811,7 +891,8 @@ fn fate() -> impl Strategy<Value = Fate> {
 
 fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
-        6 => (1_u8..4).prop_map(Deed::Claim),
+        4 => (1_u8..4).prop_map(|digest| Deed::Claim(digest, Intent::Act)),
+        2 => (1_u8..4).prop_map(|digest| Deed::Claim(digest, Intent::Keep)),
         4 => Just(Deed::Release),
         2 => Just(Deed::Restart),
         1 => Just(Deed::Replace),
@@ -847,7 +928,7 @@ proptest! {
         world.trouble = 0;
         for n in 0..players {
             world.players[n].cut_until = Duration::ZERO;
-            world.at(world.now, Happening::Do(n, Deed::Claim(9)));
+            world.at(world.now, Happening::Do(n, Deed::Claim(9, Intent::Act)));
         }
         let limit = world.now + DURATION * 30;
         while world.now < limit && !world.players.iter().all(|player| player.was_held) {
@@ -881,7 +962,7 @@ proptest! {
         // Whatever was left, as many new replicas as there are slots get them.
         for n in 0..usize::try_from(count).unwrap() {
             world.at(world.now, Happening::Do(n, Deed::Replace));
-            world.at(world.now, Happening::Do(n, Deed::Claim(8)));
+            world.at(world.now, Happening::Do(n, Deed::Claim(8, Intent::Act)));
         }
         let end = world.now + DURATION * 3;
         world.play_until(end);

@@ -24,6 +24,8 @@ mod balancer;
 mod load;
 mod replica;
 
+#[path = "../../tests/support/access.rs"]
+mod access;
 #[path = "../../tests/support/api_server.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod api_server;

@@ -10,10 +10,16 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Url};
 
-use super::call::{Call, EVICTIONS, Kind, LEASES, NO_ACCOUNT, PODS, Verb};
+use super::call::{
+    Call, ENDPOINT_SLICES, ENDPOINT_SLICES_BETA, EVENTS, EVICTIONS, Kind, LEASES, NO_ACCOUNT, PODS,
+    Verb,
+};
+use super::endpoint_slices::{Listed, Page};
 use super::error::ApiError;
+use super::events::PodEvent;
+use super::identity;
 use super::lease::{Lease, LeaseRequest};
-use super::pod;
+use super::pod::{self, OwnPod};
 use crate::config::{Auth, Cluster, Endpoint, Tls, is_label};
 use crate::exchange::http;
 use crate::files;
@@ -25,8 +31,16 @@ use crate::surroundings::{Pod, Server};
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// The most bytes of a Lease: with all that Kubernetes adds, it has less than 4 KiB.
 const LARGEST_LEASE: usize = 64 * 1024;
+/// The most bytes of an Event.
+const LARGEST_EVENT: usize = 64 * 1024;
 /// The most bytes of a Pod.
 const LARGEST_POD: usize = 512 * 1024;
+
+/// How many EndpointSlices are read at once: each has at most 100 endpoints, unless the cluster is set up
+/// otherwise, and then 1000.
+const SLICES_AT_ONCE: usize = 4;
+/// The most bytes of so many EndpointSlices.
+const LARGEST_SLICES: usize = 4 * 1024 * 1024;
 
 const NO_POD: &str =
     "podnudge finds the API server where it runs in a pod; elsewhere, set `url` in `[cluster]`";
@@ -85,6 +99,14 @@ impl Api {
         self.read_pod(pod, limit, pod::is_being_deleted).await
     }
 
+    /// What became of podnudge's own pod.
+    ///
+    /// # Errors
+    /// As for [`Api::lease`].
+    pub async fn own_pod(&self, pod: &Pod, limit: Duration) -> Result<OwnPod, ApiError> {
+        self.read_pod(&pod.name, limit, |body| pod::own(body, pod.uid.as_deref())).await
+    }
+
     /// Reads a Pod, and takes what is asked for from it.
     pub(super) async fn read_pod<T>(
         &self,
@@ -95,6 +117,52 @@ impl Api {
         let call = self.call(PODS, pod, Verb::Get, Vec::new())?;
         let answer = self.send(&call, None, limit, LARGEST_POD).await?;
         take(&answer).map_err(|reason| call.failed(&reason))
+    }
+
+    /// What the EndpointSlices of this Service say of the pod.
+    ///
+    /// # Errors
+    /// As for [`Api::lease`]. `limit` is for each part of a long list.
+    pub async fn listed(
+        &self,
+        service: &str,
+        pod: &Pod,
+        limit: Duration,
+    ) -> Result<Listed, ApiError> {
+        match self.listed_as(ENDPOINT_SLICES, service, pod, limit).await {
+            Err(ApiError::NotFound(_)) => {
+                self.listed_as(ENDPOINT_SLICES_BETA, service, pod, limit).await
+            }
+            listed => listed,
+        }
+    }
+
+    async fn listed_as(
+        &self,
+        kind: Kind,
+        service: &str,
+        pod: &Pod,
+        limit: Duration,
+    ) -> Result<Listed, ApiError> {
+        let (mut listed, mut next) = (Listed::No, None::<String>);
+        loop {
+            let query = [
+                ("labelSelector", format!("kubernetes.io/service-name={service}")),
+                ("limit", SLICES_AT_ONCE.to_string()),
+            ];
+            let query = query.into_iter().chain(next.clone().map(|next| ("continue", next)));
+            let call = self.call(kind, service, Verb::ListOfService, query.collect())?;
+            let answer = self.send(&call, None, limit, LARGEST_SLICES).await?;
+            let page = Page::parse(&answer, pod).map_err(|reason| call.failed(&reason))?;
+            listed = listed.max(page.pod);
+            if page.next.is_none() || listed == Listed::Ready {
+                return Ok(listed);
+            }
+            if page.next == next {
+                return Err(call.failed(&Reason::new("the list does not end")));
+            }
+            next = page.next;
+        }
     }
 
     /// Evicts this pod, unless a PodDisruptionBudget forbids it now: then the answer is 429. Another pod of the same
@@ -108,10 +176,30 @@ impl Api {
         self.send(&call, Some(body), limit, LARGEST_POD).await.map(drop)
     }
 
+    /// Creates an Event about this pod.
+    ///
+    /// # Errors
+    /// As for [`Api::lease`].
+    pub async fn create_event(
+        &self,
+        pod: &Pod,
+        event: &PodEvent,
+        limit: Duration,
+    ) -> Result<(), ApiError> {
+        let call = self.call(EVENTS, event.reason.name(), Verb::Create, Vec::new())?;
+        let body = event.body(pod, &call.namespace);
+        self.send(&call, Some(body), limit, LARGEST_EVENT).await.map(drop)
+    }
+
     /// The token, if it can be read: it also says whose it is.
-    #[must_use]
-    pub fn token(&self) -> Option<String> {
+    fn token(&self) -> Option<String> {
         files::secret(&self.settings.token_file).ok()
+    }
+
+    /// podnudge's own pod, by what is told of it, and by the token.
+    #[must_use]
+    pub fn pod(&self, told: Pod) -> Pod {
+        told.or(self.token().and_then(|token| identity::claims(&token)))
     }
 
     pub(super) fn call(
@@ -192,7 +280,7 @@ impl Api {
         })
     }
 
-    fn namespace(&self) -> Result<String, Reason> {
+    pub(super) fn namespace(&self) -> Result<String, Reason> {
         if let Some(namespace) = &self.settings.namespace {
             return Ok(namespace.clone());
         }

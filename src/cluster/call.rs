@@ -10,6 +10,8 @@ use crate::reason::Reason;
 use crate::shown;
 
 pub(super) const NO_ACCOUNT: &str = "the pod needs a service account, and its token mounted (`automountServiceAccountToken: true`); or name the files in `[cluster]`";
+/// How to begin a hint about a missing right.
+pub(super) const ADD: &str = "add to the Role of podnudge's service account";
 const NO_CONNECTION: &str = "check that no NetworkPolicy forbids podnudge to reach the API server";
 
 pub(super) const LEASES: Kind = Kind {
@@ -18,15 +20,37 @@ pub(super) const LEASES: Kind = Kind {
     api: "apis/coordination.k8s.io/v1",
     resource: "leases",
 };
-pub(super) const PODS: Kind = Kind { name: "Pod", group: "\"\"", api: "api/v1", resource: "pods" };
+pub(super) const PODS: Kind = Kind { name: "Pod", group: "", api: "api/v1", resource: "pods" };
 /// Evictions are created below the Pod of the same name.
 pub(super) const EVICTIONS: Kind =
-    Kind { name: "Eviction", group: "\"\"", api: "api/v1", resource: "pods/eviction" };
+    Kind { name: "Eviction", group: "", api: "api/v1", resource: "pods/eviction" };
+
+pub(super) const ENDPOINT_SLICES: Kind = Kind {
+    name: "EndpointSlice",
+    group: "discovery.k8s.io",
+    api: "apis/discovery.k8s.io/v1",
+    resource: "endpointslices",
+};
+/// The same before Kubernetes 1.21.
+pub(super) const ENDPOINT_SLICES_BETA: Kind =
+    Kind { api: "apis/discovery.k8s.io/v1beta1", ..ENDPOINT_SLICES };
 
 pub(super) const CONFIG_MAPS: Kind =
-    Kind { name: "ConfigMap", group: "\"\"", api: "api/v1", resource: "configmaps" };
+    Kind { name: "ConfigMap", group: "", api: "api/v1", resource: "configmaps" };
 pub(super) const SECRETS: Kind =
-    Kind { name: "Secret", group: "\"\"", api: "api/v1", resource: "secrets" };
+    Kind { name: "Secret", group: "", api: "api/v1", resource: "secrets" };
+/// Events of the core group: every Kubernetes serves them, and kubectl shows how often one has occurred (`count`).
+/// Those of `events.k8s.io` are the same objects, but say so only in a series, which needs the right to patch.
+pub(super) const EVENTS: Kind =
+    Kind { name: "Event", group: "", api: "api/v1", resource: "events" };
+/// Asks what podnudge's own service account may do. Every account may ask that, unless a cluster has removed the
+/// `ClusterRole` `system:basic-user`.
+pub(super) const ACCESS_REVIEWS: Kind = Kind {
+    name: "SelfSubjectAccessReview",
+    group: "authorization.k8s.io",
+    api: "apis/authorization.k8s.io/v1",
+    resource: "selfsubjectaccessreviews",
+};
 
 /// The forms of answers: objects as they are, or only their metadata.
 const JSON: &str = "application/json";
@@ -37,12 +61,13 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 /// A kind of objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
-    name: &'static str,
-    /// As in a Role.
-    group: &'static str,
+    pub(super) name: &'static str,
+    /// As in a Role; empty for the core group.
+    pub(super) group: &'static str,
     /// The path of the group and the version.
     api: &'static str,
-    resource: &'static str,
+    /// As in a Role, such as `pods/eviction`.
+    pub(super) resource: &'static str,
 }
 
 /// What is done with an object, as a Role calls it.
@@ -53,6 +78,8 @@ pub(super) enum Verb {
     Update,
     /// The metadata of the one object with the name.
     List,
+    /// Those of the Service with the name.
+    ListOfService,
     Watch,
     /// The answer is the metadata.
     Patch,
@@ -64,6 +91,7 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     pub(super) verb: Verb,
     pub(super) name: String,
+    /// Empty for objects without one.
     pub(super) namespace: String,
     /// The parameters of the query.
     pub(super) query: Vec<(&'static str, String)>,
@@ -78,19 +106,19 @@ struct Status {
 impl Verb {
     pub(super) fn method(self) -> Method {
         match self {
-            Self::Get | Self::List | Self::Watch => Method::GET,
+            Self::Get | Self::List | Self::ListOfService | Self::Watch => Method::GET,
             Self::Create => Method::POST,
             Self::Update => Method::PUT,
             Self::Patch => Method::PATCH,
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::Create => "create",
             Self::Update => "update",
-            Self::List => "list",
+            Self::List | Self::ListOfService => "list",
             Self::Watch => "watch",
             Self::Patch => "patch",
         }
@@ -99,7 +127,7 @@ impl Verb {
     /// What the answer is to be.
     pub(super) fn accepts(self) -> &'static str {
         match self {
-            Self::Get | Self::Create | Self::Update => JSON,
+            Self::Get | Self::Create | Self::Update | Self::ListOfService => JSON,
             Self::List => METADATA_LIST,
             Self::Watch | Self::Patch => METADATA,
         }
@@ -111,7 +139,7 @@ impl Verb {
     }
 
     fn is_for_all(self) -> bool {
-        matches!(self, Self::Create | Self::List | Self::Watch)
+        matches!(self, Self::Create | Self::List | Self::ListOfService | Self::Watch)
     }
 }
 
@@ -122,6 +150,7 @@ impl Call {
             Some((parents, below)) => {
                 format!("/{api}/namespaces/{namespace}/{parents}/{name}/{below}")
             }
+            None if namespace.is_empty() => format!("/{api}/{resource}"),
             None => format!("/{api}/namespaces/{namespace}/{resource}"),
         };
         if verb.is_for_all() { all } else { format!("{all}/{name}") }
@@ -173,21 +202,18 @@ impl Call {
         })
     }
 
-    /// The rule that a Role lacks. Kubernetes cannot limit `create` to names, and the names of pods are not
-    /// known beforehand.
+    /// The rule that a Role lacks. Kubernetes cannot limit `create`, or a list by a label, to names; and the
+    /// names of pods are not known beforehand.
     fn right(&self) -> String {
         let Self { kind: Kind { name: kind, group, resource, .. }, verb, name, .. } = self;
-        let names = if *verb == Verb::Create || *kind == PODS.name {
-            String::new()
-        } else {
-            format!(", resourceNames: [{name}]")
-        };
+        let is_for_all = matches!(verb, Verb::Create | Verb::ListOfService);
+        let is_for_any = is_for_all || *kind == PODS.name;
+        let names = (!is_for_any).then_some(name.as_str());
         // One is of no use without the other.
         let verb =
             if matches!(verb, Verb::List | Verb::Watch) { "list, watch" } else { verb.name() };
-        format!(
-            "add to the Role of podnudge's service account: apiGroups: [{group}], resources: [{resource}]{names}, verbs: [{verb}]"
-        )
+        let rule = role_rule(group, resource, names.unwrap_or_default(), verb);
+        format!("{ADD}: {rule}")
     }
 }
 
@@ -195,6 +221,18 @@ impl Call {
 impl std::fmt::Display for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, verb, name, namespace, .. } = self;
+        if *verb == Verb::ListOfService {
+            let kind = kind.name;
+            return write!(f, "list the {kind}s of Service `{name}` in namespace `{namespace}`");
+        }
         write!(f, "{} the {} `{name}` in namespace `{namespace}`", verb.name(), kind.name)
     }
+}
+
+/// A rule of a Role, as its YAML has it.
+pub(super) fn role_rule(group: &str, resource: &str, names: &str, verbs: &str) -> String {
+    let group = if group.is_empty() { "\"\"" } else { group };
+    let names =
+        if names.is_empty() { String::new() } else { format!(", resourceNames: [{names}]") };
+    format!("apiGroups: [{group}], resources: [{resource}]{names}, verbs: [{verbs}]")
 }

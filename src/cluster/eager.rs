@@ -8,6 +8,7 @@
 //!
 //! Nothing depends on it: without the API server, the kubelet syncs the pod every 60 to 90 s, as ever.
 
+mod bucket;
 mod failing;
 mod follow;
 mod syncs;

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
+use crate::reason::Reason;
 use crate::surroundings::Pod;
 
 impl Pod {
@@ -29,6 +30,14 @@ impl Pod {
     }
 }
 
+/// Why podnudge does not know which pod is its own, if so.
+#[must_use]
+pub fn unknown_pod(pod: &Pod) -> Option<Reason> {
+    let hint = "set the environment variables `PODNUDGE_POD_NAME` and `PODNUDGE_POD_UID` of podnudge's container by the downward API (`fieldPath: metadata.name` and `metadata.uid`); or mount a service account token that is bound to the pod, as the kubelet does";
+    let message = "podnudge does not know the UID of its own pod, and so does not evict it";
+    pod.uid.is_none().then(|| Reason::new(message).hint(hint))
+}
+
 /// The pod of a holder, for people.
 pub(super) fn pod_of(holder: &str) -> &str {
     holder.split('_').next().unwrap_or_default()
@@ -36,8 +45,7 @@ pub(super) fn pod_of(holder: &str) -> &str {
 
 /// The pod to which a service account token is bound, as the token says itself. podnudge only uses it
 /// for the name of its own slot, so it does not check the signature.
-#[must_use]
-pub fn claims(token: &str) -> Option<Pod> {
+pub(super) fn claims(token: &str) -> Option<Pod> {
     #[derive(Deserialize)]
     struct Token {
         #[serde(rename = "kubernetes.io")]

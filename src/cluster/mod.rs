@@ -1,17 +1,20 @@
 //! podnudge's access to the Kubernetes API. Nothing here is used, and no request is sent, unless a rule
 //! asks for it.
 //!
-//! `api.rs` sends one request, and `objects.rs` those of eager sync; they read the token, the CA certificates
-//! and the namespace of the pod's service account for each, and nothing else here does I/O. `lease.rs` and
+//! `api.rs` sends one request, `objects.rs` those of eager sync, and `reviews.rs` those about podnudge's rights; they
+//! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
+//! does I/O. `rights.rs` has the rights that each feature needs. `lease.rs` and
 //! `halts.rs` read and write the object of a Lease, `slots.rs` holds the protocol by which replicas share slots,
 //! and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
-//! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. Changes Leases and one annotation
-//! of podnudge's own pod, and evicts that.
+//! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. `events.rs` says which facts become
+//! Events. Changes Leases and one annotation of podnudge's own pod, evicts that, and creates Events about it.
 
 mod api;
 mod call;
 mod eager;
+mod endpoint_slices;
 mod error;
+mod events;
 #[cfg(test)]
 #[path = "../../tests/fuzz/cluster.rs"]
 mod fuzz;
@@ -22,15 +25,21 @@ mod metadata;
 mod objects;
 mod pace;
 mod pod;
+mod reviews;
+mod rights;
 mod slots;
 mod sources;
 
 pub use api::Api;
 pub use eager::{Change, EagerAnswer, EagerFact, EagerRequest, EagerSync};
+pub use endpoint_slices::Listed;
 pub use error::ApiError;
+pub use events::{EventReason, EventsFact, PodEvent, PodEvents, of_fact, of_slot};
 pub use halts::Halt;
-pub use identity::claims;
+pub use identity::unknown_pod;
 pub use lease::{Lease, LeaseRequest};
 pub use metadata::{Listing, Metadata, WatchEvent};
+pub use pod::OwnPod;
+pub use rights::{Feature, Need, Right, RightsPreflight, needs, object_rights};
 pub use slots::{Slots, SlotsSettings};
 pub use sources::Source;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::core::backoff::doubled;
+use crate::random::Random;
 
 /// After the first failure; doubled with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
@@ -20,7 +21,7 @@ const LONGEST_CONFLICT: Duration = Duration::from_secs(2);
 /// Counts what went wrong in a row.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
-    random: u64,
+    random: Random,
     failures: u32,
     conflicts: u32,
     looks: u32,
@@ -28,7 +29,7 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: seed, failures: 0, conflicts: 0, looks: 0 }
+        Self { random: Random::new(seed), failures: 0, conflicts: 0, looks: 0 }
     }
 
     /// The server has answered.
@@ -74,15 +75,8 @@ impl Pace {
 
     /// Between half of it and all of it.
     pub(super) fn jittered(&mut self, wait: Duration) -> Duration {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.random;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^= bits >> 31;
         let half = wait / 2;
-        let part = (half.as_nanos() * u128::from(bits)) >> 64;
-        half + Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX))
+        half + self.random.below(half)
     }
 }
 

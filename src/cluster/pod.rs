@@ -6,6 +6,17 @@ use serde_json::json;
 use crate::reason::Reason;
 use crate::shown;
 
+/// What became of podnudge's own pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnPod {
+    /// Nothing.
+    Present,
+    /// It is being deleted.
+    BeingDeleted,
+    /// Another pod has its name.
+    Another,
+}
+
 #[derive(Deserialize)]
 struct Pod {
     #[serde(default)]
@@ -17,6 +28,7 @@ struct Pod {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct PodMetadata {
+    uid: Option<String>,
     deletion_timestamp: Option<String>,
 }
 
@@ -71,6 +83,19 @@ pub(super) fn is_being_deleted(body: &[u8]) -> Result<bool, Reason> {
     Ok(parse(body)?.metadata.deletion_timestamp.is_some())
 }
 
+/// What became of the pod with this UID, which had this name.
+///
+/// # Errors
+/// If the object is no Pod.
+pub(super) fn own(body: &[u8], uid: Option<&str>) -> Result<OwnPod, Reason> {
+    let metadata = parse(body)?.metadata;
+    Ok(match metadata.deletion_timestamp {
+        _ if metadata.uid.as_deref() != uid => OwnPod::Another,
+        Some(_) => OwnPod::BeingDeleted,
+        None => OwnPod::Present,
+    })
+}
+
 fn parse(body: &[u8]) -> Result<Pod, Reason> {
     serde_json::from_slice(body)
         .map_err(|error| Reason::new(format!("the answer is not a Pod: {error}")))
@@ -101,6 +126,18 @@ mod tests {
             |metadata: &str| is_being_deleted(format!(r#"{{"metadata":{metadata}}}"#).as_bytes());
         assert_eq!(pod(r#"{"name":"web-0"}"#), Ok(false));
         assert_eq!(pod(r#"{"deletionTimestamp":"2026-11-23T03:00:00Z"}"#), Ok(true));
+        assert!(pod("1").is_err());
+    }
+
+    #[test]
+    fn only_a_pod_with_the_same_uid_is_the_own_one() {
+        let pod =
+            |metadata: &str| own(format!(r#"{{"metadata":{metadata}}}"#).as_bytes(), Some("12-ab"));
+        assert_eq!(pod(r#"{"uid":"12-ab"}"#), Ok(OwnPod::Present));
+        let deleted = r#"{"uid":"12-ab","deletionTimestamp":"2026-11-23T03:00:00Z"}"#;
+        assert_eq!(pod(deleted), Ok(OwnPod::BeingDeleted));
+        assert_eq!(pod(&deleted.replace("12-ab", "34-cd")), Ok(OwnPod::Another));
+        assert_eq!(pod("{}"), Ok(OwnPod::Another));
         assert!(pod("1").is_err());
     }
 }

@@ -10,7 +10,7 @@
 //! - A write goes through only if the object is unchanged since it was read (`resourceVersion`). After a
 //!   request without an answer, the Lease is read before anything else is done with it.
 //! - A digest that failed is written to the first Lease (`halts.rs`) before the slot is given back, and read
-//!   after a slot was taken.
+//!   after a slot was taken to act; a slot that is only kept does not depend on it.
 //!
 //! At most one request is under way.
 
@@ -26,6 +26,7 @@ use std::time::Duration;
 use super::halts::Halt;
 use super::pace::Pace;
 use crate::clock::{Moment, Now};
+use crate::core::command::Intent;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 use notice::Notice;
@@ -55,8 +56,8 @@ pub struct SlotsSettings {
 pub struct Slots {
     settings: SlotsSettings,
     views: Vec<View>,
-    /// What the rule wants to act on, and since when.
-    wanted: Option<(Digest, Moment)>,
+    /// What the rule has asked for.
+    wanted: Option<Wanted>,
     held: Option<Held>,
     /// The digest that was not among those that failed when the slot was held already.
     checked: Option<Digest>,
@@ -68,6 +69,8 @@ pub struct Slots {
     lost: Option<Reason>,
     /// What is still to be written, the oldest first.
     notices: Vec<Notice>,
+    /// The digests of [`Slots::halt`] that the first Lease names, since the last [`Slots::take_written`].
+    written: Vec<Digest>,
     search: Search,
     in_flight: Option<InFlight>,
     /// No request before this.
@@ -76,6 +79,14 @@ pub struct Slots {
     pace: Pace,
     /// Whether a search has read all Leases once.
     has_searched: bool,
+}
+
+/// What the rule has asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    digest: Digest,
+    intent: Intent,
+    since: Moment,
 }
 
 /// How the last request failed.
@@ -128,6 +139,7 @@ impl Slots {
             halted: None,
             lost: None,
             notices: Vec::new(),
+            written: Vec::new(),
             search: Search::default(),
             in_flight: None,
             not_before: Moment::default(),
@@ -138,17 +150,27 @@ impl Slots {
         }
     }
 
-    /// Gets and keeps a slot for this digest.
-    pub fn claim(&mut self, now: Now, digest: Digest) {
-        if self.wanted.is_some_and(|(wanted, _)| wanted == digest) {
-            return;
+    /// Gets and keeps a slot for this digest. Returns whether what was known is of another claim.
+    pub fn claim(&mut self, now: Now, digest: Digest, intent: Intent) -> bool {
+        let wanted = Wanted { digest, intent, since: now.mono };
+        let before = self.wanted.filter(|before| before.digest == digest);
+        if before.is_some_and(|before| before.intent == intent) {
+            return false;
         }
-        let was_idle = self.wanted.replace((digest, now.mono)).is_none();
-        if was_idle || self.halted.is_some() {
+        if before.is_none() {
+            self.doubted = None;
+        }
+        let was_idle = self.wanted.replace(wanted).is_none();
+        if self.halted.take().is_some() || was_idle {
             self.search_anew(now.mono);
             self.pace.done();
         }
-        (self.checked, self.halted, self.doubted) = (None, None, None);
+        // Any slot can be kept.
+        let is_new = was_idle || intent == Intent::Act;
+        if is_new {
+            self.checked = None;
+        }
+        is_new
     }
 
     /// Gives the slot back, or stops waiting for one.
@@ -186,6 +208,18 @@ impl Slots {
         }
     }
 
+    /// The digests of [`Slots::halt`] that the other replicas can read since the last call.
+    pub fn take_written(&mut self) -> Vec<Digest> {
+        std::mem::take(&mut self.written)
+    }
+
+    /// Whether something is still to be written for the other replicas, and the server has answered the last
+    /// request.
+    #[must_use]
+    pub fn is_telling(&self) -> bool {
+        !self.notices.is_empty() && self.failing.is_none()
+    }
+
     /// The slot that the search reads next. Each replica begins with another one.
     fn searched(&self) -> usize {
         let first = usize::try_from(self.settings.seed % 1024).unwrap_or(0);
@@ -203,7 +237,12 @@ impl Slots {
     }
 
     fn is_wanted(&self, digest: Digest) -> bool {
-        self.wanted.is_some_and(|(wanted, _)| wanted == digest)
+        self.wanted.is_some_and(|wanted| wanted.digest == digest)
+    }
+
+    /// Whether a slot that is held may be used for what is wanted: the digests that failed are no reason against it.
+    fn is_usable(&self, wanted: Wanted) -> bool {
+        wanted.intent == Intent::Keep || self.checked == Some(wanted.digest)
     }
 
     fn slot_name(&self, slot: usize) -> String {

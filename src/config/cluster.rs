@@ -4,7 +4,7 @@ use super::prelude::*;
 use super::request;
 
 settings! {
-    /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `eager-sync` and `lease` of `[rule.limit]`; in a pod, nothing needs to be set to reach it.
+    /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `eager-sync`, `events` and `lease` of `[rule.limit]`; in a pod, nothing needs to be set to reach it.
     #[derive(PartialEq, Eq)]
     pub struct Cluster = "[cluster]", &[Relation::Needs(&["objects"], &["eager-sync"])]; validated {
         /// The URL of the API server.
@@ -19,6 +19,8 @@ settings! {
         eager_sync: bool = default("false", boolean());
         /// Their names, such as `configmap/app` and `secret/tls`. With them, podnudge need not be allowed to read pods.
         objects: Vec<ObjectName> = list("those of the pod's volumes, as the Pod has them", object_name());
+        /// Create Kubernetes Events about podnudge's own Pod: `ConfigApplied`, `ConfigDelivered`, `ConfigRejected`, `ConfigRolledBack` and `RolloutHalted`.
+        events: bool = default("false", boolean());
     }
 }
 

@@ -104,9 +104,16 @@ fn cluster(file: &File, root: &Place<'_>) -> Option<Cluster> {
         Some((root.at_path(&rule.path).inner("limit"), limit))
     });
     limit::validate_all(users.clone());
+    let drains = file.rule.iter().filter_map(|rule| {
+        let _ = rule.drain.as_ref().filter(|drain| !drain.services.is_empty())?;
+        Some((root.at_path(&rule.path).inner("drain"), "services"))
+    });
     let eager = file.cluster.as_ref().filter(|cluster| cluster.eager_sync);
     let eager = eager.map(|_| (root.inner("cluster"), "eager-sync"));
-    let users = users.map(|(place, _)| (place, "lease")).chain(eager).chain(evicts);
+    let events = file.cluster.as_ref().filter(|cluster| cluster.events);
+    let events = events.map(|_| (root.inner("cluster"), "events"));
+    let users = users.map(|(place, _)| (place, "lease")).chain(eager).chain(events);
+    let users = users.chain(evicts).chain(drains);
     let mut users = users.peekable();
     let is_used = users.peek().is_some();
     let given = file.cluster.clone();

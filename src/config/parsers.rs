@@ -97,6 +97,15 @@ pub(super) fn namespace(text: &str) -> Result<String, Reason> {
     Err(is_not(text, "the name of a namespace"))
 }
 
+/// The name of a Service.
+pub(super) fn service(text: &str) -> Result<String, Reason> {
+    if is_label(text) {
+        return Ok(text.to_owned());
+    }
+    Err(is_not(text, "the name of a Service")
+        .hint("write its name alone, such as `web`: it is in the namespace of the pod"))
+}
+
 /// A name for a rule: it is used in metrics and file names.
 pub(super) fn rule_name(text: &str) -> Result<String, Reason> {
     if is_label(text) {

@@ -291,12 +291,14 @@ impl RuleSettings {
             }
         }
         self.hold.validate_with(&place.inner("hold"), &self.check, agent);
-        if let Some(drain) = self.drain {
+        if let Some(drain) = &self.drain {
             let may_restart = self.restart.is_some()
                 || self.restart_pod.is_some()
                 || self.on_failure.contains(&Step::Restart)
                 || self.preset.is_some();
-            drain.validate_with(&place.inner("drain"), agent, may_restart);
+            let place = place.inner("drain");
+            drain.validate_with(&place, agent, may_restart);
+            drain.validate_turns(&place, self.limit.as_ref().and_then(|limit| limit.slot));
         }
         if let Some(publish) = &mut self.publish {
             publish.validate_with(&place.inner("publish"), &self.watch, agent);

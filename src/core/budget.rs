@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::config;
 
 /// The restarts of a rule's target that the budget still counts, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Budget {
     restarts: VecDeque<Moment>,
 }

@@ -7,9 +7,20 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::{Digest, Key};
 
+/// How podnudge's own pod is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodIs {
+    /// Each of the Services that the drain names has it, ready or not.
+    Listed,
+    /// It is not Ready, and none of these Services has it as ready.
+    OutOfServices,
+    /// It is Ready, and all of these Services have it as ready, too.
+    Serving,
+}
+
 /// An output of the core. Exactly one event answers each command, except `RenewWatches`, `Remember`,
-/// `Approve`, `Persist`, `EndPod`, `Report` and those about slots, and `ReadPublished` if the publication cannot be
-/// read.
+/// `Approve`, `Persist`, `EndPod`, `Report` and those about slots that name no answer, and `ReadPublished` if the
+/// publication cannot be read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Read these volumes of the rule. Answer: `Event::Scanned`.
@@ -44,21 +55,22 @@ pub enum Command {
     Approve(RuleId, Digest, Evidence),
     /// Run the rule's actions. Answer: `Event::Acted`.
     Act(Act),
-    /// End podnudge with the rule's exit code, once what precedes it is saved. If that fails, the answer is
-    /// `Event::Acted` with `Acted::Refused`.
-    EndPod(RuleId),
+    /// End podnudge with the rule's exit code, once what precedes it is saved. If that fails, or if it is this time
+    /// by then, from which on another replica may have the slot, the answer is `Event::Acted` with `Acted::Refused`.
+    EndPod(RuleId, Option<Moment>),
     /// Poll once for proof that the application runs the content. Answer: `Event::Verified`.
     Verify(RuleId),
     /// Save this across a restart of podnudge.
     Persist(RuleId, Box<Memory>),
-    /// Ask for a slot, the right to roll out this digest, or for another digest from now on. The answers
-    /// are `Event::Slot`, whenever something changes, and at least one.
-    Claim(RuleId, Digest),
+    /// Ask for a slot for this digest, or for another digest or with another intent from now on. The answers are
+    /// `Event::Slot`, whenever something changes, and at least one unless a slot to act is only kept from now on.
+    Claim(RuleId, Digest, Intent),
     /// Give the slot back, or stop waiting for one.
     Release(RuleId),
-    /// Find out whether podnudge's own pod is Ready. Answer: `Event::Readiness`.
-    AskReadiness(RuleId),
-    /// Tell the other replicas that this digest failed here. It precedes `Release`.
+    /// Find out whether podnudge's own pod is so. The number is that of the look. Answer: `Event::PodLooked`.
+    LookAtPod(RuleId, u32, PodIs),
+    /// Tell the other replicas that this digest failed here. It precedes `Release`, and is saved by then. Answer:
+    /// `Event::HaltWritten`, once the API server has it; until then the next podnudge repeats it.
     Halt(RuleId, Digest, Reason),
     /// A person wants this digest here although it failed on another replica.
     TryHalted(RuleId, Digest),
@@ -66,6 +78,15 @@ pub enum Command {
     ClearHalt(RuleId, Digest),
     /// Report this fact to operators.
     Report(RuleId, Fact),
+}
+
+/// What a slot is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// To act with the digest: refused if it failed on another replica.
+    Act,
+    /// To recover from an action with the digest, while no other replica acts: not refused because it failed.
+    Keep,
 }
 
 /// A rollback to an older publication.

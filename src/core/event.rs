@@ -39,6 +39,8 @@ pub enum Event {
     PresetChosen(RuleId, Box<Policy>),
     /// The answer to `Command::Preflight`.
     Preflight(RuleId, Vec<Problem>),
+    /// What podnudge's service account may not do although this rule needs it.
+    Rights(RuleId, Vec<Problem>),
     /// The answer to `Command::Check` for this digest.
     Checked(RuleId, Digest, Checked),
     /// The answer to `Command::Expiry`.
@@ -57,8 +59,11 @@ pub enum Event {
     Verified(RuleId, Verified),
     /// What is known of the slot that the rule has asked for, whenever that changes.
     Slot(RuleId, SlotState),
-    /// The answer to `Command::AskReadiness`.
-    Readiness(RuleId, Readiness),
+    /// The answer to `Command::Halt` for this digest: the first Lease names it; or nobody has to know, because the
+    /// pod is being deleted.
+    HaltWritten(RuleId, Digest),
+    /// The answer to the look with this number of `Command::LookAtPod`.
+    PodLooked(RuleId, u32, PodLook),
     /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
     /// podnudge is stopping: start no new action.
@@ -113,13 +118,15 @@ impl SlotState {
     }
 }
 
-/// Whether podnudge's own pod is Ready.
+/// Whether podnudge's own pod is as it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readiness {
+pub enum PodLook {
     /// It is.
-    Ready,
+    Yes,
     /// It is not.
-    NotReady(Reason),
+    No(Reason),
+    /// It is, but its Services do not have it so.
+    Unlisted(Reason),
     /// It could not be found out now. The API server may ask for a pause.
     Unknown(Reason, Option<Duration>),
     /// podnudge is not told: the request was refused, or there is no such pod.
@@ -224,6 +231,23 @@ pub struct Found {
     pub interrupted: Vec<Interrupted>,
     /// Whether there may be more of it, in a record that cannot be read.
     pub is_record_unreadable: bool,
+    /// The UID of podnudge's own pod, if it is known.
+    pub pod: Option<String>,
+}
+
+impl Found {
+    /// As far as it holds in this pod. Only a rule that evicts the pod tells pods apart.
+    #[must_use]
+    pub(super) fn in_own_pod(self, policy: &Policy) -> Self {
+        let pod = self.pod.filter(|_| policy.evict_wait.is_some());
+        let is_of_other =
+            |memory: &Memory| memory.pod.is_some() && pod.is_some() && memory.pod != pod;
+        let memory = match self.memory {
+            Some(memory) if is_of_other(&memory) => Some(memory.in_new_pod()),
+            memory => memory,
+        };
+        Self { memory, pod, ..self }
+    }
 }
 
 /// The generation that the application reads.
@@ -269,6 +293,9 @@ pub enum Acted {
     /// Nothing was done, because it must not be done now, such as for a PodDisruptionBudget. The next attempt
     /// follows not earlier than after this time.
     Postponed(Reason, Duration),
+    /// Whether podnudge's own pod was evicted is not known: there was no answer. The next attempt, which first
+    /// reads the Pod, follows not earlier than after this time.
+    Unanswered(Reason, Duration),
     /// Nothing was sent, because the action was only to be prepared: it can be sent.
     Ready,
     /// Nothing was sent: the target started after the commit, so it has read the content.

@@ -62,7 +62,7 @@ pub enum Fact {
     WithoutSlot(Reason),
     /// Another replica may take the rule's slot from now on.
     SlotLost(Reason),
-    /// The rule gives its slot back without knowing whether the pod is Ready again.
+    /// The rule gives its slot back without knowing whether the pod serves again.
     ReadinessUnknown(Reason),
     /// The pod leaves its Services, and the action follows after this wait.
     Draining(Digest, Duration),

@@ -25,13 +25,28 @@ pub struct Memory {
     pub ends: Ends,
     /// What the slot is kept for, where replicas share slots.
     pub slot: Option<SavedSlot>,
+    /// What the other replicas are still to be told, the oldest first, where replicas share slots.
+    pub halts: Vec<SavedHalt>,
     /// Since when the pod has been out of its Services, for the rollout in progress.
     pub drained_since: Option<Moment>,
+    /// The UID of the pod that this is about, for a rule that evicts it.
+    pub pod: Option<String>,
 }
 
 impl Memory {
     /// The most restarts that are remembered: as many as a budget may allow.
     pub const MOST_RESTARTS: usize = 1000;
+    /// The most halts that are remembered: as many as the first Lease names.
+    pub const MOST_HALTS: usize = 8;
+
+    /// What holds in another pod, in the place of that which saved it: the application there has started since, and
+    /// has read at its start what was rolled out.
+    #[must_use]
+    pub(super) fn in_new_pod(self) -> Self {
+        let Self { restarts, last_action, rollout, slot, pod, .. } = self;
+        let rollout = rollout.map(SavedRollout::in_new_pod);
+        Self { restarts, last_action, rollout, slot, pod, ..Self::default() }
+    }
 
     /// What the application ran; `None` if that was never known, because podnudge published.
     pub(super) fn known(&self) -> Option<Known> {
@@ -63,6 +78,7 @@ pub struct Failed {
 
 /// A rollout that has begun: its content may have reached the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct SavedRollout {
     /// The digest to apply.
     pub digest: Digest,
@@ -81,6 +97,8 @@ pub struct SavedRollout {
     pub restart_began: Option<Moment>,
     /// How often podnudge has ended for this attempt, so that the kubelet restarts the pod. Saved before it ends.
     pub pod_ends: u32,
+    /// Whether the pod was replaced since by another one, which is only to be verified.
+    pub is_in_new_pod: bool,
     /// The time of the next attempt, if this one has failed.
     pub retry_at: Option<Moment>,
     /// Why nothing more is sent, if the target ended just after an action.
@@ -88,6 +106,22 @@ pub struct SavedRollout {
 }
 
 impl SavedRollout {
+    fn in_new_pod(self) -> Self {
+        Self {
+            digest: self.digest,
+            back: self.back,
+            attempt: 1,
+            is_triggered: false,
+            is_restart: false,
+            is_suspect: self.is_suspect,
+            restart_began: None,
+            pod_ends: 0,
+            is_in_new_pod: true,
+            retry_at: None,
+            tripped: None,
+        }
+    }
+
     /// Whether it is a rollback that belongs to a restart of the target, which the budget has counted.
     pub(super) fn is_after_restart(&self) -> bool {
         self.back.as_ref().is_some_and(|back| back.after_restart)
@@ -120,6 +154,15 @@ pub enum SavedUse {
         /// The end of `bake`.
         at: Moment,
     },
+}
+
+/// Content that failed here, which the other replicas may not know yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedHalt {
+    /// Its digest.
+    pub digest: Digest,
+    /// Why it failed.
+    pub reason: Reason,
 }
 
 /// The content that a rollout rolls back.

@@ -11,18 +11,23 @@ mod candidate;
 mod changed;
 mod checks;
 pub mod command;
+mod drain;
 pub mod event;
 pub mod evidence;
 pub mod fact;
 mod gate;
 mod generations;
+mod halts;
 mod ids;
 mod interrupted;
 pub mod jitter;
 pub mod kubelet;
+mod looks;
 pub mod memory;
 mod mounts;
 mod neighbours;
+mod outage;
+mod pod_end;
 mod policy;
 pub mod preflight;
 mod rollout;
@@ -156,6 +161,9 @@ impl Core {
             Event::Preflight(rule, problems) => {
                 self.with_rule(rule, |rule, out| rule.preflight(now, problems, out));
             }
+            Event::Rights(rule, missing) => {
+                self.with_rule(rule, |rule, out| rule.rights(missing, out));
+            }
             Event::Checked(rule, digest, checked) => {
                 self.with_rule(rule, |rule, out| rule.checked(now, digest, checked, out));
             }
@@ -177,10 +185,13 @@ impl Core {
             }
             Event::Verified(rule, verified) => self.verified(now, rule, verified),
             Event::Slot(rule, state) => {
-                self.with_rule(rule, |rule, out| rule.slot_told(state, out));
+                self.with_rule(rule, |rule, out| rule.slot_told(now.mono, state, out));
             }
-            Event::Readiness(rule, readiness) => {
-                self.with_rule(rule, |rule, out| rule.readiness(now.mono, readiness, out));
+            Event::HaltWritten(rule, digest) => {
+                self.with_rule(rule, |rule, _| rule.halt_written(digest));
+            }
+            Event::PodLooked(rule, number, look) => {
+                self.with_rule(rule, |rule, out| rule.pod_looked(now, number, look, out));
             }
             Event::Trigger(Some(rule)) => {
                 self.with_rule(rule, |rule, out| rule.trigger(now, out));
@@ -273,8 +284,14 @@ impl Core {
             let (_, other) = others().find(|(_, other)| other.ends_pod())?;
             Some(Reason::new(format!("waits for rule `{}`, which restarts the pod", other.name())))
         };
+        let acts = || {
+            let is_in_action = |other: &Rule| other.is_busy() && !other.ends_pod();
+            let (_, other) = others().find(|(_, other)| is_in_action(other))?;
+            let message = format!("waits for rule `{}`, which has not finished", other.name());
+            Some(Reason::new(message))
+        };
         Neighbours {
-            acts: others().any(|(_, other)| other.is_busy() && !other.ends_pod()),
+            acts: acts(),
             checks: OtherChecks {
                 any: checks(Checks::is_running),
                 alone: checks(Checks::is_running_alone),

@@ -9,8 +9,8 @@ pub(super) struct Neighbours {
     /// Set while another rule acts on, or verifies, a target that may be the same; or while podnudge is to end
     /// for another rule.
     pub(super) busy: Option<Reason>,
-    /// Whether any other rule is in the middle of an action.
-    pub(super) acts: bool,
+    /// Set while any other rule is in the middle of an action: podnudge does not end then.
+    pub(super) acts: Option<Reason>,
     /// Set while another rule's published content for a target that may be the same is unproven. If
     /// a process read that and other new content and ended, the cause would be ambiguous.
     pub(super) unproven: Option<Reason>,

@@ -91,6 +91,8 @@ pub struct SlotPolicy {
     pub acts_when_unreachable: bool,
     /// Whether a slot is kept after an action until the pod is Ready again.
     pub awaits_readiness: bool,
+    /// How long the Services may miss the pod after it is Ready.
+    pub patience: Duration,
     /// How long the pod must stay healthy after that.
     pub bake: Duration,
 }
@@ -101,6 +103,7 @@ impl SlotPolicy {
         Some(Self {
             acts_when_unreachable: limit.on_unreachable == Some(OnUnreachable::Act),
             awaits_readiness: rule.may_interrupt(),
+            patience: rule.settings.drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout),
             bake: limit.bake,
         })
     }
@@ -206,7 +209,7 @@ impl Policy {
             restarts: rule.restart,
             slot: SlotPolicy::of(rule),
             turns: Turns::of(rule),
-            drain: rule.settings.drain,
+            drain: rule.settings.drain.clone(),
             on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: rule.settings.target.wait,
             alive_for: if rule.names_process() || pod_exit_code.is_some() {
@@ -220,10 +223,15 @@ impl Policy {
         }
     }
 
-    /// How long the pod is out of its Services before an action; `None` if it stays in.
-    pub(super) fn drain_before(&self, is_restart: bool) -> Option<Duration> {
-        let drain = self.drain?;
-        (is_restart || drain.before == DrainBefore::Action).then_some(drain.wait)
+    /// How the pod leaves its Services before an action; `None` if it stays in.
+    pub(super) fn drain_before(&self, is_restart: bool) -> Option<&Drain> {
+        let precedes = |drain: &&Drain| is_restart || drain.before == DrainBefore::Action;
+        self.drain.as_ref().filter(precedes)
+    }
+
+    /// Whether podnudge looks whether the Services have the pod.
+    pub(super) fn looks_at_services(&self) -> bool {
+        self.drain.as_ref().is_some_and(|drain| !drain.services.is_empty())
     }
 }
 

@@ -65,8 +65,22 @@ pub enum ProblemKind {
     HostPid,
     /// The state directory cannot be used.
     StateDirUnusable,
+    /// podnudge does not know which pod is its own, and so does not evict it.
+    PodUnknown,
     /// Others may change what programs check in the work directory.
     WorkDirShared,
+    /// The service account may not do what slots need.
+    SlotsForbidden,
+    /// The service account may not read podnudge's own Pod, as slots need.
+    ReadinessForbidden,
+    /// The service account may not find out whether the Services have the pod.
+    EndpointSlicesForbidden,
+    /// The service account may not evict the pod.
+    EvictionForbidden,
+    /// The service account may not do what eager sync needs.
+    EagerSyncForbidden,
+    /// The service account may not create Events.
+    EventsForbidden,
     /// Nothing exists at a watched path. Only `podnudge doctor` says so: podnudge has a state for it.
     VolumeMissing,
     /// A volume cannot be read. Only `podnudge doctor` says so.
@@ -108,6 +122,19 @@ impl ProblemKind {
         )
     }
 
+    /// Whether only the API server knows of the problem.
+    fn is_of_rights(self) -> bool {
+        matches!(
+            self,
+            Self::SlotsForbidden
+                | Self::ReadinessForbidden
+                | Self::EndpointSlicesForbidden
+                | Self::EvictionForbidden
+                | Self::EagerSyncForbidden
+                | Self::EventsForbidden
+        )
+    }
+
     /// Whether the problem also exists while the application starts.
     fn may_solve_itself(self) -> bool {
         matches!(
@@ -142,7 +169,14 @@ impl ProblemKind {
             Self::MemoryLimit => "memory-limit",
             Self::HostPid => "host-pid",
             Self::StateDirUnusable => "state-dir-unusable",
+            Self::PodUnknown => "pod-unknown",
             Self::WorkDirShared => "work-dir-shared",
+            Self::SlotsForbidden => "slots-forbidden",
+            Self::ReadinessForbidden => "readiness-forbidden",
+            Self::EndpointSlicesForbidden => "endpoint-slices-forbidden",
+            Self::EvictionForbidden => "eviction-forbidden",
+            Self::EagerSyncForbidden => "eager-sync-forbidden",
+            Self::EventsForbidden => "events-forbidden",
             Self::VolumeMissing => "volume-missing",
             Self::VolumeUnreadable => "volume-unreadable",
             Self::PortTaken => "port-taken",
@@ -248,11 +282,47 @@ impl Preflight {
             });
             problems.extend(kept);
         }
+        let rights = self.problems.iter().filter(|known| known.kind.is_of_rights());
+        problems.extend(rights.cloned());
+        self.replace(problems)
+    }
+
+    /// Takes the problems with the rights of the service account. Returns the same.
+    pub(super) fn rights(&mut self, mut missing: Vec<Problem>) -> (Vec<Problem>, Vec<ProblemKind>) {
+        let others = self.problems.iter().filter(|known| !known.kind.is_of_rights());
+        missing.extend(others.cloned());
+        self.replace(missing)
+    }
+
+    fn replace(&mut self, problems: Vec<Problem>) -> (Vec<Problem>, Vec<ProblemKind>) {
         let before = std::mem::replace(&mut self.problems, problems);
         let has = |problems: &[Problem], kind| problems.iter().any(|problem| problem.kind == kind);
         let new =
             self.problems.iter().filter(|problem| !has(&before, problem.kind)).cloned().collect();
         let kinds = before.iter().map(|problem| problem.kind);
         (new, kinds.filter(|kind| !has(&self.problems, *kind)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(kind: ProblemKind) -> Problem {
+        Problem::new(kind, Reason::new("x"))
+    }
+
+    /// A preflight of the rest finds no rights, and the API server finds nothing else.
+    #[test]
+    fn missing_rights_last_until_the_api_server_says_otherwise() {
+        let (rights, rest) = (ProblemKind::EventsForbidden, ProblemKind::HostPid);
+        let (mut preflight, now) = (Preflight::default(), Moment::default());
+        assert_eq!(preflight.rights(vec![problem(rights)]), (vec![problem(rights)], Vec::new()));
+        assert_eq!(preflight.found(now, vec![problem(rest)]), (vec![problem(rest)], Vec::new()));
+        assert!(preflight.contains(rights) && preflight.contains(rest));
+        assert_eq!(preflight.rights(vec![problem(rights)]), (Vec::new(), Vec::new()));
+        assert_eq!(preflight.found(now, Vec::new()), (Vec::new(), vec![rest]));
+        assert_eq!(preflight.rights(Vec::new()), (Vec::new(), vec![rights]));
+        assert_eq!(preflight.problems(), []);
     }
 }

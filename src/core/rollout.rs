@@ -18,6 +18,7 @@ mod status;
 mod verification;
 mod wait;
 
+use super::command::Extent;
 use super::event::Acted;
 use super::gate::{Cause, Supersedable};
 use super::slot::Standing;
@@ -81,10 +82,8 @@ enum Step {
     Publishing {
         superseded: Option<Box<Rollout>>,
     },
-    /// `prepares`: the action is only being prepared; the drain follows.
-    Acting {
-        prepares: bool,
-    },
+    /// An action is under way, as far as this.
+    Acting(Extent),
     /// podnudge ends, so that the kubelet restarts the pod, as soon as no other rule is busy. `is_sent`: that
     /// was commanded.
     EndingPod {
@@ -205,10 +204,7 @@ impl Rollout {
     pub(super) fn is_busy(&self) -> bool {
         matches!(
             self.step,
-            Step::Publishing { .. }
-                | Step::Acting { .. }
-                | Step::EndingPod { .. }
-                | Step::Verifying(_)
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } | Step::Verifying(_)
         )
     }
 
@@ -239,7 +235,7 @@ impl Rollout {
             Step::Waiting { at, .. } => Some(*at),
             Step::Verifying(verification) => verification.next_poll(),
             Step::Tripped { next_poll, .. } => *next_poll,
-            Step::Publishing { .. } | Step::Acting { .. } | Step::EndingPod { .. } => None,
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => None,
         }
     }
 
@@ -261,7 +257,7 @@ impl Rollout {
     /// When content with the digest `to` can supersede this rollout.
     pub(super) fn supersedable_by(&self, to: Digest, ctx: &Context<'_>) -> Supersedable {
         match &self.step {
-            Step::Publishing { .. } | Step::Acting { .. } | Step::EndingPod { .. } => {
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => {
                 Supersedable::Later(None)
             }
             Step::Verifying(verification) => match verification.supersedable_at(ctx.policy) {
@@ -291,7 +287,7 @@ impl Rollout {
             (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
                 self.published(publication, is_swapped, ctx, &mut progress);
             }
-            (Step::Acting { .. }, Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
+            (Step::Acting(_), Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
             (Step::EndingPod { .. }, Input::Acted(refused @ Acted::Refused(_))) => {
                 self.take_back_end();
                 self.acted(refused, ctx, &mut progress);
@@ -310,8 +306,18 @@ impl Rollout {
                 let what = *what;
                 self.wait_over(what, ctx, &mut progress);
             }
+            (Step::Waiting { what: WaitFor::Services, .. }, Input::Left(left)) => {
+                self.left(left, ctx, &mut progress);
+            }
             (
-                Step::Waiting { what: WaitFor::Drain, .. } | Step::EndingPod { is_sent: false },
+                Step::Waiting {
+                    what: WaitFor::Drain | WaitFor::Services | WaitFor::Target, ..
+                },
+                Input::ContentGone,
+            ) => self.content_gone(),
+            (
+                Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. }
+                | Step::EndingPod { is_sent: false },
                 Input::SlotLost,
             ) => {
                 self.wait_for_others(ctx, &mut progress);
@@ -339,7 +345,7 @@ impl Rollout {
     }
 
     fn wait(&mut self, what: WaitFor, at: Moment, reason: Reason) {
-        if !matches!(what, WaitFor::Drain) {
+        if !matches!(what, WaitFor::Drain | WaitFor::Services) {
             self.limit = self.limit.ended();
         }
         self.step = Step::Waiting { what, at, reason };

@@ -6,6 +6,8 @@
 //! A rollout begins in [`Rule::begin`], and ends in [`Rule::finish`] or when another rollout
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
+mod drain;
+mod evict;
 mod inputs;
 mod lasting;
 mod outcome;
@@ -24,14 +26,18 @@ use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
 use super::checks::{Checks, Verdict};
 use super::command::Command;
+use super::drain::Drain;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
 use super::gate::Cause;
 use super::generations::Generations;
+use super::halts::Halts;
 use super::jitter::Replica;
 use super::kubelet::Ends;
 use super::memory::{Failed, Known, Memory};
 use super::neighbours::Neighbours;
+use super::outage::Outage;
+use super::pod_end::BeforeEnd;
 use super::policy::Policy;
 use super::preflight::Preflight;
 use super::rollout::{Direction, Input, Outcome, Rollout};
@@ -64,6 +70,8 @@ pub(super) struct Rule {
     tracker: Box<dyn Tracker>,
     budget: Budget,
     slot: Slot,
+    /// What the other replicas are still to be told.
+    halts: Halts,
     /// Whether the target was the main process of a container, which the kubelet starts.
     is_container: bool,
     /// How often that container has ended.
@@ -72,6 +80,8 @@ pub(super) struct Rule {
     known: Known,
     /// What was saved last.
     memory: Memory,
+    /// The UID of podnudge's pod, if the rule evicts it.
+    pod: Option<String>,
     neighbours: Neighbours,
     /// The process names of the last action's targets.
     target_names: Vec<String>,
@@ -79,8 +89,11 @@ pub(super) struct Rule {
     /// The gaps in the observation of the volumes when the last action began.
     gaps: Gaps,
     last_action: Option<Moment>,
-    /// Since when the pod has been out of its Services for this rule's action.
-    drained_since: Option<Moment>,
+    /// What was counted for the end of podnudge that was commanded last.
+    before_end: Option<BeforeEnd>,
+    drain: Drain,
+    outage: Outage,
+    last_look: u32,
     /// When the application could first read the rollout's content.
     exposed_at: Option<Moment>,
     /// The digest that was verified last, and the time of its verification.
@@ -105,6 +118,7 @@ impl Rule {
         replica: Replica,
         now: Now,
     ) -> Self {
+        let found = found.in_own_pod(&policy);
         let tracker: Box<dyn Tracker> = if policy.publishes {
             Box::new(Generations::new(found.published, policy.rolls_back))
         } else {
@@ -125,16 +139,21 @@ impl Rule {
             tracker,
             budget: Budget::default(),
             slot: Slot::default(),
+            halts: Halts::default(),
             is_container: false,
             ends: Ends::default(),
             known: Known::default(),
             memory: Memory::default(),
+            pod: found.pod,
             neighbours: Neighbours::default(),
             target_names: Vec::new(),
             changed: ChangedKeys::default(),
             gaps: Gaps::default(),
             last_action: None,
-            drained_since: None,
+            before_end: None,
+            drain: Drain::None,
+            outage: Outage::None,
+            last_look: 0,
             exposed_at: None,
             applied: None,
             succeeded_at: None,
@@ -161,6 +180,7 @@ impl Rule {
         self.trial = None;
         let mut rollout = Rollout::new(content, direction, cause);
         let before = self.rollout.take();
+        self.drain.taken_over(now.mono);
         let progress = rollout.begin(before, &self.context(now, &rollout));
         self.rollout = Some(rollout);
         self.given_up = None;
@@ -184,9 +204,7 @@ impl Rule {
                 self.slot.rolled_out(rollout.digest());
             }
             Outcome::GaveUp(reason) => {
-                if rollout.is_evidence_for_others() {
-                    self.halt(rollout.digest(), &reason, out);
-                }
+                self.halt_if_evident(&rollout, &reason);
                 let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
                 self.report(fact, out);
                 self.give_up(&rollout, reason);
@@ -203,9 +221,7 @@ impl Rule {
             Outcome::RollBack(reason) => {
                 let after_restart = rollout.is_restart() || self.policy.is_restart;
                 self.quarantine(rollout.content(), reason.clone(), out);
-                if rollout.is_evidence_for_others() {
-                    self.halt(rollout.digest(), &reason, out);
-                }
+                self.halt_if_evident(&rollout, &reason);
                 if let Some((content, direction)) =
                     self.plan_rollback(rollout.content(), after_restart)
                 {
@@ -258,19 +274,15 @@ impl Rule {
     ) {
         self.neighbours = neighbours;
         while !self.stopped && self.step(now, out) {}
-        // Whatever became of the rollout: the pod comes back if no action is near. An earlier podnudge may
-        // have acted: the first scan tells whether this one continues.
-        let is_near = |rollout: &Rollout| {
-            rollout.is_near_action() || (rollout.is_resumed() && !self.tracker.is_started())
-        };
-        if !self.rollout.as_ref().is_some_and(is_near) {
-            self.drained_since = None;
+        if !self.stopped {
+            self.look_at_pod(now.mono, out);
         }
         self.remember(out);
     }
 
     /// Does one thing that is due. Returns whether more may be due.
     fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        self.tell_halts(out);
         if self.stopping && (!self.is_busy() || self.ends_pod()) {
             self.stopped = true;
             self.stop_with_slot(out);
@@ -284,14 +296,15 @@ impl Rule {
         }
         self.choose_candidate(now, out);
         self.start_due_checks(now, out);
-        self.claim_for_rollout(now, out);
         self.schedule(now, out);
         self.continue_trial(now, out);
         let has_progressed = self.pass_gate(now, out)
             || self.end_drain_without_slot(now, out)
+            || self.end_drain_without_content(now, out)
             || self.end_pod(now, out)
             || self.continue_rollout(now, out);
         if !has_progressed {
+            self.settle_drain(now.mono);
             self.settle_slot(now, out);
         }
         has_progressed
@@ -335,22 +348,17 @@ impl Rule {
         if self.stopped {
             return None;
         }
-        let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now.mono));
+        let wakes = |rollout: &&Rollout| self.wakes(now.mono, rollout);
+        let rollout = self.rollout.as_ref().filter(wakes);
         let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
-        let slot = self.slot.next_wakeup();
-        [rollout, gate, self.next_check(), source, preflight, trial, slot]
+        let (slot, drain) = (self.slot.next_wakeup(), self.drain.next_wakeup());
+        [rollout, gate, self.next_check(), source, preflight, trial, slot, drain]
             .into_iter()
             .flatten()
             .min()
-    }
-
-    /// Takes the policy of a preset, which is for the same volumes.
-    pub(super) fn preset_chosen(&mut self, policy: Policy) {
-        let volumes = std::mem::take(&mut self.policy.volumes);
-        self.policy = Policy { volumes, ..policy };
     }
 
     pub(super) fn name(&self) -> &str {
@@ -362,11 +370,6 @@ impl Rule {
     pub(super) fn is_busy(&self) -> bool {
         self.rollout.as_ref().is_some_and(Rollout::is_busy)
             || self.trial.as_ref().is_some_and(Trial::is_polling)
-    }
-
-    /// Whether the pod is to get no requests, because of an action of this rule.
-    pub(super) fn is_drained(&self) -> bool {
-        self.drained_since.is_some() && !self.stopped
     }
 
     pub(super) fn checks(&self) -> &Checks {

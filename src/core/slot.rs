@@ -4,15 +4,16 @@
 //!
 //! What is known of it comes from outside (`Event::Slot`), whenever it changes.
 
-mod readiness;
+mod need;
 
-use super::event::{Readiness, SlotState};
+use super::event::{PodLook, SlotState};
+use super::looks::{Finding, Looks};
 use super::memory::{SavedSlot, SavedUse};
 use super::policy::SlotPolicy;
 use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
-use readiness::{Finding, Looks};
+pub(super) use need::{Nearness, Need, Situation, need};
 
 /// How many digests that failed on other replicas are remembered while a slot is wanted.
 const MOST_HALTED: usize = 8;
@@ -68,8 +69,8 @@ impl Until {
 
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// The digest it was asked for; `None` if it was not, or was given back.
-    claimed: Option<Digest>,
+    /// What it was asked for.
+    claimed: Need,
     state: SlotState,
     /// The digests that failed on another replica, by the last answer about each.
     halted: Vec<(Digest, Reason)>,
@@ -128,16 +129,18 @@ impl Slot {
         }
     }
 
-    /// Asks for a slot to roll out this digest. Returns whether that has to be sent.
-    pub(super) fn claim(&mut self, digest: Digest) -> bool {
-        let is_new = self.claimed != Some(digest);
-        if is_new {
-            self.claimed = Some(digest);
-            // What is known is of the digest before.
-            self.state = SlotState::Free;
+    /// Asks for a slot for this need. Returns whether that has to be sent.
+    pub(super) fn claim(&mut self, need: Need) -> bool {
+        let before = std::mem::replace(&mut self.claimed, need);
+        let digest = |need: Need| need.claim().map(|(digest, _)| digest);
+        if digest(before) != digest(need) {
             self.doubted = None;
         }
-        is_new
+        // What is known is of the claim before; but any slot can be kept.
+        if before == Need::None || (before != need && matches!(need, Need::Act(_))) {
+            self.state = SlotState::Free;
+        }
+        before != need
     }
 
     /// A person wants this digest although it failed on another replica.
@@ -175,7 +178,8 @@ impl Slot {
     pub(super) fn told(&mut self, state: SlotState) {
         let told_of = match &state {
             SlotState::Halted(digest, _) => Some(*digest),
-            _ => self.claimed,
+            // Only whoever wants to act is told that a digest failed.
+            _ => self.claimed_to_act(),
         };
         self.halted.retain(|(digest, _)| Some(*digest) != told_of);
         if let SlotState::Halted(digest, reason) = &state {
@@ -200,9 +204,16 @@ impl Slot {
         }
     }
 
-    /// The digest it was asked for, if it was not given back.
-    pub(super) fn claimed(&self) -> Option<Digest> {
+    /// What it was asked for.
+    pub(super) fn claimed(&self) -> Need {
         self.claimed
+    }
+
+    fn claimed_to_act(&self) -> Option<Digest> {
+        match self.claimed {
+            Need::Act(digest) => Some(digest),
+            Need::None | Need::Keep(_) => None,
+        }
     }
 
     /// Whether this digest is known to have failed on another replica.
@@ -219,7 +230,7 @@ impl Slot {
         if let Some(reason) = self.halt_of(digest) {
             return Standing::Halted(reason);
         }
-        if self.claimed != Some(digest) {
+        if self.claimed_to_act() != Some(digest) {
             return Standing::Wait(None);
         }
         match &self.state {
@@ -233,15 +244,22 @@ impl Slot {
     /// When an action for this digest must have begun, if it needs the slot.
     pub(super) fn act_before(&self, digest: Digest) -> Option<Moment> {
         match &self.state {
-            SlotState::Held { until, .. } if self.claimed == Some(digest) => Some(*until),
+            SlotState::Held { until, .. } if self.claimed_to_act() == Some(digest) => Some(*until),
             _ => None,
         }
     }
 
     /// An action for this digest may have interrupted the application. What needed no slot keeps none.
     pub(super) fn acted(&mut self, digest: Digest) {
-        if self.claimed.is_some() {
+        if self.claimed != Need::None {
             self.used = Use::Interrupted(digest);
+        }
+    }
+
+    /// The action was not sent after all.
+    pub(super) fn not_acted(&mut self) {
+        if let Use::Interrupted(_) = self.used {
+            self.used = Use::Nothing;
         }
     }
 
@@ -253,6 +271,14 @@ impl Slot {
         }
     }
 
+    /// The pod was out of its Services, and nothing was sent: the slot is kept until it is back.
+    pub(super) fn keep_until_ready(&mut self, now: Moment, policy: SlotPolicy) {
+        if let (Use::Nothing, Some((digest, _))) = (&self.used, self.claimed.claim()) {
+            let (is_on_trial, until) = (false, Until::ended(now, policy));
+            self.used = Use::Kept(Kept { digest, is_on_trial, until });
+        }
+    }
+
     /// That rollout has ended. `applied`: the digest that the application runs since.
     pub(super) fn end(&mut self, now: Moment, applied: Option<Digest>, policy: SlotPolicy) {
         if let Use::Interrupted(digest) = self.used {
@@ -261,8 +287,8 @@ impl Slot {
         }
     }
 
-    /// The digest for which it is needed although no action is near.
-    pub(super) fn in_use_for(&self) -> Option<Digest> {
+    /// The digest of the action from which the application recovers.
+    pub(super) fn recovers_from(&self) -> Option<Digest> {
         match &self.used {
             Use::Nothing => None,
             Use::Interrupted(digest) | Use::Kept(Kept { digest, .. }) => Some(*digest),
@@ -277,28 +303,32 @@ impl Slot {
         }
     }
 
-    /// Begins to look whether the pod is Ready, if that is due. Returns whether it is.
-    pub(super) fn take_look(&mut self, now: Moment) -> bool {
+    /// The look whether the pod is Ready that is to begin now, if one is due: the one after `last`.
+    pub(super) fn take_look(&mut self, now: Moment, last: &mut u32) -> Option<u32> {
         match &mut self.used {
-            Use::Kept(Kept { until: Until::Ready(looks), .. }) => looks.take_due(now),
-            _ => false,
+            Use::Kept(Kept { until: Until::Ready(looks), .. }) => looks.take_due(now, last),
+            _ => None,
         }
     }
 
-    /// Takes whether the pod is Ready; `share` differs between replicas. Returns why that will not be known, if
-    /// so: then the slot is not kept for it.
+    /// Takes the answer to a look; `share` differs between replicas. Returns why it will not be known whether
+    /// the pod is Ready, if so: then the slot is not kept for it.
     pub(super) fn looked(
         &mut self,
         now: Moment,
-        readiness: Readiness,
+        number: u32,
+        look: PodLook,
         share: u32,
         policy: SlotPolicy,
     ) -> Option<Reason> {
         let Use::Kept(Kept { until, .. }) = &mut self.used else { return None };
         let Until::Ready(looks) = until else { return None };
-        let unknown = match looks.answered(now, readiness, share) {
+        if !looks.awaits(number) {
+            return None;
+        }
+        let unknown = match looks.answered(now, look, share, policy.patience) {
             Finding::LookAgain => return None,
-            Finding::Ready => None,
+            Finding::Yes => None,
             Finding::Unknown(reason) => Some(reason),
         };
         *until = Until::Baked(now.after(policy.bake));
@@ -318,7 +348,7 @@ impl Slot {
     pub(super) fn kept_because(&self) -> Option<Reason> {
         let Use::Kept(Kept { until, .. }) = &self.used else { return None };
         Some(match until {
-            Until::Ready(looks) => looks.reason(),
+            Until::Ready(looks) => not_serving(looks.reason()),
             Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
         })
     }
@@ -335,6 +365,17 @@ impl Slot {
     /// Gives it back, or stops waiting. Returns whether that has to be sent.
     pub(super) fn release(&mut self) -> bool {
         (self.state, self.halted, self.doubted) = (SlotState::Free, Vec::new(), None);
-        self.claimed.take().is_some()
+        std::mem::take(&mut self.claimed) != Need::None
+    }
+}
+
+/// Why the slot is kept: the pod does not serve again, for this reason.
+fn not_serving(reason: Option<&Reason>) -> Reason {
+    let until = "keeps its slot until the pod serves again";
+    match reason {
+        Some(Reason { message, hint }) => {
+            Reason { message: format!("{until}: {message}"), hint: hint.clone() }
+        }
+        None => Reason::new(until),
     }
 }

@@ -89,6 +89,7 @@ fn with_slots(scenario: &Scenario, count: u32) -> Scenario {
     with.policy.slot = Some(SlotPolicy {
         acts_when_unreachable: false,
         awaits_readiness: scenario.policy.is_restart,
+        patience: Duration::ZERO,
         bake: Duration::ZERO,
     });
     with.slots = Some(Slots { count, duration });

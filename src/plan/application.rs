@@ -90,6 +90,11 @@ impl<'a> Application<'a> {
         }
     }
 
+    /// Whether the endpoints have followed `/serving`.
+    pub(super) fn has_left(&self, now: Moment) -> bool {
+        self.drained.is_some_and(|since| now >= since.after(self.scenario.endpoint_delay))
+    }
+
     /// Whether the pod is Ready.
     pub(super) fn is_pod_ready(&self, now: Moment) -> bool {
         self.drained.is_none()

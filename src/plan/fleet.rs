@@ -8,6 +8,7 @@ use super::leases::Leases;
 use super::overlap::{self, Span};
 use super::random::Random;
 use super::replica::{BEGIN, Record, Replica};
+use super::requests::Requests;
 use super::scenario::Scenario;
 use crate::clock::{Moment, UnixTime};
 
@@ -46,6 +47,7 @@ pub fn run(scenario: &Scenario, number: u32) -> Run {
     let replica = |n| Replica::new(scenario, &edits, (number, n), epoch);
     let mut all =
         Run { downs: Vec::new(), failing: Duration::ZERO, has_last: Vec::new(), requests: (0, 0) };
+    let mut requests = Requests::default();
     match scenario.slots.filter(|_| scenario.policy.slot.is_some()) {
         None => {
             // They do not depend on each other.
@@ -54,18 +56,19 @@ pub fn run(scenario: &Scenario, number: u32) -> Run {
                 while let Some(at) = replica.next().filter(|at| *at <= end) {
                     replica.step(at, None);
                 }
-                all.add(replica.end(end));
+                all.add(replica.end(end), &mut requests);
             }
         }
         Some(slots) => {
             let mut leases = Leases::new(slots);
             let replicas = (0..scenario.replicas).map(replica).collect();
             for replica in together(replicas, &mut leases, end) {
-                all.add(replica.end(end));
+                all.add(replica.end(end), &mut requests);
             }
-            all.requests = leases.requests();
+            requests.append(leases.requests);
         }
     }
+    all.requests = requests.sum();
     all
 }
 
@@ -86,7 +89,8 @@ fn together<'a>(
 }
 
 impl Run {
-    fn add(&mut self, record: Record) {
+    fn add(&mut self, record: Record, requests: &mut Requests) {
+        requests.append(record.requests);
         self.downs.extend(overlap::merged(record.downs));
         self.failing += record.failing;
         self.has_last.push(record.has_last);

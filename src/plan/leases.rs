@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::random::Random;
+use super::requests::Requests;
 use super::scenario::Slots;
 use crate::clock::Moment;
 
@@ -14,8 +15,8 @@ use crate::clock::Moment;
 pub(super) struct Leases {
     slots: Slots,
     free: u32,
-    /// The requests in each second since the machine booted; of all replicas.
-    requests: Vec<(u64, u32)>,
+    /// Those of all replicas.
+    pub(super) requests: Requests,
 }
 
 /// A slot that a replica holds.
@@ -26,15 +27,15 @@ pub(super) struct Held {
 
 impl Leases {
     pub(super) fn new(slots: Slots) -> Self {
-        Self { slots, free: slots.count, requests: Vec::new() }
+        Self { slots, free: slots.count, requests: Requests::default() }
     }
 
     /// Reads all Leases, and takes one if it can.
     pub(super) fn look(&mut self, now: Moment) -> Option<Held> {
-        self.requested(now, self.slots.count);
+        self.requests.add(now, self.slots.count);
         self.free = self.free.checked_sub(1)?;
         // One to take it, and one to read whether the content has failed elsewhere.
-        self.requested(now, 2);
+        self.requests.add(now, 2);
         Some(Held { since: now })
     }
 
@@ -51,25 +52,9 @@ impl Leases {
         let third = self.slots.duration / 3;
         let mut renewed = held.since.after(third);
         while renewed < now && !third.is_zero() {
-            self.requested(renewed, 1);
+            self.requests.add(renewed, 1);
             renewed = renewed.after(third);
         }
-        self.requested(now, 1);
-    }
-
-    fn requested(&mut self, at: Moment, count: u32) {
-        match self.requests.last_mut().filter(|(second, _)| *second == at.0.as_secs()) {
-            Some((_, sum)) => *sum += count,
-            None => self.requests.push((at.0.as_secs(), count)),
-        }
-    }
-
-    /// All requests, and the most within one second of the clock.
-    pub(super) fn requests(mut self) -> (u64, u32) {
-        self.requests.sort_unstable();
-        let seconds = self.requests.chunk_by(|one, other| one.0 == other.0);
-        let sums = seconds.map(|second| second.iter().map(|(_, count)| *count).sum());
-        let sums: Vec<u32> = sums.collect();
-        (sums.iter().map(|sum| u64::from(*sum)).sum(), sums.iter().copied().max().unwrap_or(0))
+        self.requests.add(now, 1);
     }
 }

@@ -16,6 +16,7 @@ mod outcome;
 mod overlap;
 mod random;
 mod replica;
+mod requests;
 mod scenario;
 mod show;
 mod svg;

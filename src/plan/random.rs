@@ -1,33 +1,30 @@
-//! Random numbers with a seed.
+//! The random numbers of a simulation.
 
 use std::time::Duration;
 
-/// `SplitMix64`: a seed gives the same numbers everywhere.
+use crate::random;
+
+/// The numbers of one replica in one run.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(super) struct Random(random::Random);
 
 impl Random {
-    /// The numbers of one replica in one run: they do not depend on what the other replicas draw.
+    /// They do not depend on what the other replicas draw.
     pub(super) fn new(seed: u64, run: u32, replica: u32) -> Self {
-        let mut random = Self(seed);
+        let mut random = random::Random::new(seed);
         for part in [u64::from(run), u64::from(replica)] {
-            random = Self(random.bits() ^ part);
+            random = random::Random::new(random.bits() ^ part);
         }
-        random
+        Self(random)
     }
 
     pub(super) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
+        self.0.bits()
     }
 
     /// At least zero, and less than `limit` unless that is zero.
     pub(super) fn below(&mut self, limit: Duration) -> Duration {
-        let nanos = (limit.as_nanos() * u128::from(self.bits())) >> 64;
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.0.below(limit)
     }
 
     /// At least 0, and less than 1.

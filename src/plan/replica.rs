@@ -13,11 +13,12 @@ use super::kubelet::Syncs;
 use super::leases::{Held, Leases};
 use super::overlap::Span;
 use super::random::Random;
+use super::requests::Requests;
 use super::scenario::{Restarts, Scenario};
 use crate::clock::{Moment, Now, UnixTime};
-use crate::core::command::{Act, Command, Extent};
+use crate::core::command::{Act, Command, Extent, Intent, PodIs};
 use crate::core::event::{
-    Acted, Checked, Current, Event, Found, Publication, Published, Readiness, RuleId, Scan,
+    Acted, Checked, Current, Event, Found, PodLook, Publication, Published, RuleId, Scan,
     SlotState, Standing, Targets, VolumeId, Watch,
 };
 use crate::core::jitter::Replica as Identity;
@@ -66,6 +67,8 @@ pub(super) struct Replica<'a> {
     slot: Option<Held>,
     claimed: Option<Digest>,
     has_last: Option<Moment>,
+    /// Those about the own pod.
+    requests: Requests,
     /// The time of the last step.
     clock: Moment,
 }
@@ -79,6 +82,8 @@ pub(super) struct Record {
     pub(super) failing: Duration,
     /// When its application ran the last content, since the last change.
     pub(super) has_last: Option<Duration>,
+    /// Those that are not about a slot.
+    pub(super) requests: Requests,
 }
 
 impl<'a> Replica<'a> {
@@ -123,6 +128,7 @@ impl<'a> Replica<'a> {
             slot: None,
             claimed: None,
             has_last: None,
+            requests: Requests::default(),
             clock: BEGIN,
         };
         for volume in 0..replica.scenario.policy.volumes.len() {
@@ -169,7 +175,7 @@ impl<'a> Replica<'a> {
         let last = self.edits.last().copied().unwrap_or(BEGIN);
         let has_last = self.has_last.map(|at| at.since(last));
         let (downs, failing) = self.application.end(first, at);
-        Record { downs, failing, has_last }
+        Record { downs, failing, has_last, requests: self.requests }
     }
 
     fn now(&self, at: Moment) -> Now {
@@ -244,13 +250,27 @@ impl<'a> Replica<'a> {
             }
             Command::Act(act) => Event::Acted(act.rule, self.act(now.mono, &act)),
             Command::Verify(rule) => Event::Verified(rule, self.application.verify(now.mono)),
-            Command::AskReadiness(rule) => {
-                let is_ready = self.application.is_pod_ready(now.mono);
-                let waits = Reason::new("the application starts");
-                let state = if is_ready { Readiness::Ready } else { Readiness::NotReady(waits) };
-                Event::Readiness(rule, state)
+            Command::LookAtPod(rule, number, is) => {
+                // Its Pod, and the EndpointSlices of each Service, if they fit into one answer.
+                let services =
+                    self.scenario.policy.drain.as_ref().map(|drain| drain.services.len());
+                let services = u32::try_from(services.unwrap_or(0)).unwrap_or(u32::MAX);
+                self.requests.add(now.mono, services.saturating_add(1));
+                let (is_so, why) = match is {
+                    PodIs::Listed => (true, ""),
+                    PodIs::Serving => {
+                        (self.application.is_pod_ready(now.mono), "the application starts")
+                    }
+                    PodIs::OutOfServices => {
+                        (self.application.has_left(now.mono), "the endpoints follow")
+                    }
+                };
+                let look = if is_so { PodLook::Yes } else { PodLook::No(Reason::new(why)) };
+                Event::PodLooked(rule, number, look)
             }
-            Command::Claim(_, digest) => {
+            // The slot that was got to act is kept.
+            Command::Claim(_, digest, Intent::Keep) if self.claimed == Some(digest) => return,
+            Command::Claim(_, digest, _) => {
                 self.claimed = Some(digest);
                 return self.look(now, 0, digest, leases);
             }
@@ -266,7 +286,7 @@ impl<'a> Replica<'a> {
             | Command::Remember(..)
             | Command::Approve(..)
             | Command::Persist(..)
-            | Command::EndPod(_)
+            | Command::EndPod(..)
             | Command::Halt(..)
             | Command::TryHalted(..)
             | Command::ClearHalt(..)

@@ -62,7 +62,7 @@ fn title(scenario: &Scenario) -> String {
         let by = if policy.jitter.by == JitterBy::Ordinal { " by ordinal" } else { "" };
         parts.push(format!("jitter {}{by}", format_duration(policy.jitter.window)));
     }
-    if let Some(drain) = policy.drain {
+    if let Some(drain) = &policy.drain {
         parts.push(format!("drain {}", format_duration(drain.wait)));
     }
     if let Some(slots) = scenario.slots.filter(|_| policy.slot.is_some()) {

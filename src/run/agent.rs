@@ -12,15 +12,18 @@ use tracing::{info, warn};
 use super::clock;
 use super::connections::{Connections, accept};
 use super::eager::EagerSyncing;
+use super::events::EventSending;
 use super::exits::ExitWatches;
+use super::pod::Ending;
 use super::queues::BlockingQueue;
+use super::rights::Rights;
 use super::slots::SharedSlots;
 use crate::admin::server;
 use crate::checks::{self, Attempts, Left, LocalResult};
 use crate::clock::Moment;
 use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::command::Act;
-use crate::core::event::{Acted, Event, Found, Memory, Published, RuleId, Verified, VolumeId};
+use crate::core::event::{Acted, Event, Found, Published, RuleId, Verified, VolumeId};
 use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::preflight::{Problem, ProblemKind};
@@ -30,7 +33,6 @@ use crate::preflight::Addresses;
 use crate::process::Context;
 use crate::reason::Reason;
 use crate::report;
-use crate::shown;
 use crate::state::StateDir;
 use crate::surroundings::Surroundings;
 use crate::verify::Baseline;
@@ -49,8 +51,8 @@ pub(super) enum Done {
     CheckedLocally(RuleId, Digest, LocalResult),
     /// What precedes this action is on disk.
     MayAct(Act),
-    /// What precedes the end of podnudge with this exit code is on disk.
-    MayEnd(u8),
+    /// What precedes the end of podnudge with this exit code, before this time, is on disk.
+    MayEnd(RuleId, u8, Option<Moment>),
     Acted(RuleId, Acted, Baseline),
     Verified(RuleId, Verified, Baseline),
     Preflight(RuleId, Vec<Problem>, Addresses),
@@ -108,8 +110,10 @@ pub(super) struct Agent {
     pub(super) writing: BlockingQueue,
     pub(super) slots: SharedSlots,
     pub(super) eager: EagerSyncing,
+    pub(super) events: EventSending,
+    pub(super) rights: Rights,
     /// Set when podnudge is to end for a rule that restarts its pod.
-    pub(super) exit_code: Option<u8>,
+    pub(super) ending: Option<Ending>,
     /// Whether work was abandoned, so that the core may wait for an answer in vain.
     has_abandoned: bool,
     exits: ExitWatches,
@@ -152,17 +156,6 @@ impl RuleState {
     }
 }
 
-/// Loads a rule's state file. podnudge also starts without it.
-fn load(state: &StateDir, rule: &str) -> Option<Memory> {
-    match state.load(rule, clock::now()) {
-        Ok(memory) => memory,
-        Err(Reason { message, hint }) => {
-            warn!(event = "state-unreadable", hint, "{message}");
-            None
-        }
-    }
-}
-
 impl Agent {
     pub(super) fn new(
         config: Config,
@@ -173,13 +166,24 @@ impl Agent {
     ) -> Self {
         let mut volumes = Vec::new();
         let (mut rules, mut states) = (Vec::new(), Vec::new());
+        let eager = EagerSyncing::new(&config, surroundings.clone(), replica.seed);
+        let events = EventSending::new(&config, surroundings.clone());
+        let rights = Rights::new(&config, surroundings.clone());
+        let slots = SharedSlots::new(&config, surroundings, replica.seed);
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
-            let memory = state.as_ref().and_then(|state| load(state, &rule.name));
+            // podnudge also starts without it.
+            let memory = state.as_ref().map(|state| state.load(&rule.name, clock::now()));
+            let memory = memory.transpose().unwrap_or_else(|reason| {
+                report::state_unreadable(&reason);
+                None
+            });
             let policy = Policy::new(rule, VolumeId(volumes.len()));
             let (attempts, Left { known, is_unreadable }) = Attempts::open(rule, &config.agent);
             states.push(RuleState::new(rule.clone(), attempts, &config.agent));
             let (interrupted, is_record_unreadable) = (known, is_unreadable);
-            let found = Found { memory, published, interrupted, is_record_unreadable };
+            let pod = slots.pod().uid.clone();
+            let memory = memory.flatten();
+            let found = Found { memory, published, interrupted, is_record_unreadable, pod };
             rules.push((policy, found));
             volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
@@ -190,8 +194,10 @@ impl Agent {
             watching: Watching::new(config.agent.watch, volumes.len()),
             mounts: MountTable::open(),
             context: Arc::new(Context::new()),
-            eager: EagerSyncing::new(&config, surroundings.clone(), replica.seed),
-            slots: SharedSlots::new(&config, surroundings, replica.seed),
+            events,
+            rights,
+            eager,
+            slots,
             config,
             volumes,
             state,
@@ -202,7 +208,7 @@ impl Agent {
             tasks: JoinSet::new(),
             reading: BlockingQueue::default(),
             writing: BlockingQueue::default(),
-            exit_code: None,
+            ending: None,
             has_abandoned: false,
             exits: ExitWatches::default(),
             connections: Connections::default(),
@@ -223,15 +229,17 @@ impl Agent {
         loop {
             self.run_all();
             self.end_left();
-            if self.exit_code.is_some() {
-                return self.exit_code;
+            if let Some(code) = self.ended_for_pod() {
+                return Some(code);
             }
             let is_stopped = self.core.is_stopped() || self.has_abandoned;
             if is_stopped && self.tasks.is_empty() && !self.slots.is_busy() {
                 return None;
             }
-            let of_cluster = [self.slots.next_wakeup(), self.eager.next_wakeup()];
-            let wakeups = of_cluster.into_iter().chain([self.core.next_wakeup(), end_at]);
+            let (slots, eager) = (self.slots.next_wakeup(), self.eager.next_wakeup());
+            let of_cluster = [slots, eager, self.events.next_wakeup(), self.rights.next_wakeup()];
+            let ending = self.ending.map(|ending| ending.until);
+            let wakeups = of_cluster.into_iter().chain([self.core.next_wakeup(), end_at, ending]);
             let wakeup = wakeups.flatten().min();
             tokio::select! {
                 // If several are ready, in this order: stopping comes before starting anything.
@@ -247,6 +255,8 @@ impl Agent {
                         self.handle_event(Event::Stop);
                         self.rules.iter_mut().for_each(RuleState::stop);
                         self.eager.stop();
+                        self.events.stop();
+                        self.rights.stop();
                         self.reading.stop_waiting();
                         self.writing.stop_waiting();
                     }
@@ -326,7 +336,7 @@ impl Agent {
                 }
             }
             Done::MayAct(act) => self.act(act),
-            Done::MayEnd(code) => self.end_with(code),
+            Done::MayEnd(rule, code, before) => self.end_with(rule, code, before),
             Done::Acted(rule, acted, baseline) => {
                 self.exits.watch(rule, baseline.exit_watches());
                 // It may have ended before the exit watch was set up.
@@ -355,6 +365,8 @@ impl Agent {
                 let failure = self.state.as_ref().and_then(StateDir::failure);
                 problems
                     .extend(failure.map(|why| Problem::new(ProblemKind::StateDirUnusable, why)));
+                let unknown = self.why_not_evict(rule);
+                problems.extend(unknown.map(|why| Problem::new(ProblemKind::PodUnknown, why)));
                 if let Some(state) = self.rules.get_mut(rule.0) {
                     state.addresses = addresses;
                 }
@@ -381,14 +393,5 @@ impl Agent {
         if let Some(state) = self.rules.get_mut(rule.0) {
             state.baseline = baseline;
         }
-    }
-
-    pub(super) fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {
-        let path = |id: VolumeId| Some((id, self.volumes.get(id.0)?.1.clone()));
-        volumes.into_iter().filter_map(path).collect()
-    }
-
-    pub(super) fn display_path(&self, volume: VolumeId) -> String {
-        self.volumes.get(volume.0).map(|(_, path)| shown::path(path)).unwrap_or_default()
     }
 }

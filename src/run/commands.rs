@@ -32,6 +32,7 @@ impl Agent {
         }
         self.report_dropped_lines();
         for (rule, fact) in std::mem::take(&mut self.pending_facts) {
+            self.event_of_fact(rule, &fact);
             if let Some(config) = self.rule(rule) {
                 let state_dir = self.config.agent.state_dir.as_deref();
                 report::fact(&config.name, &fact, state_dir, |volume| self.display_path(volume));
@@ -140,21 +141,21 @@ impl Agent {
                     Done::Verified(rule, verified, baseline)
                 });
             }
-            Command::EndPod(rule) => self.end_pod(rule),
+            Command::EndPod(rule, before) => self.end_pod(rule, before),
             Command::Persist(rule, memory) => self.persist(rule, *memory),
-            Command::Claim(rule, _)
+            Command::Claim(rule, ..)
             | Command::Release(rule)
             | Command::Halt(rule, ..)
             | Command::TryHalted(rule, _)
             | Command::ClearHalt(rule, _) => self.perform_for_slot(rule, command),
-            Command::AskReadiness(rule) => self.ask_readiness(rule),
+            Command::LookAtPod(rule, number, is) => self.look_at_pod(rule, number, is),
             Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
         }
     }
 
     fn ends_target(&self, act: &Act) -> bool {
-        let restarts = || self.rule(act.rule).is_some_and(|rule| rule.restarts_target());
-        act.extent == Extent::Send && (act.restart || restarts())
+        let ends = |rule: Arc<Rule>| rule.restarts_target() || rule.settings.evict.is_some();
+        act.extent == Extent::Send && (act.restart || self.rule(act.rule).is_some_and(ends))
     }
 
     /// Runs the actions of a rule, or prepares them.
@@ -164,7 +165,7 @@ impl Agent {
             let reason = Reason::new("the slot of this rule expired before the action began");
             return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
         }
-        if let Some(reason) = self.why_not_end(act.rule) {
+        if let Some(reason) = self.why_not_end(act.rule).or_else(|| self.why_not_evict(act.rule)) {
             return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
         }
         if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
@@ -175,16 +176,14 @@ impl Agent {
         let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
         let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
         #[cfg(feature = "cluster")]
-        let evicts = self.slots.access().filter(|_| config.settings.evict.is_some());
+        let evictor = self
+            .slots
+            .evictor()
+            .filter(|_| act.extent == Extent::Send && config.settings.evict.is_some());
         self.start_task(async move {
             let (acted, baseline) = action::act(&context, &config, &act, last).await;
             #[cfg(feature = "cluster")]
-            let acted = match (acted, evicts) {
-                (Acted::Ready, Some((api, pod))) if act.extent == Extent::Send => {
-                    evict::evict(&api, &pod).await
-                }
-                (acted, _) => acted,
-            };
+            let acted = evict::evict_if_ready(evictor, acted, act.before).await;
             Done::Acted(act.rule, acted, baseline)
         });
     }

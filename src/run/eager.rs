@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use super::agent::{Agent, Done};
 use super::clock;
 use crate::clock::Moment;
-use crate::cluster::{self, Api, EagerAnswer, EagerRequest, EagerSync};
+use crate::cluster::{Api, EagerAnswer, EagerRequest, EagerSync};
 use crate::config::Config;
 use crate::core::event::VolumeId;
 use crate::core::status::EagerSyncStatus;
@@ -46,7 +46,7 @@ impl EagerSyncing {
         };
         let machine = EagerSync::new(settings.objects.clone(), clock::now(), seed);
         let api = Api::new(settings, surroundings.server);
-        let pod = surroundings.pod.or(api.token().and_then(|token| cluster::claims(&token)));
+        let pod = api.pod(surroundings.pod);
         let paths = config.rules.iter().flat_map(|rule| rule.settings.watch.iter().cloned());
         let (sender, answers) = mpsc::channel(MOST_ANSWERS);
         Self(Some(Active {

@@ -6,15 +6,23 @@
 use super::agent::Agent;
 use crate::clock::Moment;
 use crate::config::Config;
-use crate::core::command::Command;
+use crate::core::command::{Command, PodIs};
 use crate::core::event::RuleId;
-use crate::surroundings::Surroundings;
+use crate::reason::Reason;
+use crate::surroundings::{Pod, Surroundings};
 
-pub(super) struct SharedSlots;
+#[derive(Default)]
+pub(super) struct SharedSlots {
+    pod: Pod,
+}
 
 impl SharedSlots {
     pub(super) fn new(_: &Config, _: Surroundings, _: u64) -> Self {
-        Self
+        Self::default()
+    }
+
+    pub(super) fn pod(&self) -> &Pod {
+        &self.pod
     }
 
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
@@ -22,6 +30,10 @@ impl SharedSlots {
     }
 
     pub(super) fn is_busy(&self) -> bool {
+        false
+    }
+
+    pub(super) fn is_telling(&self) -> bool {
         false
     }
 }
@@ -33,5 +45,9 @@ impl Agent {
 
     pub(super) fn perform_for_slot(&self, _: RuleId, _: Command) {}
 
-    pub(super) fn ask_readiness(&self, _: RuleId) {}
+    pub(super) fn look_at_pod(&self, _: RuleId, _: u32, _: PodIs) {}
+
+    pub(super) fn why_not_evict(&self, _: RuleId) -> Option<Reason> {
+        None
+    }
 }

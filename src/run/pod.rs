@@ -1,11 +1,24 @@
 //! The end of podnudge for a rule that restarts the whole pod.
 
 use super::agent::{Agent, Done, RuleState};
+use super::clock;
+use crate::clock::Moment;
 use crate::config::Action;
 use crate::core::event::{Acted, Event, RuleId};
 use crate::reason::Reason;
 use crate::state::StateDir;
 use crate::volume::mounts;
+
+/// podnudge ends for a rule that restarts its pod.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    rule: RuleId,
+    code: u8,
+    /// Until then, it may first tell the other replicas of content that failed.
+    pub(super) until: Moment,
+    /// From then on, another replica may have its slot.
+    before: Option<Moment>,
+}
 
 impl Agent {
     /// Why podnudge must not end for this rule, if so: the next podnudge would not know why it was started.
@@ -20,13 +33,14 @@ impl Agent {
         self.state.as_ref().and_then(StateDir::failure)
     }
 
-    /// Ends podnudge with the rule's exit code when all that was queued for writing is saved.
-    pub(super) fn end_pod(&mut self, rule: RuleId) {
+    /// Ends podnudge with the rule's exit code when all that was queued for writing is saved, unless it is `before`
+    /// by then.
+    pub(super) fn end_pod(&mut self, rule: RuleId, before: Option<Moment>) {
         let state = self.state.clone();
         self.queue_write(rule, move |config| {
             let failure = state.as_ref().and_then(StateDir::failure);
             match (config.actions.iter().find_map(Action::pod_exit_code), failure) {
-                (Some(code), None) => Done::MayEnd(code),
+                (Some(code), None) => Done::MayEnd(rule, code, before),
                 (_, failure) => {
                     let reason = failure.unwrap_or(Reason::new("the rule has no exit code"));
                     Done::Event(Event::Acted(rule, Acted::Refused(reason)))
@@ -35,9 +49,28 @@ impl Agent {
         });
     }
 
-    /// podnudge ends: checks that run do not count.
-    pub(super) fn end_with(&mut self, code: u8) {
+    /// podnudge ends with this exit code as soon as the other replicas know what failed here.
+    pub(super) fn end_with(&mut self, rule: RuleId, code: u8, before: Option<Moment>) {
+        let until = clock::now().mono.after(self.config.agent.grace);
+        self.ending = Some(Ending { rule, code, until, before });
+    }
+
+    /// The exit code, if podnudge ends now: checks that run do not count then. What precedes the end may have taken
+    /// long, and podnudge may have been suspended meanwhile.
+    pub(super) fn ended_for_pod(&mut self) -> Option<u8> {
+        let Ending { rule, code, until, before } = self.ending?;
+        let now = clock::now().mono;
+        if before.is_some_and(|before| now >= before) {
+            self.ending = None;
+            let reason = Reason::new("the slot of this rule expired before podnudge ended");
+            self.handle_event(Event::Acted(rule, Acted::Refused(reason)));
+            self.run_all();
+            return None;
+        }
+        if self.slots.is_telling() && now < until {
+            return None;
+        }
         self.rules.iter_mut().for_each(RuleState::stop);
-        self.exit_code = Some(code);
+        Some(code)
     }
 }

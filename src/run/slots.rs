@@ -8,29 +8,35 @@ use std::time::Duration;
 
 use super::agent::{Agent, Done};
 use super::clock;
+use super::evict::Evictor;
 use crate::clock::{Moment, Now};
-use crate::cluster::{self, Api, ApiError, Lease, Slots, SlotsSettings};
-use crate::config::{Config, Rule};
-use crate::core::command::Command;
-use crate::core::event::{Event, Readiness, RuleId, SlotState};
+use crate::cluster::{Api, ApiError, Lease, Right, Slots, SlotsSettings};
+use crate::config::{Config, Rule, RuleSettings};
+use crate::core::command::{Command, Intent};
+use crate::core::event::{Event, RuleId, SlotState};
 use crate::report;
 use crate::surroundings::{Pod, Surroundings};
+use crate::volume::snapshot::Digest;
 
 /// How long to wait for the answer whether the pod is being deleted.
 const DELETION_LIMIT: Duration = Duration::from_secs(5);
-/// How long to wait for the answer whether the pod is Ready.
-const READINESS_LIMIT: Duration = Duration::from_secs(5);
 
-/// An answer of the API server that is about a rule's slot.
+/// An answer of the API server.
 pub(super) enum ApiAnswer {
+    /// About a rule's slot.
     Lease(RuleId, Box<Result<Lease, ApiError>>),
     /// Whether the pod is being deleted, as far as that is known.
     Deletion(RuleId, bool),
+    /// Whether an Event was created.
+    Event(Result<(), ApiError>),
+    /// The rights that podnudge's service account lacks.
+    Rights(Result<Vec<Right>, ApiError>),
 }
 
 /// The slots of all rules.
 pub(super) struct SharedSlots {
     api: Option<Arc<Api>>,
+    evictor: Option<Evictor>,
     /// podnudge's own pod.
     pod: Pod,
     /// In the order of the rules.
@@ -48,11 +54,7 @@ struct RuleSlots {
 impl RuleSlots {
     fn perform(&mut self, now: Now, command: Command) {
         match command {
-            Command::Claim(_, digest) => {
-                // The core forgets the state of the digest before.
-                self.known = SlotState::Free;
-                self.slots.claim(now, digest);
-            }
+            Command::Claim(_, digest, intent) => self.claim(now, digest, intent),
             Command::Release(_) => self.slots.release(),
             Command::Halt(_, digest, reason) => self.slots.halt(now, digest, &reason),
             Command::TryHalted(_, digest) => self.slots.try_halted(now, digest),
@@ -60,22 +62,31 @@ impl RuleSlots {
             _ => {}
         }
     }
+
+    fn claim(&mut self, now: Now, digest: Digest, intent: Intent) {
+        if self.slots.claim(now, digest, intent) {
+            // The core forgets the state of the claim before, too.
+            self.known = SlotState::Free;
+        }
+    }
 }
 
 impl SharedSlots {
     pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
-        let has_lease =
-            |rule: &Rule| rule.settings.limit.as_ref().is_some_and(|limit| limit.lease.is_some());
-        let is_used =
-            config.rules.iter().any(|rule| has_lease(rule) || rule.settings.evict.is_some());
+        let is_used = config.rules.iter().any(|rule| {
+            let RuleSettings { limit, drain, evict, .. } = &rule.settings;
+            let has_lease = limit.as_ref().is_some_and(|limit| limit.lease.is_some());
+            let has_services = drain.as_ref().is_some_and(|drain| !drain.services.is_empty());
+            has_lease || has_services || evict.is_some()
+        });
         let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
-            return Self { api: None, pod: Pod::default(), rules: Vec::new() };
+            return Self { api: None, evictor: None, pod: Pod::default(), rules: Vec::new() };
         };
         let api = Api::new(settings, surroundings.server);
         if let Err(reason) = api.examine() {
             report::api_unusable(&reason);
         }
-        let pod = surroundings.pod.or(api.token().and_then(|token| cluster::claims(&token)));
+        let pod = api.pod(surroundings.pod);
         let slots = |rule: &Rule| {
             let limit = rule.settings.limit.as_ref()?;
             let slots = Slots::new(SlotsSettings {
@@ -88,7 +99,9 @@ impl SharedSlots {
             Some(RuleSlots { slots, known: SlotState::Free, deferred: VecDeque::new() })
         };
         let rules = config.rules.iter().map(slots).collect();
-        Self { api: Some(Arc::new(api)), pod, rules }
+        let api = Arc::new(api);
+        let evictor = Some(Evictor::new(Arc::clone(&api), pod.clone()));
+        Self { api: Some(api), evictor, pod, rules }
     }
 
     /// Performs a command of the core that is about the slot of this rule. Returns whether it has to be found out
@@ -104,18 +117,31 @@ impl SharedSlots {
         is_first
     }
 
-    /// Performs what was deferred. The application of a pod that is being deleted ends, whatever it has read.
-    fn perform_deferred(&mut self, rule: RuleId, is_deleted: bool) {
-        let Some(rule) = self.of(rule) else { return };
+    /// Performs what was deferred. The application of a pod that is being deleted ends, whatever it has read: then
+    /// nobody has to know, and the digests are returned.
+    fn perform_deferred(&mut self, rule: RuleId, is_deleted: bool) -> Vec<Digest> {
+        let Some(rule) = self.of(rule) else { return Vec::new() };
+        let mut dropped = Vec::new();
         for command in std::mem::take(&mut rule.deferred) {
-            if !(is_deleted && matches!(command, Command::Halt(..))) {
-                rule.perform(clock::now(), command);
+            match command {
+                Command::Halt(_, digest, _) if is_deleted => dropped.push(digest),
+                command => rule.perform(clock::now(), command),
             }
         }
+        dropped
     }
 
     fn of(&mut self, rule: RuleId) -> Option<&mut RuleSlots> {
         self.rules.get_mut(rule.0)?.as_mut()
+    }
+
+    /// podnudge's own pod, as far as it is known, if there is a use for it.
+    pub(super) fn pod(&self) -> &Pod {
+        &self.pod
+    }
+
+    pub(super) fn evictor(&self) -> Option<Evictor> {
+        self.evictor.clone()
     }
 
     /// The access to the API server, if it is used, and podnudge's own pod.
@@ -132,10 +158,17 @@ impl SharedSlots {
         self.all().filter_map(|slots| slots.next_wakeup(now)).min()
     }
 
-    /// Whether a slot is being given back.
+    /// Whether a slot is being given back, or the other replicas are being told of content that failed.
     pub(super) fn is_busy(&self) -> bool {
         let now = clock::now().mono;
         self.all().any(|slots| slots.is_busy(now))
+    }
+
+    /// Whether the other replicas are being told of content that failed, or it is being found out whether they
+    /// have to be.
+    pub(super) fn is_telling(&self) -> bool {
+        let is_telling = |rule: &RuleSlots| !rule.deferred.is_empty() || rule.slots.is_telling();
+        self.rules.iter().flatten().any(is_telling)
     }
 
     fn all(&self) -> impl Iterator<Item = &Slots> {
@@ -168,16 +201,31 @@ impl Agent {
             self.run_commands();
         }
         self.advance_eager_sync();
+        self.advance_events();
+        self.advance_rights();
     }
 
-    /// Sends the requests that are due, and tells the core what has changed. Returns whether anything has.
+    /// Tells the core what has changed, or sends the requests that are due: the core may still need a slot that
+    /// would be given back. Returns whether there may be more to do.
     fn advance_slots(&mut self) -> bool {
+        let changes = self.slots.changes(clock::now());
+        let has_changed = !changes.is_empty();
+        for (rule, state) in changes {
+            self.event_of_slot(rule, &state);
+            self.handle_event(Event::Slot(rule, state));
+        }
+        has_changed || self.send_slot_requests()
+    }
+
+    fn send_slot_requests(&mut self) -> bool {
         let Some(api) = self.slots.api.clone() else { return false };
+        let mut has_sent = false;
         for rule in (0..self.slots.rules.len()).map(RuleId) {
             let slots = self.slots.of(rule).map(|rule| &mut rule.slots);
             let due = slots
                 .and_then(|slots| Some((slots.next_request(clock::now())?, slots.time_limit())));
             if let Some((request, limit)) = due {
+                has_sent = true;
                 let api = Arc::clone(&api);
                 self.start_task(async move {
                     let lease = Box::new(api.lease(request, limit).await);
@@ -185,29 +233,7 @@ impl Agent {
                 });
             }
         }
-        let changes = self.slots.changes(clock::now());
-        let has_changed = !changes.is_empty();
-        for (rule, state) in changes {
-            self.handle_event(Event::Slot(rule, state));
-        }
-        has_changed
-    }
-
-    /// Finds out whether podnudge's own pod is Ready.
-    pub(super) fn ask_readiness(&mut self, rule: RuleId) {
-        let Some(api) = self.slots.api.clone() else { return };
-        let pod = self.slots.pod.name.clone();
-        self.start_task(async move {
-            let readiness = match api.not_ready(&pod, READINESS_LIMIT).await {
-                Ok(None) => Readiness::Ready,
-                Ok(Some(reason)) => Readiness::NotReady(reason),
-                Err(ApiError::Refused(reason) | ApiError::NotFound(reason)) => {
-                    Readiness::Refused(reason)
-                }
-                Err(error) => Readiness::Unknown(error.reason().clone(), error.retry_after()),
-            };
-            Done::Event(Event::Readiness(rule, readiness))
-        });
+        has_sent
     }
 
     /// Performs a command of the core that is about the slot of this rule.
@@ -226,11 +252,23 @@ impl Agent {
     pub(super) fn api_answered(&mut self, answer: ApiAnswer) {
         match answer {
             ApiAnswer::Lease(rule, lease) => {
-                if let Some(rule) = self.slots.of(rule) {
-                    rule.slots.handle(clock::now(), *lease);
-                }
+                let Some(slots) = self.slots.of(rule).map(|rule| &mut rule.slots) else { return };
+                slots.handle(clock::now(), *lease);
+                let written = slots.take_written();
+                self.halts_written(rule, written);
             }
-            ApiAnswer::Deletion(rule, is_deleted) => self.slots.perform_deferred(rule, is_deleted),
+            ApiAnswer::Deletion(rule, is_deleted) => {
+                let dropped = self.slots.perform_deferred(rule, is_deleted);
+                self.halts_written(rule, dropped);
+            }
+            ApiAnswer::Event(answer) => self.events.answered(answer),
+            ApiAnswer::Rights(missing) => self.rights_answered(missing),
+        }
+    }
+
+    fn halts_written(&mut self, rule: RuleId, digests: Vec<Digest>) {
+        for digest in digests {
+            self.handle_event(Event::HaltWritten(rule, digest));
         }
     }
 }

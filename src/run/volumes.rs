@@ -8,6 +8,7 @@ use super::clock;
 use crate::config::Rule;
 use crate::core::event::{Event, RuleId, Scan, VolumeId};
 use crate::exchange::children;
+use crate::shown;
 use crate::volume::scan::{self, ReadError, Reading, Root};
 
 impl Agent {
@@ -113,5 +114,14 @@ impl Agent {
     /// What must be at the path of a volume.
     fn root(&self, volume: VolumeId) -> Root {
         if self.mounted.contains(&volume) { Root::Mount } else { Root::Any }
+    }
+
+    pub(super) fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {
+        let path = |id: VolumeId| Some((id, self.volumes.get(id.0)?.1.clone()));
+        volumes.into_iter().filter_map(path).collect()
+    }
+
+    pub(super) fn display_path(&self, volume: VolumeId) -> String {
+        self.volumes.get(volume.0).map(|(_, path)| shown::path(path)).unwrap_or_default()
     }
 }

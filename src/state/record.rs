@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::core::evidence::Evidence;
 use crate::core::kubelet::Ends;
-use crate::core::memory::{Failed, Known, Memory, SavedRollback, SavedRollout};
+use crate::core::memory::{Failed, Known, Memory, SavedHalt, SavedRollback, SavedRollout};
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::snapshot::Digest;
@@ -28,6 +28,8 @@ pub(super) const VERSION: u32 = 2;
 /// The longest message and the longest hint of a reason, in bytes.
 const MAX_MESSAGE: usize = 1000;
 const MAX_HINT: usize = 500;
+/// The longest UID of a pod, in bytes; that of Kubernetes has 36.
+const MAX_UID: usize = 100;
 
 /// Why a file is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,11 @@ struct Lasting {
     #[serde(default)]
     slot: Option<SlotRecord>,
     #[serde(default)]
+    halts: Vec<HaltRecord>,
+    #[serde(default)]
     drained_since: Option<u64>,
+    #[serde(default)]
+    pod: Option<String>,
 }
 
 /// Both clocks when the file was written, and which boot of the machine that was.
@@ -108,6 +114,7 @@ struct FailedRecord {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "as in the memory of the core")]
 struct RolloutRecord {
     digest: Digest,
     #[serde(default)]
@@ -124,6 +131,8 @@ struct RolloutRecord {
     #[serde(default)]
     pod_ends: u32,
     #[serde(default)]
+    is_in_new_pod: bool,
+    #[serde(default)]
     retry_at: Option<u64>,
     #[serde(default)]
     tripped: Option<ReasonRecord>,
@@ -134,6 +143,12 @@ struct RolloutRecord {
 struct BackRecord {
     failed: Digest,
     after_restart: bool,
+    reason: ReasonRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+struct HaltRecord {
+    digest: Digest,
     reason: ReasonRecord,
 }
 
@@ -173,13 +188,16 @@ pub(super) fn text(memory: &Memory, now: Now, boot: Option<&str>) -> Vec<u8> {
             is_suspect: rollout.is_suspect,
             restart_began: rollout.restart_began.map(|at| millis(at.0)),
             pod_ends: rollout.pod_ends,
+            is_in_new_pod: rollout.is_in_new_pod,
             retry_at: rollout.retry_at.map(|at| millis(at.0)),
             tripped: rollout.tripped.as_ref().map(ReasonRecord::of),
         }),
         ends: (memory.ends.count > 0)
             .then(|| EndsRecord { count: memory.ends.count, start: millis(memory.ends.start.0) }),
         slot: memory.slot.map(SlotRecord::of),
+        halts: memory.halts.iter().map(HaltRecord::of).collect(),
         drained_since: memory.drained_since.map(|at| millis(at.0)),
+        pod: memory.pod.clone(),
     };
     let record = Record {
         version: Some(VERSION),
@@ -209,8 +227,18 @@ pub(super) fn parse(text: &[u8], now: Now, boot: Option<&str>) -> Result<Memory,
 
 impl Lasting {
     fn memory(self, known: Known, now: Now, boot: Option<&str>) -> Memory {
-        let Self { clock, restarts, last_action, failed, rollout, ends, slot, drained_since } =
-            self;
+        let Self {
+            clock,
+            restarts,
+            last_action,
+            failed,
+            rollout,
+            ends,
+            slot,
+            halts,
+            drained_since,
+            pod,
+        } = self;
         let moment = |at: u64| clock.moment(at, now, boot);
         let surplus = restarts.len().saturating_sub(Memory::MOST_RESTARTS);
         Memory {
@@ -238,6 +266,7 @@ impl Lasting {
                     .restart_began
                     .map(|at| if boot.is_some() { moment(at) } else { now.mono }),
                 pod_ends: rollout.pod_ends,
+                is_in_new_pod: rollout.is_in_new_pod,
                 retry_at: rollout.retry_at.map(moment),
                 tripped: rollout.tripped.map(ReasonRecord::into_reason),
             }),
@@ -245,7 +274,9 @@ impl Lasting {
                 .map(|ends| Ends { count: ends.count, start: moment(ends.start) })
                 .unwrap_or_default(),
             slot: slot.map(|slot| slot.into_saved(moment)),
+            halts: halts.into_iter().take(Memory::MOST_HALTS).map(HaltRecord::into_halt).collect(),
             drained_since: drained_since.map(moment),
+            pod: pod.filter(|uid| uid.len() <= MAX_UID),
         }
     }
 }
@@ -261,6 +292,16 @@ impl Clock {
             Duration::from_millis(self.wall).saturating_sub(Duration::from_millis(self.since_boot));
         let wall = UnixTime(booted.saturating_add(at));
         now.moment_of(wall).after(wall.since(now.wall))
+    }
+}
+
+impl HaltRecord {
+    fn of(halt: &SavedHalt) -> Self {
+        Self { digest: halt.digest, reason: ReasonRecord::of(&halt.reason) }
+    }
+
+    fn into_halt(self) -> SavedHalt {
+        SavedHalt { digest: self.digest, reason: self.reason.into_reason() }
     }
 }
 
@@ -323,6 +364,7 @@ mod tests {
                 is_suspect: true,
                 restart_began: Some(at(69)),
                 pod_ends: 1,
+                is_in_new_pod: true,
                 retry_at: Some(at(300)),
                 tripped: Some(reason("it ended again")),
             }),
@@ -331,7 +373,9 @@ mod tests {
                 digest: two,
                 used: SavedUse::UntilBaked { is_on_trial: true, at: at(400) },
             }),
+            halts: vec![SavedHalt { digest: one, reason: reason("it ended") }],
             drained_since: Some(at(65)),
+            pod: Some("12-ab".to_owned()),
         }
     }
 
@@ -363,13 +407,16 @@ mod tests {
         let text = text(&full(), now, Some("boot-1"));
         let mut json: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
         let lasting = json["lasting"].as_object_mut().expect("it is there");
-        let removed = ["slot", "drained-since"].map(|field| lasting.remove(field));
+        let removed = ["slot", "halts", "drained-since", "pod"].map(|field| lasting.remove(field));
         assert!(removed.iter().all(Option::is_some), "{removed:?}");
         let rollout = lasting["rollout"].as_object_mut().expect("it is there");
-        assert!(rollout.remove("is-suspect").is_some());
+        let removed = ["is-suspect", "is-in-new-pod"].map(|field| rollout.remove(field));
+        assert!(removed.iter().all(Option::is_some), "{removed:?}");
         let memory = parse(json.to_string().as_bytes(), now, Some("boot-1")).expect("it is valid");
-        let rollout = full().rollout.map(|rollout| SavedRollout { is_suspect: false, ..rollout });
-        assert_eq!(memory, Memory { rollout, slot: None, drained_since: None, ..full() });
+        let older = |rollout| SavedRollout { is_suspect: false, is_in_new_pod: false, ..rollout };
+        let rollout = full().rollout.map(older);
+        let (slot, halts, drained_since, pod) = (None, Vec::new(), None, None);
+        assert_eq!(memory, Memory { rollout, slot, halts, drained_since, pod, ..full() });
     }
 
     #[test]
@@ -388,6 +435,9 @@ mod tests {
         let long = Reason::new("\"".repeat(9999)).hint("\u{1b}\\".repeat(9999));
         let mut memory = full();
         memory.restarts = vec![Moment(Duration::MAX); 5000];
+        memory.pod = Some("x".repeat(MAX_UID));
+        let halt = SavedHalt { digest: Digest([1; 32]), reason: long.clone() };
+        memory.halts = vec![halt; Memory::MOST_HALTS];
         memory.failed.iter_mut().for_each(|failed| failed.reason = long.clone());
         if let Some(rollout) = &mut memory.rollout {
             rollout.tripped = Some(long.clone());
@@ -397,5 +447,6 @@ mod tests {
         assert!(text.len() as u64 <= super::super::LARGEST, "{}", text.len());
         let read = parse(&text, now(1, 1), Some("boot-1")).expect("it is valid");
         assert_eq!(read.restarts.len(), Memory::MOST_RESTARTS);
+        assert_eq!(read.halts.len(), Memory::MOST_HALTS);
     }
 }

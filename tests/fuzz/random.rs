@@ -1,6 +1,8 @@
-//! Random numbers with a seed (`SplitMix64`).
+//! Random numbers with a seed.
 
-pub(crate) struct Random(u64);
+use crate::random;
+
+pub(crate) struct Random(random::Random);
 
 impl Random {
     /// Of one target, so that each has its own numbers.
@@ -9,15 +11,11 @@ impl Random {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        Self(hash ^ seed)
+        Self(random::Random::new(hash ^ seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// A number below `limit`, or 0.

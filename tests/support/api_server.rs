@@ -1,14 +1,15 @@
 //! A small Kubernetes API server: objects in memory, with resource versions, over real sockets, and faults
 //! that a test injects.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
 
+use super::access::{self, Access};
 use super::http::request;
 use super::watches::{self, History, Watch};
 
@@ -35,8 +36,25 @@ impl Store {
         objects.map(|(_, object)| object.clone()).collect()
     }
 
+    /// The objects of a collection with the label that the query asks for, or the next of them.
+    fn list(&self, collection: &str, line: &str) -> Value {
+        let query = |key| watches::parameter(line, key).unwrap_or_default();
+        let selector = query("labelSelector").replace("%2F", "/").replace("%3D", "=");
+        let (key, value) = selector.split_once('=').expect("a label and its value");
+        let mut items = self.below(&format!("{collection}/"));
+        items.retain(|object| object["metadata"]["labels"][key] == value);
+        let (first, most) = (query("continue").parse().unwrap_or(0), query("limit").parse());
+        let end = (first + most.unwrap_or(usize::MAX)).min(items.len());
+        let next = if end < items.len() { end.to_string() } else { String::new() };
+        let kind = "EndpointSliceList";
+        json!({"kind": kind, "metadata": {"continue": next}, "items": items[first..end]})
+    }
+
     /// `collection` is the path without the name.
-    pub(crate) fn create(&mut self, collection: &str, object: Value) -> Result<Value, Refusal> {
+    pub(crate) fn create(&mut self, collection: &str, mut object: Value) -> Result<Value, Refusal> {
+        if let Some(begin) = object["metadata"]["generateName"].as_str() {
+            object["metadata"]["name"] = format!("{begin}{:05}", self.version).into();
+        }
         let name = object["metadata"]["name"].as_str().ok_or((422, "Invalid"))?;
         let path = format!("{collection}/{name}");
         if self.objects.contains_key(&path) {
@@ -140,6 +158,8 @@ pub(crate) enum Fault {
     Closed,
     /// It is carried out, and answered with this body.
     Body(&'static str),
+    /// It is carried out after [`ApiServer::heal`].
+    Late,
 }
 
 /// A predicate on a request: its first line and its headers and body.
@@ -148,10 +168,14 @@ type Selects = Box<dyn Fn(&str) -> bool + Send>;
 #[derive(Default)]
 struct Shared {
     store: Store,
-    /// The requests, in order: the first line and the body.
+    /// The requests but access reviews, in order: the first line and the body.
     seen: Vec<String>,
     /// Their first lines and headers.
     heads: Vec<String>,
+    /// The bodies of the access reviews.
+    reviews: Vec<Value>,
+    /// The rights of the service account; `None` if it may do everything.
+    rights: Option<BTreeSet<Access>>,
     /// Each is used once, for the first request that it selects.
     faults: VecDeque<(Selects, Fault)>,
     /// For all requests that it selects.
@@ -163,13 +187,15 @@ struct Shared {
 pub(crate) struct ApiServer {
     pub(crate) address: String,
     shared: Arc<Mutex<Shared>>,
+    /// Notified when a partition ends.
+    healed: Arc<Condvar>,
 }
 
 impl ApiServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let server = Self { address, shared: Arc::default() };
+        let server = Self { address, shared: Arc::default(), healed: Arc::default() };
         let serving = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map(Result::unwrap) {
@@ -190,8 +216,10 @@ impl ApiServer {
         if text.is_empty() {
             return;
         }
+        self.record(&text);
+        self.wait_if_late(&text);
         let (fault, answer) = self.answer(&text);
-        if let (None, Some(watch)) = (&fault, Watch::of(&text)) {
+        if let (None, Ok(_), Some(watch)) = (&fault, &answer, Watch::of(&text)) {
             return watch.serve(self, stream);
         }
         let whole = match (&fault, answer) {
@@ -220,16 +248,30 @@ impl ApiServer {
         }
     }
 
+    fn record(&self, text: &str) {
+        let mut shared = self.shared.lock().unwrap();
+        let (line, body) = parts(text);
+        if is_review(line) {
+            shared.reviews.push(serde_json::from_str(body).unwrap());
+        } else {
+            let line = line.trim_end_matches(" HTTP/1.1");
+            shared.seen.push(format!("{line} {body}").trim_end().to_owned());
+            shared.heads.push(text[..text.len() - body.len()].to_owned());
+        }
+    }
+
+    fn wait_if_late(&self, text: &str) {
+        let is_late = |shared: &mut Shared| {
+            let partition = shared.partition.as_ref();
+            partition.is_some_and(|(is, fault)| *fault == Fault::Late && is(text))
+        };
+        drop(self.healed.wait_while(self.shared.lock().unwrap(), is_late).unwrap());
+    }
+
     /// Carries out a request, unless a fault prevents it.
     fn answer(&self, text: &str) -> (Option<Fault>, Result<Value, Refusal>) {
         let mut shared = self.shared.lock().unwrap();
-        let line = text.lines().next().unwrap_or_default().to_owned();
-        let body = text.split("\r\n").last().unwrap_or_default();
-        let body = &body[body.find('{').unwrap_or(body.len())..];
-        shared
-            .seen
-            .push(format!("{} {body}", line.trim_end_matches(" HTTP/1.1")).trim_end().to_owned());
-        shared.heads.push(text[..text.len() - body.len()].to_owned());
+        let (line, body) = parts(text);
         let mut fault =
             shared.partition.as_ref().filter(|(is, _)| is(text)).map(|(_, f)| f.clone());
         if fault.is_none()
@@ -240,6 +282,14 @@ impl ApiServer {
         if matches!(fault, Some(Fault::Status(..) | Fault::Closed)) {
             return (fault, Err((500, "")));
         }
+        let may = |access: Access| shared.rights.as_ref().is_none_or(|it| access.is_granted(it));
+        if is_review(line) {
+            let review = serde_json::from_str(body).unwrap();
+            return (fault, Ok(access::review(may(Access::of_review(&review)))));
+        }
+        if !Access::of(line).is_none_or(may) {
+            return (fault, Err((403, "Forbidden")));
+        }
         let mut words = line.split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let path = path.split('?').next().unwrap_or_default();
@@ -247,7 +297,8 @@ impl ApiServer {
         let store = &mut shared.store;
         let done = match method {
             "GET" if line.contains("watch=true") => Ok(Value::Null),
-            "GET" if line.contains("fieldSelector") => Ok(watches::list(store, &line, text)),
+            "GET" if line.contains("fieldSelector") => Ok(watches::list(store, line, text)),
+            "GET" if line.contains("labelSelector=") => Ok(store.list(path, line)),
             "GET" => store.get(path),
             "POST" if path.ends_with("/eviction") => {
                 object().and_then(|eviction| store.evict(path, &eviction))
@@ -272,6 +323,26 @@ impl ApiServer {
         self.shared.lock().unwrap().heads.clone()
     }
 
+    /// The access reviews so far.
+    pub(crate) fn reviews(&self) -> Vec<Value> {
+        self.shared.lock().unwrap().reviews.clone()
+    }
+
+    /// From now on, only what these rights allow is done, and what other calls of this have allowed; everything else is
+    /// answered with 403.
+    pub(crate) fn grant(&self, rights: impl IntoIterator<Item = Access>) {
+        self.shared.lock().unwrap().rights.get_or_insert_default().extend(rights);
+    }
+
+    /// Takes a right away.
+    pub(crate) fn revoke(&self, verb: &str, resource: &str) {
+        let mut shared = self.shared.lock().unwrap();
+        let rights = shared.rights.as_mut().expect("rights were granted");
+        let before = rights.len();
+        rights.retain(|right| (right.verb.as_str(), right.resource.as_str()) != (verb, resource));
+        assert_ne!(rights.len(), before, "there was no such right");
+    }
+
     /// Injects a fault for the next request that contains this text.
     pub(crate) fn inject(&self, text: &'static str, fault: Fault) {
         let is = move |request: &str| request.contains(text);
@@ -287,12 +358,24 @@ impl ApiServer {
 
     pub(crate) fn heal(&self) {
         self.shared.lock().unwrap().partition = None;
+        self.healed.notify_all();
     }
 
     /// Reads or changes the objects.
     pub(crate) fn with_store<T>(&self, with: impl FnOnce(&mut Store) -> T) -> T {
         with(&mut self.shared.lock().unwrap().store)
     }
+}
+
+/// The first line and the body of a request.
+fn parts(text: &str) -> (&str, &str) {
+    let body = text.split("\r\n").last().unwrap_or_default();
+    let body = &body[body.find('{').unwrap_or(body.len())..];
+    (text.lines().next().unwrap_or_default(), body)
+}
+
+fn is_review(line: &str) -> bool {
+    line.starts_with("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews ")
 }
 
 fn whole(status: u16, headers: &str, body: &str) -> String {

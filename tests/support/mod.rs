@@ -1,5 +1,7 @@
 //! Code shared by the tests.
 
+#[cfg(feature = "cluster")]
+pub(crate) mod access;
 pub(crate) mod agent;
 #[cfg(feature = "cluster")]
 pub(crate) mod api_server;
@@ -14,11 +16,17 @@ pub(crate) mod program;
 pub(crate) mod publish;
 pub(crate) mod random;
 pub(crate) mod record;
+#[cfg(feature = "cluster")]
+pub(crate) mod rights;
 pub(crate) mod shared;
 pub(crate) mod shelf;
 pub(crate) mod supervisor;
+#[cfg(all(feature = "cluster", feature = "tls"))]
+pub(crate) mod tls_server;
 pub(crate) mod trace;
 pub(crate) mod wait;
 #[cfg(feature = "cluster")]
 pub(crate) mod watches;
 pub(crate) mod world;
+#[cfg(feature = "cluster")]
+pub(crate) mod yaml;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Found, Inspection, Proof, Publication, Readiness,
-    RuleId, Standing, Verified, VolumeId,
+    Absence, Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Publication, RuleId,
+    Standing, Verified, VolumeId,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -329,8 +329,10 @@ impl Pair {
                 Command::Check(rule, digest) => {
                     (rule, Event::Checked(rule, digest, Checked::Passed))
                 }
-                Command::Claim(rule, _) => (rule, Event::Slot(rule, world::slot("pair-0"))),
-                Command::AskReadiness(rule) => (rule, Event::Readiness(rule, Readiness::Ready)),
+                Command::Claim(rule, ..) => (rule, Event::Slot(rule, world::slot("pair-0"))),
+                Command::LookAtPod(rule, number, _) => {
+                    (rule, Event::PodLooked(rule, number, PodLook::Yes))
+                }
                 Command::Expiry(rule, _) => (rule, Event::Expires(rule, None)),
                 Command::Probe(rule, probe) => (rule, Event::Probed(rule, probe, None)),
                 Command::ReadPublished(rule) => {
@@ -363,7 +365,7 @@ impl Pair {
                 | Command::Remember(..)
                 | Command::Preflight(_)
                 | Command::Persist(..)
-                | Command::EndPod(_)
+                | Command::EndPod(..)
                 | Command::Report(..)
                 | Command::Release(_)
                 | Command::Halt(..)
@@ -431,6 +433,9 @@ impl Pair {
         self.baselines[rule] = Baseline { process: Some(pid), replaced: None };
         if act.fresh_after.is_some_and(|moment| process.started > moment) {
             return Acted::Fresh(name);
+        }
+        if self.policies[rule].pod_exit_code.is_some() {
+            return Acted::EndsPod;
         }
         if act.restart || self.policies[rule].is_restart {
             self.baselines[rule] = Baseline { process: None, replaced: Some(pid) };

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// A small generator (`SplitMix64`), so that a seed gives the same numbers everywhere.
-pub(crate) struct Random(u64);
+use podnudge::random;
+
+/// The numbers of a test.
+pub(crate) struct Random(random::Random);
 
 impl Random {
     pub(crate) fn from_environment() -> Self {
@@ -15,7 +17,7 @@ impl Random {
     }
 
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(random::Random::new(seed))
     }
 
     pub(crate) fn below(&mut self, limit: Duration) -> Duration {
@@ -24,10 +26,6 @@ impl Random {
     }
 
     pub(crate) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 }

@@ -147,6 +147,7 @@ impl Record {
             | Acted::EndsPod
             | Acted::Evicted
             | Acted::Postponed(..)
+            | Acted::Unanswered(..)
             | Acted::NotRestarted(_) => None,
         };
         self.evidence.extend(self.last.zip(why));

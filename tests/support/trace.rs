@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use podnudge::core::command::{Act, Command, RollBack};
+use podnudge::core::command::{Act, Command, Intent, RollBack};
 use podnudge::core::event::VolumeId;
 use podnudge::core::fact::{Basis, Fact};
 use podnudge::core::kubelet::StartDelay;
@@ -28,7 +28,7 @@ pub(crate) fn render(log: &[(Duration, Command)], restarts: &[usize]) -> String 
     let mut trace = Trace::default();
     for (place, (at, command)) in log.iter().enumerate() {
         if restarts.contains(&place) {
-            trace.unreached = None;
+            (trace.unreached, trace.claimed) = (None, None);
             trace.push(Entry::new(*at, "podnudge restarts".to_owned()));
         }
         trace.add(*at, command);
@@ -41,6 +41,8 @@ struct Trace {
     entries: Vec<Entry>,
     unreached: Option<Unreached>,
     digests: BTreeMap<Digest, usize>,
+    /// The digest that the slot was asked for.
+    claimed: Option<Digest>,
 }
 
 struct Entry {
@@ -70,6 +72,12 @@ struct Action {
 
 impl Trace {
     fn add(&mut self, at: Duration, command: &Command) {
+        let claimed = self.claimed;
+        match command {
+            Command::Claim(_, digest, _) => self.claimed = Some(*digest),
+            Command::Release(_) => self.claimed = None,
+            _ => {}
+        }
         let words = match command {
             Command::Act(act) if act.is_preparation() => return,
             Command::Act(act) => return self.act(at, act),
@@ -79,7 +87,14 @@ impl Trace {
                 let (bad, to) = (self.name(*failed), self.name(*to));
                 format!("publish {to} again and quarantine {bad}: {reason}")
             }
-            Command::Claim(_, digest) => format!("asks for a slot for {}", self.name(*digest)),
+            Command::Claim(_, digest, Intent::Act) => {
+                format!("asks for a slot for {}", self.name(*digest))
+            }
+            // The slot that was got to act.
+            Command::Claim(_, digest, Intent::Keep) if claimed == Some(*digest) => return,
+            Command::Claim(_, digest, Intent::Keep) => {
+                format!("asks for a slot to recover from {}", self.name(*digest))
+            }
             Command::Release(_) => "gives its slot back".to_owned(),
             Command::Halt(_, digest, reason) => {
                 format!("tells the others that {} failed: {reason}", self.name(*digest))
@@ -91,7 +106,7 @@ impl Trace {
                 format!("tells the others that {} works", self.name(*digest))
             }
             Command::Scan(..)
-            | Command::AskReadiness(_)
+            | Command::LookAtPod(..)
             | Command::Resync(_)
             | Command::RenewWatches
             | Command::Inspect(_)
@@ -103,7 +118,7 @@ impl Trace {
             | Command::ReadPublished(_)
             | Command::Approve(..)
             | Command::Verify(_)
-            | Command::EndPod(_)
+            | Command::EndPod(..)
             | Command::Persist(..) => return,
         };
         self.push(Entry::new(at, words));

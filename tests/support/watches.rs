@@ -62,7 +62,7 @@ fn metadata(object: &Value) -> Value {
     })
 }
 
-fn parameter<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn parameter<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let query = line.split([' ', '?']).nth(2)?;
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
-use podnudge::config::{Hold, Jitter, JitterBy, OnStart, Restart, Retry};
-use podnudge::core::command::{Act, Command, Extent};
+use podnudge::config::{Drain, DrainBefore, Hold, Jitter, JitterBy, OnStart, Restart, Retry};
+use podnudge::core::command::{Act, Command, Extent, Intent, PodIs};
 use podnudge::core::event::{
-    Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, Probe, Proof,
-    Publication, Published, Readiness, Scan, SlotState, Standing, Targets, Verified, VolumeId,
-    Watch,
+    Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, PodLook, Probe, Proof,
+    Publication, Published, RuleId, Scan, SlotState, Standing, Targets, Verified, VolumeId, Watch,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -27,6 +26,8 @@ use super::shelf::Shelf;
 /// The key that pauses a rule that has one.
 const PAUSE_KEY: &str = "pause";
 
+/// The UID of the pod when a scenario begins.
+const POD: &str = "u-1";
 /// How long podnudge does not run after it was killed.
 const DOWN: Duration = Duration::from_secs(1);
 
@@ -84,6 +85,8 @@ pub(crate) struct World {
     pub(crate) check_takes: Duration,
     /// The duration of a publication.
     pub(crate) publish_takes: Duration,
+    /// How long it takes to tell the other replicas of content that failed.
+    pub(crate) halt_takes: Duration,
     /// Whether the pause file exists.
     pub(crate) is_paused: bool,
     /// The publish directory.
@@ -121,8 +124,12 @@ pub(crate) struct World {
     sequence: u64,
     /// What a preflight finds.
     pub(crate) problems: Vec<Problem>,
+    /// What podnudge has said that failed here, and not that it works.
+    pub(crate) failed: BTreeSet<Digest>,
     /// The slots, as podnudge is told about them.
     pub(crate) slots: Slots,
+    /// The Services have the pod, and follow at once, if there is nothing else.
+    pub(crate) services: (Option<PodLook>, Option<PodLook>),
     /// Whether the application is the main process of a container.
     pub(crate) is_container: bool,
     /// podnudge is killed after so many commands, each counted from the kill before, and restarted with
@@ -145,6 +152,8 @@ pub(crate) struct World {
     is_unverified: bool,
     /// The pod, for a rule that restarts it.
     pub(crate) pod: Pod,
+    /// The UID of the pod.
+    pub(crate) pod_uid: String,
 }
 
 /// What becomes of the pod when podnudge ends with the rule's exit code.
@@ -161,6 +170,8 @@ pub(crate) enum Pod {
     Unsaved,
     /// podnudge knows that it cannot.
     Refuses,
+    /// podnudge is stopped (SIGSTOP) when it is to end, until another replica may have its slot.
+    Stopped,
 }
 
 /// The slots of the replicas, for one of them.
@@ -169,15 +180,22 @@ pub(crate) struct Slots {
     /// What it is told when it asks; it gets a slot if there is nothing else.
     pub(crate) answer: Option<SlotState>,
     pub(crate) claimed: Option<Digest>,
+    /// It is only kept: content that failed on another replica is no reason to refuse it.
+    pub(crate) is_kept: bool,
     pub(crate) halted: Vec<Digest>,
     /// What a person wants here although it is halted.
     pub(crate) tried: Option<Digest>,
     /// What works after all.
     pub(crate) cleared: Vec<Digest>,
     /// It is Ready if there is nothing else.
-    pub(crate) readiness: Option<Readiness>,
+    pub(crate) readiness: Option<PodLook>,
     /// What it was told last.
     told: SlotState,
+}
+
+/// A drain without names of Services.
+pub(crate) fn drain(wait: Duration, before: DrainBefore) -> Drain {
+    Drain { wait, before, services: Vec::new(), timeout: Duration::ZERO }
 }
 
 /// A slot that is not lost.
@@ -187,11 +205,11 @@ pub(crate) fn slot(name: &str) -> SlotState {
 
 impl Slots {
     pub(crate) fn is_halted(&self, digest: Digest) -> bool {
-        self.halted.contains(&digest) && self.tried != Some(digest)
+        self.halted.contains(&digest) && self.tried != Some(digest) && !self.is_kept
     }
 
-    fn claimed(&mut self, digest: Digest) -> SlotState {
-        self.claimed = Some(digest);
+    fn claimed(&mut self, digest: Digest, intent: Intent) -> SlotState {
+        (self.claimed, self.is_kept) = (Some(digest), intent == Intent::Keep);
         if self.is_halted(digest) {
             return SlotState::Halted(digest, Reason::new("failed on web-2"));
         }
@@ -272,7 +290,7 @@ impl World {
         let shelf = published.map(|standing| Shelf::holding(digest, long_ago, standing));
         let shelf = shelf.unwrap_or_default();
         let mut world = Self {
-            core: core(&policy, replica, remembered, &shelf, Vec::new(), now),
+            core: core(&policy, replica, remembered, &shelf, Vec::new(), POD, now),
             shelf,
             policy,
             replica: replica.clone(),
@@ -292,6 +310,7 @@ impl World {
             act_takes: Duration::ZERO,
             check_takes: Duration::ZERO,
             publish_takes: Duration::ZERO,
+            halt_takes: Duration::ZERO,
             is_paused: false,
             resyncs_hang: false,
             log: Vec::new(),
@@ -310,7 +329,9 @@ impl World {
             answers: BTreeMap::new(),
             sequence: 0,
             problems: Vec::new(),
+            failed: BTreeSet::new(),
             slots: Slots::default(),
+            services: (None, None),
             is_container: false,
             kills: VecDeque::new(),
             executed: 0,
@@ -321,6 +342,7 @@ impl World {
             acted_without_slot: Vec::new(),
             is_unverified: false,
             pod: Pod::default(),
+            pod_uid: POD.to_owned(),
         };
         world.application.runs = world.readable();
         world
@@ -350,9 +372,19 @@ impl World {
         self.shelf.is_triggered = false;
         self.restarts.push(self.log.len());
         let interrupted = self.interrupted.clone();
-        self.core =
-            core(&self.policy, &self.replica, remembered, &self.shelf, interrupted, self.now);
+        let (policy, replica, pod) = (&self.policy, &self.replica, &self.pod_uid);
+        self.core = core(policy, replica, remembered, &self.shelf, interrupted, pod, self.now);
         self.run_to(self.now.mono);
+    }
+
+    /// The pod is replaced by another one, with the same state directory.
+    pub(crate) fn replace_pod(&mut self) {
+        self.pod_uid.push('x');
+        if self.application.started.is_some() {
+            self.application.started = Some(self.now.mono);
+        }
+        self.application.runs = self.readable();
+        self.restart(self.persisted.clone());
     }
 
     /// Puts a new generation in place, without a hint.
@@ -378,8 +410,12 @@ impl World {
 
     fn handle(&mut self, event: Event) {
         let is_scan = matches!(event, Event::Scanned(..));
-        if let Event::Slot(_, state) = &event {
-            self.slots.told.clone_from(state);
+        match &event {
+            Event::Slot(_, state) => self.slots.told.clone_from(state),
+            Event::HaltWritten(_, digest) if !self.slots.halted.contains(digest) => {
+                self.slots.halted.push(*digest);
+            }
+            _ => {}
         }
         self.record.event(self.now.mono, &event);
         if let Event::Checked(_, digest, checked) = &event {
@@ -446,7 +482,9 @@ impl World {
             return;
         };
         let bake = self.policy.slot.map(|slot| slot.bake);
-        if bake.is_some_and(|bake| since < bake) && self.slots.claimed.is_none() {
+        let is_refused = matches!(self.slots.told, SlotState::Halted(..));
+        let has_slot = self.slots.claimed.is_some() && !is_refused;
+        if bake.is_some_and(|bake| since < bake) && !has_slot {
             self.unprotected.push((now, "it has no slot"));
         }
         if self.policy.drain.is_some() && self.is_unverified && self.status().serving {
@@ -622,12 +660,13 @@ impl World {
                 }
                 Command::Persist(_, memory) => self.persisted = Some(*memory),
                 Command::Remember(_, digest) => self.remember(digest),
-                Command::EndPod(rule) if self.pod == Pod::Unsaved => {
-                    self.pod = Pod::Refuses;
-                    let refused = Acted::Refused(Reason::new("no space left"));
-                    self.answer(Duration::ZERO, Event::Acted(rule, refused));
-                }
-                Command::EndPod(_) => return self.end_pod(),
+                Command::EndPod(rule, before) => match self.why_not_end(rule, before) {
+                    Some(why) => {
+                        let refused = Acted::Refused(Reason::new(why));
+                        self.answer(Duration::ZERO, Event::Acted(rule, refused));
+                    }
+                    None => return self.end_pod(),
+                },
                 Command::RenewWatches | Command::Report(..) => {}
                 about_slots => self.obey_about_slots(&about_slots),
             }
@@ -645,22 +684,40 @@ impl World {
 impl World {
     /// Carries out a command about slots.
     fn obey_about_slots(&mut self, command: &Command) {
+        if matches!(command, Command::Claim(..) | Command::Release(_)) {
+            // As the loop does: nothing is said any more of the claim before.
+            self.answers.retain(|_, answer| !matches!(answer, Event::Slot(..)));
+        }
         match *command {
-            Command::Claim(rule, digest) => {
-                let state = self.slots.claimed(digest);
+            Command::Claim(rule, digest, intent) => {
+                let keeps = intent == Intent::Keep && self.slots.claimed.is_some();
+                let state = self.slots.claimed(digest, intent);
+                // Any slot can be kept.
+                if keeps && matches!(self.slots.told, SlotState::Held { .. }) {
+                    return;
+                }
                 self.slots.told = SlotState::Free;
                 self.answer(Duration::ZERO, Event::Slot(rule, state));
             }
             Command::Release(_) => {
                 (self.slots.claimed, self.slots.told) = (None, SlotState::Free);
             }
-            Command::AskReadiness(rule) => {
-                let readiness = self.slots.readiness.clone().unwrap_or(Readiness::Ready);
-                self.answer(Duration::ZERO, Event::Readiness(rule, readiness));
+            Command::LookAtPod(rule, number, is) => {
+                let look = match is {
+                    PodIs::Serving => &self.slots.readiness,
+                    PodIs::Listed => &self.services.0,
+                    PodIs::OutOfServices => &self.services.1,
+                };
+                let look = look.clone().unwrap_or(PodLook::Yes);
+                self.answer(Duration::ZERO, Event::PodLooked(rule, number, look));
             }
-            Command::Halt(_, digest, _) => self.slots.halted.push(digest),
+            Command::Halt(rule, digest, _) => {
+                self.failed.insert(digest);
+                self.answer(self.halt_takes, Event::HaltWritten(rule, digest));
+            }
             Command::TryHalted(_, digest) => self.slots.tried = Some(digest),
             Command::ClearHalt(_, digest) => {
+                self.failed.remove(&digest);
                 self.slots.halted.retain(|one| *one != digest);
                 self.slots.cleared.push(digest);
             }
@@ -695,6 +752,23 @@ impl World {
             to.are_containers = self.is_container;
         }
         self.answer(self.act_takes, Event::Acted(act.rule, acted));
+    }
+
+    /// Why podnudge does not end, if so. It happens once.
+    fn why_not_end(&mut self, rule: RuleId, before: Option<Moment>) -> Option<&'static str> {
+        match self.pod {
+            Pod::Stopped if before.is_some() => {
+                self.pod = Pod::Restarts;
+                let state = SlotState::Lost(Reason::new("it has expired"));
+                self.answer(Duration::ZERO, Event::Slot(rule, state));
+                Some("the slot has expired")
+            }
+            Pod::Unsaved => {
+                self.pod = Pod::Refuses;
+                Some("no space left")
+            }
+            _ => None,
+        }
     }
 
     /// podnudge ends, and the kubelet restarts it, and with a rule all other containers.
@@ -743,7 +817,8 @@ impl World {
             | Acted::Failed(_)
             | Acted::Declined(_)
             | Acted::Evicted
-            | Acted::Postponed(..) => Acted::Ready,
+            | Acted::Postponed(..)
+            | Acted::Unanswered(..) => Acted::Ready,
             acted => acted.clone(),
         }
     }
@@ -781,6 +856,11 @@ impl World {
     fn act(&mut self, act: &Act) -> Acted {
         if self.policy.pod_exit_code.is_some() {
             return self.act_on_pod(act);
+        }
+        if act.extent == Extent::LookForRestart {
+            let is_fresh = |started| act.fresh_after.is_some_and(|moment| started > moment);
+            let is_seen = self.application.started.is_some_and(is_fresh);
+            return if is_seen { Acted::Fresh(app(41)) } else { Acted::Unseen };
         }
         let acted = match self.application.acts.clone() {
             // A target that can be signalled can be restarted.
@@ -842,10 +922,12 @@ fn core(
     remembered: Option<Memory>,
     shelf: &Shelf,
     interrupted: Vec<Interrupted>,
+    pod: &str,
     now: Now,
 ) -> Core {
     let published = if policy.publishes { shelf.found() } else { Published::default() };
-    let found = Found { memory: remembered, published, interrupted, ..Found::default() };
+    let pod = Some(pod.to_owned());
+    let found = Found { memory: remembered, published, interrupted, pod, ..Found::default() };
     let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
     Core::new(vec![(policy.clone(), found)], replica, rounds, now)
 }

@@ -145,8 +145,11 @@ impl Follow {
     }
 
     pub(super) fn event(&mut self, now: Now, event: WatchEvent) -> Option<Edit> {
-        let Step::Watching(_, version) = &mut self.step else { return None };
-        self.pace.answered();
+        let Step::Watching(since, version) = &mut self.step else { return None };
+        // What a watch tells just before it breaks is no success.
+        if now.mono.since(*since) >= SHORTEST_WATCH {
+            self.pace.answered();
+        }
         let (seen, known) = match event {
             WatchEvent::Bookmark(seen) => {
                 *version = seen;

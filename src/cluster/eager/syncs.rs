@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::bucket::Bucket;
 use super::failing::Failing;
 use super::follow::Edit;
 use crate::clock::{Moment, Now, UnixTime};
@@ -42,8 +43,8 @@ pub(super) struct Syncs {
     in_flight: Option<Vec<String>>,
     /// No request before this.
     not_before: Moment,
-    /// When as many requests as possible may be sent at once again.
-    rested_at: Moment,
+    /// How many requests may be sent.
+    bucket: Bucket,
     /// The requests since the last commit.
     useless: u32,
     pace: Pace,
@@ -94,7 +95,7 @@ impl Syncs {
             changes: Vec::new(),
             in_flight: None,
             not_before: Moment::default(),
-            rested_at: Moment::default(),
+            bucket: Bucket::new(INTERVAL, BURST),
             useless: 0,
             pace: Pace::new(seed),
             failing: None,
@@ -131,7 +132,7 @@ impl Syncs {
             None => return None,
         };
         self.in_flight = Some(due().map(|change| change.version.clone()).collect());
-        self.rested_at = self.rested_at.max(now).after(INTERVAL);
+        self.bucket.take(now);
         self.useless = self.useless.saturating_add(1);
         Some(ask)
     }
@@ -146,8 +147,7 @@ impl Syncs {
     }
 
     fn allowed_at(&self) -> Moment {
-        let burst = INTERVAL * (BURST - 1);
-        Moment(self.rested_at.0.saturating_sub(burst)).max(self.not_before)
+        self.bucket.next().max(self.not_before)
     }
 
     /// The request under way was carried out, or not.
@@ -211,9 +211,8 @@ impl Syncs {
         let ends: Vec<End> =
             changes.extract_if(.., is_answer).map(|change| change.end(at)).collect();
         if !ends.is_empty() {
-            let returned =
-                INTERVAL.saturating_sub(USEFUL_INTERVAL) * std::mem::take(&mut self.useless);
-            self.rested_at = Moment(self.rested_at.0.saturating_sub(returned));
+            let useful = std::mem::take(&mut self.useless);
+            self.bucket.add(INTERVAL.saturating_sub(USEFUL_INTERVAL) * useful);
         }
         ends
     }

@@ -3,10 +3,11 @@
 use super::notice::Notice;
 use super::step::{InFlight, Step};
 use super::view::{Standing, View, pod};
-use super::{Failing, Held, Search, Slots};
+use super::{Failing, Held, Search, Slots, Wanted};
 use crate::clock::{Moment, Now};
 use crate::cluster::error::ApiError;
 use crate::cluster::lease::Lease;
+use crate::core::command::Intent;
 use crate::reason::Reason;
 
 impl Slots {
@@ -22,7 +23,8 @@ impl Slots {
             Err(error) => self.failed(now, &step, &error),
         }
         if let Some(first) = self.views.first().and_then(|view| view.lease.as_ref()) {
-            self.notices.retain(|notice| !notice.is_told(first));
+            let told = self.notices.extract_if(.., |notice| notice.is_told(first));
+            self.written.extend(told.filter_map(|notice| notice.halted()));
         }
     }
 
@@ -181,8 +183,9 @@ impl Slots {
     /// Whether the wanted digest failed on another replica, by the first Lease, which was read or written by
     /// a request that was sent then. While the slot is held for a digest, nothing revokes that.
     fn judge(&mut self, now: Moment, sent: Moment) {
-        let Some((digest, since)) = self.wanted else { return };
-        if self.held.is_some() && self.checked == Some(digest) {
+        let Some(wanted) = self.wanted else { return };
+        let Wanted { digest, since, intent } = wanted;
+        if intent == Intent::Keep || (self.held.is_some() && self.is_usable(wanted)) {
             return;
         }
         let first = self.views.first().and_then(|view| view.lease.as_ref());

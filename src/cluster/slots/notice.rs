@@ -19,6 +19,14 @@ impl Notice {
         }
     }
 
+    /// The digest that the other replicas are not to use any more, if it says so.
+    pub(super) fn halted(&self) -> Option<Digest> {
+        match self {
+            Self::Halt(halt) => Some(halt.digest),
+            Self::Clear(_) => None,
+        }
+    }
+
     pub(super) fn applied_to(&self, mut halts: Vec<Halt>) -> Vec<Halt> {
         match self {
             Self::Halt(halt) => halts::add(&mut halts, halt.clone()),

@@ -52,7 +52,8 @@ impl Slots {
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
         let is_due = self.due(now).is_some_and(|(at, _)| at <= now);
-        self.in_flight.is_some() || (self.wanted.is_none() && is_due && self.failing.is_none())
+        let gives_back = self.wanted.is_none() && is_due && self.failing.is_none();
+        self.in_flight.is_some() || gives_back || self.is_telling()
     }
 
     /// The next step, and when it is due.
@@ -79,9 +80,9 @@ impl Slots {
         if let Some((_, look_at)) = &self.halted {
             return Some((*look_at, Step::Read(0)));
         }
-        let (digest, _) = entitled?;
+        let wanted = entitled?;
         if renewal.is_some() {
-            return if self.checked == Some(digest) { renewal } else { Some((now, Step::Read(0))) };
+            return if self.is_usable(wanted) { renewal } else { Some((now, Step::Read(0))) };
         }
         match self.search.chosen {
             Some(slot) => Some((now, self.write(slot, Step::Take))),

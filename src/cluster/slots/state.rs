@@ -9,11 +9,11 @@ impl Slots {
     /// Whether the rule may act.
     #[must_use]
     pub fn state(&self, now: Moment) -> SlotState {
-        let Some((digest, _)) = self.wanted else { return SlotState::Free };
+        let Some(wanted) = self.wanted else { return SlotState::Free };
         if let Some((reason, _)) = &self.halted {
-            return SlotState::Halted(digest, reason.clone());
+            return SlotState::Halted(wanted.digest, reason.clone());
         }
-        let held = self.held.filter(|_| self.checked == Some(digest)).map(|held| {
+        let held = self.held.filter(|_| self.is_usable(wanted)).map(|held| {
             let slot = self.slot_name(held.slot);
             SlotState::Held { slot, until: held.until }
         });

@@ -77,7 +77,14 @@ impl Rollout {
             Acted::NotRestarted(processes) => self.pod_not_restarted(&processes, ctx, progress),
             Acted::Unseen => self.pod_restart_unseen(ctx, progress),
             Acted::Evicted => self.evicted(ctx, progress),
-            Acted::Postponed(reason, pause) => self.postponed(reason, pause, ctx, progress),
+            Acted::Postponed(reason, pause) => {
+                progress.effect(Effect::NotSent);
+                self.await_eviction(reason, pause, ctx, progress);
+            }
+            Acted::Unanswered(reason, pause) => {
+                progress.effect(Effect::Interrupted);
+                self.await_eviction(reason, pause, ctx, progress);
+            }
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));
                 self.delivered(Evidence::Delivered, ctx, progress);
@@ -97,6 +104,7 @@ impl Rollout {
             }
             Acted::Fresh(targets) => {
                 progress.report(Fact::Fresh(digest, targets.text));
+                self.count_pod_restart(progress);
                 if self.restarted_by_earlier().is_some() {
                     // An earlier podnudge has restarted it and could not verify it.
                     self.has_seen_restart();

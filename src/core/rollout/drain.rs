@@ -5,29 +5,41 @@ use std::time::Duration;
 use super::limit::Limit;
 use super::missing::FoundBy;
 use super::progress::{Context, Effect, Progress};
-use super::{Rollout, Step, WaitFor};
+use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
+use crate::config;
 use crate::core::command::Extent;
+use crate::core::drain::{Drain, Left};
 use crate::core::fact::Fact;
 use crate::reason::Reason;
+
+/// How long a look may take beyond the times that are configured.
+const LOOK: Duration = Duration::from_secs(45);
 
 impl Rollout {
     /// Runs the actions. Where the pod has to leave its Services first, or the other replicas do not permit
     /// it yet, only finds out whether the action can be sent, or waits for the end of the drain.
     pub(super) fn act(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         let acts = self.tripped.is_none() && !self.looks_for_pod_restart();
-        let drain = self.drain_time(ctx).filter(|_| acts);
+        let drain = self.drain(ctx).filter(|_| acts);
         let is_limited = acts && self.is_limited(ctx);
-        if let (Some(wait), Some(since)) = (drain, ctx.drained_since)
-            && ctx.now.mono < since.after(wait)
-            && !is_limited
+        if let Some(drain) = drain.filter(|_| !is_limited)
+            && self.goes_on_draining(drain, ctx, progress)
         {
-            return self.drain(wait, since.after(wait));
+            return;
         }
-        let drains_first = drain.is_some() && ctx.drained_since.is_none();
+        let drains_first = drain.is_some() && ctx.drain.began().is_none();
         let is_unprepared = ctx.policy.slot.is_some() && self.is_absence_unprepared();
         let prepares = drains_first || is_limited || is_unprepared;
-        self.step = Step::Acting { prepares };
+        self.step = Step::Acting(if self.has_tripped() {
+            Extent::LookForFresh
+        } else if self.looks_for_pod_restart() {
+            Extent::LookForRestart
+        } else if prepares {
+            Extent::Prepare
+        } else {
+            Extent::Send
+        });
         progress.effect(Effect::Act);
     }
 
@@ -37,35 +49,166 @@ impl Rollout {
         if self.is_limited(ctx) {
             return self.wait_for_others(ctx, progress);
         }
-        let Some(wait) = self.drain_time(ctx).filter(|_| ctx.drained_since.is_none()) else {
-            return self.act(ctx, progress);
-        };
-        progress.report(Fact::Draining(self.digest(), wait));
-        progress.effect(Effect::Drain);
-        self.drain(wait, ctx.now.mono.after(wait));
+        match self.drain(ctx).filter(|_| ctx.drain.began().is_none()) {
+            None => self.act(ctx, progress),
+            Some(drain) if self.is_watched(drain) => {
+                if let Some(late_until) = ctx.late_until {
+                    return self.wait_for_nodes(late_until);
+                }
+                progress.effect(Effect::AskServices);
+                self.ask_services(drain, ctx);
+            }
+            Some(drain) => self.begin_drain(drain, ctx, progress),
+        }
     }
 
-    /// How long the pod is out of its Services before this action; `None` if it stays in.
-    fn drain_time(&self, ctx: &Context<'_>) -> Option<Duration> {
+    /// How the pod leaves its Services before this action; `None` if it stays in.
+    fn drain<'a>(&self, ctx: &Context<'a>) -> Option<&'a config::Drain> {
         ctx.policy.drain_before(self.is_restart || ctx.policy.is_restart)
     }
 
-    /// Waits until the pod has left its Services.
-    fn drain(&mut self, wait: Duration, until: Moment) {
-        let wait = humantime::format_duration(wait);
+    /// Whether to look whether the Services have the pod: not on the way back to content that is known to be
+    /// good, which must not depend on the API server.
+    fn is_watched(&self, drain: &config::Drain) -> bool {
+        self.direction == Direction::Forward && !drain.services.is_empty()
+    }
+
+    /// Continues the drain, if it has begun and is not over. Returns whether that is so.
+    fn goes_on_draining(
+        &mut self,
+        drain: &config::Drain,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) -> bool {
+        let now = ctx.now.mono;
+        match ctx.drain {
+            Drain::Asking(_) if self.is_watched(drain) => self.ask_services(drain, ctx),
+            Drain::Listed if self.is_watched(drain) => match ctx.late_until {
+                Some(late_until) => self.wait_for_nodes(late_until),
+                None => self.begin_drain(drain, ctx, progress),
+            },
+            Drain::Leaving { out, looks, .. } if self.is_watched(drain) => {
+                let until = match out {
+                    Some(out) => {
+                        out.after(drain.wait).max(ctx.late_until.unwrap_or_default()).after(LOOK)
+                    }
+                    None => looks.since().after(drain.timeout),
+                };
+                if now < until {
+                    self.wait_to_leave(drain, until);
+                } else {
+                    self.not_left(drain, looks.reason(), ctx, progress);
+                }
+            }
+            Drain::Unwatched { since } | Drain::Leaving { since, .. }
+                if now < since.after(drain.wait) =>
+            {
+                self.wait_out(drain, *since);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn begin_drain(&mut self, drain: &config::Drain, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.report(Fact::Draining(self.digest(), drain.wait));
+        let is_watched = self.is_watched(drain);
+        progress.effect(Effect::Drain { is_watched });
+        if is_watched {
+            self.wait_to_leave(drain, ctx.now.mono.after(drain.timeout));
+        } else {
+            self.wait_out(drain, ctx.now.mono);
+        }
+    }
+
+    /// Waits until the nodes have followed the API server, which was away.
+    fn wait_for_nodes(&mut self, late_until: Moment) {
+        let reason = Reason::new("the API server was away: the endpoints on the nodes may be old");
+        self.wait(WaitFor::Services, late_until, reason);
+    }
+
+    /// Waits until it is known whether the Services have the pod.
+    fn ask_services(&mut self, drain: &config::Drain, ctx: &Context<'_>) {
+        let message = format!("asks whether {} have the pod", endpoints(drain));
+        self.wait(WaitFor::Services, ctx.now.mono.after(LOOK), Reason::new(message));
+    }
+
+    /// Waits until the Services of the drain have let the pod go.
+    fn wait_to_leave(&mut self, drain: &config::Drain, until: Moment) {
+        let (endpoints, wait) = (endpoints(drain), humantime::format_duration(drain.wait));
+        let message =
+            format!("`/serving` answers 503 until {endpoints} have let the pod go for {wait}");
+        self.wait(WaitFor::Services, until, Reason::new(message));
+    }
+
+    /// Waits for the time of the drain, which began at `since`.
+    fn wait_out(&mut self, drain: &config::Drain, since: Moment) {
+        let wait = humantime::format_duration(drain.wait);
         let reason = Reason::new(format!("`/serving` answers 503 for {wait} before the action"));
-        self.wait(WaitFor::Drain, until, reason);
+        self.wait(WaitFor::Drain, since.after(drain.wait), reason);
+    }
+
+    /// Takes what podnudge has found about the Services.
+    pub(super) fn left(&mut self, left: Left, ctx: &Context<'_>, progress: &mut Progress) {
+        match left {
+            // The rollout goes on if it still may.
+            Left::Further => {
+                if let Step::Waiting { at, .. } = &mut self.step {
+                    *at = ctx.now.mono;
+                }
+            }
+            Left::NotYet(found) => {
+                if let Step::Waiting { reason, .. } = &mut self.step {
+                    *reason = found;
+                }
+            }
+            Left::Unknown(reason) => self.refused(reason, ctx.policy.retry.max, ctx, progress),
+        }
+    }
+
+    /// The Services have not let the pod go in time, or that is not known. The pod goes back, and nothing is
+    /// sent.
+    fn not_left(
+        &mut self,
+        drain: &config::Drain,
+        found: Option<&Reason>,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        let timeout = humantime::format_duration(drain.timeout);
+        let (why, hint) = match found {
+            Some(Reason { message, hint }) => (message.as_str(), hint.clone()),
+            None => ("the API server has not answered", None),
+        };
+        let message = format!("the pod has not left its Services within {timeout}: {why}");
+        self.refused(Reason { message, hint }, ctx.policy.retry.max, ctx, progress);
+    }
+
+    /// The content cannot be rolled out now. The pod goes back until it can.
+    pub(super) fn content_gone(&mut self) {
+        let reason = Reason::new("the content is not on disk, or its checks have not passed");
+        self.wait(WaitFor::Start, Moment::default(), reason);
     }
 
     /// Whether the pod stays out of its Services, if it is: the action is near, or its effect.
     pub(in crate::core) fn is_near_action(&self) -> bool {
-        let is_near = |what| matches!(what, WaitFor::Drain | WaitFor::Target);
+        let is_near = |what| matches!(what, WaitFor::Drain | WaitFor::Services | WaitFor::Target);
         self.is_busy() || matches!(self.step, Step::Waiting { what, .. } if is_near(what))
     }
 
-    /// Whether it waits for the pod to leave its Services, and may be kept from acting after that.
+    /// Whether it waits, and the pod stays out of its Services meanwhile, if it is.
+    pub(in crate::core) fn is_waiting_near(&self) -> bool {
+        self.is_waiting() && self.is_near_action()
+    }
+
+    /// Whether it waits for the pod to leave its Services.
     pub(in crate::core) fn is_draining(&self) -> bool {
-        self.limit != Limit::None && matches!(self.step, Step::Waiting { what: WaitFor::Drain, .. })
+        matches!(self.step, Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. })
+    }
+
+    /// The same for one that the other replicas may keep from acting after that.
+    pub(in crate::core) fn is_draining_in_turn(&self) -> bool {
+        self.limit != Limit::None && self.is_draining()
     }
 
     /// Whether an earlier podnudge began it, and this one has not continued it.
@@ -76,10 +219,12 @@ impl Rollout {
     /// How far the current action goes.
     pub(in crate::core) fn extent(&self) -> Extent {
         match self.step {
-            _ if self.has_tripped() => Extent::LookForFresh,
-            _ if self.looks_for_pod_restart() => Extent::LookForRestart,
-            Step::Acting { prepares: true } => Extent::Prepare,
+            Step::Acting(extent) => extent,
             _ => Extent::Send,
         }
     }
+}
+
+fn endpoints(drain: &config::Drain) -> String {
+    format!("the EndpointSlices of `{}`", drain.services.join("` and `"))
 }

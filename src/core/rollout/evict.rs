@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::progress::{Context, Effect, Outcome, Progress};
-use super::{Rollout, WaitFor};
+use super::{Rollout, TargetRestart, WaitFor};
 use crate::core::backoff;
 use crate::core::fact::Fact;
 use crate::core::status::State;
@@ -27,15 +27,20 @@ impl Rollout {
         );
     }
 
-    /// It must not be evicted now. That changes without new content, however long it takes.
-    pub(super) fn postponed(
+    /// Whether the pod was replaced by this one since the rollout began: its application has read the content.
+    pub(in crate::core) fn is_in_new_pod(&self) -> bool {
+        self.target_restart == Some(TargetRestart::PodReplaced)
+    }
+
+    /// It must not be evicted now, or it is not known whether it was. That changes without new content, however
+    /// long it takes.
+    pub(super) fn await_eviction(
         &mut self,
         reason: Reason,
         pause: Duration,
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        progress.effect(Effect::NotSent);
         let wait = backoff::doubled(FIRST_PAUSE, self.refusals, ctx.policy.retry.max).max(pause);
         self.refusals = self.refusals.saturating_add(1);
         if !self.has_reported(State::Held, &reason) {

@@ -8,8 +8,9 @@ use super::missing::FoundBy;
 use super::progress::{Context, Outcome, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
+use crate::core::command::Extent;
 use crate::core::fact::Fact;
-use crate::core::slot::Standing;
+use crate::core::slot::{Nearness, Standing};
 use crate::core::status::State;
 use crate::reason::Reason;
 
@@ -70,15 +71,9 @@ impl Rollout {
         matches!(self.step, Step::Waiting { what: WaitFor::Slot, .. })
     }
 
-    /// Whether to ask for a slot: the action could be sent, or the rollout was begun by an earlier podnudge.
-    pub(in crate::core) fn wants_slot(&self) -> bool {
-        self.limit != Limit::None
-            && matches!(self.step, Step::Waiting { what: WaitFor::Slot | WaitFor::Start, .. })
-    }
-
-    /// Whether an action is being sent.
+    /// Whether an action is being sent, or was sent by an earlier podnudge.
     pub(in crate::core) fn is_sending(&self) -> bool {
-        matches!(self.step, Step::Acting { prepares: false }) && self.tripped.is_none()
+        matches!(self.step, Step::Acting(Extent::Send | Extent::LookForRestart))
     }
 
     /// Whether the rollout of newer content has taken the place of the one before: it is published.
@@ -86,21 +81,27 @@ impl Rollout {
         self.direction == Direction::Forward && !matches!(self.step, Step::Publishing { .. })
     }
 
-    /// Whether to keep a slot that it has: an action is near.
-    pub(in crate::core) fn holds_slot(&self) -> bool {
-        let Step::Waiting { what, .. } = self.step else { return self.is_busy() };
-        match what {
-            WaitFor::Slot
-            | WaitFor::Drain
-            | WaitFor::Restart
-            | WaitFor::Disruption
-            | WaitFor::Deletion => true,
-            // It asks for one when it continues. A rollback only waits for another rule.
-            WaitFor::Start => self.limit == Limit::None,
-            // The next poll only prepares the action: whether the target is there.
-            WaitFor::Target => self.is_absence_unprepared(),
-            WaitFor::Refusal | WaitFor::Retry | WaitFor::Budget => false,
-        }
+    /// How near its next action is, as far as slots are concerned.
+    pub(in crate::core) fn nearness(&self) -> Nearness {
+        let is_limited = self.limit != Limit::None;
+        let is_near = match self.step {
+            Step::Waiting { what: WaitFor::Slot, .. } if is_limited => return Nearness::Next,
+            Step::Waiting { what, .. } => match what {
+                WaitFor::Slot
+                | WaitFor::Drain
+                | WaitFor::Services
+                | WaitFor::Restart
+                | WaitFor::Disruption
+                | WaitFor::Deletion => true,
+                // It is prepared first. A rollback only waits for another rule.
+                WaitFor::Start => !is_limited,
+                // The next poll only prepares the action: whether the target is there.
+                WaitFor::Target => self.is_absence_unprepared(),
+                WaitFor::Refusal | WaitFor::Retry | WaitFor::Budget => false,
+            },
+            _ => self.is_busy(),
+        };
+        if is_near { Nearness::Near } else { Nearness::Far }
     }
 
     /// Whether the target was found absent by an action, and not by its preparation since.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::progress::{Context, Effect, Outcome, Progress};
-use super::{Rollout, Step};
+use super::{Rollout, Step, TargetRestart};
 use crate::clock::Moment;
 use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
@@ -33,21 +33,26 @@ impl Rollout {
     /// podnudge ends now. Returns when the restart began, which it may have ended for before.
     pub(in crate::core) fn end_pod(&mut self) -> Option<Moment> {
         self.step = Step::EndingPod { is_sent: true };
-        let restart = self.target_restart.as_mut()?;
-        restart.pod_ends = restart.pod_ends.saturating_add(1);
-        Some(restart.began)
+        self.target_restart = self.target_restart.map(TargetRestart::with_pod_end);
+        self.target_restart.and_then(TargetRestart::began)
     }
 
     /// podnudge could not save what precedes its end, and goes on.
     pub(super) fn take_back_end(&mut self) {
-        if let Some(restart) = &mut self.target_restart {
-            restart.pod_ends = restart.pod_ends.saturating_sub(1);
-        }
+        self.target_restart = self.target_restart.map(TargetRestart::without_pod_end);
     }
 
-    /// Whether an earlier podnudge has ended for it: first find out what became of that.
+    /// Whether an earlier podnudge has ended for it, or its pod: first find out what became of that.
     pub(super) fn looks_for_pod_restart(&self) -> bool {
-        self.target_restart.is_some_and(|restart| restart.by_earlier && restart.pod_ends > 0)
+        let restart = self.target_restart;
+        matches!(restart, Some(TargetRestart::PodEnded { .. } | TargetRestart::PodReplaced))
+    }
+
+    /// An earlier podnudge has ended for a restart of the pod, and nothing says that there was none.
+    pub(super) fn count_pod_restart(&self, progress: &mut Progress) {
+        if matches!(self.target_restart, Some(TargetRestart::PodEnded { .. })) {
+            progress.effect(Effect::PodRestarted);
+        }
     }
 
     /// These processes still run: the kubelet has restarted podnudge's own container only.
@@ -64,7 +69,7 @@ impl Rollout {
         let reason = Reason::new(message).hint(format!(
             "give podnudge's container `restartPolicy: Always` and `restartPolicyRules: [{{action: RestartAllContainers, exitCodes: {{operator: In, values: [{code}]}}}}]`; that takes Kubernetes 1.36 on the node"
         ));
-        let ends = self.target_restart.map_or(0, |restart| restart.pod_ends);
+        let ends = self.target_restart.map_or(0, TargetRestart::pod_ends);
         self.has_seen_restart();
         if ends < ENDS_WITHOUT_EFFECT {
             progress.report(Fact::Retrying(reason, self.attempt, Duration::ZERO));
@@ -76,6 +81,7 @@ impl Rollout {
 
     /// The application cannot be seen: its proof decides.
     pub(super) fn pod_restart_unseen(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        self.count_pod_restart(progress);
         self.has_seen_restart();
         self.delivered(Evidence::Delivered, ctx, progress);
         if let Step::Verifying(verification) = &mut self.step {

@@ -1,6 +1,7 @@
 //! The inputs, the context and the results of a rollout.
 
 use crate::clock::{Moment, Now};
+use crate::core::drain::{Drain, Left};
 use crate::core::event::{Acted, Inspection, Publication, Verified};
 use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
@@ -25,6 +26,10 @@ pub(in crate::core) enum Input {
     Inspected(Inspection),
     /// A target process has ended.
     Ended,
+    /// What podnudge has found about the Services of the pod.
+    Left(Left),
+    /// The content cannot be rolled out now.
+    ContentGone,
     /// The slot for the next action was lost.
     SlotLost,
     /// A process that has read this content ended during another rule's rollout.
@@ -50,8 +55,10 @@ pub(in crate::core) struct Context<'a> {
     pub(in crate::core) last_action: Option<Moment>,
     /// When the budget allows the next restart.
     pub(in crate::core) restart_at: Moment,
-    /// Since when the pod has been out of its Services for this rule.
-    pub(in crate::core) drained_since: Option<Moment>,
+    /// Whether the pod is out of its Services for this rule.
+    pub(in crate::core) drain: &'a Drain,
+    /// Until when the endpoints on the nodes may be old, because the API server was away.
+    pub(in crate::core) late_until: Option<Moment>,
     /// Whether it has the slot that its action needs.
     pub(in crate::core) slot: Standing<'a>,
     /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
@@ -73,8 +80,12 @@ pub(in crate::core) enum Effect {
     Report(Fact),
     Publish,
     Act,
-    /// The pod leaves its Services.
-    Drain,
+    /// The Services are asked whether they have the pod.
+    AskServices,
+    /// The pod leaves its Services. `is_watched`: podnudge looks whether it does.
+    Drain {
+        is_watched: bool,
+    },
     Verify,
     Inspect,
     /// Nothing was sent.
@@ -86,6 +97,8 @@ pub(in crate::core) enum Effect {
     /// The target has read the content at its start, and is being verified.
     Fresh,
     Restarted,
+    /// The kubelet has restarted the pod, for which an earlier podnudge has ended and counted in the budget.
+    PodRestarted,
     /// An attempt failed.
     Failed,
     Refused,

@@ -45,8 +45,9 @@ impl Rollout {
             is_triggered: self.is_triggered,
             is_restart: self.is_restart,
             is_suspect: self.is_suspect,
-            restart_began: self.target_restart.map(|restart| restart.began),
-            pod_ends: self.target_restart.map_or(0, |restart| restart.pod_ends),
+            restart_began: self.target_restart.and_then(TargetRestart::began),
+            pod_ends: self.target_restart.map_or(0, TargetRestart::pod_ends),
+            is_in_new_pod: self.is_in_new_pod(),
             retry_at,
             tripped,
         })
@@ -65,11 +66,13 @@ impl Rollout {
         rollout.is_suspect = saved.is_suspect;
         rollout.attempt = saved.attempt.max(1);
         rollout.is_restart = saved.is_restart;
-        rollout.target_restart = saved.restart_began.map(|at| TargetRestart {
-            began: at.min(now.mono),
-            by_earlier: true,
-            pod_ends: saved.pod_ends,
-        });
+        let began = saved.restart_began.map(|at| at.min(now.mono));
+        rollout.target_restart = match (began, saved.pod_ends) {
+            _ if saved.is_in_new_pod => Some(TargetRestart::PodReplaced),
+            (None, _) => None,
+            (Some(began), 0) => Some(TargetRestart::Interrupted(began)),
+            (Some(began), ends) => Some(TargetRestart::PodEnded { began, ends }),
+        };
         if let Some(reason) = saved.tripped {
             rollout.tripped = Some(0);
             rollout.step = Step::Tripped { next_poll: Some(now.mono), reason };
@@ -84,25 +87,24 @@ impl Rollout {
 
     /// The action that begins now ends the target.
     pub(in crate::core) fn begin_target_restart(&mut self, now: Moment) {
-        let begins_now = TargetRestart { began: now, by_earlier: false, pod_ends: 0 };
-        let goes_on = |one: &TargetRestart| one.by_earlier || one.pod_ends > 0;
-        self.target_restart = self.target_restart.filter(goes_on).or(Some(begins_now));
+        self.restarted_nothing();
+        self.target_restart.get_or_insert(TargetRestart::Begun(now));
     }
 
     /// The action did not end the target; an earlier podnudge may have done so.
     pub(in crate::core) fn restarted_nothing(&mut self) {
         self.target_restart =
-            self.target_restart.filter(|restart| restart.by_earlier || restart.pod_ends > 0);
+            self.target_restart.filter(|restart| !matches!(restart, TargetRestart::Begun(_)));
     }
 
     /// A target that started after this was restarted by an earlier podnudge, for this rollout.
     pub(in crate::core) fn restarted_by_earlier(&self) -> Option<Moment> {
-        let restart = self.target_restart.filter(|restart| restart.by_earlier)?;
-        Some(Moment(restart.began.0.saturating_sub(TICK)))
+        let since = self.target_restart.and_then(TargetRestart::unseen_since)?;
+        Some(Moment(since.0.saturating_sub(TICK)))
     }
 
     /// The restart was seen: by the podnudge that did it, or by a later one.
     pub(super) fn has_seen_restart(&mut self) {
-        self.target_restart.iter_mut().for_each(|restart| restart.by_earlier = false);
+        self.target_restart = self.target_restart.map(TargetRestart::seen);
     }
 }

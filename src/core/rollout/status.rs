@@ -10,6 +10,9 @@ impl Rollout {
     /// The time of the next action.
     pub(in crate::core) fn next_attempt(&self, ctx: &Context<'_>) -> Option<Moment> {
         let Step::Waiting { what, at, .. } = &self.step else { return None };
+        if *what == WaitFor::Services {
+            return None;
+        }
         let is_held = self.needs_budget(*what, ctx) && ctx.roll_back_to.is_none();
         Some(if is_held { *at.max(&ctx.restart_at) } else { *at })
     }
@@ -24,12 +27,12 @@ impl Rollout {
                 },
                 _,
             ) => State::Held,
-            (Step::Waiting { what: WaitFor::Drain, .. }, _) => State::Draining,
+            (Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. }, _) => State::Draining,
             (_, Direction::Back { .. }) => State::RollingBack,
             (Step::Waiting { what: WaitFor::Start, .. }, _) => State::Waiting,
             (Step::Publishing { .. }, _) => State::Publishing,
             (
-                Step::Acting { .. }
+                Step::Acting(_)
                 | Step::EndingPod { .. }
                 | Step::Waiting { what: WaitFor::Deletion, .. },
                 _,
@@ -44,7 +47,7 @@ impl Rollout {
         match &self.step {
             Step::Waiting { reason, .. } | Step::Tripped { reason, .. } => Some(reason),
             Step::Verifying(verification) => verification.reason(),
-            Step::Publishing { .. } | Step::Acting { .. } | Step::EndingPod { .. } => None,
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => None,
         }
     }
 }

@@ -2,15 +2,76 @@
 
 use crate::clock::Moment;
 
-/// A restart of the target by a rollout, until its outcome is known.
+/// A restart of the target by a rollout, and what is known of it. The times are those at which podnudge began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TargetRestart {
-    /// When podnudge began to end the target.
-    pub(super) began: Moment,
-    /// An earlier podnudge began it: whether the target has ended is not known.
-    pub(super) by_earlier: bool,
+pub(super) enum TargetRestart {
+    /// This podnudge ends the target; or the restart by an earlier one was seen.
+    Begun(Moment),
+    /// An earlier podnudge began it. Whether the target has ended is not known.
+    Interrupted(Moment),
+    /// podnudge ends so that the kubelet restarts the pod, or has ended for that. `ends` counts how often.
+    PodEnding { began: Moment, ends: u32 },
+    /// An earlier podnudge has ended for that. Whether the pod was restarted is not known.
+    PodEnded { began: Moment, ends: u32 },
+    /// The pod was replaced by this one since the rollout began, by its eviction or for another reason.
+    PodReplaced,
+}
+
+impl TargetRestart {
+    pub(super) fn began(self) -> Option<Moment> {
+        match self {
+            Self::Begun(began)
+            | Self::Interrupted(began)
+            | Self::PodEnding { began, .. }
+            | Self::PodEnded { began, .. } => Some(began),
+            Self::PodReplaced => None,
+        }
+    }
+
     /// How often podnudge has ended for it.
-    pub(super) pod_ends: u32,
+    pub(super) fn pod_ends(self) -> u32 {
+        match self {
+            Self::PodEnding { ends, .. } | Self::PodEnded { ends, .. } => ends,
+            Self::Begun(_) | Self::Interrupted(_) | Self::PodReplaced => 0,
+        }
+    }
+
+    /// podnudge ends for it once more.
+    #[must_use]
+    pub(super) fn with_pod_end(self) -> Self {
+        let ends = self.pod_ends().saturating_add(1);
+        self.began().map_or(self, |began| Self::PodEnding { began, ends })
+    }
+
+    /// podnudge has not ended after all.
+    #[must_use]
+    pub(super) fn without_pod_end(self) -> Self {
+        match self {
+            Self::PodEnding { began, ends: 0 | 1 } => Self::Begun(began),
+            Self::PodEnding { began, ends } => Self::PodEnding { began, ends: ends - 1 },
+            restart => restart,
+        }
+    }
+
+    /// A target that started after this was restarted by an earlier podnudge, if one did and that was not seen.
+    pub(super) fn unseen_since(self) -> Option<Moment> {
+        match self {
+            Self::Interrupted(began) | Self::PodEnded { began, .. } => Some(began),
+            // Whatever runs in this pod.
+            Self::PodReplaced => Some(Moment::default()),
+            Self::Begun(_) | Self::PodEnding { .. } => None,
+        }
+    }
+
+    /// The outcome was seen: by the podnudge that did it, or by a later one.
+    #[must_use]
+    pub(super) fn seen(self) -> Self {
+        match self {
+            Self::Interrupted(began) => Self::Begun(began),
+            Self::PodEnded { began, ends } => Self::PodEnding { began, ends },
+            Self::Begun(_) | Self::PodEnding { .. } | Self::PodReplaced => self,
+        }
+    }
 }
 
 /// The reason for waiting between two attempts.
@@ -28,11 +89,13 @@ pub(super) enum WaitFor {
     Restart,
     /// For the restart budget.
     Budget,
-    /// For the pod to leave its Services, before the action.
+    /// For the time of a drain, before the action.
     Drain,
+    /// For the Services to let the pod go, or to tell whether they have it.
+    Services,
     /// For a slot, or for the replica's turn: the action can be sent.
     Slot,
-    /// For the permission to evict the pod.
+    /// For the permission to evict the pod, or to find out whether it was evicted.
     Disruption,
     /// For the end of podnudge's own pod, which was evicted.
     Deletion,

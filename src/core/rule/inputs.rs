@@ -9,7 +9,8 @@ use crate::core::candidate::{Candidate, ProbeState, Trigger};
 use crate::core::command::Command;
 use crate::core::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
 use crate::core::fact::Fact;
-use crate::core::preflight::Problem;
+use crate::core::policy::Policy;
+use crate::core::preflight::{Problem, ProblemKind};
 use crate::core::rollout::{Direction, Input, Outcome, Rollout};
 use crate::core::source::OnDisk;
 use crate::core::tracker::Conclusion;
@@ -17,6 +18,12 @@ use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 impl Rule {
+    /// Takes the policy of a preset, which is for the same volumes.
+    pub(in crate::core) fn preset_chosen(&mut self, policy: Policy) {
+        let volumes = std::mem::take(&mut self.policy.volumes);
+        self.policy = Policy { volumes, ..policy };
+    }
+
     pub(in crate::core) fn watched(
         &mut self,
         volume: VolumeId,
@@ -59,7 +66,7 @@ impl Rule {
         }
         self.look_at_certificates(disk.digest, out);
         let conclusion = if !self.tracker.is_started() && !self.tracker.is_inspecting() {
-            self.first_scan(now, disk)
+            self.first_scan(now, disk, out)
         } else if self.tracker.is_resolved() && self.tracker.running() == Some(disk.digest) {
             self.found_running_content(now)
         } else {
@@ -77,9 +84,15 @@ impl Rule {
         }
     }
 
-    fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
-        match self.tracker.first_scan(now, disk) {
-            // A resumed rollout reports its own outcome.
+    fn first_scan(&mut self, now: Now, disk: OnDisk, out: &mut VecDeque<Command>) -> Conclusion {
+        self.end_rollout_of_other_pod(now, disk, out);
+        let conclusion = self.tracker.first_scan(now, disk);
+        self.without_baseline_of_rollout(conclusion)
+    }
+
+    /// A resumed rollout reports its own outcome.
+    fn without_baseline_of_rollout(&self, conclusion: Conclusion) -> Conclusion {
+        match conclusion {
             Conclusion::Baseline(_) if self.rollout.is_some() => Conclusion::Nothing,
             conclusion => conclusion,
         }
@@ -124,6 +137,7 @@ impl Rule {
             return self.progress(now, Input::Inspected(target), out);
         };
         let conclusion = self.tracker.inspected(now, target, disk, &self.source);
+        let conclusion = self.without_baseline_of_rollout(conclusion);
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
@@ -143,7 +157,21 @@ impl Rule {
                 !kind.may_be_of_rollout() || self.preflight.contains(*kind)
             });
         }
-        let (new, solved) = self.preflight.found(now.mono, problems);
+        let found = self.preflight.found(now.mono, problems);
+        self.report_preflight(found, out);
+    }
+
+    /// Takes the rights that podnudge's service account lacks.
+    pub(in crate::core) fn rights(&mut self, missing: Vec<Problem>, out: &mut VecDeque<Command>) {
+        let found = self.preflight.rights(missing);
+        self.report_preflight(found, out);
+    }
+
+    fn report_preflight(
+        &mut self,
+        (new, solved): (Vec<Problem>, Vec<ProblemKind>),
+        out: &mut VecDeque<Command>,
+    ) {
         for problem in new {
             self.report(Fact::Preflight(problem), out);
         }

@@ -10,6 +10,7 @@ use super::{Direction, OnDisk, Rollout, Rule, Unfinished};
 use crate::clock::Now;
 use crate::core::budget::Budget;
 use crate::core::command::Command;
+use crate::core::halts::Halts;
 use crate::core::kubelet;
 use crate::core::memory::{Memory, SavedRollout};
 use crate::reason::Reason;
@@ -43,7 +44,9 @@ impl Rule {
             rollout,
             ends: self.ends,
             slot: self.saved_slot(),
-            drained_since: self.drained_since.filter(|_| has_rollout),
+            halts: self.halts.saved(),
+            drained_since: self.drain.began().filter(|_| has_rollout),
+            pod: self.pod.clone(),
         }
     }
 
@@ -80,10 +83,12 @@ impl Rule {
             Some(Unfinished::RollBack(content)) => self.rollback(now, content, saved),
             None => None,
         };
-        self.known = memory.known;
+        self.known = self.known_in_pod(now, memory.known);
         self.restore_slot(now.mono, memory.slot);
-        let drained_since = memory.drained_since.filter(|_| self.rollout.is_some());
-        self.drained_since = drained_since.map(|at| at.min(now.mono));
+        if self.policy.slot.is_some() {
+            self.halts = Halts::restored(memory.halts.clone());
+        }
+        self.restore_drain(now.mono, memory.drained_since);
         self.memory = memory;
     }
 

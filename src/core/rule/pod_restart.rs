@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::{Rollout, Rule};
+use super::{BeforeEnd, Rollout, Rule};
 use crate::clock::Now;
 use crate::core::command::Command;
+use crate::core::event::Acted;
 use crate::core::fact::Fact;
 use crate::core::rollout::Input;
+use crate::reason::Reason;
 
 impl Rule {
     /// Whether podnudge is to end for this rule: the others begin nothing.
@@ -17,7 +19,8 @@ impl Rule {
     /// Ends podnudge, once no other rule is in the middle of an action. What the next podnudge has to know is
     /// saved first. Returns whether it does.
     pub(super) fn end_pod(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
-        let Some(code) = self.policy.pod_exit_code.filter(|_| !self.neighbours.acts) else {
+        let Some(code) = self.policy.pod_exit_code.filter(|_| self.neighbours.acts.is_none())
+        else {
             return false;
         };
         let waiting = self.rollout.as_ref().filter(|rollout| rollout.waits_to_end_pod());
@@ -26,6 +29,11 @@ impl Rule {
             self.progress(now, Input::SlotLost, out);
             return true;
         }
+        self.before_end = Some(BeforeEnd {
+            budget: self.budget.clone(),
+            last_action: self.last_action,
+            interrupted_by: self.slot.interrupted_by(),
+        });
         let Some(rollout) = &mut self.rollout else { return false };
         let (began, digest) = (rollout.end_pod(), rollout.digest());
         let has_begun = |at| began.is_some_and(|began| at >= began);
@@ -34,10 +42,28 @@ impl Rule {
         }
         self.last_action = Some(now.mono);
         self.slot.acted(digest);
-        self.counters.restarts += 1;
         self.report(Fact::EndingForPod(digest, code), out);
         self.remember(out);
-        out.push_back(Command::EndPod(self.id));
+        out.push_back(Command::EndPod(self.id, self.slot.act_before(digest)));
         true
+    }
+
+    /// podnudge does not end, if this says so: what was counted for its end does not count.
+    pub(super) fn take_back_end(&mut self, input: &Input) {
+        if !matches!(input, Input::Acted(Acted::Refused(_))) {
+            return;
+        }
+        let Some(before) = self.before_end.take() else { return };
+        self.budget = before.budget;
+        self.last_action = before.last_action;
+        if before.interrupted_by.is_none() {
+            self.slot.not_acted();
+        }
+    }
+
+    /// What podnudge waits for before it ends, if it does.
+    pub(super) fn delay_of_end(&self) -> Option<&Reason> {
+        let waits = self.rollout.as_ref().is_some_and(Rollout::waits_to_end_pod);
+        self.neighbours.acts.as_ref().filter(|_| waits)
     }
 }

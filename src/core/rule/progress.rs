@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::Rule;
 use crate::clock::{Moment, Now};
 use crate::core::command::{Act, Command, Extent, RollBack};
+use crate::core::drain::Drain;
 use crate::core::event::{Acted, Alive, Publication, Verified};
 use crate::core::fact::Fact;
 use crate::core::kubelet::Ends;
@@ -72,7 +73,7 @@ impl Rule {
         match input {
             Input::Ended if self.rollout.is_none() => {
                 self.tracker.target_ended();
-                self.ended_in_bake(out);
+                self.ended_in_bake();
                 let acts_elsewhere = self.neighbours.busy.is_some();
                 if let Some(trial) = &mut self.trial {
                     trial.ended(acts_elsewhere);
@@ -86,6 +87,9 @@ impl Rule {
     }
 
     pub(super) fn progress(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
+        if self.rollout.as_ref().is_some_and(Rollout::ends_pod) {
+            self.take_back_end(&input);
+        }
         let Some(mut rollout) = self.rollout.take() else { return };
         let progress = rollout.handle(input, &self.context(now, &rollout));
         self.rollout = Some(rollout);
@@ -105,7 +109,8 @@ impl Rule {
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
             last_action: self.last_action,
             restart_at: self.budget.next(now.mono, self.policy.restarts),
-            drained_since: self.drained_since,
+            drain: &self.drain,
+            late_until: self.outage.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
             has_interrupted: self.slot.interrupted_by() == Some(rollout.digest()),
@@ -130,7 +135,8 @@ impl Rule {
             Effect::Report(fact) => self.report(fact, out),
             Effect::Publish => self.publish(out),
             Effect::Act => self.act(now, out),
-            Effect::Drain => self.drained_since = Some(now.mono),
+            Effect::AskServices => self.drain = Drain::ask(now.mono),
+            Effect::Drain { is_watched } => self.drain = Drain::begin(now.mono, is_watched),
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
             Effect::NotSent => {
@@ -148,6 +154,7 @@ impl Rule {
                 self.tracker.delivered(now.mono.after(self.policy.alive_for));
             }
             Effect::Fresh => self.tracker.delivered(now.mono.after(self.policy.alive_for)),
+            Effect::PodRestarted => self.counters.restarts += 1,
             Effect::Restarted => {
                 self.counters.restarts += 1;
                 if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
@@ -160,7 +167,7 @@ impl Rule {
             }
             Effect::Refused => self.counters.actions_refused += 1,
             Effect::Tripped => self.counters.actions_tripped += 1,
-            Effect::Halt(digest, reason) => self.halt(digest, &reason, out),
+            Effect::Halt(digest, reason) => self.halt(digest, &reason),
         }
     }
 
@@ -180,7 +187,8 @@ impl Rule {
     pub(super) fn act(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(rollout) = &mut self.rollout else { return };
         let may_restart = rollout.is_restart() || self.policy.is_restart;
-        let ends_target = may_restart && rollout.extent() == Extent::Send;
+        let is_sent = rollout.extent() == Extent::Send;
+        let ends_target = may_restart && is_sent;
         if ends_target {
             rollout.begin_target_restart(now.mono);
         }
@@ -213,7 +221,7 @@ impl Rule {
         if !act.is_preparation() {
             self.action_begun(now, out);
         }
-        if ends_target {
+        if ends_target || (is_sent && self.policy.evict_wait.is_some()) {
             self.remember(out);
         }
         out.push_back(Command::Act(act));

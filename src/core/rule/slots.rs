@@ -6,20 +6,33 @@ use std::collections::VecDeque;
 use super::{Rollout, Rule};
 use crate::clock::{Moment, Now};
 use crate::core::candidate::Candidate;
-use crate::core::command::Command;
-use crate::core::event::{Readiness, SlotState};
+use crate::core::command::{Command, Intent};
+use crate::core::event::SlotState;
 use crate::core::fact::Fact;
 use crate::core::gate::{Cause, Closed, Gate};
-use crate::core::memory::{SavedSlot, SavedUse};
+use crate::core::memory::{SavedHalt, SavedSlot, SavedUse};
 use crate::core::rollout::Input;
-use crate::core::slot::{Slot, Standing};
+use crate::core::slot::{Nearness, Need, Situation, Slot, Standing, need};
 use crate::core::turns;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 impl Rule {
     /// Takes what is known of the slot from now on.
-    pub(in crate::core) fn slot_told(&mut self, state: SlotState, out: &mut VecDeque<Command>) {
+    pub(in crate::core) fn slot_told(
+        &mut self,
+        now: Moment,
+        state: SlotState,
+        out: &mut VecDeque<Command>,
+    ) {
+        match state {
+            // For a while already: the nodes may need the longest time.
+            SlotState::Unreachable(_) => self.outage.observe(Moment::default(), true),
+            SlotState::Held { .. } | SlotState::Waiting(_) | SlotState::Halted(..) => {
+                self.outage.observe(now, false);
+            }
+            SlotState::Free | SlotState::Lost(_) => {}
+        }
         // The time of a slot that is held changes whenever it is renewed.
         let is_same = match state.slot() {
             Some(slot) => self.slot.state().slot() == Some(slot),
@@ -38,19 +51,6 @@ impl Rule {
         self.slot.told(state);
     }
 
-    /// Takes the answer to [`Command::AskReadiness`].
-    pub(in crate::core) fn readiness(
-        &mut self,
-        now: Moment,
-        readiness: Readiness,
-        out: &mut VecDeque<Command>,
-    ) {
-        let Some(policy) = self.policy.slot else { return };
-        if let Some(reason) = self.slot.looked(now, readiness, self.replica.number(), policy) {
-            self.report(Fact::ReadinessUnknown(reason), out);
-        }
-    }
-
     fn acts_without_slot(&self) -> bool {
         self.policy.slot.is_some_and(|policy| policy.acts_when_unreachable)
     }
@@ -60,68 +60,6 @@ impl Rule {
         match self.policy.slot.filter(|_| cause.needs_slot()) {
             Some(policy) => self.slot.standing(now, digest, policy),
             None => Standing::Granted,
-        }
-    }
-
-    /// Asks for a slot for this content, unless that was done. A person who triggers it has it tried here
-    /// although it failed elsewhere; for the others that holds when it works.
-    pub(super) fn claim_slot(
-        &mut self,
-        digest: Digest,
-        is_triggered: bool,
-        out: &mut VecDeque<Command>,
-    ) {
-        if is_triggered && self.slot.is_halted(digest) {
-            self.slot.try_halted(digest);
-            out.push_back(Command::TryHalted(self.id, digest));
-        }
-        if self.slot.claim(digest) {
-            out.push_back(Command::Claim(self.id, digest));
-        }
-    }
-
-    /// Whether to ask for a slot for the candidate: not if that is known to be halted, and the slot is needed
-    /// for what was rolled out before.
-    pub(super) fn claims_for_candidate(&self, candidate: Digest) -> bool {
-        let is_needed = self.slot.in_use_for().is_some()
-            || self.rollout.as_ref().is_some_and(Rollout::wants_slot);
-        !is_needed || self.cause() == Cause::Triggered || !self.slot.is_halted(candidate)
-    }
-
-    /// Asks for the slot that the rollout needs, or that is kept after it. Newer content that only waits for
-    /// a slot has precedence.
-    pub(super) fn claim_for_rollout(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if self.policy.slot.is_none() {
-            return;
-        }
-        let rollout = self.rollout.as_ref();
-        let is_triggered = rollout.is_some_and(Rollout::is_triggered);
-        let wants_slot =
-            |rollout: &&Rollout| rollout.wants_slot() && self.has_content(now.mono, rollout);
-        let digest = match rollout.filter(wants_slot) {
-            Some(rollout) => Some(rollout.digest()),
-            // That of an earlier podnudge; or instead of the candidate, which is halted.
-            None => self.slot.in_use_for().filter(|digest| {
-                self.slot.claimed().is_none_or(|claimed| {
-                    self.slot.is_halted(claimed) && !self.slot.is_halted(*digest)
-                })
-            }),
-        };
-        let Some(digest) = digest else { return };
-        let candidate = self.candidate.as_ref().map(Candidate::digest);
-        let has_precedence = candidate.is_some_and(|candidate| {
-            candidate != digest
-                && self.claims_for_candidate(candidate)
-                && matches!(self.gate(now), Some(Gate::Claim(_) | Gate::Open))
-        });
-        if has_precedence {
-            return;
-        }
-        self.claim_slot(digest, is_triggered, out);
-        let reason = self.slot.reason().cloned();
-        let rollout = self.rollout.as_mut().filter(|rollout| rollout.digest() == digest);
-        if let Some(fact) = rollout.zip(reason).and_then(|(one, reason)| one.held(&reason)) {
-            self.report(fact, out);
         }
     }
 
@@ -147,7 +85,8 @@ impl Rule {
 
     /// What to save of the slot. An action that is being sent may have interrupted the application.
     pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
-        let is_sent = |rollout: &&Rollout| rollout.is_sending() && self.slot.claimed().is_some();
+        let has_claimed = self.slot.claimed() != Need::None;
+        let is_sent = |rollout: &&Rollout| rollout.is_sending() && has_claimed;
         match self.rollout.as_ref().filter(is_sent) {
             Some(rollout) => {
                 Some(SavedSlot { digest: rollout.digest(), used: SavedUse::Interrupted })
@@ -170,39 +109,62 @@ impl Rule {
         }
     }
 
-    /// Tells the other replicas that this content failed here.
-    pub(super) fn halt(&mut self, digest: Digest, reason: &Reason, out: &mut VecDeque<Command>) {
+    /// This content failed here: the other replicas are to be told.
+    pub(super) fn halt(&mut self, digest: Digest, reason: &Reason) {
         // When the pod is deleted, its application ends, whatever it has read.
         if self.policy.slot.is_some() && !self.stopping {
             self.slot.failed(digest);
-            out.push_back(Command::Halt(self.id, digest, reason.clone()));
+            self.halts.add(digest, reason.clone());
         }
+    }
+
+    /// This rollout failed: the other replicas are to be told if that is evidence against its content.
+    pub(super) fn halt_if_evident(&mut self, rollout: &Rollout, reason: &Reason) {
+        if rollout.is_evidence_for_others() {
+            self.halt(rollout.digest(), reason);
+        }
+    }
+
+    /// Tells the other replicas what failed here. That is saved first: podnudge may be killed before it is
+    /// written.
+    pub(super) fn tell_halts(&mut self, out: &mut VecDeque<Command>) {
+        if self.halts.has_unsent() {
+            self.remember(out);
+        }
+        for SavedHalt { digest, reason } in self.halts.take_unsent() {
+            out.push_back(Command::Halt(self.id, digest, reason));
+        }
+    }
+
+    /// The other replicas know that this digest failed here.
+    pub(in crate::core) fn halt_written(&mut self, digest: Digest) {
+        self.halts.remove(digest);
     }
 
     /// podnudge stops. If the pod may be out of its Services, another one must not follow at once: the slot
     /// is not given back, and expires.
     pub(super) fn stop_with_slot(&mut self, out: &mut VecDeque<Command>) {
-        let is_draining = self.rollout.as_ref().is_some_and(Rollout::is_draining);
-        let is_out = is_draining || self.slot.in_use_for().is_some();
+        let is_out = self.drain.began().is_some() || self.slot.recovers_from().is_some();
         if !is_out && self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
     }
 
     /// The target ended, and no rollout is in progress.
-    pub(super) fn ended_in_bake(&mut self, out: &mut VecDeque<Command>) {
+    pub(super) fn ended_in_bake(&mut self) {
         // Another rule may have restarted the target.
         let is_excused = self.neighbours.busy.is_some() || self.neighbours.newer;
         if let Some(digest) = self.slot.on_trial().filter(|_| !is_excused) {
             let reason = Reason::new("the target ended while the content was on trial");
-            self.halt(digest, &reason, out);
+            self.halt(digest, &reason);
         }
     }
 
     /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
     pub(super) fn end_drain_without_slot(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let has_lost = |rollout: &Rollout| {
-            rollout.is_draining() && self.rollouts_standing(now.mono, rollout) != Standing::Granted
+            rollout.is_draining_in_turn()
+                && self.rollouts_standing(now.mono, rollout) != Standing::Granted
         };
         let has_lost = self.rollout.as_ref().is_some_and(has_lost);
         if has_lost {
@@ -211,51 +173,93 @@ impl Rule {
         has_lost
     }
 
-    /// Gives the slot back when neither a rollout nor the gate needs it, and nothing keeps it.
+    /// Asks for the slot that the rule needs, or gives it back.
     pub(super) fn settle_slot(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if self.is_slot_of_superseded() {
-            self.end_use_of_slot(now.mono, None);
-        }
-        self.slot.end_bake(now.mono);
-        if self.slot.take_look(now.mono) {
-            out.push_back(Command::AskReadiness(self.id));
-        }
-        let is_kept = self.slot.in_use_for().is_some()
-            || self.rollout.as_ref().is_some_and(|rollout| self.holds_slot(now.mono, rollout))
-            // Content on trial may still be rolled back.
-            || self.trial.is_some();
-        if is_kept || self.gate_needs_slot(now) {
+        if self.policy.slot.is_none() {
             return;
         }
+        self.update_use_of_slot(now.mono);
+        match need(&self.slot_situation(now)) {
+            Need::None => self.give_slot_back(out),
+            need => self.claim_slot(need, out),
+        }
+    }
+
+    fn update_use_of_slot(&mut self, now: Moment) {
+        let superseding = self.rollout.as_ref().filter(|rollout| rollout.has_superseded());
+        let interrupted = self.slot.interrupted_by();
+        if superseding.zip(interrupted).is_some_and(|(newer, digest)| newer.digest() != digest) {
+            self.end_use_of_slot(now, None);
+        }
+        self.slot.end_bake(now);
+    }
+
+    fn slot_situation(&self, now: Now) -> Situation {
+        let candidate = self.candidate.as_ref().map(Candidate::digest);
+        let is_halted = |digest| self.slot.is_halted(digest) && !self.is_triggered(digest);
+        Situation {
+            claimed: self.slot.claimed(),
+            candidate: candidate.map(|digest| (digest, self.nearness_of_candidate(now))),
+            is_candidate_halted: candidate.is_some_and(is_halted),
+            rollout: self.rollout.as_ref().map(|rollout| {
+                let nearness = rollout.nearness();
+                let is_next = nearness == Nearness::Next;
+                let is_blocked = is_next && !self.has_content(now.mono, rollout);
+                (rollout.digest(), if is_blocked { Nearness::Far } else { nearness })
+            }),
+            recovers_from: self.slot.recovers_from(),
+            on_trial: self.trial.as_ref().map(|trial| trial.content().digest),
+        }
+    }
+
+    fn nearness_of_candidate(&self, now: Now) -> Nearness {
+        match self.gate(now) {
+            Some(Gate::Claim(_)) => Nearness::Next,
+            Some(Gate::Open | Gate::Probe(_)) => Nearness::Near,
+            // A scan takes a moment.
+            Some(Gate::Closed(Closed::Waiting))
+                if self.rollout.is_none() && self.source.is_update_pending(now.mono) =>
+            {
+                Nearness::Near
+            }
+            Some(Gate::Closed(_)) | None => Nearness::Far,
+        }
+    }
+
+    /// Whether a person has triggered the action for this content.
+    fn is_triggered(&self, digest: Digest) -> bool {
+        let candidate = self.candidate.as_ref().filter(|one| one.digest() == digest);
+        let rollout = self.rollout.as_ref().filter(|rollout| rollout.digest() == digest);
+        candidate.is_some_and(|_| self.cause() == Cause::Triggered)
+            || rollout.is_some_and(Rollout::is_triggered)
+    }
+
+    /// Asks for a slot, unless that was done. A person who triggers content has it tried here although it failed
+    /// elsewhere; for the others that holds when it works.
+    fn claim_slot(&mut self, need: Need, out: &mut VecDeque<Command>) {
+        let Some((digest, intent)) = need.claim() else { return };
+        let is_tried = intent == Intent::Act && self.is_triggered(digest);
+        if is_tried && self.slot.is_halted(digest) {
+            self.slot.try_halted(digest);
+            out.push_back(Command::TryHalted(self.id, digest));
+        }
+        if self.slot.claim(need) {
+            out.push_back(Command::Claim(self.id, digest, intent));
+        }
+        let reason = self.slot.reason().cloned();
+        let rollout = self.rollout.as_mut().filter(|rollout| rollout.digest() == digest);
+        if let Some(fact) = rollout.zip(reason).and_then(|(one, reason)| one.held(&reason)) {
+            self.report(fact, out);
+        }
+    }
+
+    fn give_slot_back(&mut self, out: &mut VecDeque<Command>) {
         if let Some(digest) = self.slot.works_after_all() {
+            self.halts.remove(digest);
             out.push_back(Command::ClearHalt(self.id, digest));
         }
         if self.slot.release() {
             out.push_back(Command::Release(self.id));
-        }
-    }
-
-    /// Whether to keep the slot for what the rollout does next.
-    fn holds_slot(&self, now: Moment, rollout: &Rollout) -> bool {
-        rollout.holds_slot() && (!rollout.is_waiting_for_slot() || self.has_content(now, rollout))
-    }
-
-    /// Whether the rollout that may have interrupted the application was superseded.
-    fn is_slot_of_superseded(&self) -> bool {
-        let rollout = self.rollout.as_ref().filter(|rollout| rollout.has_superseded());
-        rollout.is_some_and(|rollout| {
-            self.slot.interrupted_by().is_some_and(|digest| digest != rollout.digest())
-        })
-    }
-
-    fn gate_needs_slot(&self, now: Now) -> bool {
-        match self.gate(now).filter(|_| self.slot.claimed().is_some()) {
-            Some(Gate::Open | Gate::Claim(_) | Gate::Probe(_)) => true,
-            // A scan takes a moment.
-            Some(Gate::Closed(Closed::Waiting)) => {
-                self.rollout.is_none() && self.source.is_update_pending(now.mono)
-            }
-            Some(Gate::Closed(Closed::NotBefore { .. } | Closed::Held(..))) | None => false,
         }
     }
 }

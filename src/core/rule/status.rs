@@ -97,6 +97,7 @@ impl Rule {
             return State::Rejected;
         }
         let state = match &self.rollout {
+            Some(_) if self.delay_of_end().is_some() => State::Waiting,
             Some(rollout) => rollout.state(),
             None if !self.tracker.is_started() => State::Starting,
             None if self.is_held(now) => State::Held,
@@ -142,6 +143,7 @@ impl Rule {
             .or_else(|| given_up.map(|given_up| &given_up.reason))
             .or_else(|| self.rejection_reason())
             .or_else(|| rollout.and_then(Rollout::reason))
+            .or_else(|| self.delay_of_end())
             .or_else(|| self.wait_reason())
     }
 

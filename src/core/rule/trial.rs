@@ -66,7 +66,7 @@ impl Rule {
         let content = trial.content();
         self.tracker.invalidate();
         self.quarantine(content, reason.clone(), out);
-        self.halt(content.digest, reason, out);
+        self.halt(content.digest, reason);
         let Some((content, direction)) = self.plan_rollback(content, trial.after_restart()) else {
             return;
         };

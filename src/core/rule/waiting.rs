@@ -236,13 +236,9 @@ impl Rule {
                 false
             }
             Gate::Claim(reason) => {
-                let digest = candidate.digest();
                 let is_new = reason.as_ref().is_some_and(|reason| candidate.hold(None, reason));
                 if let Some(reason) = reason.filter(|_| is_new) {
                     self.report(Fact::Held(reason, None), out);
-                }
-                if self.claims_for_candidate(digest) {
-                    self.claim_slot(digest, is_triggered, out);
                 }
                 false
             }

@@ -1,0 +1,385 @@
+//! What podnudge's service account must be allowed to do: the rights of each feature that uses the Kubernetes
+//! API, in one table, and the preflight that asks the API server for them. Pure: `run/rights.rs` sends the
+//! requests.
+//!
+//! The Roles in `k8s/` and `docs/` are compared with the table by `tests/rights.rs`. A new feature is a variant of
+//! [`Feature`] and an arm of [`needs`].
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::call::{
+    ADD, CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, EVICTIONS, Kind, LEASES, PODS, SECRETS, Verb,
+    role_rule,
+};
+use super::error::ApiError;
+use crate::clock::Moment;
+use crate::config::{Cluster, Config, Limit, ObjectKind, ObjectName};
+use crate::core::event::RuleId;
+use crate::core::preflight::{Problem, ProblemKind};
+use crate::reason::Reason;
+
+/// How long after an answer the server is asked again while a right is missing, or after no answer.
+const AGAIN: Duration = Duration::from_mins(5);
+
+/// What podnudge uses the Kubernetes API for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// `lease` in `[rule.limit]`: slots, held in Leases.
+    Slots,
+    /// Also `lease`: whether podnudge's own Pod is Ready again, or is being deleted.
+    Readiness,
+    /// `services` in `[rule.drain]`: whether they have the pod.
+    EndpointSlices,
+    /// `[rule.evict]`.
+    Eviction,
+    /// `eager-sync` in `[cluster]`.
+    EagerSync,
+    /// `events` in `[cluster]`.
+    Events,
+}
+
+/// A right, as the rules of a Role grant it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The resource, such as `pods/eviction`.
+    pub resource: &'static str,
+    /// The name of the object; `None` where Kubernetes cannot limit the right to names, or the names of the pods
+    /// are not known beforehand.
+    pub name: Option<String>,
+    /// What is done, such as `get`.
+    pub verb: &'static str,
+}
+
+/// A feature that the configuration uses, and the rights that it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The feature.
+    pub feature: Feature,
+    /// The rule that uses it; the first one for what is configured for all rules.
+    pub rule: RuleId,
+    /// Its rights.
+    pub rights: Vec<Right>,
+}
+
+/// The rights that a configuration needs.
+#[must_use]
+pub fn needs(config: &Config) -> Vec<Need> {
+    let mut needs = Vec::new();
+    let mut add = |feature, rule, rights| needs.push(Need { feature, rule, rights });
+    for (number, rule) in config.rules.iter().enumerate() {
+        let limit = rule.settings.limit.as_ref();
+        if let Some((limit, name)) = limit.and_then(|limit| Some((limit, limit.lease.as_ref()?))) {
+            add(Feature::Slots, RuleId(number), slots(limit, name));
+            add(Feature::Readiness, RuleId(number), vec![right(PODS, Verb::Get)]);
+        }
+        if rule.settings.drain.as_ref().is_some_and(|drain| !drain.services.is_empty()) {
+            let rights = [right(ENDPOINT_SLICES, Verb::ListOfService), right(PODS, Verb::Get)];
+            add(Feature::EndpointSlices, RuleId(number), rights.into());
+        }
+        if rule.settings.evict.is_some() {
+            add(
+                Feature::Eviction,
+                RuleId(number),
+                vec![right(PODS, Verb::Get), right(EVICTIONS, Verb::Create)],
+            );
+        }
+    }
+    let cluster = config.cluster.as_ref();
+    if let Some(cluster) = cluster.filter(|cluster| cluster.eager_sync) {
+        add(Feature::EagerSync, RuleId(0), eager_sync(cluster));
+    }
+    if cluster.is_some_and(|cluster| cluster.events) {
+        add(Feature::Events, RuleId(0), vec![right(EVENTS, Verb::Create)]);
+    }
+    needs
+}
+
+fn slots(limit: &Limit, name: &str) -> Vec<Right> {
+    let one = |number: u32| {
+        let name = format!("{name}-{number}");
+        [right(LEASES, Verb::Get).of(&name), right(LEASES, Verb::Update).of(&name)]
+    };
+    let existing = (0..limit.slots()).flat_map(one);
+    existing.chain([right(LEASES, Verb::Create)]).collect()
+}
+
+/// Which objects are behind the volumes is only known when podnudge has read its Pod: it lists them at once then,
+/// and eager sync itself says if it must not.
+fn eager_sync(cluster: &Cluster) -> Vec<Right> {
+    let of_objects = cluster.objects.iter().flat_map(object_rights);
+    let own_pod = cluster.objects.is_empty().then(|| right(PODS, Verb::Get));
+    of_objects.chain(own_pod).chain([right(PODS, Verb::Patch)]).collect()
+}
+
+/// The rights to follow an object behind the volumes.
+#[must_use]
+pub fn object_rights(object: &ObjectName) -> [Right; 2] {
+    let kind = match object.kind {
+        ObjectKind::ConfigMap => CONFIG_MAPS,
+        ObjectKind::Secret => SECRETS,
+    };
+    [Verb::List, Verb::Watch].map(|verb| right(kind, verb).of(&object.name))
+}
+
+fn right(kind: Kind, verb: Verb) -> Right {
+    Right { group: kind.group, resource: kind.resource, name: None, verb: verb.name() }
+}
+
+impl Right {
+    fn of(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// The name in a request that needs the right: that of podnudge's own pod, unless the right says it.
+    pub(super) fn name_in_request<'a>(&'a self, pod: &'a str) -> Option<&'a str> {
+        let is_of_pod = self.resource == PODS.resource || self.resource == EVICTIONS.resource;
+        self.name.as_deref().or(is_of_pod.then_some(pod))
+    }
+}
+
+impl Feature {
+    /// What is missing, for people.
+    fn problem(self) -> (ProblemKind, &'static str) {
+        match self {
+            Self::Slots => (
+                ProblemKind::SlotsForbidden,
+                "the service account may not read and write the Leases that hold the slots",
+            ),
+            Self::Readiness => (
+                ProblemKind::ReadinessForbidden,
+                "the service account may not read podnudge's own Pod, so slots are given back without knowing whether it is Ready",
+            ),
+            Self::EndpointSlices => (
+                ProblemKind::EndpointSlicesForbidden,
+                "the service account may not list EndpointSlices, so a drain cannot find out when the pod has left its Services",
+            ),
+            Self::Eviction => (
+                ProblemKind::EvictionForbidden,
+                "the service account may not evict podnudge's own pod",
+            ),
+            Self::EagerSync => (
+                ProblemKind::EagerSyncForbidden,
+                "the service account may not do what `eager-sync` needs, so edits wait for the kubelet",
+            ),
+            Self::Events => {
+                (ProblemKind::EventsForbidden, "the service account may not create Events")
+            }
+        }
+    }
+}
+
+impl Need {
+    /// The problem, if some of these rights are missing.
+    fn problem(&self, missing: &BTreeSet<Right>) -> Option<Problem> {
+        let missing: Vec<&Right> =
+            self.rights.iter().filter(|right| missing.contains(*right)).collect();
+        if missing.is_empty() {
+            return None;
+        }
+        let (kind, message) = self.feature.problem();
+        let is_only_create = missing.iter().all(|right| right.verb == Verb::Create.name());
+        let exception = match self.feature {
+            Feature::Slots if is_only_create => "; it is not needed if the Leases exist",
+            _ => "",
+        };
+        let hint = format!("{ADD}: {}{exception}", role_rules(&missing).join("; and "));
+        Some(Problem::new(kind, Reason::new(message).hint(hint)))
+    }
+}
+
+/// A rule of a Role.
+struct RoleRule<'a> {
+    group: &'a str,
+    resource: &'a str,
+    names: Vec<&'a str>,
+    verbs: Vec<&'a str>,
+}
+
+/// The rules of a Role with these rights: the verbs for one object together, and objects with the same verbs.
+fn role_rules(rights: &[&Right]) -> Vec<String> {
+    let mut rules: Vec<RoleRule<'_>> = Vec::new();
+    for Right { group, resource, name, verb } in rights {
+        let names: Vec<&str> = name.iter().map(String::as_str).collect();
+        let is_same =
+            |rule: &&mut RoleRule<'_>| (rule.resource, &rule.names) == (*resource, &names);
+        match rules.iter_mut().find(is_same) {
+            Some(rule) => rule.verbs.push(verb),
+            None => rules.push(RoleRule { group, resource, names, verbs: vec![verb] }),
+        }
+    }
+    let mut merged: Vec<RoleRule<'_>> = Vec::new();
+    for mut rule in rules {
+        let is_same = |other: &&mut RoleRule<'_>| {
+            (other.resource, &other.verbs) == (rule.resource, &rule.verbs)
+                && !other.names.is_empty()
+                && !rule.names.is_empty()
+        };
+        match merged.iter_mut().find(is_same) {
+            Some(other) => other.names.append(&mut rule.names),
+            None => merged.push(rule),
+        }
+    }
+    let text = |RoleRule { group, resource, names, verbs }| {
+        role_rule(group, resource, &names.join(", "), &verbs.join(", "))
+    };
+    merged.into_iter().map(text).collect()
+}
+
+/// The preflight: asks the API server at the start whether the rights are there, and again while one is missing.
+#[derive(Debug)]
+pub struct RightsPreflight {
+    needs: Vec<Need>,
+    /// When to ask; `None` while that is done, or if it need not be done again.
+    at: Option<Moment>,
+}
+
+impl RightsPreflight {
+    /// Nothing is asked if nothing is needed.
+    #[must_use]
+    pub fn new(needs: Vec<Need>, now: Moment) -> Self {
+        let at = (!needs.is_empty()).then_some(now);
+        Self { needs, at }
+    }
+
+    /// The rights to ask for now, each once.
+    pub fn next_request(&mut self, now: Moment) -> Option<Vec<Right>> {
+        self.at.take_if(|at| *at <= now)?;
+        let rights = self.needs.iter().flat_map(|need| &need.rights);
+        let rights: BTreeSet<&Right> = rights.collect();
+        Some(rights.into_iter().cloned().collect())
+    }
+
+    /// When to call [`RightsPreflight::next_request`].
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Moment> {
+        self.at
+    }
+
+    /// Takes the rights that are missing. Returns the problems of each rule that needs any right; nothing if the
+    /// server does not say.
+    pub fn answered(
+        &mut self,
+        now: Moment,
+        missing: Result<Vec<Right>, ApiError>,
+    ) -> Vec<(RuleId, Vec<Problem>)> {
+        let missing: BTreeSet<Right> = match missing {
+            Ok(missing) => missing.into_iter().collect(),
+            // It does not tell this service account.
+            Err(ApiError::Refused(_) | ApiError::NotFound(_)) => return Vec::new(),
+            Err(_) => {
+                self.at = Some(now.after(AGAIN));
+                return Vec::new();
+            }
+        };
+        if !missing.is_empty() {
+            self.at = Some(now.after(AGAIN));
+        }
+        let rules: BTreeSet<RuleId> = self.needs.iter().map(|need| need.rule).collect();
+        let problems = |rule| {
+            let needs = self.needs.iter().filter(|need| need.rule == rule);
+            (rule, needs.filter_map(|need| need.problem(&missing)).collect())
+        };
+        rules.into_iter().map(problems).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Overrides};
+
+    fn needs_of(text: &str) -> Vec<Need> {
+        let text = format!(
+            "[[rule]]\nname = \"web\"\nwatch = \"/a\"\nhttp.url = \"http://127.0.0.1/\"\n{text}"
+        );
+        let parsed = config::parse("c.toml", &text, &Overrides::default(), None);
+        needs(&parsed.expect("it is valid").0)
+    }
+
+    fn now(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    const SLOTS: &str = "limit = { lease = \"web\", max-concurrent = 2 }";
+
+    #[test]
+    fn nothing_is_asked_without_a_feature_and_each_right_is_asked_for_once() {
+        let mut preflight = RightsPreflight::new(needs_of(""), now(0));
+        assert_eq!((preflight.next_request(now(0)), preflight.next_wakeup()), (None, None));
+        let all = format!("{SLOTS}\n[cluster]\neager-sync = true\nevents = true");
+        let mut preflight = RightsPreflight::new(needs_of(&all), now(0));
+        let asked: Vec<String> = preflight
+            .next_request(now(0))
+            .expect("it is due")
+            .iter()
+            .map(|right| format!("{} {} {:?}", right.verb, right.resource, right.name))
+            .collect();
+        let wanted = [
+            "create events None",
+            "get pods None",
+            "patch pods None",
+            "create leases None",
+            "get leases Some(\"web-0\")",
+            "update leases Some(\"web-0\")",
+            "get leases Some(\"web-1\")",
+            "update leases Some(\"web-1\")",
+        ];
+        assert_eq!(asked, wanted);
+        assert_eq!(preflight.next_request(now(0)), None, "it is under way");
+        let problems = preflight.answered(now(1), Ok(Vec::new()));
+        assert_eq!(problems, [(RuleId(0), Vec::new())]);
+        assert_eq!(preflight.next_wakeup(), None, "nothing is missing");
+    }
+
+    #[test]
+    fn a_problem_for_each_feature_has_the_rules_that_the_role_lacks() {
+        let all = format!(
+            "{SLOTS}\n[cluster]\neager-sync = true\nobjects = [\"configmap/app\", \"configmap/more\"]"
+        );
+        let mut preflight = RightsPreflight::new(needs_of(&all), now(0));
+        let mut missing = preflight.next_request(now(0)).expect("it is due");
+        missing.retain(|right| right.verb != "get");
+        let [(RuleId(0), problems)] = &preflight.answered(now(1), Ok(missing))[..] else {
+            unreachable!("one rule needs rights")
+        };
+        let said: Vec<String> = problems
+            .iter()
+            .map(|problem| {
+                let hint = problem.reason.hint.as_deref().unwrap_or_default();
+                format!("{}: {}", problem.kind.name(), hint.replace(ADD, "add"))
+            })
+            .collect();
+        let wanted = [
+            "slots-forbidden: add: apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [web-0, web-1], verbs: [update]; and apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]",
+            "eager-sync-forbidden: add: apiGroups: [\"\"], resources: [configmaps], resourceNames: [app, more], verbs: [list, watch]; and apiGroups: [\"\"], resources: [pods], verbs: [patch]",
+        ];
+        assert_eq!(said, wanted);
+        assert_eq!(preflight.next_wakeup(), Some(now(1).after(AGAIN)), "until nothing is missing");
+    }
+
+    #[test]
+    fn leases_that_exist_need_not_be_created() {
+        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0));
+        let mut missing = preflight.next_request(now(0)).expect("it is due");
+        missing.retain(|right| right.verb == "create");
+        let problems = preflight.answered(now(1), Ok(missing));
+        let hint = problems[0].1[0].reason.hint.as_deref().unwrap_or_default();
+        assert!(hint.ends_with("verbs: [create]; it is not needed if the Leases exist"), "{hint}");
+    }
+
+    #[test]
+    fn a_server_that_does_not_say_causes_no_problem() {
+        let reason = || Reason::new("x");
+        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0));
+        assert!(preflight.next_request(now(0)).is_some());
+        let away = Err(ApiError::Unavailable(reason(), None));
+        assert_eq!(preflight.answered(now(1), away), []);
+        assert_eq!(preflight.next_wakeup(), Some(now(1).after(AGAIN)));
+        assert!(preflight.next_request(now(1000)).is_some());
+        assert_eq!(preflight.answered(now(1001), Err(ApiError::Refused(reason()))), []);
+        assert_eq!(preflight.next_wakeup(), None, "it will not say later, either");
+    }
+}

@@ -1,0 +1,114 @@
+//! Taking the pod out of its Services for an action of the rule, and looking whether podnudge's own pod is as it
+//! is needed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Rollout, Rule};
+use crate::clock::{Moment, Now};
+use crate::core::checks::Verdict;
+use crate::core::command::{Command, PodIs};
+use crate::core::drain::Drain;
+use crate::core::event::PodLook;
+use crate::core::fact::Fact;
+use crate::core::rollout::Input;
+
+impl Rule {
+    /// Whether the pod is to get no requests, because of an action of this rule.
+    pub(in crate::core) fn is_drained(&self) -> bool {
+        self.drain.began().is_some() && !self.stopped
+    }
+
+    /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.
+    pub(super) fn restore_drain(&mut self, now: Moment, since: Option<Moment>) {
+        let Some(rollout) = &self.rollout else { return };
+        let has_acted = rollout.restarted_by_earlier().is_some();
+        let is_watched = self.policy.looks_at_services() && !has_acted;
+        self.drain = since.map(|at| Drain::restored(at, now, is_watched)).unwrap_or_default();
+    }
+
+    /// Ends the drain if no action is near, whatever became of the rollout. An earlier podnudge may have acted:
+    /// the first scan tells whether this one continues.
+    pub(super) fn settle_drain(&mut self, now: Moment) {
+        let is_near = |rollout: &Rollout| {
+            rollout.is_near_action() || (rollout.is_resumed() && !self.tracker.is_started())
+        };
+        if self.rollout.as_ref().is_some_and(is_near) {
+            return;
+        }
+        // The next replica must not follow before this one is back.
+        if let Some(policy) = self.policy.slot.filter(|_| self.drain.began().is_some()) {
+            self.slot.keep_until_ready(now, policy);
+        }
+        self.drain = Drain::None;
+    }
+
+    /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
+    /// rolled out yet, or its checks are not over in time. Returns whether it did.
+    pub(super) fn end_drain_without_content(
+        &mut self,
+        now: Now,
+        out: &mut VecDeque<Command>,
+    ) -> bool {
+        let is_on = self.drain.began().is_some();
+        let drains =
+            |rollout: &&Rollout| rollout.is_draining() || (is_on && rollout.is_waiting_near());
+        let Some(rollout) = self.rollout.as_ref().filter(drains) else { return false };
+        if self.has_content(now.mono, rollout) {
+            return false;
+        }
+        let is_gone = self.source.digest() != Some(rollout.digest())
+            || self.source.is_missing_a_volume()
+            || matches!(self.checks.verdict(rollout.digest()), Verdict::Rejected(_));
+        let may_follow = rollout.is_draining() && self.checks.in_progress();
+        let is_late = rollout.is_draining() && rollout.is_due(now.mono);
+        let has_ended = is_late || (is_gone && !may_follow);
+        if has_ended {
+            self.progress(now, Input::ContentGone, out);
+        }
+        has_ended
+    }
+
+    /// Whether something is to be done when the rollout's wait is over: it continues, or its drain ends.
+    pub(super) fn wakes(&self, now: Moment, rollout: &Rollout) -> bool {
+        let ends_drain = || rollout.is_draining() && !self.has_content(now, rollout);
+        self.may_continue(now) || ends_drain()
+    }
+
+    /// Begins the looks at the pod that are due.
+    pub(super) fn look_at_pod(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+        let drain = self.drain.take_look(now, &mut self.last_look);
+        let slot = self.slot.take_look(now, &mut self.last_look);
+        for (number, is) in drain.into_iter().chain(slot.map(|number| (number, PodIs::Serving))) {
+            out.push_back(Command::LookAtPod(self.id, number, is));
+        }
+    }
+
+    /// Takes the answer to the look with this number.
+    pub(in crate::core) fn pod_looked(
+        &mut self,
+        now: Now,
+        number: u32,
+        look: PodLook,
+        out: &mut VecDeque<Command>,
+    ) {
+        let share = self.replica.number();
+        match look {
+            PodLook::Unknown(..) => self.outage.observe(now.mono, true),
+            PodLook::Refused(_) => {}
+            PodLook::Yes | PodLook::No(_) | PodLook::Unlisted(_) => {
+                self.outage.observe(now.mono, false);
+            }
+        }
+        let wait = self.policy.drain.as_ref().map_or(Duration::ZERO, |drain| drain.wait);
+        let late_until = self.outage.late_until(now.mono);
+        let answer = (number, look.clone());
+        if let Some(left) = self.drain.looked(now.mono, answer, share, (wait, late_until)) {
+            return self.progress(now, Input::Left(left), out);
+        }
+        let Some(policy) = self.policy.slot else { return };
+        if let Some(reason) = self.slot.looked(now.mono, number, look, share, policy) {
+            self.report(Fact::ReadinessUnknown(reason), out);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What a rule needs a slot for. Pure, and the only place that decides it: `rule/slots.rs` describes the situation,
+//! and asks for the slot or gives it back as follows from it.
+
+use crate::core::command::Intent;
+use crate::volume::snapshot::Digest;
+
+/// What the rule needs a slot for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::core) enum Need {
+    /// For nothing: it is given back.
+    #[default]
+    None,
+    /// To act with this digest.
+    Act(Digest),
+    /// To recover from an action with this digest, while no other replica acts.
+    Keep(Digest),
+}
+
+/// How near the next action is: of a candidate, or of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum Nearness {
+    /// Something else comes first, or there is none.
+    Far,
+    /// A slot that the rule has is not given back meanwhile.
+    Near,
+    /// Nothing but a slot is missing.
+    Next,
+}
+
+/// What the need follows from.
+#[derive(Debug, Clone)]
+pub(in crate::core) struct Situation {
+    /// What the slot was asked for.
+    pub(in crate::core) claimed: Need,
+    /// The candidate, and how near its rollout is.
+    pub(in crate::core) candidate: Option<(Digest, Nearness)>,
+    /// The candidate is known to have failed on another replica, and nobody has triggered it.
+    pub(in crate::core) is_candidate_halted: bool,
+    /// The rollout, and how near its next action is.
+    pub(in crate::core) rollout: Option<(Digest, Nearness)>,
+    /// The digest of the action from which the application recovers: the rollout has not ended, the pod was not
+    /// Ready since, or `bake` is not over.
+    pub(in crate::core) recovers_from: Option<Digest>,
+    /// The digest on trial: it may still be rolled back.
+    pub(in crate::core) on_trial: Option<Digest>,
+}
+
+impl Need {
+    /// How to ask for it.
+    pub(in crate::core) fn claim(self) -> Option<(Digest, Intent)> {
+        match self {
+            Self::None => None,
+            Self::Act(digest) => Some((digest, Intent::Act)),
+            Self::Keep(digest) => Some((digest, Intent::Keep)),
+        }
+    }
+}
+
+/// What the rule needs a slot for. ARCHITECTURE.md has the same as a table.
+pub(in crate::core) fn need(now: &Situation) -> Need {
+    let Situation { claimed, candidate, rollout, recovers_from, on_trial, .. } = *now;
+    let next = |one: Option<(Digest, Nearness)>| one.filter(|(_, near)| *near == Nearness::Next);
+    let is_near = |one: Option<(Digest, Nearness)>| {
+        claimed != Need::None && one.is_some_and(|(_, near)| near == Nearness::Near)
+    };
+    // Content that failed elsewhere is asked for only to find out when it works after all.
+    let is_needed_here = next(rollout).is_some() || is_near(rollout) || recovers_from.is_some();
+    let newer = next(candidate).filter(|_| !(now.is_candidate_halted && is_needed_here));
+    if let Some((digest, _)) = newer {
+        return Need::Act(digest);
+    }
+    if is_near(candidate) {
+        return claimed;
+    }
+    if let Some((digest, _)) = next(rollout) {
+        return Need::Act(digest);
+    }
+    if let Some(digest) = recovers_from {
+        // A slot that was got for the next action is as good.
+        return if now.is_for_next_action(claimed) { claimed } else { Need::Keep(digest) };
+    }
+    if is_near(rollout) {
+        return claimed;
+    }
+    on_trial.filter(|_| claimed != Need::None).map_or(Need::None, Need::Keep)
+}
+
+impl Situation {
+    fn is_for_next_action(&self, claimed: Need) -> bool {
+        let Need::Act(digest) = claimed else { return false };
+        let is_of = |one: Option<(Digest, Nearness)>| one.is_some_and(|(other, _)| other == digest);
+        is_of(self.rollout) || (is_of(self.candidate) && !self.is_candidate_halted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Digest = Digest([1; 32]);
+    const NEW: Digest = Digest([2; 32]);
+
+    fn idle() -> Situation {
+        Situation {
+            claimed: Need::None,
+            candidate: None,
+            is_candidate_halted: false,
+            rollout: None,
+            recovers_from: None,
+            on_trial: None,
+        }
+    }
+
+    #[test]
+    fn a_slot_is_asked_for_only_if_nothing_else_is_missing() {
+        for (near, wanted) in [
+            (Nearness::Far, Need::None),
+            (Nearness::Near, Need::None),
+            (Nearness::Next, Need::Act(NEW)),
+        ] {
+            assert_eq!(need(&Situation { candidate: Some((NEW, near)), ..idle() }), wanted);
+            assert_eq!(need(&Situation { rollout: Some((NEW, near)), ..idle() }), wanted);
+        }
+    }
+
+    #[test]
+    fn a_slot_is_not_given_back_while_an_action_is_near() {
+        let claimed = Need::Act(NEW);
+        for (near, wanted) in
+            [(Nearness::Far, Need::None), (Nearness::Near, claimed), (Nearness::Next, claimed)]
+        {
+            let (candidate, rollout) = (Some((NEW, near)), Some((NEW, near)));
+            assert_eq!(need(&Situation { claimed, candidate, ..idle() }), wanted);
+            assert_eq!(need(&Situation { claimed, rollout, ..idle() }), wanted);
+        }
+    }
+
+    #[test]
+    fn newer_content_comes_before_the_rollout_unless_it_failed_elsewhere() {
+        let (candidate, rollout) = (Some((NEW, Nearness::Next)), Some((OLD, Nearness::Next)));
+        let both = Situation { candidate, rollout, ..idle() };
+        assert_eq!(need(&both), Need::Act(NEW));
+        assert_eq!(need(&Situation { is_candidate_halted: true, ..both.clone() }), Need::Act(OLD));
+        // A drain is not interrupted for it.
+        let (claimed, rollout) = (Need::Act(OLD), Some((OLD, Nearness::Near)));
+        let draining = Situation { claimed, rollout, ..both.clone() };
+        assert_eq!(need(&Situation { is_candidate_halted: true, ..draining.clone() }), claimed);
+        assert_eq!(need(&draining), Need::Act(NEW));
+        let halted = Situation { candidate, is_candidate_halted: true, ..idle() };
+        assert_eq!(need(&halted), Need::Act(NEW), "to find out when it works after all");
+    }
+
+    #[test]
+    fn a_slot_is_kept_for_the_recovery_whatever_the_next_action_waits_for() {
+        let recovering = Situation { recovers_from: Some(OLD), ..idle() };
+        assert_eq!(need(&recovering), Need::Keep(OLD));
+        for claimed in [Need::Act(OLD), Need::Act(NEW), Need::Keep(OLD)] {
+            assert_eq!(need(&Situation { claimed, ..recovering.clone() }), Need::Keep(OLD));
+        }
+        // What was got for the next action is as good, unless that failed elsewhere.
+        let (claimed, far) = (Need::Act(NEW), Some((NEW, Nearness::Far)));
+        let waiting = Situation { claimed, candidate: far, ..recovering.clone() };
+        assert_eq!(need(&waiting), claimed);
+        let halted = Situation { is_candidate_halted: true, ..waiting };
+        assert_eq!(need(&halted), Need::Keep(OLD));
+        assert_eq!(need(&Situation { claimed, rollout: far, ..recovering }), claimed);
+    }
+
+    #[test]
+    fn content_on_trial_keeps_a_slot_but_asks_for_none() {
+        let trial = Situation { on_trial: Some(OLD), ..idle() };
+        assert_eq!(need(&trial), Need::None);
+        assert_eq!(need(&Situation { claimed: Need::Act(OLD), ..trial }), Need::Keep(OLD));
+    }
+}

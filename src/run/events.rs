@@ -1,0 +1,116 @@
+//! Events about podnudge's own Pod: passes facts to `cluster/events.rs`, and sends what that says. Nothing waits for
+//! them. Does nothing unless `[cluster]` has `events`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use super::agent::{Agent, Done};
+use super::clock;
+use super::slots::ApiAnswer;
+use crate::clock::Moment;
+use crate::cluster::{self, Api, ApiError, PodEvents};
+use crate::config::Config;
+use crate::core::event::{RuleId, SlotState};
+use crate::core::fact::Fact;
+use crate::reason::Reason;
+use crate::report;
+use crate::surroundings::{Pod, Surroundings};
+
+/// How long to wait for the answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The Events, if they are configured.
+pub(super) struct EventSending(Option<Active>);
+
+struct Active {
+    machine: PodEvents,
+    api: Arc<Api>,
+    pod: Pod,
+    task: Option<AbortHandle>,
+}
+
+impl EventSending {
+    /// Says at once what is missing.
+    pub(super) fn new(config: &Config, surroundings: Surroundings) -> Self {
+        let Some(settings) = config.cluster.clone().filter(|cluster| cluster.events) else {
+            return Self(None);
+        };
+        let api = Api::new(settings, surroundings.server);
+        let pod = api.pod(surroundings.pod);
+        let mut machine = PodEvents::default();
+        let is_known = pod.is_named && pod.uid.is_some();
+        let missing = api.examine().err().or_else(|| (!is_known).then(pod_unknown));
+        if let Some(fact) = missing.and_then(|reason| machine.failed(reason)) {
+            report::events(&fact);
+        }
+        // The token may be there later, but the environment of a process does not change.
+        let active = Active { machine, api: Arc::new(api), pod, task: None };
+        Self(is_known.then_some(active))
+    }
+
+    /// Something happened to this rule.
+    fn occurred(&mut self, rule: RuleId, event: Option<(cluster::EventReason, String)>) {
+        if let (Some(active), Some(event)) = (&mut self.0, event) {
+            active.machine.occurred(clock::now(), rule, event);
+        }
+    }
+
+    pub(super) fn answered(&mut self, answer: Result<(), ApiError>) {
+        let Some(active) = &mut self.0 else { return };
+        if let Some(fact) = active.machine.answered(clock::now().mono, answer) {
+            report::events(&fact);
+        }
+    }
+
+    /// When to send the next one, if nothing else happens.
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        self.0.as_ref()?.machine.next_wakeup()
+    }
+
+    /// podnudge is asked to stop: it does not wait for an answer.
+    pub(super) fn stop(&mut self) {
+        if let Some(task) = self.0.take().and_then(|active| active.task) {
+            task.abort();
+        }
+    }
+}
+
+fn pod_unknown() -> Reason {
+    Reason::new("the name and the UID of podnudge's own pod are not known, so there are no Events").hint(
+        "set PODNUDGE_POD_NAME and PODNUDGE_POD_UID from the fields metadata.name and metadata.uid (downward API)",
+    )
+}
+
+impl Agent {
+    /// Takes a fact of a rule.
+    pub(super) fn event_of_fact(&mut self, rule: RuleId, fact: &Fact) {
+        let Some(state) = self.rules.get(rule.0) else { return };
+        let event = cluster::of_fact(&state.config.name, fact, state.shows_digests);
+        self.events.occurred(rule, event);
+    }
+
+    /// Takes what is known of the slot of a rule.
+    pub(super) fn event_of_slot(&mut self, rule: RuleId, slot: &SlotState) {
+        let Some(state) = self.rules.get(rule.0) else { return };
+        let event = cluster::of_slot(&state.config.name, slot, state.shows_digests);
+        self.events.occurred(rule, event);
+    }
+
+    /// Sends what is due.
+    pub(super) fn advance_events(&mut self) {
+        while let Some(active) = &mut self.events.0
+            && let Some(event) = active.machine.next_event(clock::now().mono)
+        {
+            let (api, pod) = (Arc::clone(&active.api), active.pod.clone());
+            let task = self.start_task(async move {
+                let answer = api.create_event(&pod, &event, LIMIT).await;
+                Done::Api(ApiAnswer::Event(answer))
+            });
+            if let Some(active) = &mut self.events.0 {
+                active.task = task;
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The preflight of the service account's rights: sends what `cluster/rights.rs` asks, and passes the problems on to
+//! the core. Does nothing unless a feature that uses the Kubernetes API is configured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use super::agent::{Agent, Done};
+use super::clock;
+use super::slots::ApiAnswer;
+use crate::clock::Moment;
+use crate::cluster::{self, Api, ApiError, Right, RightsPreflight};
+use crate::config::Config;
+use crate::core::event::Event;
+use crate::surroundings::Surroundings;
+
+/// How long to wait for each answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The preflight, if there is anything to ask.
+pub(super) struct Rights(Option<Active>);
+
+struct Active {
+    preflight: RightsPreflight,
+    api: Arc<Api>,
+    pod: String,
+    task: Option<AbortHandle>,
+}
+
+impl Rights {
+    pub(super) fn new(config: &Config, surroundings: Surroundings) -> Self {
+        let needs = cluster::needs(config);
+        let Some(settings) = config.cluster.clone().filter(|_| !needs.is_empty()) else {
+            return Self(None);
+        };
+        let api = Api::new(settings, surroundings.server);
+        let pod = api.pod(surroundings.pod);
+        let preflight = RightsPreflight::new(needs, clock::now().mono);
+        Self(Some(Active { preflight, api: Arc::new(api), pod: pod.name, task: None }))
+    }
+
+    /// When to ask, if nothing else happens.
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        self.0.as_ref()?.preflight.next_wakeup()
+    }
+
+    /// podnudge is asked to stop: it does not wait for an answer.
+    pub(super) fn stop(&mut self) {
+        if let Some(task) = self.0.take().and_then(|active| active.task) {
+            task.abort();
+        }
+    }
+}
+
+impl Agent {
+    /// Asks for the rights, if that is due.
+    pub(super) fn advance_rights(&mut self) {
+        let Some(active) = &mut self.rights.0 else { return };
+        let Some(rights) = active.preflight.next_request(clock::now().mono) else { return };
+        let (api, pod) = (Arc::clone(&active.api), active.pod.clone());
+        let task = self.start_task(async move {
+            let missing = api.missing_rights(rights, &pod, LIMIT).await;
+            Done::Api(ApiAnswer::Rights(missing))
+        });
+        if let Some(active) = &mut self.rights.0 {
+            active.task = task;
+        }
+    }
+
+    pub(super) fn rights_answered(&mut self, missing: Result<Vec<Right>, ApiError>) {
+        let Some(active) = &mut self.rights.0 else { return };
+        for (rule, problems) in active.preflight.answered(clock::now().mono, missing) {
+            self.handle_event(Event::Rights(rule, problems));
+        }
+    }
+}

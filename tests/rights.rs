@@ -1,0 +1,214 @@
+//! The rights of podnudge's service account: the Roles in the manifests and the documentation grant what the table in
+//! `src/cluster/rights.rs` says, and the preflight finds what is missing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::access::Access;
+use crate::support::agent::Agent;
+use crate::support::api_server::{ApiServer, Fault};
+use crate::support::kubelet::temporary_volume;
+use crate::support::program::podnudge;
+use crate::support::rights::rights_of;
+use crate::support::wait::wait_until;
+use crate::support::yaml;
+
+const RULE: &str = "[[rule]]\nwatch = \"/etc/app\"\n";
+
+/// The Roles, and the rules for them, that the documentation shows: the file, and the configuration that needs them.
+const SHOWN: [(&str, &str); 5] = [
+    ("docs/actions.md", "evict = {}\n"),
+    ("docs/eager-sync.md", EAGER_SYNC),
+    ("docs/fleet.md", "restart = {}\ndrain = { services = [\"web\"] }\n"),
+    ("docs/fleet.md", "evict = {}\nlimit = { lease = \"web\" }\n"),
+    ("docs/monitoring.md", "http.url = \"http://127.0.0.1/\"\n[cluster]\nevents = true\n"),
+];
+
+const EAGER_SYNC: &str = "http.url = \"http://127.0.0.1/\"\n[cluster]\neager-sync = true\n\
+                          objects = [\"configmap/app\", \"secret/tls\"]\n";
+
+/// What the rules of a Role grant.
+fn granted(rules: &Value) -> BTreeSet<Access> {
+    let texts = |value: &Value| -> Vec<String> {
+        let list = value.as_array().cloned().unwrap_or_default();
+        list.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut all = BTreeSet::new();
+    for rule in rules.as_array().unwrap() {
+        let names = texts(&rule["resourceNames"]);
+        let names: Vec<Option<String>> =
+            if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for name in &names {
+                    for verb in texts(&rule["verbs"]) {
+                        let (group, resource, name) =
+                            (group.clone(), resource.clone(), name.clone());
+                        let one = Access { group, resource, verb, name };
+                        assert!(all.insert(one.clone()), "{one:?} is granted twice");
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
+}
+
+fn roles(documents: &[Value]) -> Vec<&Value> {
+    documents.iter().filter(|object| object["kind"] == "Role").collect()
+}
+
+#[test]
+fn the_roles_of_the_manifests_grant_exactly_what_their_configuration_needs() {
+    let mut found = 0;
+    for path in files("k8s", "yaml") {
+        let documents = yaml::documents(&fs::read_to_string(&path).unwrap());
+        let roles = roles(&documents);
+        let config = documents.iter().find_map(|object| object["data"]["podnudge.toml"].as_str());
+        let needed = config.map(rights_of).unwrap_or_default();
+        let granted: BTreeSet<Access> =
+            roles.iter().flat_map(|role| granted(&role["rules"])).collect();
+        assert_eq!(granted, needed, "{}", path.display());
+        found += roles.len();
+    }
+    assert!(found >= 3, "{found} Roles");
+}
+
+#[test]
+fn the_roles_of_the_documentation_grant_exactly_what_their_features_need() {
+    let mut files = files("docs", "md");
+    files.sort();
+    let mut shown = SHOWN.into_iter();
+    for path in files {
+        let name = format!("docs/{}", path.file_name().unwrap().display());
+        let text = fs::read_to_string(&path).unwrap();
+        for block in text.split("```yaml\n").skip(1) {
+            for object in yaml::documents(block.split("```").next().unwrap()) {
+                // A Role, or rules to add to one.
+                let rules = match &object {
+                    Value::Array(rules) if rules[0]["apiGroups"].is_array() => &object,
+                    object if object["kind"] == "Role" => &object["rules"],
+                    _ => continue,
+                };
+                let (file, config) = shown.next().unwrap_or_else(|| panic!("{name}: {rules}"));
+                assert_eq!(name, file, "{rules}");
+                assert_eq!(granted(rules), rights_of(&format!("{RULE}{config}")), "{name}");
+            }
+        }
+    }
+    assert_eq!(shown.next(), None);
+}
+
+/// A podnudge with slots, eager sync and Events.
+struct Scene {
+    agent: Agent,
+    server: ApiServer,
+    _folder: TempDir,
+}
+
+impl Scene {
+    fn start(before: impl FnOnce(&ApiServer)) -> Self {
+        let (folder, _kubelet) = temporary_volume(&[("a.conf", "0")]);
+        let server = ApiServer::start();
+        let path = folder.path().display();
+        let text = format!(
+            "[agent]\nlog = \"json\"\nlisten = \"off\"\nresync = \"1s\"\n\
+             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
+             eager-sync = true\nobjects = [\"configmap/app\"]\nevents = true\n\
+             [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n",
+            server.url(),
+        );
+        fs::write(folder.path().join("token"), "token").unwrap();
+        fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
+        server.grant(rights_of(&text));
+        before(&server);
+        let mut command = podnudge();
+        command.arg("--config").arg(folder.path().join("podnudge.toml"));
+        command.env("PODNUDGE_POD_NAME", "web-1").env("PODNUDGE_POD_UID", "u-1");
+        let agent = Agent::spawn(folder.path(), command);
+        agent.wait_for("baseline", 1);
+        Self { agent, server, _folder: folder }
+    }
+
+    /// The problems with rights in the status, each with its hint.
+    fn problems(&self) -> Vec<(String, String)> {
+        let before = self.agent.count("status");
+        self.agent.signal(Signal::SIGUSR1);
+        self.agent.wait_for("status", before + 1);
+        let status: Value = serde_json::from_str(&self.agent.last("status", "status")).unwrap();
+        let problems = status["rules"][0]["preflight"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let all = problems.iter().map(|it| (text(&it["problem"]), text(&it["reason"]["hint"])));
+        all.filter(|(name, _)| name.ends_with("-forbidden")).collect()
+    }
+}
+
+#[test]
+fn each_right_that_is_missing_is_said_once_with_the_rule_that_the_role_lacks() {
+    let scene = Scene::start(|server| {
+        server.revoke("update", "leases");
+        server.revoke("get", "pods");
+        server.revoke("patch", "pods");
+        server.revoke("create", "events");
+    });
+    wait_until("the problems are in the status", || scene.problems().len() == 4);
+    let add = "add to the Role of podnudge's service account: apiGroups: [";
+    let wanted = [
+        (
+            "slots-forbidden",
+            "coordination.k8s.io], resources: [leases], resourceNames: [web-0], verbs: [update]",
+        ),
+        ("readiness-forbidden", "\"\"], resources: [pods], verbs: [get]"),
+        ("eager-sync-forbidden", "\"\"], resources: [pods], verbs: [patch]"),
+        ("events-forbidden", "\"\"], resources: [events], verbs: [create]"),
+    ];
+    let wanted = wanted.map(|(name, rule)| (name.to_owned(), format!("{add}{rule}")));
+    assert_eq!(scene.problems(), wanted);
+    // A later preflight finds that nothing listens at the URL, and neither repeats nor removes them.
+    scene.agent.wait_for("preflight", 5);
+    assert_eq!(scene.agent.last("preflight", "problem"), "unreachable");
+    assert_eq!(scene.problems(), wanted);
+    let asked = scene.server.reviews().len();
+    let said = scene.agent.events("preflight");
+    let said: Vec<&Value> = said
+        .iter()
+        .filter(|line| line["problem"].as_str().unwrap().ends_with("-forbidden"))
+        .collect();
+    assert_eq!((said.len(), asked), (4, 8), "{}", scene.agent.log());
+    let review = &scene.server.reviews()[0];
+    assert_eq!(review["apiVersion"], "authorization.k8s.io/v1", "{review}");
+}
+
+#[test]
+fn with_all_rights_and_without_an_answer_there_is_no_problem() {
+    let scene = Scene::start(|_| {});
+    wait_until("the rights are asked for", || scene.server.reviews().len() == 8);
+    let pods: Vec<Value> = scene
+        .server
+        .reviews()
+        .into_iter()
+        .filter(|it| it["spec"]["resourceAttributes"]["resource"] == "pods")
+        .collect();
+    assert!(pods.iter().all(|it| it["spec"]["resourceAttributes"]["name"] == "web-1"), "{pods:?}");
+    assert_eq!(scene.problems(), []);
+    for fault in [Fault::Status(403, ""), Fault::Status(500, ""), Fault::Closed, Fault::Body("{}")]
+    {
+        let scene = Scene::start(|server| {
+            server.revoke("get", "pods");
+            server.partition("selfsubjectaccessreviews", fault);
+        });
+        wait_until("the rights are asked for", || !scene.server.reviews().is_empty());
+        assert_eq!(scene.problems(), []);
+    }
+}
