@@ -147,6 +147,8 @@ pub enum SavedUse {
         /// Whether the end of the target counts against the content.
         is_on_trial: bool,
     },
+    /// The pod was taken out of its Services for an action that was not sent, and was not seen in them again.
+    UntilServing,
     /// The pod must stay healthy until this time.
     UntilBaked {
         /// Whether the end of the target counts against the content.

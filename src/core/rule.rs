@@ -354,7 +354,7 @@ impl Rule {
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
-        let (slot, drain) = (self.slot.next_wakeup(), self.drain.next_wakeup());
+        let (slot, drain) = (self.slot.used.next_wakeup(), self.drain.next_wakeup());
         [rollout, gate, self.next_check(), source, preflight, trial, slot, drain]
             .into_iter()
             .flatten()

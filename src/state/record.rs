@@ -388,6 +388,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_slot_is_kept_for_is_read_as_it_was_written() {
+        for used in [
+            SavedUse::Interrupted,
+            SavedUse::UntilReady { is_on_trial: true },
+            SavedUse::UntilServing,
+            SavedUse::UntilBaked { is_on_trial: false, at: at(400) },
+        ] {
+            let slot = Some(SavedSlot { digest: Digest([2; 32]), used });
+            let memory = Memory { slot, ..full() };
+            let text = text(&memory, now(1_700_000_100, 100), Some("boot-1"));
+            assert_eq!(parse(&text, now(1_700_000_100, 200), Some("boot-1")), Ok(memory));
+        }
+    }
+
+    #[test]
     fn after_a_boot_of_the_machine_the_wall_clock_tells() {
         let text = text(&full(), now(1_700_000_100, 100), Some("boot-1"));
         // 40 s later, 20 s after the boot: what happened before the boot counts as the boot.

@@ -148,6 +148,9 @@ pub(crate) struct World {
     pub(crate) unprotected: Vec<(Duration, &'static str)>,
     /// When an action was sent without a slot, where replicas share slots.
     pub(crate) acted_without_slot: Vec<Duration>,
+    /// When the pod was out of its Services without a slot for longer than the slot of a killed podnudge lasts.
+    pub(crate) drained_without_slot: Vec<Duration>,
+    without_slot_since: Option<Moment>,
     /// Whether the application was restarted and not verified since.
     is_unverified: bool,
     /// The pod, for a rule that restarts it.
@@ -192,6 +195,9 @@ pub(crate) struct Slots {
     /// What it was told last.
     told: SlotState,
 }
+
+/// How long a Lease is honoured whose holder was killed, at least.
+const SLOT_OF_KILLED: Duration = Duration::from_secs(5);
 
 /// A drain without names of Services.
 pub(crate) fn drain(wait: Duration, before: DrainBefore) -> Drain {
@@ -340,6 +346,8 @@ impl World {
             restarted: Vec::new(),
             unprotected: Vec::new(),
             acted_without_slot: Vec::new(),
+            drained_without_slot: Vec::new(),
+            without_slot_since: None,
             is_unverified: false,
             pod: Pod::default(),
             pod_uid: POD.to_owned(),
@@ -492,6 +500,20 @@ impl World {
         }
     }
 
+    /// Records that another replica may act while the pod is out of its Services.
+    fn look_for_drained(&mut self) {
+        let may_others_act = self.policy.slot.is_some() && self.slots.claimed.is_none();
+        if !may_others_act || self.core.is_serving() {
+            self.without_slot_since = None;
+            return;
+        }
+        let now = self.now.mono;
+        let since = *self.without_slot_since.get_or_insert(now);
+        if now.since(since) > SLOT_OF_KILLED {
+            self.drained_without_slot.push(now.0 - UPTIME);
+        }
+    }
+
     /// Lets time pass until this time of the scenario.
     pub(crate) fn run_until(&mut self, time: Duration) {
         self.run_to(moment(time));
@@ -504,6 +526,7 @@ impl World {
             assert!(steps < 100_000, "the core never becomes idle");
             self.obey();
             self.look_for_unprotected();
+            self.look_for_drained();
             if self.is_at_rest() {
                 self.look_for_overdue();
             }

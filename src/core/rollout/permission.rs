@@ -91,13 +91,14 @@ impl Rollout {
                 | WaitFor::Drain
                 | WaitFor::Services
                 | WaitFor::Restart
-                | WaitFor::Disruption
                 | WaitFor::Deletion => true,
                 // It is prepared first. A rollback only waits for another rule.
                 WaitFor::Start => !is_limited,
                 // The next poll only prepares the action: whether the target is there.
                 WaitFor::Target => self.is_absence_unprepared(),
-                WaitFor::Refusal | WaitFor::Retry | WaitFor::Budget => false,
+                // The others may have to act until a disruption budget allows it. A pod that may have been evicted
+                // keeps its slot in any case.
+                WaitFor::Disruption | WaitFor::Refusal | WaitFor::Retry | WaitFor::Budget => false,
             },
             _ => self.is_busy(),
         };

@@ -12,6 +12,7 @@ use crate::core::drain::Drain;
 use crate::core::event::PodLook;
 use crate::core::fact::Fact;
 use crate::core::rollout::Input;
+use crate::core::slot::Nearness;
 
 impl Rule {
     /// Whether the pod is to get no requests, because of an action of this rule.
@@ -31,16 +32,25 @@ impl Rule {
     /// the first scan tells whether this one continues.
     pub(super) fn settle_drain(&mut self, now: Moment) {
         let is_near = |rollout: &Rollout| {
-            rollout.is_near_action() || (rollout.is_resumed() && !self.tracker.is_started())
+            (rollout.is_near_action() && !self.may_others_act(rollout))
+                || (rollout.is_resumed() && !self.tracker.is_started())
         };
         if self.rollout.as_ref().is_some_and(is_near) {
             return;
         }
         // The next replica must not follow before this one is back.
         if let Some(policy) = self.policy.slot.filter(|_| self.drain.began().is_some()) {
-            self.slot.keep_until_ready(now, policy);
+            self.slot.keep_until_serving(now, policy);
         }
         self.drain = Drain::None;
+    }
+
+    /// Whether the rule gives its slot back while this rollout goes on. A pod that was drained has to go back
+    /// with it.
+    fn may_others_act(&self, rollout: &Rollout) -> bool {
+        self.policy.slot.is_some()
+            && self.slot.used.recovers_from().is_none()
+            && rollout.nearness() == Nearness::Far
     }
 
     /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
@@ -78,7 +88,7 @@ impl Rule {
     /// Begins the looks at the pod that are due.
     pub(super) fn look_at_pod(&mut self, now: Moment, out: &mut VecDeque<Command>) {
         let drain = self.drain.take_look(now, &mut self.last_look);
-        let slot = self.slot.take_look(now, &mut self.last_look);
+        let slot = self.slot.used.take_look(now, &mut self.last_look);
         for (number, is) in drain.into_iter().chain(slot.map(|number| (number, PodIs::Serving))) {
             out.push_back(Command::LookAtPod(self.id, number, is));
         }
@@ -107,7 +117,7 @@ impl Rule {
             return self.progress(now, Input::Left(left), out);
         }
         let Some(policy) = self.policy.slot else { return };
-        if let Some(reason) = self.slot.looked(now.mono, number, look, share, policy) {
+        if let Some(reason) = self.slot.used.looked(now.mono, number, look, share, policy) {
             self.report(Fact::ReadinessUnknown(reason), out);
         }
     }

@@ -32,7 +32,7 @@ impl Rule {
         self.before_end = Some(BeforeEnd {
             budget: self.budget.clone(),
             last_action: self.last_action,
-            interrupted_by: self.slot.interrupted_by(),
+            interrupted_by: self.slot.used.interrupted_by(),
         });
         let Some(rollout) = &mut self.rollout else { return false };
         let (began, digest) = (rollout.end_pod(), rollout.digest());
@@ -57,7 +57,7 @@ impl Rule {
         self.budget = before.budget;
         self.last_action = before.last_action;
         if before.interrupted_by.is_none() {
-            self.slot.not_acted();
+            self.slot.used.not_acted();
         }
     }
 

@@ -113,7 +113,7 @@ impl Rule {
             late_until: self.outage.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
-            has_interrupted: self.slot.interrupted_by() == Some(rollout.digest()),
+            has_interrupted: self.slot.used.interrupted_by() == Some(rollout.digest()),
             start_delay: self.ends.last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,

@@ -12,7 +12,7 @@ use crate::core::fact::Fact;
 use crate::core::gate::{Cause, Closed, Gate};
 use crate::core::memory::{SavedHalt, SavedSlot, SavedUse};
 use crate::core::rollout::Input;
-use crate::core::slot::{Nearness, Need, Situation, Slot, Standing, need};
+use crate::core::slot::{Nearness, Need, Situation, Standing, Use, need};
 use crate::core::turns;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -91,21 +91,21 @@ impl Rule {
             Some(rollout) => {
                 Some(SavedSlot { digest: rollout.digest(), used: SavedUse::Interrupted })
             }
-            None => self.slot.saved(),
+            None => self.slot.used.saved(),
         }
     }
 
     /// Takes over the slot of an earlier podnudge.
     pub(super) fn restore_slot(&mut self, now: Moment, saved: Option<SavedSlot>) {
         if let Some((saved, policy)) = saved.zip(self.policy.slot) {
-            self.slot = Slot::restored(saved, self.rollout.is_some(), now, policy);
+            self.slot.used = Use::restored(saved, self.rollout.is_some(), now, policy);
         }
     }
 
     /// The rollout that may have interrupted the application has ended.
     pub(super) fn end_use_of_slot(&mut self, now: Moment, applied: Option<Digest>) {
         if let Some(policy) = self.policy.slot {
-            self.slot.end(now, applied, policy);
+            self.slot.used.end(now, applied, policy);
         }
     }
 
@@ -144,7 +144,7 @@ impl Rule {
     /// podnudge stops. If the pod may be out of its Services, another one must not follow at once: the slot
     /// is not given back, and expires.
     pub(super) fn stop_with_slot(&mut self, out: &mut VecDeque<Command>) {
-        let is_out = self.drain.began().is_some() || self.slot.recovers_from().is_some();
+        let is_out = self.drain.began().is_some() || self.slot.used.recovers_from().is_some();
         if !is_out && self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
@@ -154,7 +154,7 @@ impl Rule {
     pub(super) fn ended_in_bake(&mut self) {
         // Another rule may have restarted the target.
         let is_excused = self.neighbours.busy.is_some() || self.neighbours.newer;
-        if let Some(digest) = self.slot.on_trial().filter(|_| !is_excused) {
+        if let Some(digest) = self.slot.used.on_trial().filter(|_| !is_excused) {
             let reason = Reason::new("the target ended while the content was on trial");
             self.halt(digest, &reason);
         }
@@ -187,11 +187,11 @@ impl Rule {
 
     fn update_use_of_slot(&mut self, now: Moment) {
         let superseding = self.rollout.as_ref().filter(|rollout| rollout.has_superseded());
-        let interrupted = self.slot.interrupted_by();
+        let interrupted = self.slot.used.interrupted_by();
         if superseding.zip(interrupted).is_some_and(|(newer, digest)| newer.digest() != digest) {
             self.end_use_of_slot(now, None);
         }
-        self.slot.end_bake(now);
+        self.slot.used.end_keeping(now);
     }
 
     fn slot_situation(&self, now: Now) -> Situation {
@@ -207,7 +207,7 @@ impl Rule {
                 let is_blocked = is_next && !self.has_content(now.mono, rollout);
                 (rollout.digest(), if is_blocked { Nearness::Far } else { nearness })
             }),
-            recovers_from: self.slot.recovers_from(),
+            recovers_from: self.slot.used.recovers_from(),
             on_trial: self.trial.as_ref().map(|trial| trial.content().digest),
         }
     }

@@ -64,7 +64,7 @@ impl Rule {
     fn slot_status(&self, now: Moment) -> SlotStatus {
         let held = self.slot.state().slot().filter(|_| self.slot.state().is_held(now));
         let held = held.map(ToOwned::to_owned);
-        let reason = self.slot.reason().cloned().or_else(|| self.slot.kept_because());
+        let reason = self.slot.reason().cloned().or_else(|| self.slot.used.kept_because());
         SlotStatus { held, reason }
     }
 

@@ -25,6 +25,8 @@ enum SlotUse {
     Interrupted,
     /// Until the end of `bake`, if that is known, and otherwise until the pod is Ready.
     Kept,
+    /// Until the pod is in its Services again. Nothing was sent.
+    Drained,
 }
 
 impl SlotRecord {
@@ -35,6 +37,7 @@ impl SlotRecord {
         };
         match used {
             SavedUse::Interrupted => Self { used: SlotUse::Interrupted, ..kept(false, None) },
+            SavedUse::UntilServing => Self { used: SlotUse::Drained, ..kept(false, None) },
             SavedUse::UntilReady { is_on_trial } => kept(is_on_trial, None),
             SavedUse::UntilBaked { is_on_trial, at } => kept(is_on_trial, Some(at)),
         }
@@ -44,6 +47,7 @@ impl SlotRecord {
         let is_on_trial = self.is_on_trial;
         let used = match (self.used, self.baked_at) {
             (SlotUse::Interrupted, _) => SavedUse::Interrupted,
+            (SlotUse::Drained, _) => SavedUse::UntilServing,
             (SlotUse::Kept, None) => SavedUse::UntilReady { is_on_trial },
             (SlotUse::Kept, Some(at)) => SavedUse::UntilBaked { is_on_trial, at: moment(at) },
         };

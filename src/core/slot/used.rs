@@ -1,0 +1,239 @@
+//! What a slot is kept for after a drain or an action: until the rollout ends, the pod is Ready and in its Services
+//! again, and `bake` is over.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::core::event::PodLook;
+use crate::core::looks::{Finding, Looks};
+use crate::core::memory::{SavedSlot, SavedUse};
+use crate::core::policy::SlotPolicy;
+use crate::reason::Reason;
+use crate::volume::snapshot::Digest;
+
+/// How long a pod may take to come back into its Services, at least: its probes and its endpoints follow.
+const RETURN: Duration = Duration::from_mins(1);
+
+/// What the slot is for, besides an action that is near.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::core) enum Use {
+    #[default]
+    Nothing,
+    /// An action for this digest may have interrupted the application, and its rollout has not ended.
+    Interrupted(Digest),
+    /// Its rollout has ended.
+    Kept(Kept),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::core) struct Kept {
+    /// The digest that was acted with.
+    digest: Digest,
+    /// Whether the end of the target counts against it.
+    is_on_trial: bool,
+    until: Until,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Until {
+    /// The pod is Ready.
+    Ready(Looks),
+    /// The pod, which was only taken out of its Services, serves again; at the latest then, as it may not have been
+    /// Ready before.
+    Serving(Looks, Moment),
+    /// It has stayed healthy for long enough.
+    Baked(Moment),
+}
+
+impl Until {
+    fn ended(now: Moment, policy: SlotPolicy) -> Self {
+        if policy.awaits_readiness {
+            Self::Ready(Looks::new(now))
+        } else {
+            Self::Baked(now.after(policy.bake))
+        }
+    }
+
+    /// The pod goes back into its Services, and nothing was sent.
+    fn returned(now: Moment, policy: SlotPolicy) -> Self {
+        Self::Serving(Looks::new(now), now.after(policy.patience.max(RETURN)))
+    }
+
+    fn looks(&mut self) -> Option<&mut Looks> {
+        match self {
+            Self::Ready(looks) | Self::Serving(looks, _) => Some(looks),
+            Self::Baked(_) => None,
+        }
+    }
+}
+
+impl Use {
+    /// Takes what an earlier podnudge has saved. `rolls_out`: its rollout continues.
+    pub(in crate::core) fn restored(
+        saved: SavedSlot,
+        rolls_out: bool,
+        now: Moment,
+        policy: SlotPolicy,
+    ) -> Self {
+        let SavedSlot { digest, used } = saved;
+        let kept = |is_on_trial, until| Self::Kept(Kept { digest, is_on_trial, until });
+        match used {
+            SavedUse::Interrupted if rolls_out => Self::Interrupted(digest),
+            SavedUse::Interrupted => kept(false, Until::ended(now, policy)),
+            SavedUse::UntilReady { is_on_trial } => kept(is_on_trial, Until::ended(now, policy)),
+            SavedUse::UntilServing => kept(false, Until::returned(now, policy)),
+            SavedUse::UntilBaked { is_on_trial, at } => {
+                kept(is_on_trial, Until::Baked(at.min(now.after(policy.bake))))
+            }
+        }
+    }
+
+    /// What to save of it.
+    pub(in crate::core) fn saved(&self) -> Option<SavedSlot> {
+        match self {
+            Self::Nothing => None,
+            Self::Interrupted(digest) => {
+                Some(SavedSlot { digest: *digest, used: SavedUse::Interrupted })
+            }
+            Self::Kept(Kept { digest, is_on_trial, until }) => {
+                let is_on_trial = *is_on_trial;
+                let used = match until {
+                    Until::Ready(_) => SavedUse::UntilReady { is_on_trial },
+                    Until::Serving(..) => SavedUse::UntilServing,
+                    Until::Baked(at) => SavedUse::UntilBaked { is_on_trial, at: *at },
+                };
+                Some(SavedSlot { digest: *digest, used })
+            }
+        }
+    }
+
+    /// An action for this digest may have interrupted the application.
+    pub(super) fn acted(&mut self, digest: Digest) {
+        *self = Self::Interrupted(digest);
+    }
+
+    /// The pod was out of its Services for this digest, and nothing was sent: the slot is kept until it is back.
+    pub(super) fn keep_until_serving(&mut self, digest: Digest, now: Moment, policy: SlotPolicy) {
+        if *self == Self::Nothing {
+            let (is_on_trial, until) = (false, Until::returned(now, policy));
+            *self = Self::Kept(Kept { digest, is_on_trial, until });
+        }
+    }
+
+    /// The action was not sent after all.
+    pub(in crate::core) fn not_acted(&mut self) {
+        if let Self::Interrupted(_) = self {
+            *self = Self::Nothing;
+        }
+    }
+
+    /// The digest of the rollout that may have interrupted the application, and has not ended.
+    pub(in crate::core) fn interrupted_by(&self) -> Option<Digest> {
+        match self {
+            Self::Interrupted(digest) => Some(*digest),
+            Self::Nothing | Self::Kept(_) => None,
+        }
+    }
+
+    /// That rollout has ended. `applied`: the digest that the application runs since.
+    pub(in crate::core) fn end(
+        &mut self,
+        now: Moment,
+        applied: Option<Digest>,
+        policy: SlotPolicy,
+    ) {
+        if let Self::Interrupted(digest) = *self {
+            let (is_on_trial, until) = (applied == Some(digest), Until::ended(now, policy));
+            *self = Self::Kept(Kept { digest, is_on_trial, until });
+        }
+    }
+
+    /// The digest of the action from which the application recovers.
+    pub(in crate::core) fn recovers_from(&self) -> Option<Digest> {
+        match self {
+            Self::Nothing => None,
+            Self::Interrupted(digest) | Self::Kept(Kept { digest, .. }) => Some(*digest),
+        }
+    }
+
+    /// The digest against which it counts if the target ends now.
+    pub(in crate::core) fn on_trial(&self) -> Option<Digest> {
+        match self {
+            Self::Kept(Kept { digest, is_on_trial: true, .. }) => Some(*digest),
+            _ => None,
+        }
+    }
+
+    /// The look whether the pod is Ready that is to begin now, if one is due: the one after `last`.
+    pub(in crate::core) fn take_look(&mut self, now: Moment, last: &mut u32) -> Option<u32> {
+        match self {
+            Self::Kept(Kept { until, .. }) => until.looks()?.take_due(now, last),
+            _ => None,
+        }
+    }
+
+    /// Takes the answer to a look; `share` differs between replicas. Returns why it will not be known whether
+    /// the pod is Ready, if so: then the slot is not kept for it.
+    pub(in crate::core) fn looked(
+        &mut self,
+        now: Moment,
+        number: u32,
+        look: PodLook,
+        share: u32,
+        policy: SlotPolicy,
+    ) -> Option<Reason> {
+        let Self::Kept(Kept { until, .. }) = self else { return None };
+        let looks = until.looks().filter(|looks| looks.awaits(number))?;
+        let unknown = match looks.answered(now, look, share, policy.patience) {
+            Finding::LookAgain => return None,
+            Finding::Yes => None,
+            Finding::Unknown(reason) => Some(reason),
+        };
+        *until = Until::Baked(match until {
+            Until::Serving(..) => now,
+            _ => now.after(policy.bake),
+        });
+        unknown
+    }
+
+    /// Ends what it is kept for if the time is over.
+    pub(in crate::core) fn end_keeping(&mut self, now: Moment) {
+        if let Self::Kept(Kept { until: Until::Baked(at) | Until::Serving(_, at), .. }) = self
+            && *at <= now
+        {
+            *self = Self::Nothing;
+        }
+    }
+
+    /// Why it is kept after an action, if so.
+    pub(in crate::core) fn kept_because(&self) -> Option<Reason> {
+        let Self::Kept(Kept { until, .. }) = self else { return None };
+        Some(match until {
+            Until::Ready(looks) | Until::Serving(looks, _) => not_serving(looks.reason()),
+            Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
+        })
+    }
+
+    /// When there is something to do without an event.
+    pub(in crate::core) fn next_wakeup(&self) -> Option<Moment> {
+        match self {
+            Self::Kept(Kept { until, .. }) => match until {
+                Until::Ready(looks) => looks.next(),
+                Until::Serving(looks, at) => looks.next().into_iter().chain([*at]).min(),
+                Until::Baked(at) => Some(*at),
+            },
+            Self::Nothing | Self::Interrupted(_) => None,
+        }
+    }
+}
+
+/// Why the slot is kept: the pod does not serve again, for this reason.
+fn not_serving(reason: Option<&Reason>) -> Reason {
+    let until = "keeps its slot until the pod serves again";
+    match reason {
+        Some(Reason { message, hint }) => {
+            Reason { message: format!("{until}: {message}"), hint: hint.clone() }
+        }
+        None => Reason::new(until),
+    }
+}
