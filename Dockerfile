@@ -5,12 +5,16 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
 COPY presets ./presets
 COPY src ./src
-# With a target given, only the program itself is linked statically, not the build scripts.
-RUN target="$(uname -m)-unknown-linux-gnu" \
- && RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--no-eh-frame-hdr,--icf=all,-T,src/release.ld" cargo build --locked --release --target "$target" --bin podnudge \
+# The commit, for `podnudge --version`.
+ARG PODNUDGE_COMMIT
+# With a target given, only the program itself is linked statically, not the build scripts. Identical functions are
+# joined only by the linker that Rust brings for x86_64.
+RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
+ && case "$target" in x86_64-*) join=,--icf=all ;; *) join= ;; esac \
+ && RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--no-eh-frame-hdr$join,-T,src/release.ld" cargo build --locked --release --target "$target" --bin podnudge \
  && install -D "target/$target/release/podnudge" /image/podnudge
 
-FROM scratch
+FROM scratch AS podnudge
 COPY --from=build /image/podnudge /podnudge
 # The usual uid for images that are not root's. A number, since there is no /etc/passwd.
 USER 65532:65532

@@ -19,7 +19,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
-use help::{QUICK_START, command};
+use help::QUICK_START;
+pub use help::command;
 
 use crate::admin::client::{Status, Trigger};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};

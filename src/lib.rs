@@ -57,5 +57,6 @@ pub mod supervise;
 pub mod surroundings;
 mod threads;
 pub mod verify;
+pub mod version;
 pub mod volume;
 pub mod week;

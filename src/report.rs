@@ -22,6 +22,7 @@ use crate::core::fact::{Basis, Fact};
 use crate::core::kubelet::StartDelay;
 use crate::reason::Reason;
 use crate::shown;
+use crate::version;
 use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
@@ -37,7 +38,8 @@ const KEYS_SHOWN: usize = 20;
 pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
     info!(
         event = "started",
-        version = env!("CARGO_PKG_VERSION"),
+        version = version::VERSION,
+        commit = version::COMMIT,
         rules = config.rules.len(),
         volumes = config.rules.iter().map(|rule| rule.settings.watch.len()).sum::<usize>(),
         listen = listen.map(|address| address.to_string()),

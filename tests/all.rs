@@ -45,6 +45,7 @@ mod invariants;
 mod kept_target;
 mod lasting;
 mod layers;
+mod manual;
 mod messages;
 mod metrics;
 mod mounts;

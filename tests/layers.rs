@@ -23,6 +23,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("exit", &[]),
     ("surroundings", &[]),
     ("random", &[]),
+    ("version", &[]),
     ("files", &[&["reason"]]),
     ("folder", &[&["files"]]),
     ("stderr", &[]),
@@ -32,7 +33,7 @@ const LAYERS: &[(&str, Imports)] = &[
     // Decisions.
     ("volume::snapshot", &[&["clock"]]),
     ("config", &[&["week", "reason", "shown", "exit", "files"]]),
-    ("core", &[&["config", "volume::snapshot", "clock", "reason", "shown"]]),
+    ("core", &[&["config", "volume::snapshot", "clock", "reason", "shown", "version"]]),
     // Performing the commands.
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
@@ -66,6 +67,7 @@ const LAYERS: &[(&str, Imports)] = &[
             "config",
             "reason",
             "shown",
+            "version",
         ]],
     ),
     ("admin", &[&["exchange", "core", "config", "clock", "reason", "shown", "exit", "files"]]),
@@ -119,6 +121,7 @@ const LAYERS: &[(&str, Imports)] = &[
             "reason",
             "shown",
             "exit",
+            "version",
         ]],
     ),
 ];

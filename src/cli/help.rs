@@ -4,6 +4,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::{FILE, Form, Heading, Presence, flags};
+use crate::version;
 
 /// The text of a heading.
 fn heading(heading: Heading) -> &'static str {
@@ -96,7 +97,9 @@ with. podnudge ends with its exit code, or with 128 and the number of the signal
 Exit codes of its own: 64 wrong command line, 69 signals cannot be read, 126 COMMAND cannot be
 executed, 127 COMMAND not found. docs/supervise.md has a manifest.";
 
-pub(super) fn command() -> Command {
+/// The command line of podnudge, with its help.
+#[must_use]
+pub fn command() -> Command {
     let url = || {
         text("url", "URL")
             .default_value("http://127.0.0.1:9533")
@@ -161,7 +164,7 @@ pub(super) fn command() -> Command {
         settings(Command::new("run")).about("Watch and act; what podnudge does without a command");
     settings(Command::new("podnudge"))
         .about(ABOUT)
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(version::SHOWN.as_str())
         .override_usage(
             "podnudge --watch PATH [OPTIONS]\n       \
                          podnudge --watch PATH --signal NAME [OPTIONS]\n       \

@@ -354,7 +354,7 @@ impl Core {
     #[must_use]
     pub fn status(&self, now: Now) -> Status {
         Status {
-            version: env!("CARGO_PKG_VERSION"),
+            version: crate::version::VERSION,
             now: now.wall,
             started: self.started,
             ready: self.rules.iter().all(|rule| rule.not_ready().is_none()),
