@@ -212,3 +212,16 @@ fn with_all_rights_and_without_an_answer_there_is_no_problem() {
         assert_eq!(scene.problems(), []);
     }
 }
+
+/// The kubelet renews the token while podnudge starts, for example.
+#[test]
+fn a_right_is_found_missing_although_the_first_request_was_refused() {
+    for fault in [Fault::Status(401, ""), Fault::Status(500, "")] {
+        let scene = Scene::start(|server| {
+            server.revoke("get", "pods");
+            server.inject("selfsubjectaccessreviews", fault);
+        });
+        wait_until("podnudge asks again", || scene.problems().len() == 1);
+        assert_eq!(scene.problems()[0].0, "readiness-forbidden");
+    }
+}

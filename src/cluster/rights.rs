@@ -13,13 +13,15 @@ use super::call::{
     role_rule,
 };
 use super::error::ApiError;
+use super::pace::Pace;
 use crate::clock::Moment;
 use crate::config::{Cluster, Config, Limit, ObjectKind, ObjectName};
 use crate::core::event::RuleId;
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 
-/// How long after an answer the server is asked again while a right is missing, or after no answer.
+/// How long after an answer the server is asked again while a right is missing, and the longest wait after a request
+/// that it has not answered.
 const AGAIN: Duration = Duration::from_mins(5);
 
 /// What podnudge uses the Kubernetes API for.
@@ -234,14 +236,15 @@ pub struct RightsPreflight {
     needs: Vec<Need>,
     /// When to ask; `None` while that is done, or if it need not be done again.
     at: Option<Moment>,
+    pace: Pace,
 }
 
 impl RightsPreflight {
-    /// Nothing is asked if nothing is needed.
+    /// Nothing is asked if nothing is needed. `seed` differs between replicas.
     #[must_use]
-    pub fn new(needs: Vec<Need>, now: Moment) -> Self {
+    pub fn new(needs: Vec<Need>, now: Moment, seed: u64) -> Self {
         let at = (!needs.is_empty()).then_some(now);
-        Self { needs, at }
+        Self { needs, at, pace: Pace::new(seed) }
     }
 
     /// The rights to ask for now, each once.
@@ -267,13 +270,14 @@ impl RightsPreflight {
     ) -> Vec<(RuleId, Vec<Problem>)> {
         let missing: BTreeSet<Right> = match missing {
             Ok(missing) => missing.into_iter().collect(),
-            // It does not tell this service account.
-            Err(ApiError::Refused(_) | ApiError::NotFound(_)) => return Vec::new(),
-            Err(_) => {
-                self.at = Some(now.after(AGAIN));
+            // Also of a refusal: the token may be about to be renewed, or the Roles are not loaded yet.
+            Err(error) => {
+                let asked_for = error.retry_after().unwrap_or_default();
+                self.at = Some(now.after(self.pace.refused().max(asked_for).min(AGAIN)));
                 return Vec::new();
             }
         };
+        self.pace.answered();
         if !missing.is_empty() {
             self.at = Some(now.after(AGAIN));
         }
@@ -307,10 +311,10 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_without_a_feature_and_each_right_is_asked_for_once() {
-        let mut preflight = RightsPreflight::new(needs_of(""), now(0));
+        let mut preflight = RightsPreflight::new(needs_of(""), now(0), 7);
         assert_eq!((preflight.next_request(now(0)), preflight.next_wakeup()), (None, None));
         let all = format!("{SLOTS}\n[cluster]\neager-sync = true\nevents = true");
-        let mut preflight = RightsPreflight::new(needs_of(&all), now(0));
+        let mut preflight = RightsPreflight::new(needs_of(&all), now(0), 7);
         let asked: Vec<String> = preflight
             .next_request(now(0))
             .expect("it is due")
@@ -339,7 +343,7 @@ mod tests {
         let all = format!(
             "{SLOTS}\n[cluster]\neager-sync = true\nobjects = [\"configmap/app\", \"configmap/more\"]"
         );
-        let mut preflight = RightsPreflight::new(needs_of(&all), now(0));
+        let mut preflight = RightsPreflight::new(needs_of(&all), now(0), 7);
         let mut missing = preflight.next_request(now(0)).expect("it is due");
         missing.retain(|right| right.verb != "get");
         let [(RuleId(0), problems)] = &preflight.answered(now(1), Ok(missing))[..] else {
@@ -362,7 +366,7 @@ mod tests {
 
     #[test]
     fn leases_that_exist_need_not_be_created() {
-        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0));
+        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0), 7);
         let mut missing = preflight.next_request(now(0)).expect("it is due");
         missing.retain(|right| right.verb == "create");
         let problems = preflight.answered(now(1), Ok(missing));
@@ -373,13 +377,37 @@ mod tests {
     #[test]
     fn a_server_that_does_not_say_causes_no_problem() {
         let reason = || Reason::new("x");
-        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0));
-        assert!(preflight.next_request(now(0)).is_some());
-        let away = Err(ApiError::Unavailable(reason(), None));
-        assert_eq!(preflight.answered(now(1), away), []);
-        assert_eq!(preflight.next_wakeup(), Some(now(1).after(AGAIN)));
-        assert!(preflight.next_request(now(1000)).is_some());
-        assert_eq!(preflight.answered(now(1001), Err(ApiError::Refused(reason()))), []);
-        assert_eq!(preflight.next_wakeup(), None, "it will not say later, either");
+        for error in [
+            ApiError::Refused(reason()),
+            ApiError::NotFound(reason()),
+            ApiError::Unavailable(reason(), None),
+        ] {
+            let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0), 7);
+            let mut at = now(0);
+            let mut ask = || {
+                assert!(preflight.next_request(at).is_some());
+                assert_eq!(preflight.answered(at, Err(error.clone())), []);
+                let next = preflight.next_wakeup().expect("it asks again");
+                let wait = next.since(at);
+                at = next;
+                wait
+            };
+            let waits: Vec<Duration> = (0..20).map(|_| ask()).collect();
+            assert!(waits[0] <= Duration::from_secs(1), "the token may be renewed: {waits:?}");
+            assert!(waits[19] >= AGAIN / 2 && waits.iter().all(|wait| *wait <= AGAIN), "{waits:?}");
+        }
+    }
+
+    #[test]
+    fn the_server_gets_the_pause_that_it_asks_for() {
+        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0), 7);
+        let mut asks = |pause| {
+            assert!(preflight.next_request(now(10_000)).is_some());
+            let busy = ApiError::Throttled(Reason::new("x"), Some(pause));
+            assert_eq!(preflight.answered(now(0), Err(busy)), []);
+            preflight.next_wakeup()
+        };
+        assert_eq!(asks(Duration::from_secs(90)), Some(now(90)));
+        assert_eq!(asks(Duration::from_hours(9)), Some(now(0).after(AGAIN)));
     }
 }

@@ -168,7 +168,7 @@ impl Agent {
         let (mut rules, mut states) = (Vec::new(), Vec::new());
         let eager = EagerSyncing::new(&config, surroundings.clone(), replica.seed);
         let events = EventSending::new(&config, surroundings.clone());
-        let rights = Rights::new(&config, surroundings.clone());
+        let rights = Rights::new(&config, surroundings.clone(), replica.seed);
         let slots = SharedSlots::new(&config, surroundings, replica.seed);
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
             // podnudge also starts without it.

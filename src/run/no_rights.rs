@@ -9,7 +9,7 @@ use crate::surroundings::Surroundings;
 pub(super) struct Rights;
 
 impl Rights {
-    pub(super) fn new(_: &Config, _: Surroundings) -> Self {
+    pub(super) fn new(_: &Config, _: Surroundings, _: u64) -> Self {
         Self
     }
 

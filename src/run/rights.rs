@@ -29,14 +29,14 @@ struct Active {
 }
 
 impl Rights {
-    pub(super) fn new(config: &Config, surroundings: Surroundings) -> Self {
+    pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
         let needs = cluster::needs(config);
         let Some(settings) = config.cluster.clone().filter(|_| !needs.is_empty()) else {
             return Self(None);
         };
         let api = Api::new(settings, surroundings.server);
         let pod = api.pod(surroundings.pod);
-        let preflight = RightsPreflight::new(needs, clock::now().mono);
+        let preflight = RightsPreflight::new(needs, clock::now().mono, seed);
         Self(Some(Active { preflight, api: Arc::new(api), pod: pod.name, task: None }))
     }
 
