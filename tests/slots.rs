@@ -66,6 +66,13 @@ fn halted(store: &Store) -> Vec<Digest> {
     halts.into_iter().map(|halt| halt.digest).collect()
 }
 
+fn request_has_halts(request: &LeaseRequest) -> bool {
+    match request {
+        LeaseRequest::Read(_) => false,
+        LeaseRequest::Create(lease) | LeaseRequest::Update(lease) => !lease.halts().is_empty(),
+    }
+}
+
 fn settings(holder: &str, count: u32, seed: u64) -> SlotsSettings {
     SlotsSettings {
         name: "web".to_owned(),
@@ -457,6 +464,57 @@ fn what_failed_is_reported_as_written_once_the_lease_has_it() {
     again.slots.clear_halt(B);
     again.run(&mut store);
     assert_eq!((again.slots.take_written(), halted(&store)), (Vec::new(), vec![A]));
+}
+
+/// A webhook, or a proxy, that drops the annotation and answers 200.
+#[test]
+fn what_failed_is_written_ever_more_rarely_if_the_server_does_not_keep_it() {
+    let keeps_no_halts = |store: &mut Store, request: &LeaseRequest| {
+        let request = match request.clone() {
+            LeaseRequest::Create(lease) => LeaseRequest::Create(lease.with_halts(&[])),
+            LeaseRequest::Update(lease) => LeaseRequest::Update(lease.with_halts(&[])),
+            read @ LeaseRequest::Read(_) => read,
+        };
+        perform(store, &request)
+    };
+    // Also while a slot is held, whose renewals succeed.
+    for claimed in [None, Some(B)] {
+        let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+        claimed.into_iter().for_each(|digest| one.claim(digest));
+        one.play(secs(1), |request| perform(&mut store, request));
+        one.slots.halt(one.now(), A, &Reason::new("x"));
+        let mut told = 0;
+        one.play(secs(600), |request| {
+            told += usize::from(request_has_halts(request));
+            keeps_no_halts(&mut store, request)
+        });
+        assert!((5..30).contains(&told), "{told} requests in ten minutes");
+        assert_eq!((one.slots.take_written(), one.slots.is_telling()), (Vec::new(), false));
+        assert_eq!(one.holds().is_some(), claimed.is_some());
+        // The slot can be given back, and taken by others, meanwhile.
+        one.slots.release();
+        one.play(secs(1), |request| keeps_no_halts(&mut store, request));
+        assert!(holders(&store).iter().all(String::is_empty));
+        assert!(!one.slots.is_busy(Moment(one.now)));
+        // What fails next is written at once.
+        one.slots.halt(one.now(), B, &Reason::new("x"));
+        one.run(&mut store);
+        assert_eq!((one.slots.take_written(), halted(&store)), (vec![A, B], vec![A, B]));
+    }
+}
+
+#[test]
+fn a_slot_that_stays_in_the_own_name_is_given_back_ever_more_rarely() {
+    let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.run(&mut store);
+    one.slots.release();
+    let mut sent = 0;
+    one.play(secs(10), |request| {
+        sent += 1;
+        perform(&mut store, &LeaseRequest::Read(request.name().to_owned()))
+    });
+    assert!((2..20).contains(&sent), "{sent} requests in ten seconds");
 }
 
 /// The application has not recovered from an action with content that failed here, or elsewhere meanwhile: another

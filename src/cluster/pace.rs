@@ -25,11 +25,12 @@ pub(super) struct Pace {
     failures: u32,
     conflicts: u32,
     looks: u32,
+    untold: u32,
 }
 
 impl Pace {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), failures: 0, conflicts: 0, looks: 0 }
+        Self { random: Random::new(seed), failures: 0, conflicts: 0, looks: 0, untold: 0 }
     }
 
     /// The server has answered.
@@ -55,6 +56,19 @@ impl Pace {
         let wait = doubled(FIRST_RETRY * 4, self.failures, LONGEST_REFUSAL);
         self.failures = self.failures.saturating_add(1);
         self.jittered(wait)
+    }
+
+    /// The wait after an answer that lacks what was written for the other replicas. Answers to other requests do not
+    /// shorten it.
+    pub(super) fn untold(&mut self) -> Duration {
+        let wait = doubled(FIRST_RETRY * 4, self.untold, LONGEST_REFUSAL);
+        self.untold = self.untold.saturating_add(1);
+        self.jittered(wait)
+    }
+
+    /// All of it is written.
+    pub(super) fn told(&mut self) {
+        self.untold = 0;
     }
 
     /// The wait after a conflict.

@@ -71,6 +71,8 @@ pub struct Slots {
     notices: Vec<Notice>,
     /// The digests of [`Slots::halt`] that the first Lease names, since the last [`Slots::take_written`].
     written: Vec<Digest>,
+    /// When to write it again: the server has answered, and not kept it.
+    tell_at: Option<Moment>,
     search: Search,
     in_flight: Option<InFlight>,
     /// No request before this.
@@ -140,6 +142,7 @@ impl Slots {
             lost: None,
             notices: Vec::new(),
             written: Vec::new(),
+            tell_at: None,
             search: Search::default(),
             in_flight: None,
             not_before: Moment::default(),
@@ -213,11 +216,11 @@ impl Slots {
         std::mem::take(&mut self.written)
     }
 
-    /// Whether something is still to be written for the other replicas, and the server has answered the last
+    /// Whether something is still to be written for the other replicas, and the server has carried out the last
     /// request.
     #[must_use]
     pub fn is_telling(&self) -> bool {
-        !self.notices.is_empty() && self.failing.is_none()
+        !self.notices.is_empty() && self.failing.is_none() && self.tell_at.is_none()
     }
 
     /// The slot that the search reads next. Each replica begins with another one.
@@ -233,6 +236,7 @@ impl Slots {
     fn notify(&mut self, digest: Digest, notice: Notice) {
         self.notices.retain(|other| other.digest() != digest);
         self.notices.push(notice);
+        self.tell_at = None;
         self.notices.drain(..self.notices.len().saturating_sub(MOST_NOTICES));
     }
 

@@ -26,13 +26,21 @@ impl Slots {
             let told = self.notices.extract_if(.., |notice| notice.is_told(first));
             self.written.extend(told.filter_map(|notice| notice.halted()));
         }
+        if self.notices.is_empty() {
+            self.tell_at = None;
+            self.pace.told();
+        }
     }
 
     /// Refuses an answer that does not fit the request.
     fn expected(&self, step: &Step, lease: Lease) -> Result<Lease, ApiError> {
         let is_own = lease.holder() == Some(self.settings.holder.as_str());
-        if lease.name() != self.slot_name(step.slot()) || (matches!(step, Step::Take(_)) && !is_own)
-        {
+        let is_refuted = match step {
+            Step::Take(_) => !is_own,
+            Step::GiveBack(_) => is_own,
+            Step::Read(_) | Step::Tell(_) => false,
+        };
+        if lease.name() != self.slot_name(step.slot()) || is_refuted {
             let reason = Reason::new("the API server has answered with another Lease")
                 .hint("check what answers at the URL of `[cluster]`, and the cluster's admission webhooks");
             return Err(ApiError::Unavailable(reason, None));
@@ -44,6 +52,9 @@ impl Slots {
         let slot = step.slot();
         let holder = lease.holder().map(ToOwned::to_owned);
         let own_time = self.own_time();
+        if matches!(step, Step::Tell(notice) if !notice.is_told(&lease)) {
+            self.tell_at = Some(now.after(self.pace.untold()));
+        }
         if let Some(view) = self.views.get_mut(slot) {
             view.learn(now, lease, &self.settings.holder, own_time);
         }

@@ -58,17 +58,26 @@ impl Slots {
 
     /// The next step, and when it is due.
     fn due(&self, now: Moment) -> Option<(Moment, Step)> {
+        let held = self.held.filter(|_| self.wanted.is_some() && self.halted.is_none());
+        if let Some(held) = held.filter(|held| held.renew_at <= now) {
+            return Some((held.renew_at, self.write(held.slot, Step::Take)));
+        }
+        let tell = self.notices.first().map(|notice| {
+            let is_known = self.views.first().is_some_and(|view| view.lease.is_some());
+            let step = if is_known { Step::Tell(notice.clone()) } else { Step::Read(0) };
+            (self.tell_at.unwrap_or(now).max(now), step)
+        });
+        match (tell, self.due_for_slot(now)) {
+            (Some(tell), Some(slot)) => Some(if tell.0 <= slot.0.max(now) { tell } else { slot }),
+            (tell, slot) => tell.or(slot),
+        }
+    }
+
+    /// The same without what is to be told to others.
+    fn due_for_slot(&self, now: Moment) -> Option<(Moment, Step)> {
         let entitled = self.wanted.filter(|_| self.halted.is_none());
         let held = self.held.filter(|_| entitled.is_some());
         let renewal = held.map(|held| (held.renew_at, self.write(held.slot, Step::Take)));
-        if let Some(renewal) = renewal.clone().filter(|(at, _)| *at <= now) {
-            return Some(renewal);
-        }
-        if let Some(notice) = self.notices.first() {
-            let is_known = self.views.first().is_some_and(|view| view.lease.is_some());
-            let step = if is_known { Step::Tell(notice.clone()) } else { Step::Read(0) };
-            return Some((now, step));
-        }
         // A slot that an earlier request may have taken, or that an earlier podnudge has left.
         let other = |slot: &usize| held.is_none_or(|held| held.slot != *slot);
         let is_own = |slot: &usize| self.views.get(*slot).is_some_and(|view| view.is_own(now));
