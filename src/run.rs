@@ -6,6 +6,8 @@
 
 mod agent;
 mod answers;
+#[cfg(feature = "cluster")]
+mod api_access;
 mod clock;
 mod commands;
 mod connections;

@@ -123,7 +123,7 @@ impl Scene {
         let server = ApiServer::start();
         let path = folder.path().display();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\nresync = \"1s\"\n\
+            "[agent]\nlog = \"json\"\nlisten = \"off\"\nresync = \"1s\"\ngrace = \"2s\"\n\
              [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
              eager-sync = true\nobjects = [\"configmap/app\"]\nevents = true\n\
              [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n",
@@ -224,4 +224,17 @@ fn a_right_is_found_missing_although_the_first_request_was_refused() {
         wait_until("podnudge asks again", || scene.problems().len() == 1);
         assert_eq!(scene.problems()[0].0, "readiness-forbidden");
     }
+}
+
+/// Of the rights, and of eager sync.
+#[test]
+fn a_server_that_does_not_answer_does_not_delay_the_end_of_podnudge() {
+    let mut scene = Scene::start(|server| server.partition("", Fault::Late));
+    wait_until("podnudge asks", || {
+        !scene.server.reviews().is_empty() && !scene.server.seen().is_empty()
+    });
+    scene.agent.signal(Signal::SIGTERM);
+    assert_eq!(scene.agent.exit_code(), Some(0));
+    assert_eq!(scene.agent.count("grace-over"), 0, "{}", scene.agent.log());
+    scene.server.heal();
 }

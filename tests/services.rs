@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -37,7 +38,7 @@ impl Replica {
         let application = Supervisor::start(folder.path(), RUNS);
         let server = ApiServer::start();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\n\
+            "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\ngrace = \"2s\"\n\
              [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
              [[rule]]\nwatch = \"{path}/volume\"\nsettle = \"0s\"\non-start = \"never\"\n\
              restart = {{ grace = \"10s\" }}\nretry = {{ first = \"50ms\", max = \"100ms\" }}\n\
@@ -210,5 +211,23 @@ fn a_pod_that_its_service_keeps_is_not_restarted_and_serves_again() {
         replica.is_in_service(SLICES, false);
         replica.agent.wait_for(ROLLED_OUT, 1);
         assert_eq!(replica.application.starts(), 2);
+    });
+}
+
+/// The API server does not answer, and the looks would take longer than `grace`.
+#[test]
+fn a_look_at_the_pod_does_not_delay_the_end_of_podnudge() {
+    in_namespace(|| {
+        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
+        let mut replica = Replica::start(SLICES, settings);
+        replica.server.partition(PODS, Fault::Late);
+        replica.write("2");
+        wait_until("podnudge looks at its pod", || {
+            replica.server.seen().iter().any(|request| request.contains(PODS))
+        });
+        replica.agent.signal(Signal::SIGTERM);
+        assert_eq!(replica.agent.exit_code(), Some(0));
+        assert_eq!(replica.agent.count("grace-over"), 0, "{}", replica.agent.log());
+        replica.server.heal();
     });
 }

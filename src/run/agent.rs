@@ -181,7 +181,7 @@ impl Agent {
             let (attempts, Left { known, is_unreadable }) = Attempts::open(rule, &config.agent);
             states.push(RuleState::new(rule.clone(), attempts, &config.agent));
             let (interrupted, is_record_unreadable) = (known, is_unreadable);
-            let pod = slots.pod().uid.clone();
+            let pod = slots.pod().uid;
             let memory = memory.flatten();
             let found = Found { memory, published, interrupted, is_record_unreadable, pod };
             rules.push((policy, found));
@@ -254,6 +254,7 @@ impl Agent {
                         end_at = Some(clock::now().mono.after(self.config.agent.grace));
                         self.handle_event(Event::Stop);
                         self.rules.iter_mut().for_each(RuleState::stop);
+                        self.slots.stop_looks();
                         self.eager.stop();
                         self.events.stop();
                         self.rights.stop();

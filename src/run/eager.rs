@@ -2,15 +2,14 @@
 //! new content, and what to report. Does nothing unless `[cluster]` has `eager-sync`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 
 use super::agent::{Agent, Done};
+use super::api_access::ApiAccess;
 use super::clock;
 use crate::clock::Moment;
-use crate::cluster::{Api, EagerAnswer, EagerRequest, EagerSync};
+use crate::cluster::{EagerAnswer, EagerRequest, EagerSync};
 use crate::config::Config;
 use crate::core::event::VolumeId;
 use crate::core::status::EagerSyncStatus;
@@ -27,8 +26,7 @@ pub(super) struct EagerSyncing(Option<Active>);
 
 struct Active {
     machine: EagerSync,
-    api: Arc<Api>,
-    pod: String,
+    access: ApiAccess,
     container: Option<String>,
     /// In the order of the volumes.
     paths: Vec<PathBuf>,
@@ -36,7 +34,6 @@ struct Active {
     generations: Vec<Option<Generation>>,
     sender: mpsc::Sender<EagerAnswer>,
     answers: mpsc::Receiver<EagerAnswer>,
-    tasks: Vec<AbortHandle>,
 }
 
 impl EagerSyncing {
@@ -45,20 +42,16 @@ impl EagerSyncing {
             return Self(None);
         };
         let machine = EagerSync::new(settings.objects.clone(), clock::now(), seed);
-        let api = Api::new(settings, surroundings.server);
-        let pod = api.pod(surroundings.pod);
         let paths = config.rules.iter().flat_map(|rule| rule.settings.watch.iter().cloned());
         let (sender, answers) = mpsc::channel(MOST_ANSWERS);
         Self(Some(Active {
             machine,
-            api: Arc::new(api),
-            pod: pod.name,
+            access: ApiAccess::new(settings, surroundings),
             container: mounts::own_container(),
             paths: paths.collect(),
             generations: Vec::new(),
             sender,
             answers,
-            tasks: Vec::new(),
         }))
     }
 
@@ -97,8 +90,7 @@ impl EagerSyncing {
 
     /// podnudge is asked to stop: nothing of it is needed any more.
     pub(super) fn stop(&mut self) {
-        let active = self.0.take();
-        active.iter().flat_map(|active| &active.tasks).for_each(AbortHandle::abort);
+        self.0 = None;
     }
 }
 
@@ -112,13 +104,12 @@ impl Agent {
             }
             let Some(request) = request else { return };
             let task = active.perform(request);
-            let task = self.start_task(async move {
+            let request = self.start_task(async move {
                 task.await;
                 Done::Nothing
             });
             if let Some(active) = &mut self.eager.0 {
-                active.tasks.retain(|task| !task.is_finished());
-                active.tasks.extend(task);
+                active.access.begun(request);
             }
         }
     }
@@ -127,9 +118,8 @@ impl Agent {
 impl Active {
     /// Sends a request; its answers go to the loop.
     fn perform(&self, request: EagerRequest) -> impl Future<Output = ()> + use<> {
-        let (api, sender) = (Arc::clone(&self.api), self.sender.clone());
-        let (pod, container, paths) =
-            (self.pod.clone(), self.container.clone(), self.paths.clone());
+        let ((api, pod), sender) = (self.access.parts(), self.sender.clone());
+        let (pod, container, paths) = (pod.name, self.container.clone(), self.paths.clone());
         async move {
             let answer = match request {
                 EagerRequest::Find => {

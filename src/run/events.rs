@@ -1,22 +1,20 @@
 //! Events about podnudge's own Pod: passes facts to `cluster/events.rs`, and sends what that says. Nothing waits for
 //! them. Does nothing unless `[cluster]` has `events`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
-
 use super::agent::{Agent, Done};
+use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
 use crate::clock::Moment;
-use crate::cluster::{self, Api, ApiError, PodEvents};
+use crate::cluster::{self, ApiError, PodEvents};
 use crate::config::Config;
 use crate::core::event::{RuleId, SlotState};
 use crate::core::fact::Fact;
 use crate::reason::Reason;
 use crate::report;
-use crate::surroundings::{Pod, Surroundings};
+use crate::surroundings::Surroundings;
 
 /// How long to wait for the answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -26,9 +24,7 @@ pub(super) struct EventSending(Option<Active>);
 
 struct Active {
     machine: PodEvents,
-    api: Arc<Api>,
-    pod: Pod,
-    task: Option<AbortHandle>,
+    access: ApiAccess,
 }
 
 impl EventSending {
@@ -37,17 +33,15 @@ impl EventSending {
         let Some(settings) = config.cluster.clone().filter(|cluster| cluster.events) else {
             return Self(None);
         };
-        let api = Api::new(settings, surroundings.server);
-        let pod = api.pod(surroundings.pod);
+        let access = ApiAccess::new(settings, surroundings);
         let mut machine = PodEvents::default();
-        let is_known = pod.is_named && pod.uid.is_some();
-        let missing = api.examine().err().or_else(|| (!is_known).then(pod_unknown));
+        let is_known = access.pod.is_named && access.pod.uid.is_some();
+        let missing = access.api.examine().err().or_else(|| (!is_known).then(pod_unknown));
         if let Some(fact) = missing.and_then(|reason| machine.failed(reason)) {
             report::events(&fact);
         }
         // The token may be there later, but the environment of a process does not change.
-        let active = Active { machine, api: Arc::new(api), pod, task: None };
-        Self(is_known.then_some(active))
+        Self(is_known.then_some(Active { machine, access }))
     }
 
     /// Something happened to this rule.
@@ -71,9 +65,7 @@ impl EventSending {
 
     /// podnudge is asked to stop: it does not wait for an answer.
     pub(super) fn stop(&mut self) {
-        if let Some(task) = self.0.take().and_then(|active| active.task) {
-            task.abort();
-        }
+        self.0 = None;
     }
 }
 
@@ -103,13 +95,13 @@ impl Agent {
         while let Some(active) = &mut self.events.0
             && let Some(event) = active.machine.next_event(clock::now().mono)
         {
-            let (api, pod) = (Arc::clone(&active.api), active.pod.clone());
-            let task = self.start_task(async move {
+            let (api, pod) = active.access.parts();
+            let request = self.start_task(async move {
                 let answer = api.create_event(&pod, &event, LIMIT).await;
                 Done::Api(ApiAnswer::Event(answer))
             });
             if let Some(active) = &mut self.events.0 {
-                active.task = task;
+                active.access.begun(request);
             }
         }
     }

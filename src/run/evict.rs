@@ -113,6 +113,6 @@ impl Agent {
     /// the next pod could not tell that it is another one.
     pub(super) fn why_not_evict(&self, rule: RuleId) -> Option<Reason> {
         self.rule(rule)?.settings.evict?;
-        unknown_pod(self.slots.pod())
+        unknown_pod(&self.slots.pod())
     }
 }

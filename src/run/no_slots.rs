@@ -11,19 +11,18 @@ use crate::core::event::RuleId;
 use crate::reason::Reason;
 use crate::surroundings::{Pod, Surroundings};
 
-#[derive(Default)]
-pub(super) struct SharedSlots {
-    pod: Pod,
-}
+pub(super) struct SharedSlots;
 
 impl SharedSlots {
     pub(super) fn new(_: &Config, _: Surroundings, _: u64) -> Self {
-        Self::default()
+        Self
     }
 
-    pub(super) fn pod(&self) -> &Pod {
-        &self.pod
+    pub(super) fn pod(&self) -> Pod {
+        Pod::default()
     }
+
+    pub(super) fn stop_looks(&self) {}
 
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         None

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::agent::{Agent, Done};
+use super::api_access::ApiAccess;
 use crate::cluster::{Api, ApiError, Listed};
 use crate::core::command::PodIs;
 use crate::core::event::{Event, PodLook, RuleId};
@@ -22,9 +23,9 @@ const UNREADY_TOO: &str = "the Service must not have `publishNotReadyAddresses`"
 impl Agent {
     /// Performs [`Command::LookAtPod`](crate::core::command::Command::LookAtPod).
     pub(super) fn look_at_pod(&mut self, rule: RuleId, number: u32, is: PodIs) {
-        let Some((api, pod)) = self.slots.access() else { return };
+        let Some((api, pod)) = self.slots.looks.as_ref().map(ApiAccess::parts) else { return };
         let Some(config) = self.rule(rule) else { return };
-        self.start_task(async move {
+        let request = self.start_task(async move {
             let services = match &config.settings.drain {
                 Some(drain) => drain.services.as_slice(),
                 None => &[],
@@ -44,6 +45,9 @@ impl Agent {
             };
             Done::Event(Event::PodLooked(rule, number, look))
         });
+        if let Some(looks) = &mut self.slots.looks {
+            looks.begun(request);
+        }
     }
 }
 

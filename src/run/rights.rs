@@ -1,16 +1,14 @@
 //! The preflight of the service account's rights: sends what `cluster/rights.rs` asks, and passes the problems on to
 //! the core. Does nothing unless a feature that uses the Kubernetes API is configured.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
-
 use super::agent::{Agent, Done};
+use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
 use crate::clock::Moment;
-use crate::cluster::{self, Api, ApiError, Right, RightsPreflight};
+use crate::cluster::{self, ApiError, Right, RightsPreflight};
 use crate::config::Config;
 use crate::core::event::Event;
 use crate::surroundings::Surroundings;
@@ -23,9 +21,7 @@ pub(super) struct Rights(Option<Active>);
 
 struct Active {
     preflight: RightsPreflight,
-    api: Arc<Api>,
-    pod: String,
-    task: Option<AbortHandle>,
+    access: ApiAccess,
 }
 
 impl Rights {
@@ -34,10 +30,8 @@ impl Rights {
         let Some(settings) = config.cluster.clone().filter(|_| !needs.is_empty()) else {
             return Self(None);
         };
-        let api = Api::new(settings, surroundings.server);
-        let pod = api.pod(surroundings.pod);
         let preflight = RightsPreflight::new(needs, clock::now().mono, seed);
-        Self(Some(Active { preflight, api: Arc::new(api), pod: pod.name, task: None }))
+        Self(Some(Active { preflight, access: ApiAccess::new(settings, surroundings) }))
     }
 
     /// When to ask, if nothing else happens.
@@ -47,9 +41,7 @@ impl Rights {
 
     /// podnudge is asked to stop: it does not wait for an answer.
     pub(super) fn stop(&mut self) {
-        if let Some(task) = self.0.take().and_then(|active| active.task) {
-            task.abort();
-        }
+        self.0 = None;
     }
 }
 
@@ -58,13 +50,13 @@ impl Agent {
     pub(super) fn advance_rights(&mut self) {
         let Some(active) = &mut self.rights.0 else { return };
         let Some(rights) = active.preflight.next_request(clock::now().mono) else { return };
-        let (api, pod) = (Arc::clone(&active.api), active.pod.clone());
-        let task = self.start_task(async move {
-            let missing = api.missing_rights(rights, &pod, LIMIT).await;
+        let (api, pod) = active.access.parts();
+        let request = self.start_task(async move {
+            let missing = api.missing_rights(rights, &pod.name, LIMIT).await;
             Done::Api(ApiAnswer::Rights(missing))
         });
         if let Some(active) = &mut self.rights.0 {
-            active.task = task;
+            active.access.begun(request);
         }
     }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::{Agent, Done};
+use super::api_access::ApiAccess;
 use super::clock;
 use super::evict::Evictor;
 use crate::clock::{Moment, Now};
-use crate::cluster::{Api, ApiError, Lease, Right, Slots, SlotsSettings};
+use crate::cluster::{ApiError, Lease, Right, Slots, SlotsSettings};
 use crate::config::{Config, Rule, RuleSettings};
 use crate::core::command::{Command, Intent};
 use crate::core::event::{Event, RuleId, SlotState};
@@ -35,10 +36,10 @@ pub(super) enum ApiAnswer {
 
 /// The slots of all rules.
 pub(super) struct SharedSlots {
-    api: Option<Arc<Api>>,
+    access: Option<ApiAccess>,
+    /// For the looks at the pod; `None` when podnudge stops.
+    pub(super) looks: Option<ApiAccess>,
     evictor: Option<Evictor>,
-    /// podnudge's own pod.
-    pod: Pod,
     /// In the order of the rules.
     rules: Vec<Option<RuleSlots>>,
 }
@@ -80,28 +81,27 @@ impl SharedSlots {
             has_lease || has_services || evict.is_some()
         });
         let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
-            return Self { api: None, evictor: None, pod: Pod::default(), rules: Vec::new() };
+            return Self { access: None, looks: None, evictor: None, rules: Vec::new() };
         };
-        let api = Api::new(settings, surroundings.server);
-        if let Err(reason) = api.examine() {
+        let access = ApiAccess::new(settings, surroundings);
+        if let Err(reason) = access.api.examine() {
             report::api_unusable(&reason);
         }
-        let pod = api.pod(surroundings.pod);
         let slots = |rule: &Rule| {
             let limit = rule.settings.limit.as_ref()?;
             let slots = Slots::new(SlotsSettings {
                 name: limit.lease.clone()?,
                 count: limit.slots(),
                 duration: limit.lease_duration,
-                holder: pod.holder(&rule.name, seed),
+                holder: access.pod.holder(&rule.name, seed),
                 seed,
             });
             Some(RuleSlots { slots, known: SlotState::Free, deferred: VecDeque::new() })
         };
         let rules = config.rules.iter().map(slots).collect();
-        let api = Arc::new(api);
-        let evictor = Some(Evictor::new(Arc::clone(&api), pod.clone()));
-        Self { api: Some(api), evictor, pod, rules }
+        let (api, pod) = access.parts();
+        let (looks, evictor) = (Some(access.another()), Some(Evictor::new(api, pod)));
+        Self { access: Some(access), looks, evictor, rules }
     }
 
     /// Performs a command of the core that is about the slot of this rule. Returns whether it has to be found out
@@ -136,17 +136,17 @@ impl SharedSlots {
     }
 
     /// podnudge's own pod, as far as it is known, if there is a use for it.
-    pub(super) fn pod(&self) -> &Pod {
-        &self.pod
+    pub(super) fn pod(&self) -> Pod {
+        self.access.as_ref().map(|access| access.pod.clone()).unwrap_or_default()
     }
 
     pub(super) fn evictor(&self) -> Option<Evictor> {
         self.evictor.clone()
     }
 
-    /// The access to the API server, if it is used, and podnudge's own pod.
-    pub(super) fn access(&self) -> Option<(Arc<Api>, Pod)> {
-        Some((Arc::clone(self.api.as_ref()?), self.pod.clone()))
+    /// podnudge is asked to stop: it looks at its pod no more. What is to be given back, or told to others, goes on.
+    pub(super) fn stop_looks(&mut self) {
+        self.looks = None;
     }
 
     /// When to advance the slots, if nothing else happens.
@@ -218,7 +218,7 @@ impl Agent {
     }
 
     fn send_slot_requests(&mut self) -> bool {
-        let Some(api) = self.slots.api.clone() else { return false };
+        let Some((api, _)) = self.slots.access.as_ref().map(ApiAccess::parts) else { return false };
         let mut has_sent = false;
         for rule in (0..self.slots.rules.len()).map(RuleId) {
             let slots = self.slots.of(rule).map(|rule| &mut rule.slots);
@@ -241,7 +241,7 @@ impl Agent {
         if !self.slots.perform(rule, command) {
             return;
         }
-        let Some((api, pod)) = self.slots.access() else { return };
+        let Some((api, pod)) = self.slots.access.as_ref().map(ApiAccess::parts) else { return };
         self.start_task(async move {
             let deletion = api.is_being_deleted(&pod.name, DELETION_LIMIT).await;
             // Bad content does more harm on the other replicas than a halt without need.
