@@ -480,7 +480,9 @@ fn what_failed_is_written_ever_more_rarely_if_the_server_does_not_keep_it() {
     // Also while a slot is held, whose renewals succeed.
     for claimed in [None, Some(B)] {
         let (mut store, mut one) = (Store::default(), Replica::new("a", 1, 1));
-        claimed.into_iter().for_each(|digest| one.claim(digest));
+        if let Some(digest) = claimed {
+            one.claim(digest);
+        }
         one.play(secs(1), |request| perform(&mut store, request));
         one.slots.halt(one.now(), A, &Reason::new("x"));
         let mut told = 0;
