@@ -44,8 +44,8 @@ use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{ApproveBefore, DrainBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, PodLook, Proof, RuleId, SlotState, Standing, VolumeId,
-    Watch,
+    Absence, Acted, Alive, ApiServer, Checked, Event, PodLook, Proof, RuleId, SlotState, Standing,
+    VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
@@ -342,6 +342,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "application-touches-its-volume" => world.application.touches = true,
         "resyncs-hang" | "resyncs-answer" => world.resyncs_hang = verb == "resyncs-hang",
         "slots" => slots(world, rest, place),
+        "api-server" => api_server(world, rest, place),
         "trigger" => world.tell(Event::Trigger(None)),
         "problem" => {
             let kind = ProblemKind::TargetNotFound;
@@ -443,6 +444,15 @@ fn services(world: &mut World, rest: &str, place: &str) {
         "unreadable" => both(PodLook::Refused(reason)),
         _ => panic!("{place}: unknown answer about Services"),
     };
+}
+
+/// What an answer says of the API server.
+fn api_server(world: &mut World, rest: &str, place: &str) {
+    world.tell(Event::ApiServer(match rest {
+        "answers" => ApiServer::Answers,
+        "away" => ApiServer::Away,
+        _ => panic!("{place}: unknown state of the API server"),
+    }));
 }
 
 /// Sets what podnudge is told about its slot, now and from now on.

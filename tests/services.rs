@@ -33,13 +33,18 @@ struct Replica {
 
 impl Replica {
     fn start(slices: &str, settings: &str) -> Self {
+        Self::with(slices, "", settings, |_| {})
+    }
+
+    /// `cluster` is further settings of `[cluster]`.
+    fn with(slices: &str, cluster: &str, settings: &str, before: impl FnOnce(&ApiServer)) -> Self {
         let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
         let path = folder.path().display();
         let application = Supervisor::start(folder.path(), RUNS);
         let server = ApiServer::start();
         let text = format!(
             "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\ngrace = \"2s\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
+             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n{cluster}\n\
              [[rule]]\nwatch = \"{path}/volume\"\nsettle = \"0s\"\non-start = \"never\"\n\
              restart = {{ grace = \"10s\" }}\nretry = {{ first = \"50ms\", max = \"100ms\" }}\n\
              target = {{ cmdline = \"^(ba)?sh -c .* {path}$\" }}\nverify = {{ alive-for = \"100ms\" }}\n\
@@ -60,6 +65,7 @@ impl Replica {
             other["metadata"]["labels"] = json!({"kubernetes.io/service-name": "other"});
             store.create(slices, other).unwrap();
         });
+        before(&server);
         let mut command = podnudge();
         command.arg("--config").arg(folder.path().join("podnudge.toml"));
         command.env("PODNUDGE_POD_NAME", "web-1").env("PODNUDGE_POD_UID", "u-1");
@@ -92,6 +98,15 @@ impl Replica {
         };
         let before = parts();
         wait_until("podnudge looks again", || parts() >= before + looks * 2);
+    }
+
+    /// Why the rule waits, by its status.
+    fn waits_because(&self) -> String {
+        let before = self.agent.count("status");
+        self.agent.signal(Signal::SIGUSR1);
+        self.agent.wait_for("status", before + 1);
+        let status: Value = serde_json::from_str(&self.agent.last("status", "status")).unwrap();
+        status["rules"][0]["reason"]["message"].as_str().unwrap_or_default().to_owned()
     }
 
     fn holds_slot(&self) -> bool {
@@ -229,5 +244,30 @@ fn a_look_at_the_pod_does_not_delay_the_end_of_podnudge() {
         assert_eq!(replica.agent.exit_code(), Some(0));
         assert_eq!(replica.agent.count("grace-over"), 0, "{}", replica.agent.log());
         replica.server.heal();
+    });
+}
+
+/// The rule has nothing to do during the outage, and no slot: eager sync, and the preflight of the rights, see it.
+#[test]
+fn a_drain_waits_for_the_nodes_after_an_outage_that_other_requests_have_seen() {
+    in_namespace(|| {
+        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
+        let eager_sync = "eager-sync = true\nobjects = [\"configmap/app\"]";
+        for fault in [Fault::Status(503, ""), Fault::Closed] {
+            let is_away = |server: &ApiServer| server.partition("", fault);
+            let mut replica = Replica::with(SLICES, eager_sync, settings, is_away);
+            let lists = |replica: &Replica| {
+                let requests = replica.server.seen();
+                requests.iter().filter(|request| request.contains("/configmaps?")).count()
+            };
+            wait_until("podnudge asks again", || lists(&replica) >= 2);
+            replica.server.heal();
+            let known = lists(&replica);
+            wait_until("it is answered, and watches", || lists(&replica) >= known + 2);
+            replica.write("2");
+            let why = "the API server was away: the endpoints on the nodes may be old";
+            wait_until("the rule waits", || replica.waits_because() == why);
+            assert_eq!(replica.agent.count("draining"), 0);
+        }
     });
 }

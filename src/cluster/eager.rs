@@ -16,12 +16,13 @@ mod syncs;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::error::ApiError;
+use super::error::{ApiError, api_server};
 use super::metadata::{Listing, WatchEvent};
 use super::pace::Pace;
 use super::sources::Source;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::config::ObjectName;
+use crate::core::event::ApiServer;
 use crate::core::status::{EagerSyncStatus, Histogram, ObjectStatus};
 use crate::reason::Reason;
 use failing::Failing;
@@ -58,6 +59,20 @@ pub enum EagerAnswer {
     Ended(usize, Result<(), ApiError>),
     /// The pod was annotated, or would have been.
     Annotated(Result<(), ApiError>),
+}
+
+impl EagerAnswer {
+    /// What it says of the API server, if anything. A watch may break off on the way; the list that follows tells.
+    #[must_use]
+    pub fn api_server(&self) -> Option<ApiServer> {
+        match self {
+            Self::Found(answer) => api_server(answer),
+            Self::Listed(_, answer) => api_server(answer),
+            Self::Annotated(answer) => api_server(answer),
+            Self::Opened(_) | Self::Event(..) => Some(ApiServer::Answers),
+            Self::Ended(..) => None,
+        }
+    }
 }
 
 /// What people are told.

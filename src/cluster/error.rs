@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::event::ApiServer;
 use crate::reason::Reason;
 
 /// Why there is no object in an answer.
@@ -43,5 +44,18 @@ impl ApiError {
             Self::Throttled(_, pause) | Self::Unavailable(_, pause) => *pause,
             _ => None,
         }
+    }
+}
+
+/// What an answer says of the API server, if anything: a request may be refused before it is sent, and a server that
+/// asks for a pause may serve the nodes or not.
+#[must_use]
+pub fn api_server<T>(answer: &Result<T, ApiError>) -> Option<ApiServer> {
+    match answer {
+        Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_) | ApiError::Gone(_)) => {
+            Some(ApiServer::Answers)
+        }
+        Err(ApiError::Unavailable(..)) => Some(ApiServer::Away),
+        Err(ApiError::Throttled(..) | ApiError::Refused(_)) => None,
     }
 }

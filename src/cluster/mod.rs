@@ -33,7 +33,7 @@ mod sources;
 pub use api::Api;
 pub use eager::{Change, EagerAnswer, EagerFact, EagerRequest, EagerSync};
 pub use endpoint_slices::Listed;
-pub use error::ApiError;
+pub use error::{ApiError, api_server};
 pub use events::{EventReason, EventsFact, PodEvent, PodEvents, of_fact, of_slot};
 pub use halts::Halt;
 pub use identity::unknown_pod;

@@ -64,10 +64,21 @@ pub enum Event {
     HaltWritten(RuleId, Digest),
     /// The answer to the look with this number of `Command::LookAtPod`.
     PodLooked(RuleId, u32, PodLook),
+    /// What an answer of the API server, or that there was none, says of the server itself.
+    ApiServer(ApiServer),
     /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
     /// podnudge is stopping: start no new action.
     Stop,
+}
+
+/// Whether the API server answers requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApiServer {
+    /// It does.
+    Answers,
+    /// There was no answer, or one of 5xx.
+    Away,
 }
 
 /// A condition of the gate that needs I/O.
@@ -131,6 +142,17 @@ pub enum PodLook {
     Unknown(Reason, Option<Duration>),
     /// podnudge is not told: the request was refused, or there is no such pod.
     Refused(Reason),
+}
+
+impl PodLook {
+    /// What it says of the API server, if anything.
+    pub(super) fn api_server(&self) -> Option<ApiServer> {
+        match self {
+            Self::Yes | Self::No(_) | Self::Unlisted(_) => Some(ApiServer::Answers),
+            Self::Unknown(..) => Some(ApiServer::Away),
+            Self::Refused(_) => None,
+        }
+    }
 }
 
 /// When the rule's target started.

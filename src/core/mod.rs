@@ -47,7 +47,7 @@ use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use checks::{Checks, OtherChecks};
 use command::Command;
-use event::{Alive, Event, Found, RuleId, Verified, VolumeId};
+use event::{Alive, ApiServer, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
 use mounts::MountChanges;
 use neighbours::Neighbours;
@@ -185,14 +185,18 @@ impl Core {
             }
             Event::Verified(rule, verified) => self.verified(now, rule, verified),
             Event::Slot(rule, state) => {
-                self.with_rule(rule, |rule, out| rule.slot_told(now.mono, state, out));
+                self.with_rule(rule, |rule, out| rule.slot_told(state, out));
             }
             Event::HaltWritten(rule, digest) => {
                 self.with_rule(rule, |rule, _| rule.halt_written(digest));
             }
             Event::PodLooked(rule, number, look) => {
+                if let Some(server) = look.api_server() {
+                    self.api_server_seen(now, server);
+                }
                 self.with_rule(rule, |rule, out| rule.pod_looked(now, number, look, out));
             }
+            Event::ApiServer(server) => self.api_server_seen(now, server),
             Event::Trigger(Some(rule)) => {
                 self.with_rule(rule, |rule, out| rule.trigger(now, out));
             }
@@ -208,6 +212,10 @@ impl Core {
             }
         }
         self.tick(now);
+    }
+
+    fn api_server_seen(&mut self, now: Now, server: ApiServer) {
+        self.rules.iter_mut().for_each(|rule| rule.api_server_seen(now.mono, server));
     }
 
     fn hints_lost(&mut self, now: Now) {

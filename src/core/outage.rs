@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::event::ApiServer;
 use crate::clock::Moment;
 
 /// The longest time that the nodes may need to follow: Kubernetes' clients wait for up to 30 s, and up to as much
@@ -11,34 +12,44 @@ use crate::clock::Moment;
 const LONGEST: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) enum Outage {
+pub(super) struct Outage {
+    /// When the server has answered last. It may have been away since.
+    answered: Moment,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Step {
     #[default]
     None,
-    /// The server has been away since then.
+    /// The server is away, perhaps since then.
     On(Moment),
     /// It is back. The nodes have followed by then.
     Over(Moment),
 }
 
 impl Outage {
-    /// The server was found to be away or not.
-    pub(super) fn observe(&mut self, now: Moment, is_away: bool) {
-        *self = match *self {
-            Self::On(since) if !is_away => {
-                // The waits have not grown beyond the outage.
-                let length = now.since(since).saturating_mul(2).min(LONGEST);
-                Self::Over(now.after(length))
+    /// The server was found so.
+    pub(super) fn observe(&mut self, now: Moment, server: ApiServer) {
+        match (server, self.step) {
+            (ApiServer::Away, Step::None | Step::Over(_)) => self.step = Step::On(self.answered),
+            (ApiServer::Away, Step::On(_)) => {}
+            (ApiServer::Answers, step) => {
+                self.answered = now;
+                if let Step::On(since) = step {
+                    // The waits have not grown beyond the outage.
+                    let length = now.since(since).saturating_mul(2).min(LONGEST);
+                    self.step = Step::Over(now.after(length));
+                }
             }
-            Self::None | Self::Over(_) if is_away => Self::On(now),
-            same => same,
-        };
+        }
     }
 
     /// Until when the endpoints on the nodes may be old.
     pub(super) fn late_until(self, now: Moment) -> Option<Moment> {
-        match self {
-            Self::Over(at) if now < at => Some(at),
-            Self::None | Self::On(_) | Self::Over(_) => None,
+        match self.step {
+            Step::Over(at) if now < at => Some(at),
+            Step::None | Step::On(_) | Step::Over(_) => None,
         }
     }
 }
@@ -47,24 +58,41 @@ impl Outage {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    /// Until when the nodes are late, if the server answered at the first of these times, was away at the second, and
+    /// answered again at the third.
+    fn late_until(answered: u64, away: u64, back: u64) -> Option<Moment> {
+        let mut outage = Outage::default();
+        outage.observe(at(answered), ApiServer::Answers);
+        outage.observe(at(away), ApiServer::Away);
+        outage.observe(at(away + 1), ApiServer::Away);
+        assert_eq!(outage.late_until(at(away + 1)), None);
+        outage.observe(at(back), ApiServer::Answers);
+        outage.observe(at(back + 1), ApiServer::Answers);
+        outage.late_until(at(back + 1))
+    }
+
     #[test]
     fn the_nodes_are_late_for_twice_the_outage_at_most_a_minute() {
-        let at = |seconds| Moment(Duration::from_secs(seconds));
-        let late = |from, until| {
-            let mut outage = Outage::default();
-            outage.observe(at(1), false);
-            outage.observe(at(from), true);
-            outage.observe(at(from + 1), true);
-            assert_eq!(outage.late_until(at(from + 1)), None);
-            outage.observe(at(until), false);
-            outage.observe(at(until + 1), false);
-            outage.late_until(at(until + 1))
-        };
-        assert_eq!(late(10, 15), Some(at(25)));
-        assert_eq!(late(10, 1000), Some(at(1060)));
-        let mut outage = Outage::Over(at(60));
-        assert_eq!(outage.late_until(at(60)), None);
-        outage.observe(at(70), true);
-        assert_eq!(outage.late_until(at(70)), None);
+        assert_eq!(late_until(10, 10, 15), Some(at(25)));
+        assert_eq!(late_until(10, 10, 1000), Some(at(1060)));
+        // It may have begun just after the last answer.
+        assert_eq!(late_until(10, 20, 25), Some(at(55)));
+        assert_eq!(late_until(10, 1000, 1005), Some(at(1065)));
+    }
+
+    #[test]
+    fn an_outage_that_goes_on_or_is_long_over_makes_nobody_late() {
+        let mut outage = Outage::default();
+        outage.observe(at(10), ApiServer::Answers);
+        assert_eq!(outage.late_until(at(10)), None);
+        outage.observe(at(20), ApiServer::Away);
+        outage.observe(at(30), ApiServer::Answers);
+        assert_eq!((outage.late_until(at(69)), outage.late_until(at(70))), (Some(at(70)), None));
+        outage.observe(at(40), ApiServer::Away);
+        assert_eq!(outage.late_until(at(40)), None);
     }
 }

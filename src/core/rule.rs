@@ -152,7 +152,7 @@ impl Rule {
             last_action: None,
             before_end: None,
             drain: Drain::None,
-            outage: Outage::None,
+            outage: Outage::default(),
             last_look: 0,
             exposed_at: None,
             applied: None,

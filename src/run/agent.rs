@@ -292,7 +292,7 @@ impl Agent {
                     }
                     self.core.tick(clock::now());
                 }
-                Some(answer) = self.eager.next() => self.eager.answered(answer),
+                Some(answer) = self.eager.next() => self.eager_sync_answered(answer),
                 Some(()) = self.mounts.changed() => self.handle_event(Event::MountsChanged),
             }
         }

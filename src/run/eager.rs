@@ -60,12 +60,6 @@ impl EagerSyncing {
         self.0.as_mut()?.answers.recv().await
     }
 
-    pub(super) fn answered(&mut self, answer: EagerAnswer) {
-        if let Some(active) = &mut self.0 {
-            active.machine.handle(clock::now(), answer);
-        }
-    }
-
     /// When to advance it, if nothing else happens.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         self.0.as_ref()?.machine.next_wakeup()
@@ -95,6 +89,13 @@ impl EagerSyncing {
 }
 
 impl Agent {
+    pub(super) fn eager_sync_answered(&mut self, answer: EagerAnswer) {
+        self.api_server_seen(answer.api_server());
+        if let Some(active) = &mut self.eager.0 {
+            active.machine.handle(clock::now(), answer);
+        }
+    }
+
     /// Sends the requests that are due, and reports what has happened.
     pub(super) fn advance_eager_sync(&mut self) {
         while let Some(active) = &mut self.eager.0 {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unused_self, reason = "the same calls as of `eager.rs`")]
 
+use super::agent::Agent;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::core::event::VolumeId;
@@ -22,8 +23,6 @@ impl EagerSyncing {
         None
     }
 
-    pub(super) fn answered(&self, (): ()) {}
-
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         None
     }
@@ -35,4 +34,8 @@ impl EagerSyncing {
     }
 
     pub(super) fn stop(&self) {}
+}
+
+impl Agent {
+    pub(super) fn eager_sync_answered(&self, (): ()) {}
 }

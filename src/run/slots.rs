@@ -11,10 +11,10 @@ use super::api_access::ApiAccess;
 use super::clock;
 use super::evict::Evictor;
 use crate::clock::{Moment, Now};
-use crate::cluster::{ApiError, Lease, Right, Slots, SlotsSettings};
+use crate::cluster::{self, ApiError, Lease, Right, Slots, SlotsSettings};
 use crate::config::{Config, Rule, RuleSettings};
 use crate::core::command::{Command, Intent};
-use crate::core::event::{Event, RuleId, SlotState};
+use crate::core::event::{ApiServer, Event, RuleId, SlotState};
 use crate::report;
 use crate::surroundings::{Pod, Surroundings};
 use crate::volume::snapshot::Digest;
@@ -250,6 +250,12 @@ impl Agent {
     }
 
     pub(super) fn api_answered(&mut self, answer: ApiAnswer) {
+        self.api_server_seen(match &answer {
+            ApiAnswer::Lease(_, lease) => cluster::api_server(lease),
+            ApiAnswer::Event(answer) => cluster::api_server(answer),
+            ApiAnswer::Rights(missing) => cluster::api_server(missing),
+            ApiAnswer::Deletion(..) => None,
+        });
         match answer {
             ApiAnswer::Lease(rule, lease) => {
                 let Some(slots) = self.slots.of(rule).map(|rule| &mut rule.slots) else { return };
@@ -263,6 +269,13 @@ impl Agent {
             }
             ApiAnswer::Event(answer) => self.events.answered(answer),
             ApiAnswer::Rights(missing) => self.rights_answered(missing),
+        }
+    }
+
+    /// Tells all rules what an answer says of the API server.
+    pub(super) fn api_server_seen(&mut self, server: Option<ApiServer>) {
+        if let Some(server) = server {
+            self.handle_event(Event::ApiServer(server));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::clock::{Moment, Now};
 use crate::core::checks::Verdict;
 use crate::core::command::{Command, PodIs};
 use crate::core::drain::Drain;
-use crate::core::event::PodLook;
+use crate::core::event::{ApiServer, PodLook};
 use crate::core::fact::Fact;
 use crate::core::rollout::Input;
 use crate::core::slot::Nearness;
@@ -94,6 +94,11 @@ impl Rule {
         }
     }
 
+    /// A request has found the API server so.
+    pub(in crate::core) fn api_server_seen(&mut self, now: Moment, server: ApiServer) {
+        self.outage.observe(now, server);
+    }
+
     /// Takes the answer to the look with this number.
     pub(in crate::core) fn pod_looked(
         &mut self,
@@ -103,13 +108,6 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         let share = self.replica.number();
-        match look {
-            PodLook::Unknown(..) => self.outage.observe(now.mono, true),
-            PodLook::Refused(_) => {}
-            PodLook::Yes | PodLook::No(_) | PodLook::Unlisted(_) => {
-                self.outage.observe(now.mono, false);
-            }
-        }
         let wait = self.policy.drain.as_ref().map_or(Duration::ZERO, |drain| drain.wait);
         let late_until = self.outage.late_until(now.mono);
         let answer = (number, look.clone());

@@ -19,20 +19,7 @@ use crate::volume::snapshot::Digest;
 
 impl Rule {
     /// Takes what is known of the slot from now on.
-    pub(in crate::core) fn slot_told(
-        &mut self,
-        now: Moment,
-        state: SlotState,
-        out: &mut VecDeque<Command>,
-    ) {
-        match state {
-            // For a while already: the nodes may need the longest time.
-            SlotState::Unreachable(_) => self.outage.observe(Moment::default(), true),
-            SlotState::Held { .. } | SlotState::Waiting(_) | SlotState::Halted(..) => {
-                self.outage.observe(now, false);
-            }
-            SlotState::Free | SlotState::Lost(_) => {}
-        }
+    pub(in crate::core) fn slot_told(&mut self, state: SlotState, out: &mut VecDeque<Command>) {
         // The time of a slot that is held changes whenever it is renewed.
         let is_same = match state.slot() {
             Some(slot) => self.slot.state().slot() == Some(slot),
