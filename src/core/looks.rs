@@ -128,7 +128,7 @@ impl Looks {
 
     /// Looks again at this time, although the pod is as it is needed.
     pub(super) fn look_at(&mut self, at: Moment) {
-        self.step = Step::Waiting(at);
+        (self.step, self.reason) = (Step::Waiting(at), None);
     }
 
     pub(super) fn next(&self) -> Option<Moment> {

@@ -94,10 +94,12 @@ impl Rollout {
                     }
                     None => looks.since().after(drain.timeout),
                 };
-                if now < until {
-                    self.wait_to_leave(drain, until);
+                if now >= until {
+                    self.not_left(drain, *out, looks.reason(), ctx, progress);
+                } else if out.is_some() && ctx.late_until.is_some() {
+                    self.wait_for_nodes(until);
                 } else {
-                    self.not_left(drain, looks.reason(), ctx, progress);
+                    self.wait_to_leave(drain, until);
                 }
             }
             Drain::Unwatched { since } | Drain::Leaving { since, .. }
@@ -166,11 +168,12 @@ impl Rollout {
         }
     }
 
-    /// The Services have not let the pod go in time, or that is not known. The pod goes back, and nothing is
-    /// sent.
+    /// The Services have not let the pod go in time, or that is not known; or they have, and it could not be seen that
+    /// they still do. The pod goes back, and nothing is sent.
     fn not_left(
         &mut self,
         drain: &config::Drain,
+        out: Option<Moment>,
         found: Option<&Reason>,
         ctx: &Context<'_>,
         progress: &mut Progress,
@@ -180,7 +183,11 @@ impl Rollout {
             Some(Reason { message, hint }) => (message.as_str(), hint.clone()),
             None => ("the API server has not answered", None),
         };
-        let message = format!("the pod has not left its Services within {timeout}: {why}");
+        let message = if out.is_some() {
+            format!("the pod has left its Services, but whether it stayed out is not known: {why}")
+        } else {
+            format!("the pod has not left its Services within {timeout}: {why}")
+        };
         self.refused(Reason { message, hint }, ctx.policy.retry.max, ctx, progress);
     }
 
