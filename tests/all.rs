@@ -48,6 +48,8 @@ mod layers;
 mod manual;
 mod messages;
 mod metrics;
+#[cfg(feature = "cluster")]
+mod monitoring;
 mod mounts;
 mod neighbours;
 mod orphans;
