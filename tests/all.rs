@@ -60,6 +60,8 @@ mod presets;
 mod process;
 mod programs;
 mod promises;
+#[cfg(feature = "tls")]
+mod proof_by_tls;
 mod proofs;
 mod properties;
 mod properties_of_pairs;

@@ -31,6 +31,17 @@ fn checks_that_need_tls_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_proof_by_a_certificate_is_refused_with_the_reason() {
+    let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nverify.tls = \"127.0.0.1:443\"\n";
+    let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "c.toml:4:14: this podnudge was built without TLS, and cannot make a handshake\n  \
+         hint: use the image with TLS"
+    );
+}
+
+#[test]
 fn slots_by_lease_are_refused_with_the_reason() {
     let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nlimit = { lease = \"web\" }\n";
     let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();

@@ -35,13 +35,13 @@ const LAYERS: &[(&str, Imports)] = &[
     ("config", &[&["week", "reason", "shown", "exit", "files"]]),
     ("core", &[&["config", "volume::snapshot", "clock", "reason", "shown", "version"]]),
     // Performing the commands.
-    ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown"]]),
+    ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown", "files"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
     ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown", "threads"]]),
     ("cluster", &[&["exchange", "files", "random", "surroundings"], CORE]),
     ("checks", &[&["exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["volume", "files", "folder"], CORE]),
-    ("verify", &[&["publish", "exchange", "process"], CORE]),
+    ("verify", &[&["publish", "checks", "exchange", "process", "threads"], CORE]),
     ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
     (
         "preflight",

@@ -9,7 +9,7 @@ pub mod alone;
 mod answer;
 mod attempts;
 #[cfg(feature = "tls")]
-mod certificates;
+pub(crate) mod certificates;
 pub mod contents;
 pub mod copy;
 #[cfg(test)]

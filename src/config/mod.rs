@@ -74,5 +74,7 @@ pub use rule::{Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};
 pub use target::{Target, TargetBy};
+#[cfg(feature = "tls")]
+pub use verify::TlsProof;
 pub use verify::{BodyProof, HttpProof, ProofBy, Scalar, Verify};
 pub use waits::{Jitter, JitterBy, OnStart, Retry};

@@ -32,6 +32,13 @@ const fn permissions() -> Type<u32> {
 }
 
 impl Publish {
+    /// The directory of each volume's keys in the current generation.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<PathBuf> {
+        let current = self.dir.join("..data");
+        self.folders.iter().map(|folder| current.join(folder)).collect()
+    }
+
     /// Checks the directory against the watched paths and podnudge's own settings.
     pub(super) fn validate_with(&mut self, place: &Place<'_>, volumes: &[PathBuf], agent: &Agent) {
         if let Some(reason) = conflict(&self.dir, volumes, agent) {

@@ -42,6 +42,15 @@ pub(super) const fn socket() -> Type<SocketAddress> {
     parsed("a socket file, or `tcp://ADDRESS:PORT`", socket_address, ToString::to_string)
 }
 
+/// A TCP port at an IP address.
+pub(super) const fn port() -> Type<SocketAddr> {
+    parsed(
+        "an IP address and a port",
+        |text| tcp_address(text, "127.0.0.1:443"),
+        ToString::to_string,
+    )
+}
+
 pub(super) fn command_text(text: &str) -> Result<String, Reason> {
     match text {
         "" => {
@@ -81,12 +90,19 @@ fn socket_address(text: &str) -> Result<SocketAddress, Reason> {
         }
         return Ok(SocketAddress::Unix(path));
     };
-    match address.parse::<SocketAddr>() {
-        Ok(address) if address.port() != 0 => Ok(SocketAddress::Tcp(address)),
-        _ => {
-            let message = format!("{} is not an IP address and a port", literal(text));
-            Err(Reason::new(message)
-                .hint("such as `tcp://127.0.0.1:9999`: the containers of a pod share this address"))
-        }
+    tcp_address(address, "tcp://127.0.0.1:9999")
+        .map(SocketAddress::Tcp)
+        .map_err(|Reason { hint, .. }| Reason { hint, ..no_address(text) })
+}
+
+fn tcp_address(text: &str, example: &str) -> Result<SocketAddr, Reason> {
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(address),
+        _ => Err(no_address(text)
+            .hint(format!("such as `{example}`: the containers of a pod share this address"))),
     }
+}
+
+fn no_address(text: &str) -> Reason {
+    is_not(text, "an IP address and a port")
 }

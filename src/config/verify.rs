@@ -1,10 +1,12 @@
 //! `[rule.verify]`: how to verify that the application runs the new content. Pure.
 
+use std::net::{IpAddr, SocketAddr};
+
 use super::action::Action;
 use super::prelude::*;
 use super::program::{Program, argument, validate_program};
 use super::request::{Access, Endpoint, REQUEST_KEYS};
-use super::socket::{SocketAddress, SocketCommand, command_text, socket, warn_of_escape};
+use super::socket::{SocketAddress, SocketCommand, command_text, port, socket, warn_of_escape};
 
 settings! {
     /// How to verify that the application runs the new content. All that is set here must hold.
@@ -13,6 +15,7 @@ settings! {
             Relation::Needs(&["expect"], &["http"]),
             Relation::Needs(&BODY_PROOFS, &["http"]),
             Relation::Needs(&REQUEST_KEYS, &["http"]),
+            Relation::Needs(&["tls-certificate", "tls-server-name", "tls-timeout"], &["tls"]),
             Relation::Together(&["socket", "send", "answer-matches"]),
             Relation::Needs(&["socket-timeout"], &["socket"]),
             Relation::Needs(&["exec-timeout"], &["exec"]),
@@ -45,6 +48,14 @@ settings! {
         metric_equals: Vec<MetricEquals> = one_or_more();
         /// Credentials, headers and certificates.
         access: Access = flatten();
+        /// After the action, this address must present the certificate of the content in a TLS handshake. STARTTLS is not supported.
+        tls: Option<SocketAddr> = optional("", port()).option("verify-tls", "ADDRESS", Verification);
+        /// The key with the certificate to compare with: the first certificate in it.
+        tls_certificate: String = default("tls.crt", checked("a key", parsers::key));
+        /// The server name to send (SNI), for an address that has several certificates.
+        tls_server_name: Option<String> = optional("none is sent", checked("a DNS name", server_name));
+        /// The time limit for one handshake.
+        tls_timeout: Duration = default("5s", time_limit(HOUR));
         /// The socket to send a command to.
         socket: Option<SocketAddress> = optional("", socket());
         /// The text to send to the socket.
@@ -108,6 +119,9 @@ pub enum ProofBy {
     Http(Box<HttpProof>),
     /// Each signalled process has a child that started after the signal, as `/proc` shows.
     ChildrenNewer,
+    /// The certificate that is presented in a TLS handshake.
+    #[cfg(feature = "tls")]
+    Tls(TlsProof),
     /// The answer to a socket command.
     Socket(SocketCommand),
     /// The exit status of a program.
@@ -121,10 +135,26 @@ impl ProofBy {
         match self {
             Self::Http(_) => "http",
             Self::ChildrenNewer => "children-newer",
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => "tls",
             Self::Socket(_) => "socket",
             Self::Exec(_) => "exec",
         }
     }
+}
+
+/// A TLS handshake in which the certificate of the content is the proof.
+#[cfg(feature = "tls")]
+#[derive(Debug, Clone)]
+pub struct TlsProof {
+    /// Where the application listens.
+    pub address: SocketAddr,
+    /// The key of the content whose first certificate must be presented.
+    pub certificate: String,
+    /// The server name to send.
+    pub server_name: Option<String>,
+    /// The time limit for one handshake.
+    pub timeout: Duration,
 }
 
 /// An HTTP request whose answer is the proof.
@@ -211,7 +241,16 @@ impl VerifySettings {
     fn validate(&mut self, place: &Place<'_>) {
         validate_program(place, "exec", &self.exec);
         self.send.iter().for_each(|send| warn_of_escape(place, send));
+        if self.tls.is_some() && !cfg!(feature = "tls") {
+            let reason =
+                Reason::new("this podnudge was built without TLS, and cannot make a handshake");
+            place.problem(Value("tls"), reason.hint("use the image with TLS"));
+        }
         // The limit of an unused proof must not change `timeout`.
+        if self.tls.is_some() {
+            let tls = ("tls-timeout", &mut self.tls_timeout);
+            place.in_order(tls, ("timeout", &mut self.timeout));
+        }
         if self.socket.is_some() {
             let socket = ("socket-timeout", &mut self.socket_timeout);
             place.in_order(socket, ("timeout", &mut self.timeout));
@@ -237,6 +276,15 @@ impl VerifySettings {
         let by_http = self.http.clone().map(|url| self.by_http(place, &url));
         let mut proofs: Vec<ProofBy> = by_http.into_iter().collect();
         proofs.extend((self.children_newer == Some(true)).then_some(ProofBy::ChildrenNewer));
+        #[cfg(feature = "tls")]
+        proofs.extend(self.tls.map(|address| {
+            ProofBy::Tls(TlsProof {
+                address,
+                certificate: self.tls_certificate.clone(),
+                server_name: self.tls_server_name.clone(),
+                timeout: self.tls_timeout,
+            })
+        }));
         if let (Some(socket), Some(send), Some(answer_matches)) =
             (self.socket.clone(), self.send.clone(), self.answer_matches.clone())
         {
@@ -287,6 +335,16 @@ impl VerifySettings {
         let expect = self.expect.clone();
         ProofBy::Http(Box::new(HttpProof { endpoint, expect, bodies }))
     }
+}
+
+/// A name that can be sent as the server name (RFC 6066, section 3): no IP address, and no pattern.
+fn server_name(text: &str) -> Result<String, Reason> {
+    let name = text.to_ascii_lowercase();
+    if parsers::is_subdomain(&name) && name.parse::<IpAddr>().is_err() {
+        return Ok(name);
+    }
+    Err(is_not(text, "a DNS name")
+        .hint("write a name that the certificate is for, such as `www.example.com`"))
 }
 
 fn refuse_without(place: &Place<'_>, key: &str, needed: &str) {

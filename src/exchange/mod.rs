@@ -8,6 +8,8 @@ pub(crate) mod connect;
 #[cfg(test)]
 #[path = "../../tests/fuzz/exchange.rs"]
 mod fuzz;
+#[cfg(feature = "tls")]
+pub mod handshake;
 pub mod http;
 #[cfg(feature = "cluster")]
 pub(crate) mod lines;

@@ -1,5 +1,5 @@
 //! The addresses of a rule: connects to each without sending anything, and reads the pages of the
-//! proofs that compare values.
+//! proofs that compare values. Looks for the certificate that a TLS handshake is compared with.
 
 use std::time::Duration;
 
@@ -21,9 +21,13 @@ pub(super) async fn problem(rule: &Rule) -> Option<Problem> {
         }
     }
     for (socket, limit) in sockets(rule) {
-        if let Err(error) = connect::to_socket(socket, LIMIT.min(limit)).await {
+        if let Err(error) = connect::to_socket(&socket, LIMIT.min(limit)).await {
             return Some(unreachable(error));
         }
+    }
+    #[cfg(feature = "tls")]
+    if let Some(problem) = certificate(rule).await {
+        return Some(problem);
     }
     for proof in http_proofs(rule) {
         if let Err(Reason { message, hint }) = verify::http::values_before(proof).await {
@@ -33,6 +37,21 @@ pub(super) async fn problem(rule: &Rule) -> Option<Problem> {
         }
     }
     None
+}
+
+/// Whether the content has the certificate that a proof compares with.
+#[cfg(feature = "tls")]
+async fn certificate(rule: &Rule) -> Option<Problem> {
+    let proof = rule.verify.proofs.iter().find_map(|proof| match proof {
+        ProofBy::Tls(proof) => Some(proof),
+        _ => None,
+    })?;
+    // Nothing may be published yet.
+    let volumes = rule.settings.watch.clone();
+    let Reason { message, hint } =
+        verify::tls::in_content(rule, volumes, None, proof).await.err()?;
+    let reason = Reason { message: format!("a proof cannot be read: {message}"), hint };
+    Some(Problem::new(ProblemKind::ProofUnreadable, reason))
 }
 
 fn unreachable(error: ExchangeError) -> Problem {
@@ -47,13 +66,15 @@ fn http_proofs(rule: &Rule) -> impl Iterator<Item = &HttpProof> {
 }
 
 /// The sockets of the rule's commands, with the time limit of the exchange.
-fn sockets(rule: &Rule) -> impl Iterator<Item = (&SocketAddress, Duration)> {
+fn sockets(rule: &Rule) -> impl Iterator<Item = (SocketAddress, Duration)> {
     let actions = rule.actions.iter().filter_map(|action| match action {
-        Action::Command(command) => Some((&command.socket, command.timeout)),
+        Action::Command(command) => Some((command.socket.clone(), command.timeout)),
         _ => None,
     });
     let proofs = rule.verify.proofs.iter().filter_map(|proof| match proof {
-        ProofBy::Socket(command) => Some((&command.socket, command.timeout)),
+        ProofBy::Socket(command) => Some((command.socket.clone(), command.timeout)),
+        #[cfg(feature = "tls")]
+        ProofBy::Tls(proof) => Some((SocketAddress::Tcp(proof.address), proof.timeout)),
         _ => None,
     });
     actions.chain(proofs)

@@ -13,6 +13,8 @@ pub mod http;
 mod json;
 pub mod proofs;
 mod socket;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;
 
 use crate::config::Rule;
 use crate::core::event::{Absence, Alive, Proof, Verified};

@@ -1,12 +1,17 @@
 //! Checks the proofs that the application runs the new content: reads values before the action, and
 //! compares them afterwards.
 //!
-//! Reads `/proc`, sends the requests and socket commands and runs the programs of the rule. Checks
+//! Reads `/proc`, sends the requests and socket commands, makes the TLS handshakes and runs the
+//! programs of the rule. Checks
 //! one proof after the other, and stops at the first that is pending. So a program, which costs the
 //! most, only runs if all proofs before it are given.
 
 use std::ffi::OsStr;
+#[cfg(feature = "tls")]
+use std::sync::Once;
 
+#[cfg(feature = "tls")]
+use super::tls;
 use super::{body, http, socket};
 use crate::config::{Program, ProofBy, Rule};
 use crate::core::event::Proof;
@@ -31,6 +36,9 @@ enum ProofState {
     Nothing,
     Bodies(Vec<body::ValueBefore>),
     Children(Children),
+    /// Whether the log says which certificate is presented.
+    #[cfg(feature = "tls")]
+    Certificate(Once),
 }
 
 impl StateBefore {
@@ -42,6 +50,8 @@ impl StateBefore {
                 proof.bodies.iter().map(|_| body::ValueBefore::NewProcess).collect(),
             ),
             ProofBy::ChildrenNewer => ProofState::Children(Children::empty()),
+            #[cfg(feature = "tls")]
+            ProofBy::Tls(_) => ProofState::Certificate(Once::new()),
             ProofBy::Socket(_) | ProofBy::Exec(_) => ProofState::Nothing,
         };
         Self { digest, states: rule.verify.proofs.iter().map(states).collect() }
@@ -64,6 +74,8 @@ pub async fn state_before(
         states.push(match proof {
             ProofBy::Http(proof) => ProofState::Bodies(http::values_before(proof).await?),
             ProofBy::ChildrenNewer => ProofState::Children(Children::list(targets)?),
+            #[cfg(feature = "tls")]
+            ProofBy::Tls(_) => ProofState::Certificate(Once::new()),
             ProofBy::Socket(_) | ProofBy::Exec(_) => ProofState::Nothing,
         });
     }
@@ -89,6 +101,14 @@ pub async fn check_proofs(
             (ProofBy::Http(proof), _) => http::check(proof, &[]).await,
             (_, ProofState::Children(children)) => {
                 children.check_new_children(signalled, rule.verify.alive_for)
+            }
+            #[cfg(feature = "tls")]
+            (ProofBy::Tls(proof), states) => {
+                tls::check(rule, before.digest, proof).await.map(|certificate| {
+                    if let ProofState::Certificate(is_said) = states {
+                        is_said.call_once(|| tls::log(rule, proof, &certificate));
+                    }
+                })
             }
             (ProofBy::Socket(proof), _) => socket::check(proof).await,
             (ProofBy::Exec(proof), _) => run_program(rule, before.digest, proof).await,

@@ -1,16 +1,33 @@
-//! Reads the contents of keys, for checks and for copies of whole volumes.
+//! Reads the contents of keys, for checks, for the proof by a certificate, and for copies of whole
+//! volumes.
 //!
 //! Reads the volumes; changes nothing.
 
+#[cfg(feature = "tls")]
+use std::ffi::OsStr;
+#[cfg(feature = "tls")]
+use std::io;
+#[cfg(feature = "tls")]
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "tls")]
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use super::reader::{Content, Contents};
 use super::reader::{Purpose, ReadError, Reader, Reading};
+#[cfg(feature = "tls")]
+use super::scan;
+#[cfg(feature = "tls")]
+use super::snapshot::Key;
 use super::snapshot::{self, Digest};
 use crate::config::KeyFilter;
+#[cfg(feature = "tls")]
+use crate::files::{self, FileError, LARGEST};
 use crate::reason::Reason;
+#[cfg(feature = "tls")]
+use crate::shown;
 
 /// The contents of one volume.
 #[derive(Debug)]
@@ -86,6 +103,49 @@ fn read<'a>(
         read.push(Volume { folder: folder.to_owned(), contents: reader.contents });
     }
     if snapshot::digest(digests) == expected { Ok(read) } else { Err(ContentsError::Moved) }
+}
+
+/// Reads one key of these volumes, if they have the expected digest: its content in each volume that
+/// has it. Does not change the access times of files that podnudge owns, and keeps nothing else.
+///
+/// # Errors
+/// If they cannot be read, or have another digest.
+#[cfg(feature = "tls")]
+pub(crate) fn read_key(
+    volumes: &[PathBuf],
+    keys: &KeyFilter,
+    expected: Option<Digest>,
+    key: &Key,
+) -> Result<Vec<Vec<u8>>, Reason> {
+    let changed = || Reason::new("the content has changed meanwhile");
+    let (mut digests, mut contents) = (Vec::new(), Vec::new());
+    for path in volumes {
+        let reading = scan::read_own(path, keys).map_err(|error| error.reason())?;
+        let snapshot = reading.snapshot.ok_or_else(changed)?;
+        digests.push(snapshot.digest());
+        let Some(digest) = snapshot.keys.get(key) else { continue };
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let path = folder.join(OsStr::from_bytes(&key.0));
+        let bytes = read_own(&path).map_err(|error| {
+            Reason::new(format!("cannot read `{}`: {error}", shown::path(&path)))
+        })?;
+        if digest.0 != <[u8; 32]>::from(Sha256::digest(&bytes)) {
+            return Err(changed());
+        }
+        contents.push(bytes);
+    }
+    if expected.is_some_and(|expected| snapshot::digest(digests) != expected) {
+        return Err(changed());
+    }
+    Ok(contents)
+}
+
+#[cfg(feature = "tls")]
+fn read_own(path: &Path) -> Result<Vec<u8>, FileError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let open = |flags| rustix::fs::open(path, flags, Mode::empty());
+    let file = open(flags | OFlags::NOATIME).or_else(|_| open(flags)).map_err(io::Error::from)?;
+    files::read_to_end(file.into(), LARGEST)
 }
 
 /// The digest over all keys of all volumes, including ignored ones.

@@ -6,6 +6,8 @@
 //! Applications that take signals without a handler get them, also below an init.
 
 mod apache;
+#[cfg(feature = "tls")]
+mod certificates;
 mod haproxy;
 mod load;
 mod nginx;

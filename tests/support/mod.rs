@@ -6,6 +6,8 @@ pub(crate) mod agent;
 #[cfg(feature = "cluster")]
 pub(crate) mod api_server;
 pub(crate) mod application;
+#[cfg(feature = "tls")]
+pub(crate) mod certificate;
 pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod memory;

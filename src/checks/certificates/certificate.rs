@@ -18,6 +18,8 @@ const EXTENSIONS: Tag = Tag::ContextSpecific { constructed: true, number: TagNum
 /// The fields of a certificate that the checks need. Names and the key are DER.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
+    /// Its number among those of its issuer: the bytes of an integer, RFC 5280, section 4.1.2.2.
+    pub(super) serial: Vec<u8>,
     pub(super) issuer: Vec<u8>,
     pub(super) subject: Vec<u8>,
     /// The `SubjectPublicKeyInfo`.
@@ -51,9 +53,7 @@ impl Certificate {
     fn fields(fields: &mut SliceReader<'_>) -> Result<Self, der::Error> {
         let first: AnyRef<'_> = fields.decode()?;
         // Version 1 is the default, and omitted.
-        if first.tag() != Tag::Integer {
-            let _serial: AnyRef<'_> = fields.decode()?;
-        }
+        let serial = if first.tag() == Tag::Integer { first } else { fields.decode()? };
         let _algorithm: AnyRef<'_> = fields.decode()?;
         let issuer = fields.tlv_bytes()?.to_vec();
         let validity: AnyRef<'_> = fields.decode()?;
@@ -69,7 +69,8 @@ impl Certificate {
                 is_ca = list.sequence(has_ca)?;
             }
         }
-        Ok(Self { issuer, subject, public_key, not_before, not_after, is_ca })
+        let serial = serial.value().to_vec();
+        Ok(Self { serial, issuer, subject, public_key, not_before, not_after, is_ca })
     }
 }
 

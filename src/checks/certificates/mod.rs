@@ -9,6 +9,7 @@ mod certificate;
 #[cfg(test)]
 #[path = "../../../tests/fuzz/certificates.rs"]
 mod fuzz;
+pub(crate) mod served;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
