@@ -35,7 +35,7 @@ const MOST: u64 = 16 * 1024;
 const MOST_DELAY: Duration = Duration::from_secs(5);
 
 /// The rules whose volume the kubelet writes.
-const VOLUMES: [&str; 11] = [
+const VOLUMES: [&str; 12] = [
     "toml",
     "yaml",
     "json",
@@ -45,6 +45,7 @@ const VOLUMES: [&str; 11] = [
     "check",
     "proof",
     "document",
+    "handshake",
     "program",
     "published",
 ];
@@ -122,6 +123,8 @@ impl Scene {
         config += &rule("proof", &format!("{works}{proof}\nbody-matches = \"proof\""));
         let contains = "json-contains = { pointer = \"/a\", value = \"x\" }";
         config += &rule("document", &format!("{works}{proof}\n{contains}"));
+        let tls = format!("[rule.verify]\ntls = \"{}\"\ntls-certificate = \"a\"", server.address());
+        config += &rule("handshake", &format!("{works}{tls}\ntimeout = \"300ms\""));
         let mut volumes = Vec::new();
         for name in VOLUMES {
             let mut kubelet = Kubelet::new(folder.path().join(name));
@@ -138,7 +141,7 @@ impl Scene {
         command.args(["--listen", "127.0.0.1:0", "--config"]);
         command.arg(folder.path().join("podnudge.toml"));
         let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 12);
+        agent.wait_for("baseline", 13);
         agent.wait_for("applied", 1);
         let address = agent.last("started", "listen");
         let held = None;
@@ -159,6 +162,13 @@ impl Scene {
     fn nudge(&mut self, rule: &str) {
         self.writes += 1;
         self.write(rule, self.writes.to_string().into_bytes());
+    }
+
+    /// Another text around the same certificate.
+    fn renew(&mut self) {
+        self.writes += 1;
+        let content = format!("{}\n{}", self.writes, include_str!("pem/ec.crt"));
+        self.write("handshake", content.into_bytes());
     }
 
     /// The log events of a rule.

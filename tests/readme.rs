@@ -241,6 +241,8 @@ fn every_example_file_and_every_file_in_a_manifest_is_valid() {
         ("k8s/nginx-published.yaml", include_str!("../k8s/nginx-published.yaml")),
         ("k8s/slots.yaml", include_str!("../k8s/slots.yaml")),
         ("k8s/eager-sync.yaml", include_str!("../k8s/eager-sync.yaml")),
+        ("k8s/certificates.yaml", include_str!("../k8s/certificates.yaml")),
+        ("k8s/certificates-java.yaml", include_str!("../k8s/certificates-java.yaml")),
     ];
     for (name, manifest) in manifests {
         assert_is_valid(name, &configuration_in(manifest), &Overrides::default());

@@ -216,3 +216,40 @@ fn nginx_with_several_names_and_client_certificates_is_proven_for_each_name() {
         assert_eq!([presented("web.example"), presented("other.example")], ["21", "22"]);
     });
 }
+
+/// A file of a ConfigMap in the manifest, with the paths of this folder.
+fn of_manifest(name: &str, folder: &Path) -> String {
+    let manifest = include_str!("../../k8s/certificates.yaml");
+    let (_, rest) = manifest.split_once(&format!("  {name}: |\n")).unwrap();
+    let (text, _) = rest.split_once("\n---\n").unwrap();
+    let folder = folder.display().to_string();
+    // The folder itself is in /tmp.
+    text.replace("/tmp/", &format!("{folder}/")).replace("/etc/tls", &format!("{folder}/secret"))
+}
+
+#[test]
+fn the_manifest_rotates_the_certificate_of_nginx() {
+    in_network(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut secret = Kubelet::new(folder.path().join("secret"));
+        secret.write(&pair(0x11));
+        let main = folder.path().join("nginx.conf");
+        let nginx_conf = format!("user root;\n{}", of_manifest("nginx.conf", folder.path()));
+        fs::write(&main, nginx_conf.replace("8443", ADDRESS)).unwrap();
+        let log = folder.path().join("nginx.log");
+        let arguments = ["-c", main.to_str().unwrap(), "-g", "daemon off;"];
+        let _nginx = Application::start("nginx", &arguments, &log);
+        wait_until("nginx presents a certificate", || presented("www.example.com") == "11");
+        let file = folder.path().join("podnudge.toml");
+        fs::write(&file, of_manifest("podnudge.toml", folder.path())).unwrap();
+        let quick = ["--jitter", "0s", "--settle", "20ms", "--min-interval", "0s"];
+        let file = ["--config", file.to_str().unwrap()];
+        let agent = Agent::start(folder.path(), &[file.as_slice(), quick.as_slice()].concat());
+        let before = agent.count("applied");
+        secret.write(&pair(0x22));
+        agent.wait_for("applied", before + 1);
+        assert_eq!(agent.last("certificate-presented", "serial"), "22");
+        assert_eq!(presented("www.example.com"), "22");
+        assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
+    });
+}

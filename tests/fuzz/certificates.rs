@@ -7,6 +7,7 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
 
 use super::certificate::Certificate;
+use super::served::Leaf;
 use super::{File, block, check, expiry};
 use crate::clock::UnixTime;
 use crate::core::event::Checked;
@@ -132,6 +133,8 @@ fn a_certificate_is_read_from_any_der_or_refused() {
             for part in [&certificate.issuer, &certificate.subject, &certificate.public_key] {
                 assert!(input.windows(part.len().max(1)).any(|window| window == part.as_slice()));
             }
+            let shown = Leaf::read(input).expect("it is a certificate").to_string();
+            assert!(shown.len() <= 43 && shown.chars().all(|c| c.is_ascii_hexdigit() || c == '…'));
             let pem = format!(
                 "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
                 base64(input)

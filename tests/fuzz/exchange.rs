@@ -118,3 +118,70 @@ fn the_answer_of_a_socket_is_the_same_in_one_piece_and_in_several() {
         (whole.end == AnswerEnd::Complete).to_string()
     });
 }
+
+/// What a server of this version answers to a greeting, up to the point where it waits for the client.
+#[cfg(feature = "tls")]
+fn greeting(version: &'static rustls::SupportedProtocolVersion) -> Vec<u8> {
+    use std::sync::Arc;
+
+    use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
+
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["web.example".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap().der().clone();
+    let secret = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+    let server = rustls::ServerConfig::builder_with_protocol_versions(&[version])
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], secret)
+        .unwrap();
+    let client = rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from("web.example").unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(client), name).unwrap();
+    let mut server = rustls::ServerConnection::new(Arc::new(server)).unwrap();
+    let (mut hello, mut answer) = (Vec::new(), Vec::new());
+    client.write_tls(&mut hello).unwrap();
+    server.read_tls(&mut hello.as_slice()).unwrap();
+    server.process_new_packets().unwrap();
+    while server.wants_write() {
+        server.write_tls(&mut answer).unwrap();
+    }
+    answer
+}
+
+/// No answer that was made without knowing the client's greeting is a proof.
+#[cfg(feature = "tls")]
+#[test]
+fn a_tls_handshake_is_never_completed_by_a_recorded_or_broken_one() {
+    super::install_crypto();
+    let mut seeds = [&rustls::version::TLS12, &rustls::version::TLS13].map(greeting).to_vec();
+    seeds.push(b"\x15\x03\x03\x00\x02\x02\x28".to_vec());
+    seeds.push(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec());
+    let dictionary = &[
+        "\x16\x03\x03",
+        "\x14\x03\x03\x00\x01\x01",
+        "\x15\x03\x03\x00\x02\x01\x5a",
+        "\x17\x03\x03\x40\x00",
+        "\x02\x00\x00\x4a\x03\x03",
+        "\x0b\x00\x01\x00",
+        "\x0d\x00\x00\x00",
+        "\x0e\x00\x00\x00",
+    ];
+    let target = Target { seeds, dictionary, inputs: 500, ..Target::new("tls answers", &[]) };
+    let runtime = loopback::runtime();
+    fuzz(target, move |input| {
+        let ask = |pieces: usize| {
+            runtime.block_on(async {
+                let (listener, address) = loopback::listener().await;
+                let asked = super::handshake::presented(address, Some("web.example"), LIMIT);
+                let (asked, ()) = tokio::join!(asked, loopback::answer(&listener, input, pieces));
+                let reason = asked.expect_err("it is a proof").into_reason();
+                assert_reason(&reason).replace(&address.to_string(), "")
+            })
+        };
+        // Where the connection ends decides what is said of it.
+        drop(ask(5));
+        ask(1)
+    });
+}

@@ -32,6 +32,10 @@ impl Server {
         Self { address, answer }
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(super) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
@@ -150,25 +154,76 @@ fn documents() -> Vec<(&'static str, Answer)> {
     ]
 }
 
+/// Sends bytes, and then others again and again.
+fn records(stream: &mut TcpStream, begin: &[u8], part: &[u8]) -> std::io::Result<()> {
+    read(stream)?;
+    stream.write_all(begin)?;
+    let part = part.repeat(8192 / part.len() + 1);
+    loop {
+        stream.write_all(&part)?;
+    }
+}
+
+/// The beginning of a record with part of a handshake message: 22, TLS 1.2, 16 KiB.
+const RECORD: &[u8] = &[22, 3, 3, 0x40, 0];
+
+/// Answers to the greeting of a TLS client.
+fn handshakes() -> Vec<(&'static str, Answer)> {
+    vec![
+        ("no answer", never),
+        ("an end without an answer", |_| Ok(())),
+        ("no TLS", |stream| endless(stream, OK, "x: y\r\n")),
+        ("zeros", |stream| records(stream, &[], &[0])),
+        ("bytes, one after the other", |stream| {
+            read(stream)?;
+            for byte in RECORD.iter().chain(&[2, 0, 0xff, 0xff]).chain([0; 1000].iter()) {
+                stream.write_all(&[*byte])?;
+                crate::support::wait::pause();
+            }
+            Ok(())
+        }),
+        ("empty records", |stream| records(stream, &[], &[22, 3, 3, 0, 0])),
+        ("warnings", |stream| records(stream, &[], &[21, 3, 3, 0, 2, 1, 90])),
+        ("changes of the cipher", |stream| records(stream, &[], &[20, 3, 3, 0, 1, 1])),
+        ("a record that is too large", |stream| records(stream, &[22, 3, 3, 0xff, 0xff], &[0])),
+        ("a message of 16 MiB", |stream| {
+            let piece = [RECORD, &[0; 0x4000]].concat();
+            records(stream, &[RECORD, &[2, 0xff, 0xff, 0xff], &[0; 0x3ffc]].concat(), &piece)
+        }),
+        ("a message of 64 KiB in small pieces", |stream| {
+            records(stream, &[22, 3, 3, 0, 4, 2, 0, 0xff, 0xff], &[22, 3, 3, 0, 1, 0])
+        }),
+        ("many messages", |stream| {
+            let greetings = [0, 0, 0, 0].repeat(0x1000);
+            records(stream, &[], &[RECORD, &greetings].concat())
+        }),
+    ]
+}
+
 /// Any end of the attempt: which one depends on the rule.
-const OUTCOMES: [(&str, &str); 4] = [
+const OUTCOMES: [(&str, &str); 5] = [
     ("check", "check-failed|passed|rejected"),
     ("action", "gave-up|applied"),
     ("proof", "gave-up|applied"),
     ("document", "gave-up|applied"),
+    ("handshake", "gave-up"),
 ];
 
 pub(super) fn inputs() -> Vec<Input> {
     let mut inputs = Vec::new();
     for (rule, outcome) in OUTCOMES {
-        let answers = if rule == "document" { documents() } else { all() };
+        let answers = match rule {
+            "document" => documents(),
+            "handshake" => handshakes(),
+            _ => all(),
+        };
         for (what, answer) in answers {
             inputs.push(Input {
                 rule,
                 what: what.to_owned(),
                 put: Box::new(move |scene| {
                     scene.server.set(answer);
-                    scene.nudge(rule);
+                    if rule == "handshake" { scene.renew() } else { scene.nudge(rule) }
                 }),
                 outcome,
                 remove: None,
