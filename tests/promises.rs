@@ -9,8 +9,12 @@ use std::time::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+#[cfg(feature = "tls")]
+use crate::proof_by_tls;
 use crate::support::agent::Agent;
 use crate::support::application::Application;
+#[cfg(feature = "tls")]
+use crate::support::certificate::Pair;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::memory::MemoryLimit;
 use crate::support::program::command;
@@ -121,6 +125,44 @@ fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits() {
         wait_until("three seconds are over", || start.elapsed().as_secs() >= 3);
         assert_eq!(wakeups(agent.pid()) - before, 0, "woken while idle");
     }
+}
+
+/// Each reload is verified by a TLS handshake.
+#[cfg(feature = "tls")]
+#[test]
+fn ten_proofs_by_a_certificate_stay_within_the_memory_thread_and_descriptor_limits() {
+    let shipped = &SHIPPED[0];
+    let pair = Pair::ecdsa(&[1]);
+    let tls = proof_by_tls::serve_pair(&pair).to_string();
+    let content = |n: usize| payload(&[("tls.crt", &pair.crt), ("n", &n.to_string())]);
+    let (folder, mut kubelet) = temporary_volume(&[("tls.crt", &pair.crt)]);
+    let application = Application::start(&kubelet.volume, "n");
+    let mut command = command(shipped.binary());
+    command
+        .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
+        .args(["--settle", "0s", "--resync", "10m", "--url", &application.url()])
+        .args(["--verify-tls", &tls, "--watch"])
+        .arg(&kubelet.volume);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    let (mut most_threads, mut after_first) = (0, 0);
+    for n in 1..=10 {
+        kubelet.write(&content(n));
+        agent.wait_for("applied", n);
+        most_threads = most_threads.max(number(agent.pid(), "Threads"));
+        if n == 1 {
+            after_first = descriptors(agent.pid());
+        }
+    }
+    assert_eq!(agent.count("certificate-presented"), 10);
+    let memory = number(agent.pid(), "VmRSS") * 1024;
+    println!("{memory} bytes resident, {most_threads} threads");
+    assert!(memory <= MIB * 11 / 2, "{memory} bytes");
+    assert!(most_threads <= 3, "{most_threads} threads");
+    wait_until("the descriptors of the handshakes are closed", || {
+        descriptors(agent.pid()) <= after_first
+    });
+    wait_until("the reading thread has ended", || number(agent.pid(), "Threads") == 2);
 }
 
 /// Slots, eager sync with two watches, and Events, over TLS.

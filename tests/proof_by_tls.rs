@@ -92,6 +92,11 @@ fn serve(config: ServerConfig) -> (SocketAddr, Seen) {
     (address, seen)
 }
 
+/// Presents this certificate to all clients.
+pub(crate) fn serve_pair(pair: &Pair) -> SocketAddr {
+    serve(config(&TLS13, of_pair(pair))).0
+}
+
 fn server(serve: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

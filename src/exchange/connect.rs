@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::pin::Pin;
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -52,19 +53,26 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// Opens a connection to a socket.
-pub(super) async fn open(address: &SocketAddress) -> Result<Box<dyn Stream>, ExchangeError> {
-    let what = address.to_string();
-    match address {
-        SocketAddress::Unix(path) => {
-            let stream = UnixStream::connect(path).await;
-            Ok(Box::new(stream.map_err(|error| failed(&what, AddressKind::UnixSocket, &error))?))
-        }
-        SocketAddress::Tcp(address) => {
-            let stream = TcpStream::connect(*address).await;
-            Ok(Box::new(stream.map_err(|error| failed(&what, AddressKind::Port, &error))?))
-        }
-    }
+/// A connection that is being opened.
+type Opening<'a> =
+    Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, ExchangeError>> + Send + 'a>>;
+
+/// Opens a connection to a socket. In a box, because each kind of future costs some KiB of the binary.
+pub(super) fn open(address: &SocketAddress) -> Opening<'_> {
+    Box::pin(async move {
+        let what = address.to_string();
+        let stream: Box<dyn Stream> = match address {
+            SocketAddress::Unix(path) => {
+                let stream = UnixStream::connect(path).await;
+                Box::new(stream.map_err(|error| failed(&what, AddressKind::UnixSocket, &error))?)
+            }
+            SocketAddress::Tcp(address) => {
+                let stream = TcpStream::connect(*address).await;
+                Box::new(stream.map_err(|error| failed(&what, AddressKind::Port, &error))?)
+            }
+        };
+        Ok(stream)
+    })
 }
 
 /// Opens a connection to the host of a URL, or to the socket of the endpoint. The addresses of a

@@ -1,6 +1,7 @@
 //! The addresses of a rule: connects to each without sending anything, and reads the pages of the
 //! proofs that compare values. Looks for the certificate that a TLS handshake is compared with.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use crate::config::{Action, HttpProof, ProofBy, Rule, SocketAddress};
@@ -12,8 +13,13 @@ use crate::verify;
 /// The limit for a connection.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// At most one problem: the application has to be reached before its answer says anything.
-pub(super) async fn problem(rule: &Rule) -> Option<Problem> {
+/// At most one problem: the application has to be reached before its answer says anything. In a box,
+/// because each place that waits for it would have a copy of its code.
+pub(super) fn problem(rule: &Rule) -> Pin<Box<dyn Future<Output = Option<Problem>> + Send + '_>> {
+    Box::pin(find(rule))
+}
+
+async fn find(rule: &Rule) -> Option<Problem> {
     for endpoint in rule.endpoints() {
         let connected = connect::to_endpoint(endpoint, LIMIT.min(endpoint.timeout)).await;
         if let Err(error) = connected {
