@@ -12,6 +12,7 @@
 
 mod actions;
 mod admin;
+mod admission;
 mod agent;
 mod applications;
 mod approval;
@@ -45,6 +46,7 @@ mod invariants;
 mod kept_target;
 mod lasting;
 mod layers;
+mod manifests;
 mod manual;
 mod messages;
 mod metrics;

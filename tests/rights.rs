@@ -13,6 +13,7 @@ use crate::support::access::Access;
 use crate::support::agent::Agent;
 use crate::support::api_server::{ApiServer, Fault};
 use crate::support::kubelet::temporary_volume;
+use crate::support::manifests::templated;
 use crate::support::program::podnudge;
 use crate::support::rights::rights_of;
 use crate::support::wait::wait_until;
@@ -83,6 +84,69 @@ fn the_roles_of_the_manifests_grant_exactly_what_their_configuration_needs() {
         found += roles.len();
     }
     assert!(found >= 3, "{found} Roles");
+}
+
+/// Each Role of `k8s/access/`, and the settings that need it.
+const FEATURES: [(&str, &str, &str); 5] = [
+    (
+        "eager-sync",
+        "http.url = \"http://127.0.0.1/\"\n",
+        "eager-sync = true\nobjects = [\"configmap/app\", \"secret/app\"]\n",
+    ),
+    ("events", "http.url = \"http://127.0.0.1/\"\n", "events = true\n"),
+    ("evict", "evict = {}\n", ""),
+    ("lease", "restart = {}\nlimit = { lease = \"podnudge\" }\n", ""),
+    ("services", "restart = {}\ndrain = { services = [\"web\"] }\n", ""),
+];
+
+#[test]
+fn each_role_of_one_feature_grants_exactly_what_it_needs() {
+    let mut folders: Vec<String> = fs::read_dir("k8s/access")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    assert_eq!(folders, FEATURES.map(|(folder, ..)| folder));
+    for (folder, rule, cluster) in FEATURES {
+        let text = fs::read_to_string(format!("k8s/access/{folder}/role.yaml")).unwrap();
+        let documents = yaml::documents(&text);
+        let [role] = &roles(&documents)[..] else { panic!("{folder}: not one Role") };
+        let needed = rights_of(&format!("{RULE}{rule}[cluster]\n{cluster}"));
+        assert_eq!(granted(&role["rules"]), needed, "{folder}");
+    }
+}
+
+#[test]
+fn the_role_of_the_chart_grants_exactly_what_its_values_say() {
+    let url = "http.url = \"http://127.0.0.1/\"\n";
+    let eager = "[cluster]\neager-sync = true\nobjects = [\"configmap/a\", \"configmap/b\", \"secret/c\"]\n";
+    for (values, config) in [
+        (
+            "{\"lease\": {\"name\": \"web\", \"slots\": 2}}",
+            "restart = {}\nlimit = { lease = \"web\", max-concurrent = 2 }\n".to_owned(),
+        ),
+        ("{\"services\": true}", "restart = {}\ndrain = { services = [\"web\"] }\n".to_owned()),
+        (
+            "{\"eagerSync\": {\"configMaps\": [\"a\", \"b\"], \"secrets\": [\"c\"]}}",
+            format!("{url}{eager}"),
+        ),
+        ("{\"evict\": true}", "evict = {}\n".to_owned()),
+        ("{\"events\": true}", format!("{url}[cluster]\nevents = true\n")),
+        (
+            "{\"lease\": {\"name\": \"web\"}, \"services\": true, \"evict\": true, \"events\": true, \
+             \"eagerSync\": {\"configMaps\": [\"a\", \"b\"], \"secrets\": [\"c\"]}}",
+            format!(
+                "evict = {{}}\nlimit = {{ lease = \"web\" }}\ndrain = {{ services = [\"web\"] }}\n{eager}events = true\n"
+            ),
+        ),
+    ] {
+        let text = templated(Path::new("k8s/chart"), &[&format!("access={values}")]).unwrap();
+        let documents = yaml::documents(&text);
+        let [role] = &roles(&documents)[..] else { panic!("{values}: not one Role") };
+        assert_eq!(granted(&role["rules"]), rights_of(&format!("{RULE}{config}")), "{values}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(crate) mod application;
 pub(crate) mod certificate;
 pub(crate) mod http;
 pub(crate) mod kubelet;
+pub(crate) mod manifests;
 pub(crate) mod memory;
 pub(crate) mod pair;
 pub(crate) mod pids;
@@ -30,5 +31,4 @@ pub(crate) mod wait;
 #[cfg(feature = "cluster")]
 pub(crate) mod watches;
 pub(crate) mod world;
-#[cfg(feature = "cluster")]
 pub(crate) mod yaml;

@@ -1,0 +1,387 @@
+//! The admission policies, evaluated by Google's implementation of CEL: injection adds what the Kustomize component
+//! adds, and says what is wrong with annotations; the policy for the service account holds it to its own pod.
+
+use serde_json::{Value, json};
+
+use crate::support::manifests::{
+    Admission, WORKLOADS, admit, as_texts, by_name, documents, kustomized, object, remove,
+    take_podnudge, texts, violations,
+};
+
+const INJECTION: [&str; 1] = ["k8s/injection/policy.yaml"];
+const ACCESS: [&str; 1] = ["k8s/access/policy.yaml"];
+
+/// A pod with the label, of an application that mounts a ConfigMap, a Secret, a file of another Secret, a directory,
+/// and its token.
+fn pod(annotations: Value) -> Value {
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "web-", "labels": {"podnudge.io/inject": "true"}},
+        "spec": {
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": 101, "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "web", "image": "nginx:1.29",
+                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+                    "volumeMounts": [
+                        {"name": "config", "mountPath": "/etc/nginx"},
+                        {"name": "tls", "mountPath": "/etc/tls", "readOnly": true},
+                        {"name": "file", "mountPath": "/etc/file", "subPath": "file"},
+                        {"name": "tmp", "mountPath": "/tmp"},
+                        {"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"},
+                    ],
+                },
+                {
+                    "name": "other", "image": "other:1",
+                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+                    "volumeMounts": [{"name": "both", "mountPath": "/etc/both"}],
+                },
+            ],
+            "volumes": [
+                {"name": "config", "configMap": {"name": "web"}},
+                {"name": "tls", "secret": {"secretName": "web"}},
+                {"name": "file", "secret": {"secretName": "file"}},
+                {"name": "tmp", "emptyDir": {}},
+                {"name": "both", "projected": {"sources": [{"configMap": {"name": "a"}}, {"secret": {"name": "b"}}]}},
+                {"name": "kube-api-access-x", "projected": {"sources": [
+                    {"serviceAccountToken": {"path": "token"}}, {"configMap": {"name": "kube-root-ca.crt"}},
+                ]}},
+            ],
+        },
+    });
+    if annotations != json!({}) {
+        pod["metadata"]["annotations"] = annotations;
+    }
+    pod
+}
+
+fn created(pod: &Value) -> Admission {
+    let resource = json!({"group": "", "version": "v1", "resource": "pods"});
+    let request =
+        json!({"operation": "CREATE", "resource": resource, "namespace": "test", "name": ""});
+    admit(&INJECTION, &json!({"request": request, "object": pod, "oldObject": null}))
+}
+
+fn injected(pod: &Value) -> Value {
+    let admission = created(pod);
+    assert!(admission.is_mutated);
+    assert_eq!(admission.denied, <[String; 0]>::default());
+    admission.object
+}
+
+/// podnudge's container in the pod, and the pod without it.
+fn parts(pod: Value) -> (Value, Value) {
+    let mut pod = as_texts(pod);
+    let podnudge = take_podnudge(&mut pod["spec"], "initContainers");
+    (podnudge, pod)
+}
+
+#[test]
+fn injection_adds_the_container_of_the_component_and_changes_nothing_else() {
+    let before = pod(json!({}));
+    let after = injected(&before);
+    assert_eq!(violations(&after["spec"]), <[String; 0]>::default());
+    let (mut podnudge, mut rest) = parts(after);
+    assert_eq!(remove(&mut rest["spec"], "initContainers"), json!([]));
+    assert_eq!(remove(&mut rest["spec"], "shareProcessNamespace"), "true");
+    assert_eq!(rest, as_texts(before));
+
+    let component = documents(&kustomized(&["component"], "").unwrap());
+    let mut wanted = object(&component, "Deployment", "site")["spec"]["template"]["spec"].clone();
+    let mut wanted = take_podnudge(&mut wanted, "initContainers");
+    remove(&mut wanted, "envFrom");
+    for container in [&mut wanted, &mut podnudge] {
+        container["args"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|arg| !arg.as_str().unwrap().starts_with("--watch"));
+    }
+    wanted["securityContext"]["runAsUser"] = "101".into();
+    wanted["volumeMounts"] = json!([
+        {"name": "config", "mountPath": "/etc/nginx", "readOnly": "true"},
+        {"name": "tls", "mountPath": "/etc/tls", "readOnly": "true"},
+    ]);
+    assert_eq!(podnudge, wanted);
+}
+
+#[test]
+fn annotations_say_what_to_watch_and_how() {
+    let args = |annotations: Value| {
+        let (podnudge, _) = parts(injected(&pod(annotations)));
+        texts(&podnudge["args"])[2..].join(" ")
+    };
+    assert_eq!(args(json!({})), "--watch=/etc/nginx --watch=/etc/tls");
+    assert_eq!(args(json!({"podnudge.io/volumes": "tls"})), "--watch=/etc/tls");
+    assert_eq!(args(json!({"podnudge.io/volumes": " tmp, tls"})), "--watch=/etc/tls --watch=/tmp");
+    assert_eq!(args(json!({"podnudge.io/container": "other"})), "--watch=/etc/both");
+    let options = " --signal=HUP  --jitter=30s ";
+    assert_eq!(
+        args(json!({"podnudge.io/options": options, "podnudge.io/volumes": "config"})),
+        "--watch=/etc/nginx --signal=HUP --jitter=30s"
+    );
+    assert_eq!(args(json!({"unrelated": "a", "podnudge.io/drain": "false"})), args(json!({})));
+
+    let (podnudge, rest) = parts(injected(&pod(
+        json!({"podnudge.io/config": "settings", "podnudge.io/drain": "true"}),
+    )));
+    assert_eq!(texts(&podnudge["args"])[2..], ["--config=/etc/podnudge/podnudge.toml"]);
+    let (_, mount) = &by_name(&podnudge["volumeMounts"], "name")[1];
+    assert_eq!(
+        mount,
+        &json!({"name": "podnudge-file", "mountPath": "/etc/podnudge", "readOnly": "true"})
+    );
+    let volume = json!({"name": "podnudge-file", "configMap": {"name": "settings"}});
+    assert!(rest["spec"]["volumes"].as_array().unwrap().contains(&volume));
+    let probe = json!({"httpGet": {"path": "/serving", "port": "podnudge"}, "periodSeconds": "1", "failureThreshold": "1"});
+    assert_eq!(podnudge["readinessProbe"], probe);
+}
+
+#[test]
+fn podnudge_runs_as_the_uid_of_the_application_with_no_more_than_that_needs() {
+    let context = |pod: &Value| parts(injected(pod)).0["securityContext"].clone();
+    let of = |pod: &Value| {
+        let context = context(pod);
+        let text = |key: &str| context[key].as_str().unwrap_or("none").to_owned();
+        (text("runAsUser"), text("runAsNonRoot"), context["capabilities"].to_string())
+    };
+    let none = r#"{"drop":["ALL"]}"#;
+    let wanted = |uid: &str, capabilities: &str| {
+        (uid.to_owned(), (uid != "0").to_string(), capabilities.to_owned())
+    };
+    let mut pod = pod(json!({}));
+    assert_eq!(of(&pod), wanted("101", none));
+    pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 102.into();
+    assert_eq!(of(&pod), wanted("102", none));
+    pod["metadata"]["annotations"] = json!({"podnudge.io/uid": "1000660000"});
+    assert_eq!(of(&pod), wanted("1000660000", none));
+    pod["metadata"]["annotations"] = json!({"podnudge.io/uid": "0"});
+    assert_eq!(of(&pod), wanted("0", r#"{"add":["KILL"],"drop":["ALL"]}"#));
+    remove(&mut pod["metadata"], "annotations");
+    remove(&mut pod["spec"]["containers"][0], "securityContext");
+    remove(&mut pod["spec"], "securityContext");
+    assert_eq!(of(&pod), wanted("none", none), "that of podnudge's image");
+}
+
+#[test]
+fn injection_goes_behind_other_init_containers_and_keeps_what_the_pod_says() {
+    let mut pod = pod(json!({"podnudge.io/uid": "0"}));
+    pod["spec"]["initContainers"] = json!([{"name": "first", "image": "first:1"}]);
+    pod["spec"]["shareProcessNamespace"] = false.into();
+    let after = injected(&pod);
+    assert_eq!(after["spec"]["shareProcessNamespace"], false);
+    let names: Vec<_> =
+        after["spec"]["initContainers"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["first", "podnudge"]);
+    assert_eq!(after["spec"]["initContainers"][0], pod["spec"]["initContainers"][0]);
+    assert_eq!(after["spec"]["initContainers"][1]["securityContext"]["runAsUser"], 0);
+
+    // A pod that has podnudge, or not the label.
+    for place in ["containers", "initContainers"] {
+        let mut pod = pod.clone();
+        let podnudge = json!({"name": "podnudge", "image": "p:1", "args": ["--watch=/a"]});
+        pod["spec"][place].as_array_mut().unwrap().push(podnudge);
+        let admission = created(&pod);
+        assert_eq!(
+            (admission.is_mutated, admission.object, admission.denied),
+            (false, pod, Vec::new())
+        );
+    }
+    remove(&mut pod["metadata"], "labels");
+    let admission = created(&pod);
+    assert_eq!(
+        (admission.is_mutated, admission.object, admission.denied),
+        (false, pod, Vec::new())
+    );
+}
+
+/// Their pods have the label, too: it is what the `NetworkPolicy` selects.
+#[test]
+fn injection_leaves_pods_of_the_component_as_they_are() {
+    let file = "configMapGenerator:\n  - name: podnudge\n    literals: [podnudge.toml=x]\n";
+    for (components, more) in [
+        (&["component"][..], ""),
+        (&["component", "component/file", "component/drain"], file),
+        (&["component", "component/root", "component/classic"], ""),
+    ] {
+        let made = documents(&kustomized(components, more).unwrap());
+        for (kind, name) in WORKLOADS {
+            let pod = object(&made, kind, name)["spec"]["template"].clone();
+            let admission = created(&pod);
+            assert_eq!(
+                (admission.is_mutated, admission.denied),
+                (false, Vec::new()),
+                "{components:?}"
+            );
+            assert_eq!(admission.object, pod);
+        }
+    }
+}
+
+#[test]
+fn wrong_annotations_are_refused_with_what_is_wrong() {
+    for (annotations, message) in [
+        (
+            json!({"podnudge.io/volume": "config"}),
+            "podnudge.io/inject: unknown annotation podnudge.io/volume; known are podnudge.io/container, \
+             podnudge.io/volumes, podnudge.io/options, podnudge.io/config, podnudge.io/uid, podnudge.io/drain, podnudge.io/sync",
+        ),
+        (
+            json!({"podnudge.io/container": "wbe", "podnudge.io/config": "a"}),
+            "podnudge.io/container: the pod has no container wbe; it has web, other",
+        ),
+        (
+            json!({"podnudge.io/volumes": "config,tsl,file"}),
+            "podnudge.io/volumes: the container of the application does not mount tsl, file as a whole; it mounts \
+             config, tls, tmp, kube-api-access-x",
+        ),
+        (
+            json!({"podnudge.io/uid": "nginx"}),
+            "podnudge.io/uid: this is not a number; write the uid of the application, such as \"101\"",
+        ),
+        (json!({"podnudge.io/drain": "yes"}), "podnudge.io/drain: write \"true\" or \"false\""),
+        (
+            json!({"podnudge.io/options": "--signal HUP"}),
+            "podnudge.io/options: each option begins with two dashes and has its value behind an equals sign, such as \
+             --signal=HUP --jitter=30s",
+        ),
+    ] {
+        let admission = created(&pod(annotations.clone()));
+        assert_eq!(admission.denied, [message], "{annotations}");
+    }
+    let mut bare = pod(json!({}));
+    remove(&mut bare["spec"]["containers"][0], "volumeMounts");
+    remove(&mut bare["spec"], "volumes");
+    let message = "podnudge.io/inject: nothing to watch; the container of the application mounts no ConfigMap or Secret \
+                   as a whole; name its container in podnudge.io/container, or its volumes in podnudge.io/volumes";
+    assert_eq!(created(&bare).denied, [message]);
+}
+
+/// A request of podnudge in the pod `web-1` with the UID `u-1`.
+fn requested(operation: &str, resource: &str, object: &Value, old: &Value) -> Vec<String> {
+    let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
+    let group = if resource == "leases" { "coordination.k8s.io" } else { "" };
+    let user = json!({
+        "username": "system:serviceaccount:test:podnudge",
+        "extra": {
+            "authentication.kubernetes.io/pod-name": ["web-1"],
+            "authentication.kubernetes.io/pod-uid": ["u-1"],
+        },
+    });
+    let mut request = json!({
+        "operation": operation, "namespace": "test", "userInfo": user, "name": object["metadata"]["name"],
+        "resource": {"group": group, "version": "v1", "resource": resource},
+    });
+    if !sub.is_empty() {
+        request["subResource"] = sub.into();
+    }
+    let input = |request: &Value| json!({"request": request, "object": object, "oldObject": old});
+    let denied = admit(&ACCESS, &input(&request)).denied;
+    // Nobody else is limited, and without the claims of a bound token nothing is allowed.
+    let mut other = request.clone();
+    other["userInfo"]["username"] = "system:serviceaccount:test:other".into();
+    assert_eq!(admit(&ACCESS, &input(&other)).denied, <[String; 0]>::default());
+    let mut unbound = request;
+    remove(&mut unbound["userInfo"], "extra");
+    assert!(!admit(&ACCESS, &input(&unbound)).denied.is_empty(), "{operation} {resource}");
+    denied
+}
+
+#[test]
+fn podnudge_may_only_annotate_its_own_pod() {
+    let old = json!({
+        "metadata": {"name": "web-1", "uid": "u-1", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+        "spec": {"containers": [{"name": "web", "image": "nginx:1"}]},
+    });
+    let with = |path: &str, value: Value| {
+        let mut new = old.clone();
+        *new.pointer_mut(path).unwrap() = value;
+        requested("UPDATE", "pods", &new, &old)
+    };
+    assert_eq!(
+        with("/metadata/annotations", json!({"c": "d", "podnudge.io/sync": "1"})),
+        <[String; 0]>::default()
+    );
+    for (path, value, message) in [
+        (
+            "/metadata/annotations",
+            json!({"c": "d", "e": "f"}),
+            "podnudge may change the annotation podnudge.io/sync only",
+        ),
+        (
+            "/metadata/annotations",
+            json!({"c": "x"}),
+            "podnudge may change the annotation podnudge.io/sync only",
+        ),
+        ("/metadata/annotations", json!({}), "podnudge may not remove annotations"),
+        ("/metadata/labels", json!({}), "podnudge may not change the labels of its pod"),
+        (
+            "/spec/containers/0/image",
+            json!("nginx:2"),
+            "podnudge may not change the specification of its pod",
+        ),
+    ] {
+        assert_eq!(with(path, value), [message], "{path}");
+    }
+    let mut finalized = old.clone();
+    finalized["metadata"]["finalizers"] = json!(["a/b"]);
+    let message = "podnudge may not change the owners and finalizers of its pod";
+    assert_eq!(requested("UPDATE", "pods", &finalized, &old), [message]);
+    let mut other = old.clone();
+    other["metadata"]["uid"] = "u-2".into();
+    assert_eq!(
+        requested("UPDATE", "pods", &other, &other),
+        ["podnudge may change its own pod only"]
+    );
+}
+
+#[test]
+fn podnudge_may_only_evict_its_own_pod_and_create_events_about_it() {
+    let eviction = |pod: &str| {
+        requested("CREATE", "pods/eviction", &json!({"metadata": {"name": pod}}), &Value::Null)
+    };
+    assert_eq!(eviction("web-1"), <[String; 0]>::default());
+    assert_eq!(eviction("web-2"), ["podnudge may evict its own pod only"]);
+    let event = |uid: &str| {
+        let event = json!({"metadata": {"generateName": "web-1-"}, "involvedObject": {"kind": "Pod", "uid": uid}});
+        requested("CREATE", "events", &event, &Value::Null)
+    };
+    assert_eq!(event("u-1"), <[String; 0]>::default());
+    assert_eq!(event("u-2"), ["podnudge may create Events about its own pod only"]);
+}
+
+#[test]
+fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
+    let lease = |holder: Option<&str>| {
+        let mut lease =
+            json!({"metadata": {"name": "web-0"}, "spec": {"leaseDurationSeconds": 15}});
+        if let Some(holder) = holder {
+            lease["spec"]["holderIdentity"] = holder.into();
+        }
+        lease
+    };
+    let own = Some("web-1_u-1_app");
+    let other = Some("web-2_u-2_app");
+    let denied = ["podnudge may take and give back slots for its own pod only"];
+    assert_eq!(requested("CREATE", "leases", &lease(own), &Value::Null), <[String; 0]>::default());
+    assert_eq!(requested("CREATE", "leases", &lease(other), &Value::Null), denied);
+    for (before, after, is_allowed) in [
+        (None, own, true),
+        // It has expired.
+        (other, own, true),
+        (own, Some(""), true),
+        (other, Some(""), false),
+        (other, None, false),
+        (Some(""), other, false),
+        (own, other, false),
+    ] {
+        let wanted: &[&str] = if is_allowed { &[] } else { &denied };
+        assert_eq!(
+            requested("UPDATE", "leases", &lease(after), &lease(before)),
+            wanted,
+            "{before:?} {after:?}"
+        );
+    }
+}

@@ -1,0 +1,487 @@
+//! The packaging for Kubernetes: the Kustomize components and the Helm chart, rendered by the real kustomize and helm,
+//! give each kind of workload what podnudge needs and change nothing else; all manifests are valid.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use podnudge::cli;
+use podnudge::config::{self, Overrides};
+use serde_json::{Value, json};
+
+use crate::support::agent::Agent;
+use crate::support::http::ask;
+use crate::support::kubelet::{Kubelet, payload};
+use crate::support::manifests::{
+    WORKLOADS, as_texts, by_name, chart, documents, kustomized, object, output_of, remove, root,
+    shipped, take_podnudge, templated, texts, tool, violations,
+};
+use crate::support::pod::in_network;
+use crate::support::program::podnudge;
+use crate::support::shared::SharedPod;
+use crate::support::wait::wait_until;
+
+const PODNUDGE_TOML: &str =
+    "configMapGenerator:\n  - name: podnudge\n    literals: [podnudge.toml=x]\n";
+const ACCESS: [&str; 6] = [
+    "access",
+    "access/lease",
+    "access/services",
+    "access/eager-sync",
+    "access/evict",
+    "access/events",
+];
+
+/// The pod of this workload.
+fn pod(documents: &[Value], kind: &str, name: &str) -> Value {
+    object(documents, kind, name)["spec"]["template"].clone()
+}
+
+/// podnudge's container with the parts that each form has.
+fn assert_is_complete(container: &Value) {
+    assert_eq!(container["image"], "podnudge:0.1.0");
+    let args = texts(&container["args"]);
+    assert!(args.contains(&"--listen=:9533".to_owned()), "the probe needs it: {args:?}");
+    let words = std::iter::once("podnudge").chain(args.iter().map(String::as_str)).map(Into::into);
+    assert!(matches!(cli::parse(words, []), Ok(cli::Command::Run(_))), "{args:?}");
+    let variable = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let wanted = [
+        variable("PODNUDGE_POD_NAME", "metadata.name"),
+        variable("PODNUDGE_POD_UID", "metadata.uid"),
+    ];
+    assert_eq!(container["env"], json!(wanted));
+    assert_eq!(
+        container["livenessProbe"],
+        json!({"httpGet": {"path": "/livez", "port": "podnudge"}})
+    );
+    assert_eq!(container["ports"], json!([{"name": "podnudge", "containerPort": "9533"}]));
+    let resources =
+        json!({"requests": {"cpu": "1m", "memory": "8Mi"}, "limits": {"memory": "32Mi"}});
+    assert_eq!(container["resources"], resources);
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], "true");
+}
+
+/// Names and mount paths, with `(rw)` for what is not read-only.
+fn mounts(container: &Value) -> Vec<String> {
+    let mount = |one: &Value| {
+        let right = if one["readOnly"] == "true" { "" } else { " (rw)" };
+        format!("{} {}{right}", one["name"].as_str().unwrap(), one["mountPath"].as_str().unwrap())
+    };
+    let mut all: Vec<String> =
+        container["volumeMounts"].as_array().unwrap().iter().map(mount).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn the_component_adds_a_native_sidecar_to_each_kind_and_changes_nothing_else() {
+    let before = documents(&kustomized(&[], "").unwrap());
+    let after = documents(&kustomized(&["component"], "").unwrap());
+    for (kind, name) in WORKLOADS {
+        let mut pod = pod(&after, kind, name);
+        let container = take_podnudge(&mut pod["spec"], "initContainers");
+        assert_is_complete(&container);
+        assert_eq!(container["restartPolicy"], "Always");
+        assert_eq!(mounts(&container), ["config /watched/config"]);
+        assert!(texts(&container["args"]).contains(&"--watch=/watched/config".to_owned()));
+        assert_eq!(violations(&pod["spec"]), <[String; 0]>::default());
+        // The generated name, so that a new option rolls out the pods.
+        let options = container["envFrom"][0]["configMapRef"]["name"].as_str().unwrap();
+        assert!(options.starts_with("podnudge-options-"), "{options}");
+        object(&after, "ConfigMap", options);
+        assert_eq!(remove(&mut pod["spec"], "initContainers"), json!([]));
+        assert_eq!(remove(&mut pod["spec"], "shareProcessNamespace"), "true");
+        assert_eq!(remove(&mut pod["metadata"]["labels"], "podnudge.io/inject"), "true");
+        assert_eq!(pod, self::pod(&before, kind, name), "{kind}");
+    }
+    assert_eq!(object(&after, "Deployment", "other"), object(&before, "Deployment", "other"));
+}
+
+#[test]
+fn each_further_component_adds_what_its_feature_needs() {
+    let base = documents(&kustomized(&["component"], "").unwrap());
+    let with = |components: &[&str], more: &str| {
+        let all = [&["component"], components].concat();
+        documents(&kustomized(&all, more).unwrap_or_else(|error| panic!("{all:?}: {error}")))
+    };
+    for (kind, name) in WORKLOADS {
+        let of = |documents: &[Value]| pod(documents, kind, name)["spec"].clone();
+        let before = take_podnudge(&mut of(&base), "initContainers");
+        let sidecar = |documents: &[Value]| take_podnudge(&mut of(documents), "initContainers");
+
+        let file = with(&["component/file"], PODNUDGE_TOML);
+        assert_eq!(
+            mounts(&sidecar(&file)),
+            ["config /watched/config", "podnudge-file /etc/podnudge"]
+        );
+        assert_eq!(texts(&sidecar(&file)["args"])[0], "--config=/etc/podnudge/podnudge.toml");
+        assert!(!sidecar(&file)["args"].to_string().contains("--watch"));
+        let volumes = of(&file)["volumes"].clone();
+        let [.., (_, volume), _] = &by_name(&volumes, "name")[..] else { panic!("{volumes}") };
+        object(&file, "ConfigMap", volume["configMap"]["name"].as_str().unwrap());
+
+        let mut drain = sidecar(&with(&["component/drain"], ""));
+        let probe = remove(&mut drain, "readinessProbe");
+        let wanted = json!({"httpGet": {"path": "/serving", "port": "podnudge"}, "periodSeconds": "1", "failureThreshold": "1"});
+        assert_eq!((probe, &drain), (wanted, &before));
+
+        let restart = with(&["component/state", "component/restart-pod"], "");
+        let container = sidecar(&restart);
+        assert_eq!(
+            mounts(&container),
+            ["config /watched/config", "podnudge-state /var/lib/podnudge (rw)"]
+        );
+        assert!(texts(&container["args"]).contains(&"--state-dir=/var/lib/podnudge".to_owned()));
+        let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": ["88"]}}]);
+        assert_eq!(container["restartPolicyRules"], rule);
+        let state = json!({"name": "podnudge-state", "emptyDir": {"sizeLimit": "16Mi"}});
+        assert!(of(&restart)["volumes"].as_array().unwrap().contains(&state));
+
+        // The one that gives up "restricted", for what it says.
+        let root = of(&with(&["component/root"], ""));
+        let wanted =
+            ["runAsNonRoot", "runAsUser", "capabilities"].map(|it| format!("podnudge: {it}"));
+        assert_eq!(violations(&root), wanted);
+        let podnudge = take_podnudge(&mut root.clone(), "initContainers");
+        assert_eq!(
+            podnudge["securityContext"]["capabilities"],
+            json!({"drop": ["ALL"], "add": ["KILL"]})
+        );
+
+        let access = with(&ACCESS, "");
+        let pod = of(&access);
+        assert_eq!(
+            (&pod["serviceAccountName"], &pod["automountServiceAccountToken"]),
+            (&"podnudge".into(), &"false".into())
+        );
+        let token = "podnudge-token /var/run/secrets/kubernetes.io/serviceaccount";
+        assert_eq!(mounts(&sidecar(&access)), ["config /watched/config", token]);
+        assert!(
+            !pod["containers"].to_string().contains("podnudge-token"),
+            "the application gets none"
+        );
+        object(&access, "ServiceAccount", "podnudge");
+        for role in &ACCESS[1..] {
+            let name = role.replace("access/", "podnudge-");
+            object(&access, "Role", &name);
+            let binding = object(&access, "RoleBinding", &name);
+            assert_eq!(binding["roleRef"]["name"].as_str(), Some(&*name));
+            assert_eq!(binding["subjects"][0]["name"], "podnudge");
+        }
+    }
+}
+
+#[test]
+fn classic_makes_an_ordinary_container_of_whatever_the_other_components_made() {
+    let components =
+        ["component", "component/file", "component/state", "component/drain", "access"];
+    let native = documents(&kustomized(&components, PODNUDGE_TOML).unwrap());
+    let all = [&components[..], &["component/classic"]].concat();
+    let classic = documents(&kustomized(&all, PODNUDGE_TOML).unwrap());
+    for (kind, name) in WORKLOADS {
+        let (mut native, mut classic) = (pod(&native, kind, name), pod(&classic, kind, name));
+        let mut sidecar = take_podnudge(&mut native["spec"], "initContainers");
+        assert_eq!(remove(&mut sidecar, "restartPolicy"), "Always");
+        assert_eq!(take_podnudge(&mut classic["spec"], "containers"), sidecar);
+        assert_eq!(classic, native, "the rest is the same");
+    }
+    let wrong = kustomized(&["component", "component/classic", "component/drain"], "").unwrap_err();
+    assert!(wrong.contains("initContainers/0"), "another order is refused: {wrong}");
+}
+
+/// What the documentation says for a volume with another name, and for the image.
+#[test]
+fn the_name_of_the_volume_and_the_image_can_be_changed_by_the_usual_means() {
+    let page = fs::read_to_string(root().join("docs/kubernetes.md")).unwrap();
+    let (_, rest) = page.split_once("patches:\n").unwrap();
+    let patch = format!("patches:\n{}", rest.split("```").next().unwrap());
+    assert!(patch.contains("value: web-config"), "{patch}");
+    let more = format!(
+        "{patch}images: [{{name: podnudge, newName: registry.example/podnudge, newTag: \"1\"}}]\n"
+    );
+    let made = documents(&kustomized(&["component", "component/state"], &more).unwrap());
+    for (kind, name) in WORKLOADS {
+        let podnudge = take_podnudge(&mut pod(&made, kind, name)["spec"], "initContainers");
+        assert_eq!(podnudge["image"], "registry.example/podnudge:1");
+        assert_eq!(mounts(&podnudge)[1], "web-config /watched/config");
+    }
+}
+
+#[test]
+fn the_chart_adds_the_same_container_as_the_component() {
+    let chart = chart();
+    let helm = |values: &[&str]| {
+        let text = templated(chart.path(), values);
+        documents(&text.unwrap_or_else(|error| panic!("{values:?}: {error}")))
+    };
+    let components =
+        ["component", "component/state", "component/drain", "access", "component/file"];
+    let component = documents(&kustomized(&components, PODNUDGE_TOML).unwrap());
+    let values = [
+        "podnudge.options=[]",
+        "podnudge.state=true",
+        "podnudge.drain=true",
+        "podnudge.access.events=true",
+        "podnudge.config=\"[[rule]]\\nwatch = \\\"/etc/web\\\"\\n\"",
+        "podnudge.watch={\"config\": \"/watched/config\"}",
+    ];
+    let native = helm(&values);
+    let classic = helm(&[&values[..], &["classic=true"]].concat());
+    for (kind, name) in WORKLOADS {
+        let mut wanted = pod(&component, kind, name)["spec"].clone();
+        let mut podnudge = take_podnudge(&mut wanted, "initContainers");
+        remove(&mut podnudge, "envFrom");
+        let sorted = |container: &mut Value| {
+            let mut args = texts(&remove(container, "args"));
+            args.sort();
+            (args, mounts(container), remove(container, "volumeMounts"))
+        };
+        let (args, mounts, _) = sorted(&mut podnudge);
+        let mut made = pod(&native, kind, name)["spec"].clone();
+        let mut container = take_podnudge(&mut made, "initContainers");
+        assert_is_complete(&container);
+        let (made_args, made_mounts, _) = sorted(&mut container);
+        assert_eq!((made_args, made_mounts), (args.clone(), mounts.clone()));
+        assert_eq!(container, podnudge);
+        let names = |volumes: &Value| {
+            by_name(volumes, "name").into_iter().map(|it| it.0).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&made["volumes"]), names(&wanted["volumes"]));
+        assert_eq!(violations(&made), <[String; 0]>::default());
+
+        let mut made = pod(&classic, kind, name)["spec"].clone();
+        let mut container = take_podnudge(&mut made, "containers");
+        sorted(&mut container);
+        remove(&mut podnudge, "restartPolicy");
+        assert_eq!(container, podnudge);
+    }
+    let file = object(&native, "ConfigMap", "release-podnudge")["data"]["podnudge.toml"].clone();
+    let (_, warnings) =
+        config::parse("podnudge.toml", file.as_str().unwrap(), &Overrides::default(), None)
+            .unwrap();
+    assert_eq!(warnings, []);
+    object(&native, "ServiceAccount", "podnudge");
+
+    let as_root = helm(&["podnudge.runAsUser=0", "podnudge.restartPod=true"]);
+    let mut spec = pod(&as_root, "Deployment", "site")["spec"].clone();
+    let wanted = ["runAsNonRoot", "runAsUser", "capabilities"].map(|it| format!("podnudge: {it}"));
+    assert_eq!(violations(&spec), wanted);
+    let podnudge = take_podnudge(&mut spec, "initContainers");
+    assert_eq!(
+        podnudge["securityContext"]["capabilities"],
+        json!({"drop": ["ALL"], "add": ["KILL"]})
+    );
+    assert_eq!(podnudge["restartPolicyRules"][0]["action"], "RestartAllContainers");
+    assert_eq!(texts(&podnudge["args"])[2..], ["--watch=/etc/web", "--jitter=30s"]);
+}
+
+#[test]
+fn the_chart_installs_nothing_unasked_and_refuses_wrong_values() {
+    let own = root().join("k8s/chart");
+    assert_eq!(documents(&templated(&own, &[]).unwrap()), Vec::<Value>::new());
+    let lint = ["lint", "--strict", "--quiet", own.to_str().unwrap()];
+    let mut helm = tool("helm");
+    helm.args(lint);
+    output_of(helm).unwrap();
+
+    let values = [
+        "injection=true",
+        "accessPolicy=true",
+        "monitoringNamespace=\"watchers\"",
+        "image=\"registry.example/p:1\"",
+    ];
+    let text = templated(&own, &values).unwrap();
+    assert!(
+        text.contains("\"'registry.example/p:1'\"") && !text.contains("podnudge:0.1.0"),
+        "{text}"
+    );
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let policy =
+        read("k8s/network-policy.yaml").replace("name: podnudge\n", "name: release-podnudge\n");
+    let policy = policy.replace("name: monitoring", "name: watchers");
+    let injection =
+        read("k8s/injection/policy.yaml").replace("podnudge:0.1.0", "registry.example/p:1");
+    let sources = [policy, injection, read("k8s/access/policy.yaml")];
+    let names = |documents: Vec<Value>| -> BTreeMap<String, Value> {
+        let key = |one: &Value| format!("{} {}", one["kind"], one["metadata"]["name"]);
+        documents.into_iter().map(|one| (key(&one), one)).collect()
+    };
+    assert_eq!(
+        names(documents(&text)),
+        names(sources.iter().flat_map(|text| documents(text)).collect())
+    );
+
+    let chart = chart();
+    for (value, part) in [
+        ("podnudge.watch={\"config\": \"etc\"}", "does not match pattern"),
+        ("podnudge.watch=null", "nothing to watch; set `watch`"),
+        ("podnudge.options=[\"HUP\"]", "does not match pattern"),
+        ("podnudge.acess={}", "'acess' not allowed"),
+        ("podnudge.access={\"lease\": {\"name\": \"web\", \"slots\": 0}}", "minimum"),
+        ("podnudge.runAsUser=\"root\"", "got string, want null or integer"),
+    ] {
+        let error = templated(chart.path(), &[value]).expect_err(value);
+        assert!(error.contains(part), "{value}: {error}");
+    }
+}
+
+/// The resources with a later version are those that an older cluster does not have.
+#[test]
+fn all_manifests_are_valid_from_their_first_version_to_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let rendered = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let all = [&["component", "component/file", "component/state", "component/drain"], &ACCESS[..]]
+        .concat();
+    let classic = [&all[..], &["component/classic"]].concat();
+    let restart = [&all[..], &["component/restart-pod"]].concat();
+    let chart = chart();
+    let helm = |values: &[&str]| templated(chart.path(), values).unwrap();
+    let access = "podnudge.access={\"lease\": {\"name\": \"web\", \"slots\": 2}, \"services\": true, \"eagerSync\": {\"configMaps\": [\"a\"], \"secrets\": [\"b\"]}, \"evict\": true, \"events\": true}";
+    let mut files = vec![
+        (rendered("component", kustomized(&all, PODNUDGE_TOML).unwrap()), "1.29"),
+        (rendered("classic", kustomized(&classic, PODNUDGE_TOML).unwrap()), "1.29"),
+        (rendered("root", kustomized(&["component", "component/root"], "").unwrap()), "1.29"),
+        (rendered("restart", kustomized(&restart, PODNUDGE_TOML).unwrap()), "1.34"),
+        (
+            rendered(
+                "chart",
+                helm(&[access, "podnudge.state=true", "podnudge.monitoringNamespace=\"m\""]),
+            ),
+            "1.29",
+        ),
+        (rendered("chart-classic", helm(&["classic=true", "podnudge.config=\"a\""])), "1.29"),
+        (
+            rendered(
+                "chart-injection",
+                helm(&["podnudge.injection=true", "podnudge.accessPolicy=true"]),
+            ),
+            "1.36",
+        ),
+    ];
+    for path in shipped() {
+        let first = match path.to_str().unwrap() {
+            "k8s/injection/policy.yaml" => "1.36",
+            // The field is older than its action RestartAllContainers, which the schema does not list.
+            "k8s/restart-pod.yaml" => "1.34",
+            "k8s/access/policy.yaml" | "k8s/eager-sync.yaml" => "1.30",
+            _ => "1.29",
+        };
+        files.push((path, first));
+    }
+    assert!(files.len() >= 20, "{files:?}");
+    let mut python = tool("python");
+    python.arg("tests/kubernetes/validate.py").args(files.iter().map(|(path, _)| path));
+    let found: BTreeMap<String, Value> = serde_json::from_str(&output_of(python).unwrap()).unwrap();
+    let wanted: BTreeMap<String, Value> =
+        files.iter().map(|(path, first)| (path.display().to_string(), (*first).into())).collect();
+    assert_eq!(found, wanted);
+}
+
+/// Each pod of `k8s/` conforms to the Pod Security Standard "restricted".
+#[test]
+fn every_pod_of_the_manifests_is_restricted() {
+    let mut count = 0;
+    for path in shipped() {
+        for one in documents(&fs::read_to_string(root().join(&path)).unwrap()) {
+            let spec = &one["spec"]["template"]["spec"];
+            if spec.is_object() {
+                // Aliases are not resolved.
+                let text = spec.to_string().replace(
+                    "null",
+                    r#"{"allowPrivilegeEscalation":"false","capabilities":{"drop":["ALL"]}}"#,
+                );
+                let spec = as_texts(serde_json::from_str(&text).unwrap());
+                assert_eq!(violations(&spec), <[String; 0]>::default(), "{}", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 6, "only {count} pods");
+}
+
+/// The pod that kustomize renders, as processes: each container has a mount namespace of its own with the volume at
+/// the path of its mount, and the uid of the pod.
+#[test]
+fn podnudge_reloads_nginx_in_the_rendered_pod_and_its_preflight_finds_nothing() {
+    in_network(|| {
+        let made = documents(&kustomized(&["component"], "").unwrap());
+        let mut spec = pod(&made, "StatefulSet", "store")["spec"].clone();
+        let sidecar = take_podnudge(&mut spec, "initContainers");
+        let nginx = spec["containers"][0].clone();
+        let uid = spec["securityContext"]["runAsUser"].as_str().unwrap().to_owned();
+
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        fs::create_dir(at.join("tmp")).unwrap();
+        for (path, mode) in [(at.to_owned(), 0o755), (at.join("tmp"), 0o777)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let mut kubelet = Kubelet::new(at.join("volume"));
+        let config = |version: &str| {
+            let file = &object(&made, "ConfigMap", "nginx")["data"]["nginx.conf"];
+            // A container runtime gives the standard error stream to the user of the container, and /tmp is its own.
+            let text = file
+                .as_str()
+                .unwrap()
+                .replace("version 1", version)
+                .replace("/dev/stderr", "stderr");
+            let text = text.replace("/tmp/", &format!("{}/tmp/", at.display()));
+            payload(&[("nginx.conf", &*text)])
+        };
+        kubelet.write(&config("version 1"));
+        let shared = SharedPod::start(at);
+        // The paths of the mounts, below the folder of the test.
+        let here = |text: &str| {
+            text.replace("/watched/", &format!("{}/watched/", at.display()))
+                .replace("/etc/web", &format!("{}/etc/web", at.display()))
+        };
+        let container = |id: char, of: &Value, program: &Path, args: &[String]| {
+            let mount = of["volumeMounts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|it| it["name"] == "config")
+                .unwrap();
+            let path = here(mount["mountPath"].as_str().unwrap());
+            fs::create_dir_all(&path).unwrap();
+            let mut start = shared.container(id);
+            start.args(["unshare", "--mount", "sh", "-ec"]);
+            start.arg("mount --bind \"$1\" \"$2\"; mount -o remount,bind,ro \"$2\"; uid=$3; shift 3; exec setpriv --reuid=\"$uid\" --regid=\"$uid\" --clear-groups --bounding-set=-all --inh-caps=-all \"$@\"");
+            start.arg("sh").arg(at.join("volume")).arg(path).arg(&uid).arg(program);
+            start.args(args.iter().map(|arg| here(arg)));
+            start
+        };
+        let words = texts(&nginx["command"]);
+        let mut application =
+            container('a', &nginx, Path::new("nginx"), &words[1..]).spawn().unwrap();
+        let serves = |version: &str| {
+            TcpStream::connect("127.0.0.1:8080").is_ok()
+                && ask("127.0.0.1:8080", "GET", "/").contains(version)
+        };
+        wait_until("nginx serves version 1", || serves("version 1"));
+
+        let program = podnudge();
+        let start =
+            container('b', &sidecar, Path::new(program.get_program()), &texts(&sidecar["args"]));
+        let agent = Agent::spawn(at, start);
+        wait_until("podnudge has found nginx", || {
+            agent.count("preset") == 1 && agent.count("baseline|fresh|applied") == 1
+        });
+        let before = agent.count("applied");
+        kubelet.write(&config("version 2"));
+        agent.wait_for("applied", before + 1);
+        assert_eq!(agent.last("applied", "evidence"), "verified");
+        assert!(serves("version 2"));
+        let problems: BTreeSet<String> =
+            agent.events("preflight").iter().map(|line| line["problem"].to_string()).collect();
+        assert_eq!(problems, BTreeSet::new(), "{}", agent.log());
+        application.kill().unwrap();
+        application.wait().unwrap();
+    });
+}
