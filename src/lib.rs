@@ -32,6 +32,8 @@ pub mod core;
 pub mod doctor;
 pub mod exchange;
 pub mod exit;
+#[cfg(feature = "compat")]
+mod expand;
 mod files;
 mod folder;
 #[cfg(test)]

@@ -24,12 +24,16 @@ mod events;
 #[cfg(feature = "cluster")]
 mod evict;
 mod exits;
+#[cfg(feature = "compat")]
+mod expand;
 mod locks;
 mod once;
 mod pod;
 #[cfg(feature = "cluster")]
 mod pod_looks;
 mod queues;
+#[cfg(feature = "compat")]
+mod reloads;
 #[cfg(feature = "cluster")]
 mod rights;
 #[cfg(not(feature = "cluster"))]

@@ -427,6 +427,7 @@ fn sample() -> Status {
         log_lines_dropped: 0,
         rules: vec![rule],
         eager_sync: None,
+        reloads: None,
     }
 }
 

@@ -64,3 +64,15 @@ fn events_are_refused_with_the_reason() {
          hint: use the image with TLS"
     );
 }
+
+#[cfg(not(feature = "compat"))]
+#[test]
+fn files_to_expand_are_refused_with_the_reason() {
+    let file = "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\nexpand = { file = \"/a/b\", to = \"/c/d\" }\n";
+    let problems = config::parse("c.toml", file, &Overrides::default(), None).unwrap_err();
+    assert_eq!(
+        problems.to_string(),
+        "c.toml:4:1: this podnudge was built without `[rule.expand]`\n  \
+         hint: use one with the default features"
+    );
+}

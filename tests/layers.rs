@@ -33,14 +33,15 @@ const LAYERS: &[(&str, Imports)] = &[
     // Decisions.
     ("volume::snapshot", &[&["clock"]]),
     ("config", &[&["week", "reason", "shown", "exit", "files"]]),
+    ("expand", &[&["config", "reason", "shown"]]),
     ("core", &[&["config", "volume::snapshot", "clock", "reason", "shown", "version"]]),
     // Performing the commands.
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown", "files"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
     ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown", "threads"]]),
     ("cluster", &[&["exchange", "files", "random", "surroundings"], CORE]),
-    ("checks", &[&["exchange", "volume", "exit", "files", "folder"], CORE]),
-    ("publish", &[&["volume", "files", "folder"], CORE]),
+    ("checks", &[&["expand", "exchange", "volume", "exit", "files", "folder"], CORE]),
+    ("publish", &[&["expand", "volume", "files", "folder"], CORE]),
     ("verify", &[&["publish", "checks", "exchange", "process", "threads"], CORE]),
     ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
     (

@@ -46,6 +46,8 @@ pub fn render(status: &Status, process: &OwnProcess) -> String {
     let mut output = String::new();
     // Writing to a `String` cannot fail.
     _ = text::encode_registry(&mut output, &ours);
+    #[cfg(feature = "compat")]
+    super::reloader::encode(&mut output, status);
     _ = text::encode(&mut output, &standard);
     output
 }

@@ -7,6 +7,8 @@ mod fuzz;
 pub mod metrics;
 mod own_process;
 pub mod process_metrics;
+#[cfg(feature = "compat")]
+mod reloader;
 mod series;
 pub mod server;
 pub mod table;

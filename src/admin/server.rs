@@ -184,11 +184,13 @@ async fn answer<B>(
             Ok(()) => trigger(request, requests).await,
             Err(answer) => *answer,
         },
-        "/" | "/metrics" | "/livez" | "/readyz" | "/serving" | "/status" if !is_read => {
+        "/" | "/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status"
+            if !is_read =>
+        {
             not_allowed("GET, HEAD")
         }
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /serving /status\n"),
-        path @ ("/metrics" | "/livez" | "/readyz" | "/serving" | "/status") => {
+        path @ ("/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status") => {
             match status(requests).await {
                 Some(status) => {
                     // The metrics have no reasons, and the digests that the configuration allows.
@@ -200,9 +202,7 @@ async fn answer<B>(
                 None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
             }
         }
-        _ => {
-            text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /serving /status\n")
-        }
+        _ => not_found(),
     }
 }
 
@@ -233,7 +233,11 @@ fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
             let metrics = metrics::render(status, &own_process::read());
             with_type(StatusCode::OK, kind, metrics::to_text_format(&metrics))
         }
-        "/livez" => match &status.unhealthy {
+        "/healthz" if status.reloads.is_none() => not_found(),
+        "/healthz" if status.unhealthy.is_none() => {
+            with_type(StatusCode::OK, "application/json", "{\"status\":\"up\"}".to_owned())
+        }
+        "/livez" | "/healthz" => match &status.unhealthy {
             None => text(StatusCode::OK, "ok\n"),
             Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         },
@@ -326,6 +330,10 @@ async fn trigger<B>(request: &Request<B>, requests: &mpsc::Sender<AdminRequest>)
         Some(false) => text(StatusCode::NOT_FOUND, "there is no such rule\n"),
         None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
     }
+}
+
+fn not_found() -> Answer {
+    text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /serving /status\n")
 }
 
 fn not_allowed(allowed: &'static str) -> Answer {

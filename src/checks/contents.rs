@@ -3,10 +3,10 @@
 //!
 //! Reads the rule's volumes again, and verifies that they still have the expected digest.
 
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "compat"))]
 use std::ffi::OsStr;
 use std::fmt;
-#[cfg(feature = "tls")]
+#[cfg(any(feature = "tls", feature = "compat"))]
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -14,6 +14,8 @@ use std::path::Path;
 use super::certificates::{self, File};
 use super::syntax;
 use crate::clock::UnixTime;
+#[cfg(feature = "compat")]
+use crate::config::Expand;
 use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::Checked;
 use crate::reason::Reason;
@@ -140,6 +142,10 @@ fn run_check(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Che
         Condition::Syntax(Syntax::Yaml) => return texts(syntax::yaml),
         Condition::Syntax(Syntax::Toml) => return texts(syntax::toml),
         Condition::Syntax(Syntax::Pem) => return certificates(selected(), now),
+        #[cfg(feature = "compat")]
+        Condition::Expands(expand) => expanded(expand, volumes).map(drop),
+        #[cfg(not(feature = "compat"))]
+        Condition::Expands(_) => Ok(()),
         // These run after all other checks have passed.
         Condition::Exec(_) | Condition::Http(_) => Ok(()),
     };
@@ -157,6 +163,15 @@ fn reject_keys(keys: impl Iterator<Item = String>, one: &str, several: &str) -> 
         }
         _ => Err(Reason::new(format!("{named} {several}"))),
     }
+}
+
+/// What is to be written for `[rule.expand]`.
+#[cfg(feature = "compat")]
+fn expanded(expand: &Expand, volumes: &[Volume]) -> Result<Vec<u8>, Reason> {
+    let named = volumes.iter().flat_map(|Volume { folder, contents }| {
+        contents.iter().map(move |(key, content)| (folder.join(OsStr::from_bytes(&key.0)), content))
+    });
+    crate::expand::of_volumes(expand, named.map(|(path, content)| (path, content.bytes.as_slice())))
 }
 
 #[cfg(feature = "tls")]

@@ -22,6 +22,8 @@ settings! {
         reload_token_file: Option<PathBuf> = optional("", path());
         /// Whose digests `/metrics` shows: those of rules that watch nothing but ConfigMaps, those of all rules, or none. The digest of a short secret can be guessed.
         digests_in_metrics: DigestsInMetrics = default("configmaps", DigestsInMetrics::choice());
+        /// Also serve `/healthz`, and the metrics of prometheus-config-reloader under their names.
+        reloader_metrics: bool = default("false", boolean());
         /// The log format.
         log: LogFormat = default("text", LogFormat::choice()).option("log", "FORMAT", Podnudge);
         /// The lowest level that is logged.

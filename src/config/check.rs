@@ -3,6 +3,7 @@
 use reqwest::Method;
 use reqwest::header::HeaderValue;
 
+use super::expand::Expand;
 use super::prelude::*;
 use super::program::{Program, argument, validate_program};
 use super::request::{
@@ -93,9 +94,22 @@ pub enum Condition {
     Exec(Program),
     /// A URL must accept each key's content.
     Http(Box<HttpCheck>),
+    /// The file can be decompressed, and all variables in it are set.
+    Expands(Box<Expand>),
 }
 
 impl Check {
+    /// The check that belongs to `[rule.expand]`.
+    pub(super) fn expands(expand: &Expand) -> Self {
+        Self { keys: Vec::new(), condition: Condition::Expands(Box::new(expand.clone())) }
+    }
+
+    /// Whether it may need so much memory that the kernel ends podnudge: what is expanded is bounded.
+    #[must_use]
+    pub fn may_end_podnudge(&self) -> bool {
+        !matches!(self.condition, Condition::Expands(_))
+    }
+
     /// Whether it checks certificates.
     #[must_use]
     pub fn checks_certificates(&self) -> bool {

@@ -15,6 +15,7 @@ mod agent;
 mod check;
 mod cluster;
 mod drain;
+mod expand;
 mod file;
 #[cfg(test)]
 #[path = "../../tests/fuzz/values.rs"]
@@ -54,6 +55,7 @@ pub use check::{Check, Condition, Syntax};
 pub use cluster::{Cluster, ObjectKind, ObjectName};
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
 pub use drain::{Drain, DrainBefore};
+pub use expand::Expand;
 pub use file::{Config, FILE, File, effective, parse};
 pub use hold::{ApproveBefore, Hold};
 pub use keys::{KeyFilter, MostBytes};

@@ -1,13 +1,12 @@
 //! `[[rule]]`: watched volumes, a target, and the actions to take. Pure.
 
-use std::path::Path;
-
 use nix::sys::signal::Signal;
 
 use super::action::{Action, Evict, Restart, RestartPod, SignalAction, Step};
 use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
 use super::drain::Drain;
+use super::expand::Expand;
 use super::hold::{ApproveBefore, Hold};
 use super::keys::{KeyFilter, MostBytes};
 use super::limit::Limit;
@@ -53,7 +52,7 @@ settings! {
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
         on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", Step::choice()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
-        on_start: Option<OnStart> = optional("`if-newer`", OnStart::choice()).option("on-start", "WHEN", Timing).resolved();
+        on_start: Option<OnStart> = optional("`if-newer`; `always` with `[rule.expand]`", OnStart::choice()).option("on-start", "WHEN", Timing).resolved();
         /// When not to begin a rollout.
         hold: Hold = table();
         /// How many replicas act at the same time.
@@ -66,6 +65,8 @@ settings! {
         check: Vec<CheckSettings> = tables();
         /// A directory that the application reads instead of the volumes.
         publish: Option<Publish> = optional_table();
+        /// Write a file of the volumes for the application, decompressed and with environment variables in it.
+        expand: Option<Expand> = optional_table();
         /// The process to act on.
         target: Target = table();
         /// Send a signal to the target.
@@ -141,7 +142,7 @@ impl Rule {
     ) -> Option<Self> {
         settings.validate_with(place, agent);
         if settings.publish.is_none() {
-            settings.on_start.get_or_insert(OnStart::IfNewer);
+            settings.on_start.get_or_insert(Expand::on_start(settings.expand.as_ref()));
         }
         let actions = actions(&mut settings, place);
         pod::validate(place, &settings.on_failure, settings.on_start, agent);
@@ -151,7 +152,8 @@ impl Rule {
         if settings.on_failure.contains(&Step::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);
         }
-        let checks = settings.check.iter().filter_map(|check| check.resolved.clone()).collect();
+        let checks = settings.check.iter().filter_map(|check| check.resolved.clone());
+        let checks = settings.expand.iter().map(Check::expands).chain(checks).collect();
         let verify = settings.verify.resolve(place, &actions);
         let keys = KeyFilter {
             only: settings.only.clone(),
@@ -300,6 +302,9 @@ impl RuleSettings {
             drain.validate_with(&place, agent, may_restart);
             drain.validate_turns(&place, self.limit.as_ref().and_then(|limit| limit.slot));
         }
+        if let Some(expand) = &self.expand {
+            expand.validate_with(place, &self.watch, self.on_start);
+        }
         if let Some(publish) = &mut self.publish {
             publish.validate_with(&place.inner("publish"), &self.watch, agent);
             // The default: roll back first.
@@ -315,23 +320,8 @@ impl RuleSettings {
     /// Why the request must not have the body that it has, if it is content that is to be published:
     /// the application would load it from the volume, even if podnudge has rolled it back.
     pub(super) fn unpublished_body(&self) -> Option<Reason> {
-        let publish = self.publish.as_ref()?;
         let body = self.http.as_ref()?.body_file.as_ref()?;
-        let mut volumes = self.watch.iter().zip(&publish.folders);
-        let published = volumes.find_map(|(volume, folder)| {
-            let key = match body.strip_prefix(volume).ok()? {
-                key if key.as_os_str().is_empty() => Path::new(volume.file_name()?),
-                key => key,
-            };
-            Some(publish.dir.join(folder).join(key))
-        })?;
-        let message = format!(
-            "{} is in a watched path, and its content is not published yet when it is sent",
-            path_literal(body)
-        );
-        let published = published.display().to_string();
-        let hint = format!("send what is published: `body-file = {published:?}`");
-        Some(Reason::new(message).hint(hint))
+        self.publish.as_ref()?.unpublished_body(body, &self.watch)
     }
 }
 

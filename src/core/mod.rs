@@ -371,6 +371,7 @@ impl Core {
             rules: self.rules.iter().map(|rule| rule.status(now)).collect(),
             log_lines_dropped: 0,
             eager_sync: None,
+            reloads: None,
         }
     }
 

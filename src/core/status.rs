@@ -33,6 +33,37 @@ pub struct Status {
     /// How edits of the objects behind the volumes are followed, if they are. The loop sets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eager_sync: Option<EagerSyncStatus>,
+    /// The reloads as prometheus-config-reloader counts them, if its metrics are asked for. The loop sets it.
+    #[serde(skip)]
+    pub reloads: Option<Reloads>,
+}
+
+/// Reloads as prometheus-config-reloader counts them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reloads {
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Whether the last attempt that has ended failed.
+    pub has_failed: bool,
+    /// Whether the outcome of an attempt is not known yet.
+    pub is_open: bool,
+}
+
+impl Reloads {
+    /// Counts a failure.
+    pub fn fail(&mut self) {
+        self.failed += 1;
+        self.has_failed = true;
+    }
+
+    /// An attempt without an outcome has failed: nothing verifies it any more.
+    pub fn settle(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.fail();
+        }
+    }
 }
 
 impl Status {

@@ -10,6 +10,8 @@
 
 mod access;
 mod directory;
+#[cfg(feature = "compat")]
+pub(crate) mod expand;
 #[cfg(test)]
 #[path = "../../tests/fuzz/publish.rs"]
 mod fuzz;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
+use super::answers::Counted;
 use super::clock;
 use super::connections::{Connections, accept};
 use super::eager::EagerSyncing;
@@ -103,8 +104,7 @@ pub(super) struct Agent {
     pub(super) mounted: Vec<VolumeId>,
     /// Facts to log when all other commands are done.
     pub(super) pending_facts: Vec<(RuleId, Fact)>,
-    /// The number of lost lines of the log that was reported.
-    pub(super) log_lines_dropped: u64,
+    pub(super) counted: Counted,
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: BlockingQueue,
     pub(super) writing: BlockingQueue,
@@ -204,7 +204,7 @@ impl Agent {
             kubelet_volumes: Vec::new(),
             mounted: Vec::new(),
             pending_facts: Vec::new(),
-            log_lines_dropped: 0,
+            counted: Counted::default(),
             tasks: JoinSet::new(),
             reading: BlockingQueue::default(),
             writing: BlockingQueue::default(),
@@ -339,6 +339,8 @@ impl Agent {
             Done::MayAct(act) => self.act(act),
             Done::MayEnd(rule, code, before) => self.end_with(rule, code, before),
             Done::Acted(rule, acted, baseline) => {
+                #[cfg(feature = "compat")]
+                self.count_attempt(rule, &acted);
                 self.exits.watch(rule, baseline.exit_watches());
                 // It may have ended before the exit watch was set up.
                 let has_ended = baseline.has_ended();

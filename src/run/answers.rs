@@ -6,8 +6,20 @@ use super::agent::Agent;
 use super::clock;
 use crate::admin::server::AdminRequest;
 use crate::core::event::{Event, RuleId};
+#[cfg(feature = "compat")]
+use crate::core::status::Reloads;
 use crate::core::status::Status;
 use crate::{process, stderr};
+
+/// What the loop counts.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// The lost lines of the log that were reported.
+    pub(super) log_lines_dropped: u64,
+    /// The attempts of each rule to reload.
+    #[cfg(feature = "compat")]
+    pub(super) reloads: Vec<Reloads>,
+}
 
 impl Agent {
     pub(super) fn answer(&mut self, request: AdminRequest) {
@@ -29,10 +41,14 @@ impl Agent {
     }
 
     /// The status of the core, with the target processes that run now, and the log's losses.
-    fn status(&self) -> Status {
+    fn status(&mut self) -> Status {
         let mut status = self.core.status(clock::now());
         status.log_lines_dropped = stderr::dropped();
         status.eager_sync = self.eager.status();
+        #[cfg(feature = "compat")]
+        {
+            status.reloads = self.reloads(&status);
+        }
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);
             rule.shows_digests = state.shows_digests;
@@ -40,7 +56,7 @@ impl Agent {
         status
     }
 
-    pub(super) fn dump_status(&self) {
+    pub(super) fn dump_status(&mut self) {
         match serde_json::to_string(&self.status()) {
             Ok(status) => info!(event = "status", status, "requested by USR1"),
             Err(error) => warn!(event = "status", %error, "cannot serialize the status"),

@@ -12,6 +12,8 @@ use super::agent::{Agent, Done};
 use super::clock;
 #[cfg(feature = "cluster")]
 use super::evict;
+#[cfg(feature = "compat")]
+use super::expand;
 use crate::checks;
 use crate::config::Rule;
 use crate::core::Policy;
@@ -43,8 +45,8 @@ impl Agent {
     /// Reports lines of the log that were dropped. If that line is dropped, too, it follows later.
     fn report_dropped_lines(&mut self) {
         let dropped = stderr::dropped();
-        if dropped != self.log_lines_dropped {
-            self.log_lines_dropped = dropped;
+        if dropped != self.counted.log_lines_dropped {
+            self.counted.log_lines_dropped = dropped;
             warn!(
                 event = "log-dropped",
                 lines = dropped,
@@ -149,7 +151,11 @@ impl Agent {
             | Command::TryHalted(rule, _)
             | Command::ClearHalt(rule, _) => self.perform_for_slot(rule, command),
             Command::LookAtPod(rule, number, is) => self.look_at_pod(rule, number, is),
-            Command::Report(rule, fact) => self.pending_facts.push((rule, fact)),
+            Command::Report(rule, fact) => {
+                #[cfg(feature = "compat")]
+                self.count_success(rule, &fact);
+                self.pending_facts.push((rule, fact));
+            }
         }
     }
 
@@ -159,7 +165,11 @@ impl Agent {
     }
 
     /// Runs the actions of a rule, or prepares them.
-    pub(super) fn act(&mut self, act: Act) {
+    #[cfg_attr(
+        not(feature = "compat"),
+        expect(unused_mut, reason = "only `[rule.expand]` changes it")
+    )]
+    pub(super) fn act(&mut self, mut act: Act) {
         // What precedes an action may have taken long, and podnudge may have been suspended meanwhile.
         if act.is_late(clock::now().mono) {
             let reason = Reason::new("the slot of this rule expired before the action began");
@@ -181,6 +191,10 @@ impl Agent {
             .evictor()
             .filter(|_| act.extent == Extent::Send && config.settings.evict.is_some());
         self.start_task(async move {
+            #[cfg(feature = "compat")]
+            if let Err(reason) = expand::before(&config, &mut act).await {
+                return Done::Acted(act.rule, Acted::Failed(reason), last);
+            }
             let (acted, baseline) = action::act(&context, &config, &act, last).await;
             #[cfg(feature = "cluster")]
             let acted = evict::evict_if_ready(evictor, acted, act.before).await;

@@ -3,6 +3,7 @@
 //! Content that the checks reject is not published. If an earlier start has published something
 //! that passed, the application gets that; otherwise the pod waits for content that passes.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tracing::{info, warn};
@@ -61,10 +62,11 @@ enum NotPublished {
 /// If a directory could not be filled and holds no earlier content.
 pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     let deadline = clock::now().mono.after(wait);
-    let mut publishing =
-        config.rules.iter().filter(|rule| rule.settings.publish.is_some()).peekable();
+    let expands = |rule: &Rule| cfg!(feature = "compat") && rule.settings.expand.is_some();
+    let fills = |rule: &&Rule| rule.settings.publish.is_some() || expands(rule);
+    let mut publishing = config.rules.iter().filter(fills).peekable();
     if publishing.peek().is_none() {
-        let reason = Reason::new("no rule publishes, so `once` has nothing to do");
+        let reason = Reason::new("no rule publishes or writes a file, so `once` has nothing to do");
         let hint = "add `[rule.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
@@ -105,43 +107,17 @@ async fn fill(
     attempts: &Attempts,
     interrupted: &[Interrupted],
 ) -> Result<(), OnceError> {
-    let Some(publisher) = publish::publisher(rule) else { return Ok(()) };
+    let Some(publisher) = publish::publisher(rule) else {
+        #[cfg(feature = "compat")]
+        expand(rule, config, deadline, attempts, interrupted).await?;
+        return Ok(());
+    };
     let open =
         || publisher.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
     let found = open()?;
-    let mut reported = None;
-    let error = loop {
-        match publish(rule, publisher, config, &found, attempts, interrupted).await {
-            Ok(digest) => {
-                let path = shown::path(&publisher.publish.dir);
-                let digest = format!("{digest:.12}");
-                info!(
-                    event = "published",
-                    rule = rule.name,
-                    digest,
-                    path,
-                    "the application can start"
-                );
-                return Ok(());
-            }
-            Err(NotPublished::Rejected(reason)) => break OnceError { reason, exit: Exit::Data },
-            Err(NotPublished::Retry(reason)) if clock::now().mono >= deadline => {
-                break OnceError { reason, exit: Exit::Unavailable };
-            }
-            Err(NotPublished::Retry(reason)) => {
-                if reported.as_ref() != Some(&reason) {
-                    info!(
-                        event = "waiting",
-                        rule = rule.name,
-                        reason = reason.message,
-                        hint = reason.hint,
-                        "waiting"
-                    );
-                }
-                reported = Some(reason);
-            }
-        }
-        clock::sleep(RETRY_INTERVAL).await;
+    let publish = async || publish(rule, publisher, config, &found, attempts, interrupted).await;
+    let Err(error) = retry(rule, &publisher.publish.dir, deadline, publish).await else {
+        return Ok(());
     };
     let found = open()?;
     let mut kept = found.current.map(|current| current.digest);
@@ -168,6 +144,68 @@ async fn fill(
     }
 }
 
+/// Writes the file of `[rule.expand]`.
+#[cfg(feature = "compat")]
+async fn expand(
+    rule: &Rule,
+    config: &Config,
+    deadline: Moment,
+    attempts: &Attempts,
+    interrupted: &[Interrupted],
+) -> Result<(), OnceError> {
+    let Some(expand) = &rule.settings.expand else { return Ok(()) };
+    retry(rule, &expand.to, deadline, async || {
+        let (digest, _) = checked_digest(rule, config, attempts, interrupted, None).await?;
+        super::expand::write(rule, digest).await.map_err(NotPublished::Retry)?;
+        Ok(digest)
+    })
+    .await
+}
+
+/// Tries until the application has at `path` what it needs to start, or until that cannot be reached.
+async fn retry(
+    rule: &Rule,
+    path: &Path,
+    deadline: Moment,
+    attempt: impl AsyncFn() -> Result<Digest, NotPublished>,
+) -> Result<(), OnceError> {
+    let mut reported = None;
+    loop {
+        match attempt().await {
+            Ok(digest) => {
+                let (path, digest) = (shown::path(path), format!("{digest:.12}"));
+                info!(
+                    event = "published",
+                    rule = rule.name,
+                    digest,
+                    path,
+                    "the application can start"
+                );
+                return Ok(());
+            }
+            Err(NotPublished::Rejected(reason)) => {
+                return Err(OnceError { reason, exit: Exit::Data });
+            }
+            Err(NotPublished::Retry(reason)) if clock::now().mono >= deadline => {
+                return Err(OnceError { reason, exit: Exit::Unavailable });
+            }
+            Err(NotPublished::Retry(reason)) => {
+                if reported.as_ref() != Some(&reason) {
+                    info!(
+                        event = "waiting",
+                        rule = rule.name,
+                        reason = reason.message,
+                        hint = reason.hint,
+                        "waiting"
+                    );
+                }
+                reported = Some(reason);
+            }
+        }
+        clock::sleep(RETRY_INTERVAL).await;
+    }
+}
+
 async fn publish(
     rule: &Rule,
     publisher: Publisher<'_>,
@@ -176,8 +214,30 @@ async fn publish(
     attempts: &Attempts,
     interrupted: &[Interrupted],
 ) -> Result<Digest, NotPublished> {
+    let (digest, full_digest) =
+        checked_digest(rule, config, attempts, interrupted, Some(found)).await?;
+    match publisher.publish(digest, full_digest, clock::now().wall) {
+        Publication::Done if is_unproven(found, digest) => Ok(digest),
+        // The application starts after this and reads it, so no action is due.
+        Publication::Done => {
+            publisher.record_for_start(digest).map(|()| digest).map_err(NotPublished::Retry)
+        }
+        Publication::Moved => Err(NotPublished::Retry(changed_during_read())),
+        Publication::Failed(reason, _) => Err(NotPublished::Retry(reason)),
+    }
+}
+
+/// The digest of content that has passed its checks, and the one over all keys that programs have checked.
+async fn checked_digest(
+    rule: &Rule,
+    config: &Config,
+    attempts: &Attempts,
+    interrupted: &[Interrupted],
+    found: Option<&Published>,
+) -> Result<(Digest, Option<Digest>), NotPublished> {
     let digest = settled_digest(rule).await?;
-    if let Some((_, reason)) = found.quarantined.iter().find(|(bad, _)| *bad == digest) {
+    let mut quarantined = found.iter().flat_map(|found| &found.quarantined);
+    if let Some((_, reason)) = quarantined.find(|(bad, _)| *bad == digest) {
         let message =
             format!("the content of the volumes was rolled back before: {}", reason.message);
         return Err(NotPublished::Rejected(Reason { message, ..reason.clone() }));
@@ -185,7 +245,7 @@ async fn publish(
     if let Some(reason) = Interrupted::rejection(interrupted, digest) {
         return Err(NotPublished::Rejected(reason));
     }
-    if rule.needs_approval_to_check() && found.good != Some(digest) {
+    if rule.needs_approval_to_check() && found.and_then(|found| found.good) != Some(digest) {
         let reason = Reason::new("the content needs an approval before its checks");
         let hint = "`podnudge once` cannot wait for one: give it a configuration without `approve-before = \"check\"`, or start without it";
         return Err(NotPublished::Rejected(reason.hint(hint)));
@@ -198,20 +258,11 @@ async fn publish(
         }
     };
     match checked {
-        Checked::Passed => {}
-        Checked::Rejected(reason) => return Err(NotPublished::Rejected(reason)),
-        Checked::Moved => return Err(NotPublished::Retry(changed_during_read())),
-        Checked::NotBefore(_, reason) => return Err(NotPublished::Retry(reason)),
-        Checked::Failed(reason) => return Err(NotPublished::Retry(with_init_hint(rule, reason))),
-    }
-    match publisher.publish(digest, full_digest, clock::now().wall) {
-        Publication::Done if is_unproven(found, digest) => Ok(digest),
-        // The application starts after this and reads it, so no action is due.
-        Publication::Done => {
-            publisher.record_for_start(digest).map(|()| digest).map_err(NotPublished::Retry)
-        }
-        Publication::Moved => Err(NotPublished::Retry(changed_during_read())),
-        Publication::Failed(reason, _) => Err(NotPublished::Retry(reason)),
+        Checked::Passed => Ok((digest, full_digest)),
+        Checked::Rejected(reason) => Err(NotPublished::Rejected(reason)),
+        Checked::Moved => Err(NotPublished::Retry(changed_during_read())),
+        Checked::NotBefore(_, reason) => Err(NotPublished::Retry(reason)),
+        Checked::Failed(reason) => Err(NotPublished::Retry(with_init_hint(rule, reason))),
     }
 }
 

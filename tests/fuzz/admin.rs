@@ -74,6 +74,7 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         rules: vec![rule],
         log_lines_dropped: 0,
         eager_sync: None,
+        reloads: None,
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::config::{Agent, Rule};
+use crate::config::{Agent, Check, Rule};
 use crate::core::event::Interrupted;
 use crate::files::FileError;
 use crate::folder::{self, Folder};
@@ -77,7 +77,8 @@ impl Record {
         let folders = [agent.state_dir.as_deref(), publish, Some(&agent.work_dir)];
         let name = format!("..podnudge-checks.{}.json", rule.name);
         let (mut places, mut left) = (Vec::new(), Left::default());
-        for path in folders.into_iter().flatten().filter(|_| !rule.checks.is_empty()) {
+        let is_needed = rule.checks.iter().any(Check::may_end_podnudge);
+        for path in folders.into_iter().flatten().filter(|_| is_needed) {
             match writable(path, &name) {
                 // Two settings may name the same directory.
                 Ok(Some(folder))
@@ -93,7 +94,7 @@ impl Record {
                 }
             }
         }
-        if places.is_empty() && !rule.checks.is_empty() {
+        if places.is_empty() && is_needed {
             let hint = "set state-dir to an emptyDir: without it, podnudge repeats a check that ends it, and takes unchecked content for what the application runs";
             warn!(
                 event = "checks-not-remembered",
