@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # One static binary in an empty image: no shell, no package, nothing for a scanner to find.
 FROM rust:1.95-bookworm AS build
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /src
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
 COPY presets ./presets
@@ -12,7 +13,16 @@ ARG PODNUDGE_COMMIT
 RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
  && case "$target" in x86_64-*) join=,--icf=all ;; *) join= ;; esac \
  && RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--no-eh-frame-hdr$join,-T,src/release.ld" cargo build --locked --release --target "$target" --bin podnudge \
- && install -D "target/$target/release/podnudge" /image/podnudge
+ && install -D "target/$target/release/podnudge" /image/podnudge \
+ && install -D "target/$target/release/podnudge" /reloader/podnudge \
+ && mkdir /reloader/bin && ln -s ../podnudge /reloader/bin/prometheus-config-reloader
+
+# A drop-in for prometheus-config-reloader: `docker build --target prometheus-config-reloader`. By this name the
+# program takes its options, and this path is the command in the pods of the Prometheus operator.
+FROM scratch AS prometheus-config-reloader
+COPY --from=build /reloader /
+USER 65532:65532
+ENTRYPOINT ["/bin/prometheus-config-reloader"]
 
 FROM scratch AS podnudge
 COPY --from=build /image/podnudge /podnudge

@@ -4,6 +4,8 @@
 //! `PODNUDGE_` and its name in capitals. The values stay text: `config` parses them exactly as it
 //! parses the file's.
 
+#[cfg(feature = "compat")]
+mod compat;
 #[cfg(test)]
 #[path = "../tests/fuzz/command_line.rs"]
 mod fuzz;
@@ -86,6 +88,23 @@ pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Command, Stop> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let environment: Vec<(OsString, OsString)> = environment.into_iter().collect();
+    #[cfg(feature = "compat")]
+    if let Some(command) = compat::command(&arguments) {
+        return command;
+    }
+    let parsed = parse_own(&arguments, environment.iter().cloned());
+    #[cfg(feature = "compat")]
+    let parsed = parsed.map_err(|stop| compat::translated(stop, &arguments, environment));
+    parsed
+}
+
+/// Parses podnudge's own options.
+fn parse_own(
+    arguments: &[OsString],
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Command, Stop> {
     let matches = command().try_get_matches_from(arguments).map_err(|error| stop(&error))?;
     let environment = podnudge_variables(environment);
     match matches.subcommand() {
@@ -112,6 +131,15 @@ pub fn parse(
         }
         Some(("plan", matches)) => {
             Ok(Command::Plan(settings(matches, &environment)?, plan::options(matches)?))
+        }
+        // Known programs have been handled already.
+        #[cfg(feature = "compat")]
+        Some(("compat", _)) => {
+            let hint = "podnudge compat prometheus-config-reloader --config-file=FILE …";
+            Err(usage(
+                "`compat` must be the first argument, and a program that is known the second",
+                hint,
+            ))
         }
         // `main.rs` has run it already, unless other arguments come first.
         Some(("supervise", _)) => Err(usage("`supervise` must be the first argument", None)),
@@ -202,7 +230,7 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
     }
-    Ok(Sources { config, overrides, warnings: nearly_known(environment) })
+    Ok(Sources { config, overrides, text: None, warnings: nearly_known(environment) })
 }
 
 /// The list of presets, or what one of them stands for.

@@ -27,6 +27,8 @@ pub mod cli;
 pub mod clock;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+#[cfg(feature = "compat")]
+pub mod compat;
 pub mod config;
 pub mod core;
 pub mod doctor;

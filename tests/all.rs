@@ -22,6 +22,8 @@ mod checks_http;
 mod checks_pem;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "compat")]
+mod compat;
 mod drain;
 #[cfg(feature = "cluster")]
 mod eager;
@@ -50,6 +52,8 @@ mod manifests;
 mod manual;
 mod messages;
 mod metrics;
+#[cfg(feature = "compat")]
+mod migration;
 #[cfg(feature = "cluster")]
 mod monitoring;
 mod mounts;

@@ -53,6 +53,8 @@ const LAYERS: &[(&str, Imports)] = &[
     ("install", &[&["reason", "folder"]]),
     ("os_signals", &[]),
     ("supervise", &[&["process", "config", "reason", "shown", "exit", "stderr"]]),
+    // What other reloaders are started with.
+    ("compat", &[&["config", "reason", "shown", "files"]]),
     // What a change would do.
     ("plan", &[&["random"], CORE]),
     // Output for people.
@@ -114,6 +116,7 @@ const LAYERS: &[(&str, Imports)] = &[
         "cli",
         &[&[
             "admin",
+            "compat",
             "plan",
             "preflight",
             "surroundings",

@@ -179,7 +179,8 @@ pub fn command() -> Command {
                          podnudge status\n       \
                          podnudge trigger [RULE]\n       \
                          podnudge install DIR\n       \
-                         podnudge supervise -- COMMAND",
+                         podnudge supervise -- COMMAND\n       \
+                         podnudge compat prometheus-config-reloader [OPTIONS]",
         )
         .after_help(AFTER_SHORT)
         .after_long_help(AFTER)
@@ -198,6 +199,7 @@ pub fn command() -> Command {
             install,
             supervise(),
         ])
+        .subcommands(compat())
 }
 
 fn plan() -> Command {
@@ -233,6 +235,29 @@ fn plan() -> Command {
         .arg(with("seed", "N", "1", "The same seed gives the same figures"))
         .arg(text("svg", "FILE").help("Also write a drawing to this file"))
         .arg(json("Print JSON instead of text"))
+}
+
+/// Only for the help: `compat/` parses the options.
+fn compat() -> Option<Command> {
+    let command = || {
+        Command::new("compat")
+            .about("Run podnudge with the options of prometheus-config-reloader")
+            .override_usage("podnudge compat [--print] prometheus-config-reloader [OPTIONS]")
+            .arg(
+                Arg::new("print")
+                    .long("print")
+                    .action(ArgAction::SetTrue)
+                    .help("Print podnudge's configuration for these options"),
+            )
+            .arg(
+                positional("program", "PROGRAM")
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .help("prometheus-config-reloader, and its own options"),
+            )
+    };
+    cfg!(feature = "compat").then(command)
 }
 
 /// Only for the help: `supervise/options.rs` parses the options.

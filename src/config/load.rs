@@ -25,6 +25,8 @@ const BUNDLES: [&str; 5] = [
 pub struct Sources {
     /// The configuration file.
     pub config: Option<PathBuf>,
+    /// The text of a configuration that was made from other settings, instead of a file.
+    pub text: Option<String>,
     /// Options and environment variables, which take precedence over the file.
     pub overrides: Overrides,
     /// Warnings, such as a misspelt environment variable.
@@ -122,9 +124,10 @@ impl LoadError {
 pub fn load(arguments: &Sources) -> Result<(Config, Vec<Problem>), LoadError> {
     let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let zones = |name: &str| files::read(&Path::new(ZONES).join(name), LARGEST).ok();
-    let (file_name, text) = match &arguments.config {
-        None => ("(no file)".into(), String::new()),
-        Some(path) => (path.to_string_lossy(), read(path)?),
+    let (file_name, text) = match (&arguments.config, &arguments.text) {
+        (None, None) => ("(no file)".into(), String::new()),
+        (None, Some(text)) => ("(translated)".into(), text.clone()),
+        (Some(path), _) => (path.to_string_lossy(), read(path)?),
     };
     Ok(parse_with_zones(&file_name, &text, &arguments.overrides, bundle, &zones)?)
 }

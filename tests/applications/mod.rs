@@ -11,7 +11,7 @@ mod certificates;
 mod haproxy;
 mod load;
 mod nginx;
-mod plain;
+pub(crate) mod plain;
 mod plays;
 mod pod;
 pub(crate) mod presets;

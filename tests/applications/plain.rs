@@ -12,10 +12,10 @@ use crate::support::program::command;
 pub(super) const CHANGES: usize = 100;
 
 /// A process that is killed at the end of its test.
-pub(super) struct Application(pub(super) Child);
+pub(crate) struct Application(pub(super) Child);
 
 impl Application {
-    pub(super) fn start(program: &str, arguments: &[&str], log: &Path) -> Self {
+    pub(crate) fn start(program: &str, arguments: &[&str], log: &Path) -> Self {
         let output = fs::File::create(log).unwrap();
         let child = command(program)
             .args(arguments)
@@ -35,7 +35,7 @@ impl Drop for Application {
 }
 
 /// An empty tmpfs at this path, in this mount namespace only.
-pub(super) fn volume(at: &str) -> Kubelet {
+pub(crate) fn volume(at: &str) -> Kubelet {
     fs::create_dir_all(at).unwrap();
     let mounted = command("mount").args(["-t", "tmpfs", "tmpfs", at]).status().unwrap();
     assert!(mounted.success());

@@ -1,0 +1,81 @@
+//! What other reloaders are started with, translated to podnudge's own options and configuration.
+//!
+//! `podnudge compat prometheus-config-reloader` runs podnudge with a translation. For the others, a command
+//! line or an environment that podnudge does not know ends it with one, to be used instead. Pure, but for the
+//! `--web-config-file` of prometheus-config-reloader, which is read.
+
+mod options;
+mod peers;
+mod prometheus_config_reloader;
+mod words;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::reason::Reason;
+
+/// The command that runs podnudge with the options of another program.
+pub(crate) const COMMAND: &str = "compat";
+
+/// The program whose options podnudge takes.
+pub(crate) const PROMETHEUS_CONFIG_RELOADER: &str = "prometheus-config-reloader";
+
+/// What podnudge is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Run {
+    /// Run with this configuration.
+    Always(String),
+    /// Write what this configuration says, and end.
+    Once(String),
+    /// End: there is nothing to do.
+    Nothing,
+    /// Print this.
+    Print(String),
+}
+
+/// What podnudge is to do if its arguments, the program's name first, are those of prometheus-config-reloader:
+/// below `compat`, or by the name of the program. `None` if they are not.
+pub(crate) fn run(arguments: &[OsString]) -> Option<Result<Run, Reason>> {
+    let name = arguments.first().and_then(|path| Path::new(path).file_name());
+    if name == Some(OsStr::new(PROMETHEUS_CONFIG_RELOADER)) {
+        return Some(prometheus_config_reloader::translate(&texts(arguments.get(1..)?)));
+    }
+    let texts = texts(arguments.get(1..)?);
+    let mut words = texts.iter().map(String::as_str);
+    if words.next() != Some(COMMAND) {
+        return None;
+    }
+    let (print, program) = match words.next() {
+        Some("--print") => (true, words.next()),
+        word => (false, word),
+    };
+    if program? != PROMETHEUS_CONFIG_RELOADER {
+        return None;
+    }
+    let options: Vec<String> = words.map(str::to_owned).collect();
+    let run = prometheus_config_reloader::translate(&options);
+    Some(match run {
+        Ok(Run::Always(text) | Run::Once(text)) if print => Ok(Run::Print(text)),
+        run => run,
+    })
+}
+
+/// The message for a command line, or an environment, of another reloader. `None` if it is of none.
+pub(crate) fn translated(
+    arguments: &[OsString],
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Option<Reason> {
+    let arguments = texts(arguments.get(1..).unwrap_or_default());
+    let text = |text: OsString| text.into_string().ok();
+    let environment: BTreeMap<String, String> = environment
+        .into_iter()
+        .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    peers::translate(&arguments, &environment)
+}
+
+fn texts(arguments: &[OsString]) -> Vec<String> {
+    arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect()
+}

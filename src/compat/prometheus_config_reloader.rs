@@ -1,0 +1,232 @@
+//! The options of prometheus-config-reloader, as podnudge's configuration.
+//!
+//! Reads the `--web-config-file`, to refuse what podnudge cannot serve.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Run;
+use super::options::{self, Given};
+use super::words::{list, quoted, time};
+use crate::files;
+use crate::reason::Reason;
+use crate::shown;
+
+const OPTIONS: [&str; 18] = [
+    "auto-gomemlimit-ratio",
+    "config-envsubst-file",
+    "config-file",
+    "delay-interval",
+    "listen-address",
+    "log-format",
+    "log-level",
+    "process-executable-name",
+    "reload-method",
+    "reload-timeout",
+    "reload-url",
+    "retry-interval",
+    "runtimeinfo-url",
+    "statefulset-ordinal-from-envvar",
+    "watch-interval",
+    "watched-dir",
+    "web-config-file",
+    // Its name in old releases.
+    "rules-dir",
+];
+const SWITCHES: [&str; 3] = ["help", "version", "short-version"];
+
+const HELP: &str = "\
+podnudge compat [--print] prometheus-config-reloader [OPTIONS]
+
+Runs podnudge with the options of prometheus-config-reloader, and serves /healthz and the metrics
+reloader_* besides its own. --print prints podnudge's configuration for these options instead.
+docs/migration.md says what each option becomes.
+";
+
+const RELOAD_URL: &str = "http://127.0.0.1:9090/-/reload";
+const RUNTIME_INFO_URL: &str = "http://127.0.0.1:9090/api/v1/status/runtimeinfo";
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+const MOST_SETTLE: Duration = Duration::from_mins(5);
+/// The bytes of a web configuration that are read.
+const LARGEST: u64 = 1 << 20;
+
+/// What podnudge is to do for these options.
+///
+/// # Errors
+/// If one of them is not supported, with its name.
+pub(super) fn translate(arguments: &[String]) -> Result<Run, Reason> {
+    let given = options::read(arguments, &OPTIONS, &SWITCHES)?;
+    if given.last("help").is_some() {
+        return Ok(Run::Print(HELP.to_owned()));
+    }
+    if given.last("version").or(given.last("short-version")).is_some() {
+        let version = env!("CARGO_PKG_VERSION");
+        return Ok(Run::Print(format!("podnudge {version}, as prometheus-config-reloader\n")));
+    }
+    let watch_interval = given.time("watch-interval", Duration::from_mins(3))?;
+    if watch_interval.is_zero() {
+        return Ok(once(&given)?.map_or(Run::Nothing, Run::Once));
+    }
+    let mut watched: Vec<String> = given.last("config-file").into_iter().collect();
+    for folder in given.all("watched-dir").into_iter().chain(given.all("rules-dir")) {
+        // As a volume is mounted: `/rules/` and `/rules` are one.
+        let folder = folder.trim_end_matches('/').to_owned();
+        if !watched.contains(&folder) {
+            watched.push(folder);
+        }
+    }
+    if watched.is_empty() {
+        let reason = Reason::new("nothing to watch: neither `--config-file` nor `--watched-dir`");
+        return Err(reason.hint("leave the container out, or name what it is to watch"));
+    }
+    Ok(Run::Always(format!(
+        "{}\n[[rule]]\nname = \"reload\"\nwatch = {}\n{}{}{}",
+        agent(&given, watch_interval)?,
+        list(&watched),
+        timing(&given)?,
+        expand(&given),
+        action(&given)?
+    )))
+}
+
+/// The configuration that writes the file for an init container.
+fn once(given: &Given) -> Result<Option<String>, Reason> {
+    let (Some(file), Some(_)) = (given.last("config-file"), given.last("config-envsubst-file"))
+    else {
+        return Ok(None);
+    };
+    let log = log(given)?;
+    // It is not sent: `once` writes the file, and ends.
+    let action = "[rule.signal]\nname = \"HUP\"\n";
+    let watch = list(&[file]);
+    Ok(Some(format!(
+        "[agent]\nlisten = \"off\"\n{log}\n[[rule]]\nname = \"reload\"\nwatch = {watch}\n{}{action}",
+        expand(given)
+    )))
+}
+
+fn agent(given: &Given, watch_interval: Duration) -> Result<String, Reason> {
+    if let Some(file) = given.last("web-config-file") {
+        refuse_web_config(&file)?;
+    }
+    let resync = time(watch_interval, SECOND, HOUR);
+    let listen = quoted(&listen(given)?);
+    let log = log(given)?;
+    Ok(format!("[agent]\nlisten = {listen}\nreloader-metrics = true\nresync = {resync}\n{log}"))
+}
+
+/// The address that `--listen-address` names.
+fn listen(given: &Given) -> Result<String, Reason> {
+    let Some(address) = given.last("listen-address") else { return Ok("off".to_owned()) };
+    if let Some(port) = address.strip_prefix("localhost:") {
+        return Ok(format!("127.0.0.1:{port}"));
+    }
+    let is_address = address.starts_with(':') || address.parse::<std::net::SocketAddr>().is_ok();
+    if is_address {
+        return Ok(address);
+    }
+    let address = shown::text(&address);
+    let reason = Reason::new(format!("`--listen-address={address}` is not supported"));
+    Err(reason.hint("`:8080`, or an IP address and a port"))
+}
+
+fn log(given: &Given) -> Result<String, Reason> {
+    let format = match given.last("log-format").as_deref() {
+        None | Some("logfmt") => "text",
+        Some("json") => "json",
+        Some(other) => return Err(unknown("log-format", other, "`logfmt` or `json`")),
+    };
+    let level = given.last("log-level");
+    let level = match level.as_deref() {
+        None => "info",
+        Some("all") => "debug",
+        Some("none") => "error",
+        Some(level @ ("debug" | "info" | "warn" | "error")) => level,
+        Some(other) => {
+            return Err(unknown("log-level", other, "`debug`, `info`, `warn` or `error`"));
+        }
+    };
+    Ok(format!("log = \"{format}\"\nlog-level = \"{level}\"\n"))
+}
+
+fn timing(given: &Given) -> Result<String, Reason> {
+    let settle = given.time("delay-interval", SECOND)?;
+    let longest = settle.saturating_mul(5).max(Duration::from_secs(5));
+    let (settle, longest) =
+        (time(settle, Duration::ZERO, MOST_SETTLE), time(longest, SECOND, MOST_SETTLE));
+    let retry = time(given.time("retry-interval", Duration::from_secs(5))?, 10 * MS, HOUR);
+    Ok(format!(
+        "settle = {settle}\nsettle-max = {longest}\non-start = \"always\"\n\
+         retry = {{ first = {retry}, max = {retry}, attempts = 1000 }}\n"
+    ))
+}
+
+/// The file to write, if there is one.
+fn expand(given: &Given) -> String {
+    let file = given.last("config-file").zip(given.last("config-envsubst-file"));
+    let Some((file, to)) = file else { return String::new() };
+    let ordinal = given.last("statefulset-ordinal-from-envvar").unwrap_or("POD_NAME".to_owned());
+    let (file, to, ordinal) = (quoted(&file), quoted(&to), quoted(&ordinal));
+    format!("\n[rule.expand]\nfile = {file}\nto = {to}\nordinal-from = {ordinal}\n")
+}
+
+fn action(given: &Given) -> Result<String, Reason> {
+    let timeout = given.time("reload-timeout", Duration::from_secs(30))?;
+    let timeout = time(timeout, 10 * MS, HOUR);
+    match given.last("reload-method").as_deref() {
+        None | Some("http") => {
+            let url = quoted(&url(given, "reload-url", RELOAD_URL)?);
+            Ok(format!("\n[rule.http]\nurl = {url}\ntimeout = {timeout}\nexpect = [200]\n"))
+        }
+        Some("signal") => {
+            let process = given.last("process-executable-name").unwrap_or("prometheus".to_owned());
+            let process = quoted(&process);
+            let url = quoted(&url(given, "runtimeinfo-url", RUNTIME_INFO_URL)?);
+            Ok(format!(
+                "\n[rule.target]\nprocess = {process}\n\n[rule.signal]\nname = \"HUP\"\n\n\
+                 [rule.verify]\nhttp = {url}\njson-changed = \"/data/lastConfigTime\"\n\
+                 json-equals = {{ pointer = \"/data/reloadConfigSuccess\", value = true }}\n\
+                 timeout = {timeout}\n"
+            ))
+        }
+        Some(other) => Err(unknown("reload-method", other, "`http` or `signal`")),
+    }
+}
+
+fn url(given: &Given, option: &str, default: &str) -> Result<String, Reason> {
+    let url = given.last(option).unwrap_or(default.to_owned());
+    if url.starts_with("https:") {
+        let message = format!("`--{option}` with https is not supported");
+        let hint = "podnudge verifies certificates, and there is no option that names those of the \
+                    CA: run podnudge with a configuration (`podnudge compat --print …` with http \
+                    prints one), and add `ca-file` to its URL";
+        return Err(Reason::new(message).hint(hint));
+    }
+    Ok(url)
+}
+
+fn unknown(option: &str, value: &str, known: &str) -> Reason {
+    let message = format!("`--{option}={}` is not supported", shown::text(value));
+    Reason::new(message).hint(known.to_owned())
+}
+
+/// Refuses a web configuration with TLS or users, without which the port would be open.
+fn refuse_web_config(file: &str) -> Result<(), Reason> {
+    let content = files::read_with_hint(Path::new(file), LARGEST)?;
+    let text = String::from_utf8_lossy(&content);
+    let is_outer = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t', '#', '-', '.']);
+    let refused =
+        text.lines().find(|line| is_outer(line) && !line.starts_with("http_server_config:"));
+    let Some(line) = refused else { return Ok(()) };
+    let key = line.split(':').next().unwrap_or(line);
+    let message = format!(
+        "`--web-config-file={}` is not supported: it has `{}`",
+        shown::text(file),
+        shown::text(key)
+    );
+    let hint = "podnudge serves its metrics without TLS and without users: leave the option out, and \
+                let `--listen-address` be on 127.0.0.1, or let a NetworkPolicy protect the port";
+    Err(Reason::new(message).hint(hint))
+}

@@ -1,0 +1,405 @@
+//! `podnudge compat prometheus-config-reloader`: the same options, the same files, the same metrics. With a
+//! small application, and with Prometheus itself.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::applications::plain::Application as Running;
+use crate::support::agent::Agent;
+use crate::support::application::Application;
+use crate::support::http::{answering, ask};
+use crate::support::kubelet::{Kubelet, Payload, payload};
+use crate::support::pod::in_network;
+use crate::support::program::{command, podnudge};
+use crate::support::wait::wait_until;
+
+/// The command of prometheus-config-reloader with these arguments.
+fn reloader(arguments: &[&str]) -> Command {
+    let mut command = podnudge();
+    command.args(["compat", "prometheus-config-reloader", "--log-format=json"]).args(arguments);
+    command.env("POD_NAME", "prometheus-web-12").env("SHARD", "3");
+    command
+}
+
+/// Runs it to its end: what it prints, and its exit code.
+fn output(mut command: Command) -> (String, Option<i32>) {
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.code())
+}
+
+/// The content, compressed by gzip.
+fn gzip(content: &str) -> Vec<u8> {
+    let mut gzip =
+        command("gzip").arg("-nc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    gzip.stdin.take().unwrap().write_all(content.as_bytes()).unwrap();
+    gzip.wait_with_output().unwrap().stdout
+}
+
+fn compressed(content: &str) -> Payload {
+    Payload::from([("prometheus.yaml.gz".to_owned(), gzip(content))])
+}
+
+const VARIABLES: &str = "replica: $(POD_NAME)\nshard: $(SHARD)\nnumber: $(STATEFULSET_ORDINAL_NUMBER)\n\
+                         kept: $SHARD ${SHARD} $(a b) $( $()\n";
+const EXPANDED: &str = "replica: prometheus-web-12\nshard: 3\nnumber: 12\n\
+                        kept: $SHARD ${SHARD} $(a b) $( $()\n";
+
+/// The folders that the operator's containers mount, and their options.
+struct Pod {
+    folder: tempfile::TempDir,
+    config: Kubelet,
+    rules: Kubelet,
+}
+
+impl Pod {
+    fn new() -> Self {
+        Self::below(tempfile::tempdir().unwrap())
+    }
+
+    fn below(folder: tempfile::TempDir) -> Self {
+        fs::create_dir(folder.path().join("config_out")).unwrap();
+        let config = Kubelet::new(folder.path().join("config"));
+        let mut rules = Kubelet::new(folder.path().join("rules"));
+        rules.write(&payload(&[("a.yaml", "one")]));
+        Self { folder, config, rules }
+    }
+
+    fn at(&self, path: &str) -> String {
+        self.folder.path().join(path).display().to_string()
+    }
+
+    /// The operator's arguments for its init container and its sidecar alike.
+    fn files(&self) -> [String; 3] {
+        [
+            format!("--config-file={}", self.at("config/prometheus.yaml.gz")),
+            format!("--config-envsubst-file={}", self.at("config_out/prometheus.env.yaml")),
+            format!("--watched-dir={}", self.at("rules")),
+        ]
+    }
+
+    fn written(&self) -> String {
+        fs::read_to_string(self.at("config_out/prometheus.env.yaml")).unwrap_or_default()
+    }
+
+    fn start(&self, more: &[&str]) -> Agent {
+        let mut command = reloader(more);
+        command.args(self.files()).args(["--delay-interval=10ms", "--retry-interval=50ms"]);
+        Agent::spawn(self.folder.path(), command)
+    }
+}
+
+/// A sample of `/metrics`, in the older text format.
+fn sample(address: &str, name: &str) -> f64 {
+    let metrics = ask(address, "GET", "/metrics");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
+}
+
+fn is_value(value: f64, expected: f64) -> bool {
+    (value - expected).abs() < f64::EPSILON
+}
+
+#[test]
+fn the_init_container_writes_the_file_and_ends() {
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    let mut init = reloader(&["--watch-interval=0", "--listen-address=:8081"]);
+    init.args(pod.files());
+    let (log, exit_code) = output(init);
+    assert_eq!((exit_code, pod.written().as_str()), (Some(0), EXPANDED), "{log}");
+    let mode = fs::metadata(pod.at("config_out/prometheus.env.yaml")).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o644);
+}
+
+#[test]
+fn an_init_container_with_a_variable_that_is_not_set_fails() {
+    let mut pod = Pod::new();
+    pod.config.write(&compressed("a: $(NOT_SET)\n"));
+    let mut init = reloader(&["--watch-interval=0"]);
+    init.args(pod.files());
+    let (log, exit_code) = output(init);
+    assert_eq!(exit_code, Some(65), "{log}");
+    assert!(log.contains("prometheus.yaml.gz` refers to `$(NOT_SET)`, which is not set"), "{log}");
+    assert_eq!(pod.written(), "");
+}
+
+/// The operator's container has a read-only root, and no volume at /tmp.
+#[test]
+fn a_read_only_root_is_enough() {
+    in_network(|| {
+        let mut pod = Pod::below(tempfile::tempdir_in("/var/tmp").unwrap());
+        pod.config.write(&compressed(VARIABLES));
+        for options in [&["--bind", "/tmp"][..], &["-o", "remount,bind,ro"]] {
+            let mounted = command("mount").args(options).arg("/tmp").status().unwrap();
+            assert!(mounted.success());
+        }
+        let (url, _) = answering(&[("200 OK", "", "")]);
+        let url = format!("--reload-url={url}");
+        let agent = pod.start(&[&url]);
+        agent.wait_for("applied", 1);
+        assert_eq!(pod.written(), EXPANDED);
+        assert!(!agent.log().contains("WARN"), "{}", agent.log());
+    });
+}
+
+/// The kubelet's swap of either volume leads to one reload, after the file was written.
+#[test]
+fn changes_are_written_and_reloaded_and_counted() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed(VARIABLES));
+        let application =
+            Application::start(Path::new(&pod.at("config_out")), "prometheus.env.yaml");
+        let url = format!("--reload-url={}", application.url());
+        let address = "127.0.0.1:18080";
+        let agent = pod.start(&[&url, "--listen-address=127.0.0.1:18080"]);
+        wait_until("the first reload", || application.reloads() == [EXPANDED]);
+        pod.config.write(&payload(&[("prometheus.yaml.gz", "plain: $(SHARD)\n")]));
+        wait_until("the second reload", || application.reloads() == [EXPANDED, "plain: 3\n"]);
+        pod.rules.write(&payload(&[("a.yaml", "two")]));
+        wait_until("the third reload", || application.reloads().len() == 3);
+        agent.wait_for("applied", 3);
+        assert_eq!(pod.written(), "plain: 3\n");
+
+        assert!(ask(address, "GET", "/healthz").ends_with("{\"status\":\"up\"}"));
+        let expected = [
+            ("reloader_last_reload_successful", 1.0),
+            ("reloader_reloads_total", 3.0),
+            ("reloader_reloads_failed_total", 0.0),
+            ("reloader_config_apply_operations_total", 3.0),
+            ("reloader_config_apply_operations_failed_total", 0.0),
+            ("reloader_watches", 2.0),
+            ("reloader_watch_events_total", 2.0),
+            ("reloader_watch_errors_total", 0.0),
+        ];
+        for (name, value) in expected {
+            assert!(is_value(sample(address, name), value), "{name}: {}", sample(address, name));
+        }
+        let succeeded = sample(address, "reloader_last_reload_success_timestamp_seconds");
+        assert!(succeeded > 1e9, "{succeeded}");
+        let metrics = ask(address, "GET", "/metrics");
+        assert!(metrics.contains("\n# TYPE reloader_reloads_total counter\n"), "{metrics}");
+        assert!(metrics.contains("\n# TYPE reloader_last_reload_successful gauge\n"), "{metrics}");
+        assert!(
+            metrics.contains("\nprometheus_config_reloader_build_info{branch=\"\","),
+            "{metrics}"
+        );
+
+        // What cannot be expanded is not written, and nothing is reloaded.
+        pod.config.write(&payload(&[("prometheus.yaml.gz", "a: $(NOT_SET)\n")]));
+        agent.wait_for("rejected", 1);
+        assert!(agent.last("rejected", "reason").contains("`$(NOT_SET)`"), "{}", agent.log());
+        assert_eq!((pod.written().as_str(), application.reloads().len()), ("plain: 3\n", 3));
+        assert!(is_value(sample(address, "reloader_config_apply_operations_failed_total"), 1.0));
+        assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
+    });
+}
+
+#[test]
+fn a_failed_reload_is_counted_and_repeated() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed("a: 1\n"));
+        let answers = &[("500 Broken", "", "no"), ("503 Busy", "", "not yet"), ("200 OK", "", "")];
+        let (url, seen) = answering(answers);
+        let address = "127.0.0.1:18080";
+        let url = format!("--reload-url={url}");
+        let agent = pod.start(&[&url, "--listen-address=127.0.0.1:18080"]);
+        agent.wait_for("applied", 1);
+        assert!(seen.lock().unwrap()[0].starts_with("POST /-/reload "));
+        assert!(is_value(sample(address, "reloader_reloads_total"), 3.0));
+        assert!(is_value(sample(address, "reloader_reloads_failed_total"), 2.0));
+        assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
+    });
+}
+
+/// As long as nothing listens, each attempt fails, as it does for prometheus-config-reloader.
+#[test]
+fn an_application_that_is_not_there_counts_as_failed() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed(VARIABLES));
+        let address = "127.0.0.1:18080";
+        let url = "--reload-url=http://127.0.0.1:9/-/reload";
+        let agent = pod.start(&[url, "--listen-address=127.0.0.1:18080"]);
+        agent.wait_for("waiting-for-target", 1);
+        // It may start only when the file is there.
+        assert_eq!(pod.written(), EXPANDED);
+        wait_until("a failure", || sample(address, "reloader_reloads_failed_total") > 0.0);
+        assert!(is_value(sample(address, "reloader_last_reload_successful"), 0.0));
+        assert!(is_value(sample(address, "reloader_last_reload_success_timestamp_seconds"), 0.0));
+    });
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let web = folder.path().join("web.yaml");
+    fs::write(&web, "# TLS\ntls_server_config:\n  cert_file: a\n").unwrap();
+    let web = format!("--web-config-file={}", web.display());
+    let config = "--config-file=/etc/prometheus/prometheus.yml";
+    let cases: [(&[&str], &str); 9] = [
+        (&[config, "--no-such-option=1"], "`--no-such-option` is not supported"),
+        (
+            &[config, "--reload-url=https://localhost:9090/-/reload"],
+            "`--reload-url` with https is not supported",
+        ),
+        (&[config, "--reload-method=exec"], "`--reload-method=exec` is not supported"),
+        (&[config, "--listen-address=web:80"], "`--listen-address=web:80` is not supported"),
+        (&[config, "--log-format=xml"], "`--log-format=xml` is not supported"),
+        (&[config, "--watch-interval=soon"], "`--watch-interval`: `soon` is not a time"),
+        (&[config, &web], "is not supported: it has `tls_server_config`"),
+        (&[config, "stray"], "`stray` is not supported"),
+        (
+            &["--listen-address=:8080"],
+            "nothing to watch: neither `--config-file` nor `--watched-dir`",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let mut command = podnudge();
+        command.args(["compat", "prometheus-config-reloader"]).args(arguments);
+        let (text, exit_code) = output(command);
+        assert_eq!(exit_code, Some(64), "{arguments:?}: {text}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+}
+
+/// The operator runs `/bin/prometheus-config-reloader` with a command of its own.
+#[test]
+fn the_name_of_the_program_is_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("prometheus-config-reloader");
+    std::os::unix::fs::symlink(podnudge().get_program(), &program).unwrap();
+    let mut version = command(&program);
+    version.arg("--version");
+    let (text, exit_code) = output(version);
+    assert!(text.starts_with("podnudge ") && exit_code == Some(0), "{text}");
+    let (refused, exit_code) = output({
+        let mut command = command(&program);
+        command.arg("--signal=HUP");
+        command
+    });
+    assert_eq!((exit_code, refused.contains("`--signal` is not supported")), (Some(64), true));
+}
+
+/// The options that the operator and charts render, in full.
+#[test]
+fn the_options_of_the_operator_make_a_valid_configuration() {
+    let operator = "--listen-address=:8080 --reload-url=http://localhost:9090/-/reload \
+        --config-file=/etc/prometheus/config/prometheus.yaml.gz \
+        --config-envsubst-file=/etc/prometheus/config_out/prometheus.env.yaml \
+        --watched-dir=/etc/prometheus/certs \
+        --watched-dir=/etc/prometheus/rules/prometheus-k8s-rulefiles-0";
+    let signal = "--listen-address=:8080 --reload-method=signal \
+        --runtimeinfo-url=http://localhost:9090/api/v1/status/runtimeinfo \
+        --config-file=/etc/prometheus/config/prometheus.yaml.gz \
+        --config-envsubst-file=/etc/prometheus/config_out/prometheus.env.yaml";
+    let local = "--listen-address=localhost:8080 --reload-url=http://localhost:9093/-/reload \
+        --config-file=/etc/alertmanager/config/alertmanager.yaml.gz \
+        --config-envsubst-file=/etc/alertmanager/config_out/alertmanager.env.yaml \
+        --watched-dir=/etc/alertmanager/config --log-level=debug --log-format=json";
+    let ruler = "--listen-address=:8080 --reload-url=http://localhost:10902/-/reload \
+        --watched-dir=/etc/thanos/rules/thanos-ruler-k8s-rulefiles-0";
+    let chart = "--watched-dir=/etc/config --listen-address=0.0.0.0:8080 \
+        --reload-url=http://127.0.0.1:9090/-/reload";
+    let init = "--watch-interval=0 --listen-address=:8081 \
+        --config-file=/etc/prometheus/config/prometheus.yaml.gz \
+        --config-envsubst-file=/etc/prometheus/config_out/prometheus.env.yaml \
+        --watched-dir=/etc/prometheus/certs";
+    let all = "--config-file /a/b --watch-interval 1m30s --delay-interval 500ms --retry-interval=10s \
+        --reload-timeout=1m --auto-gomemlimit-ratio=0.9 --statefulset-ordinal-from-envvar=NAME \
+        --process-executable-name=prometheus";
+    for options in [operator, signal, local, ruler, chart, init, all] {
+        let mut command = podnudge();
+        command.args(["compat", "--print", "prometheus-config-reloader"]);
+        command.args(options.split_whitespace());
+        let (text, exit_code) = output(command);
+        assert_eq!(exit_code, Some(0), "{options}: {text}");
+        let parsed = podnudge::config::parse("translated", &text, &Vec::new(), None);
+        let (_, warnings) = parsed.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+        assert_eq!(warnings, [], "{text}");
+    }
+}
+
+/// A Prometheus whose configuration and rule files are those of the operator.
+struct Prometheus {
+    pod: Pod,
+    _process: Running,
+}
+
+const PROMETHEUS: &str = "127.0.0.1:9090";
+
+impl Prometheus {
+    fn start(more: &[&str]) -> Self {
+        let mut pod = Pod::new();
+        let rules = pod.at("rules");
+        let config = |shard: &str| {
+            format!(
+                "global:\n  external_labels: {{shard: \"{shard}\"}}\nrule_files: [{rules}/*.yaml]\n"
+            )
+        };
+        pod.config.write(&compressed(&config("$(SHARD)")));
+        pod.rules.write(&rule("first"));
+        let mut init = reloader(&["--watch-interval=0"]);
+        init.args(pod.files());
+        assert_eq!(output(init).1, Some(0));
+        let file = format!("--config.file={}", pod.at("config_out/prometheus.env.yaml"));
+        let data = format!("--storage.tsdb.path={}", pod.at("data"));
+        let mut arguments = vec![file.as_str(), &data, "--web.listen-address=127.0.0.1:9090"];
+        arguments.extend(more);
+        let log = pod.folder.path().join("prometheus.log");
+        let process = Running::start("prometheus", &arguments, &log);
+        wait_until("Prometheus is ready", || {
+            TcpStream::connect(PROMETHEUS).is_ok()
+                && ask(PROMETHEUS, "GET", "/-/ready").contains(" 200 ")
+        });
+        Self { pod, _process: process }
+    }
+}
+
+fn rule(name: &str) -> Payload {
+    let text = format!("groups:\n- name: a\n  rules: [{{record: {name}, expr: vector(1)}}]\n");
+    payload(&[("a.yaml", &text)])
+}
+
+fn loaded_rules() -> Vec<String> {
+    let answer = ask(PROMETHEUS, "GET", "/api/v1/rules");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let rules = body["data"]["groups"][0]["rules"].as_array().cloned().unwrap_or_default();
+    rules.iter().map(|rule| rule["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn loads_changed_rules(prometheus: &mut Prometheus, options: &[&str]) {
+    let agent = prometheus.pod.start(options);
+    agent.wait_for("applied", 1);
+    assert_eq!(loaded_rules(), ["first"]);
+    prometheus.pod.rules.write(&rule("second"));
+    agent.wait_for("applied", 2);
+    assert_eq!(loaded_rules(), ["second"]);
+    let config = ask(PROMETHEUS, "GET", "/api/v1/status/config");
+    assert!(config.contains("shard: \\\"3\\\""), "{config}");
+}
+
+#[test]
+fn prometheus_loads_changed_rule_files_by_its_url() {
+    in_network(|| {
+        let mut prometheus = Prometheus::start(&["--web.enable-lifecycle"]);
+        loads_changed_rules(&mut prometheus, &["--reload-url=http://localhost:9090/-/reload"]);
+    });
+}
+
+#[test]
+fn prometheus_loads_changed_rule_files_by_a_signal() {
+    in_network(|| {
+        let mut prometheus = Prometheus::start(&[]);
+        let url = "--runtimeinfo-url=http://localhost:9090/api/v1/status/runtimeinfo";
+        loads_changed_rules(&mut prometheus, &["--reload-method=signal", url]);
+    });
+}
