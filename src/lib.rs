@@ -41,6 +41,8 @@ mod folder;
 #[cfg(test)]
 #[path = "../tests/fuzz/mod.rs"]
 mod fuzz;
+#[cfg(feature = "page")]
+pub mod history;
 pub mod install;
 pub mod lockdown;
 pub mod logs;

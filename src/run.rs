@@ -26,7 +26,10 @@ mod evict;
 mod exits;
 #[cfg(feature = "compat")]
 mod expand;
+mod facts;
 mod locks;
+#[cfg(not(feature = "page"))]
+mod no_history;
 mod once;
 mod pod;
 #[cfg(feature = "cluster")]

@@ -104,6 +104,49 @@ fn endpoints_answer_get_and_head_and_other_requests_are_rejected() {
     assert!(scene.send("POST", "/reload", "").starts_with("HTTP/1.1 404 "));
 }
 
+/// What the page shows is in `/status`, too.
+#[cfg(feature = "page")]
+#[test]
+fn the_page_and_the_status_show_what_became_of_changes() {
+    let mut scene = scene("");
+    scene.kubelet.write(&payload(&[("a.conf", "2"), ("b.conf", "1")]));
+    scene.agent.wait_for(ROLLED_OUT, 1);
+    scene.kubelet.write(&payload(&[("a.conf", "broken")]));
+    scene.agent.wait_for("gave-up|retrying", 1);
+    let status = scene.send("GET", "/status", "");
+    let json = status.split_once("\r\n\r\n").unwrap().1;
+    let status: serde_json::Value = serde_json::from_str(json).unwrap();
+    let changes = status["rules"][0]["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 2, "{changes:#?}");
+    assert_eq!(changes[0]["keys"]["removed"][0], "b.conf");
+    let message = changes[0]["reason"]["message"].as_str().unwrap();
+    assert!(message.contains("400"), "{message}");
+    let applied = &changes[1];
+    assert_eq!(applied["outcome"], "applied");
+    assert_eq!(
+        (&applied["keys"]["changed"][0], &applied["keys"]["added"][0]),
+        (&"a.conf".into(), &"b.conf".into())
+    );
+    let steps = applied["steps"].as_array().unwrap();
+    let names: Vec<&str> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert!(names.starts_with(&["settle"]) && names.contains(&"act"), "{names:?}");
+    assert!(applied["committed_at"].as_f64() <= applied["ended_at"].as_f64(), "{applied:#}");
+
+    let page = scene.send("GET", "/", "");
+    let (head, page) = page.split_once("\r\n\r\n").unwrap();
+    for header in [
+        "content-type: text/html; charset=utf-8",
+        "content-security-policy: default-src 'none'; style-src 'sha256-",
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+    ] {
+        assert!(head.contains(header), "{head}");
+    }
+    assert!(page.contains(message) && page.contains(">applied</strong> (accepted)"), "{page}");
+    assert!(page.contains("added <code>b.conf</code>"), "{page}");
+}
+
 #[test]
 fn a_reload_request_needs_loopback_or_the_token() {
     let by_loopback = scene("reload = \"loopback\"");
@@ -176,6 +219,15 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
                 assert!(answer.contains("\"state\": \"rejected\""), "{answer}");
                 let sees = answer.contains("hunter2");
                 assert_eq!(sees, answer.contains(&digest), "{answer}");
+                #[cfg(feature = "page")]
+                {
+                    assert_eq!(sees, answer.contains("\"a.conf\""), "{answer}");
+                    let page = send_from(from, &format!("{to}{port}"), &format!("GET /{more}"));
+                    assert!(page.contains(">rejected</strong>"), "{page}");
+                    for secret in ["hunter2", "<code>a.conf</code>", &digest] {
+                        assert_eq!(sees, page.contains(secret), "{page}");
+                    }
+                }
                 sees
             };
             // The metrics are for Prometheus, and have the digests that the configuration allows.
@@ -415,6 +467,8 @@ fn sample() -> Status {
         targets: vec![TargetStatus { pid: 41, name: "my \"app\"".to_owned() }],
         preflight: Vec::new(),
         volumes: vec![volume],
+        #[cfg(feature = "page")]
+        changes: Vec::new(),
         counters,
     };
     Status {

@@ -39,6 +39,8 @@ mod fleet;
 mod fleet_slots;
 #[cfg(feature = "cluster")]
 mod halts;
+#[cfg(feature = "page")]
+mod history;
 mod host_pid;
 mod hostile;
 mod hostile_table;
@@ -59,6 +61,8 @@ mod monitoring;
 mod mounts;
 mod neighbours;
 mod orphans;
+#[cfg(feature = "page")]
+mod page;
 mod parser;
 mod plan;
 mod preflight;

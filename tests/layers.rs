@@ -58,6 +58,7 @@ const LAYERS: &[(&str, Imports)] = &[
     // What a change would do.
     ("plan", &[&["random"], CORE]),
     // Output for people.
+    ("history", &[&["volume::snapshot", "core", "clock", "reason"]]),
     ("logs", &[&["config", "exit", "shown", "stderr"]]),
     (
         "report",
@@ -94,7 +95,7 @@ const LAYERS: &[(&str, Imports)] = &[
     (
         "run",
         &[
-            &["admin", "report", "os_signals", "state", "pause", "preflight"],
+            &["admin", "report", "history", "os_signals", "state", "pause", "preflight"],
             &[
                 "action",
                 "verify",

@@ -88,7 +88,7 @@ fn every_scenario_matches_its_trace() {
     );
 }
 
-fn files_below(folder: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn files_below(folder: &Path) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folders of scenarios can be listed");
     let paths = entries.map(|entry| entry.expect("they can be listed").path());
     paths
@@ -118,6 +118,12 @@ fn difference(expected: &str, seen: &str) -> String {
 
 /// Runs one scenario and returns its trace.
 fn play(file: &Path) -> String {
+    let world = played(file);
+    world.map(|world| trace::render(&world.log, &world.restarts)).unwrap_or_default()
+}
+
+/// The state after a scenario, with what has happened.
+pub(crate) fn played(file: &Path) -> Option<World> {
     let text = fs::read_to_string(file).expect("the scenario can be read");
     let mut stage = Stage { world: None, policy: world::policy(), published: Some(Standing::Good) };
     for (number, line) in text.lines().enumerate() {
@@ -127,7 +133,7 @@ fn play(file: &Path) -> String {
             stage.line(line, &place);
         }
     }
-    stage.world.map(|world| trace::render(&world.log, &world.restarts)).unwrap_or_default()
+    stage.world
 }
 
 struct Stage {

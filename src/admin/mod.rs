@@ -6,6 +6,8 @@ pub mod client;
 mod fuzz;
 pub mod metrics;
 mod own_process;
+#[cfg(feature = "page")]
+pub mod page;
 pub mod process_metrics;
 #[cfg(feature = "compat")]
 mod reloader;

@@ -1,5 +1,5 @@
-//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/serving`, `/status`, and `POST /reload` if it is
-//! enabled. Everything else is read-only, and contains no secrets. Digests and reasons are for the pod
+//! The admin listener: `/metrics`, `/livez`, `/readyz`, `/serving`, `/status`, the page for people at `/`, and
+//! `POST /reload` if it is enabled. Everything else is read-only, and contains no secrets. Digests and reasons are for the pod
 //! itself, or for a client with the token.
 //!
 //! All resources are limited: the headers are small, bodies are not read, and a connection serves
@@ -17,6 +17,10 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
 };
+#[cfg(feature = "page")]
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -28,6 +32,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::warn;
 
+#[cfg(feature = "page")]
+use super::page;
 use super::{metrics, own_process};
 use crate::config::{Listen, ReloadEndpoint};
 use crate::core::status::Status;
@@ -189,8 +195,10 @@ async fn answer<B>(
         {
             not_allowed("GET, HEAD")
         }
+        #[cfg(not(feature = "page"))]
         "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /serving /status\n"),
-        path @ ("/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status") => {
+        #[cfg_attr(not(feature = "page"), expect(unreachable_patterns, reason = "no page at `/`"))]
+        path @ ("/" | "/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status") => {
             match status(requests).await {
                 Some(status) => {
                     // The metrics have no reasons, and the digests that the configuration allows.
@@ -255,11 +263,26 @@ fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
             });
             text(StatusCode::SERVICE_UNAVAILABLE, waiting.collect::<String>())
         }
+        #[cfg(feature = "page")]
+        "/" => page(status),
         _ => match serde_json::to_string_pretty(status) {
             Ok(json) => with_type(StatusCode::OK, "application/json", json + "\n"),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
     }
+}
+
+/// The page for people. Another page cannot show it in a frame, and no cache keeps it.
+#[cfg(feature = "page")]
+fn page(status: &Status) -> Answer {
+    let mut answer = with_type(StatusCode::OK, "text/html; charset=utf-8", page::render(status));
+    let headers = answer.headers_mut();
+    let policy = HeaderValue::try_from(page::policy()).ok();
+    headers.extend(policy.map(|policy| (CONTENT_SECURITY_POLICY, policy)));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
 }
 
 /// Checks that this request may trigger a reload. A browser sends the origin of a page: no web page

@@ -1,6 +1,9 @@
 //! The complete state of podnudge. `/status`, `/metrics`, `/livez`, `/readyz`, `podnudge status`
 //! and the log line for SIGUSR1 are all rendered from one [`Status`].
 
+#[cfg(feature = "page")]
+mod change;
+
 use serde::Serialize;
 
 use super::evidence::{Evidence, InSync};
@@ -9,6 +12,8 @@ use super::preflight::Problem;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
+#[cfg(feature = "page")]
+pub use change::{Change, ChangedKeys, Outcome, Step, StepName};
 
 /// The state of podnudge at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -67,8 +72,8 @@ impl Reloads {
 }
 
 impl Status {
-    /// The status without digests, by which a short secret can be guessed, and without reasons, which
-    /// may quote a checker or the application.
+    /// The status without digests, by which a short secret can be guessed, without reasons, which
+    /// may quote a checker or the application, and without the names of keys.
     #[must_use]
     pub fn for_anybody(mut self) -> Self {
         let hide = |reason: &mut Reason| {
@@ -87,6 +92,11 @@ impl Status {
             rule.reason.iter_mut().chain(&mut rule.not_ready).chain(slot).for_each(hide);
             rule.preflight.iter_mut().for_each(|problem| hide(&mut problem.reason));
             rule.volumes.iter_mut().filter_map(|volume| volume.reason.as_mut()).for_each(hide);
+            #[cfg(feature = "page")]
+            for change in &mut rule.changes {
+                (change.digest, change.keys) = (None, None);
+                change.reason.iter_mut().for_each(hide);
+            }
         }
         self
     }
@@ -185,6 +195,9 @@ pub struct RuleStatus {
     pub preflight: Vec<Problem>,
     /// The rule's volumes.
     pub volumes: Vec<VolumeStatus>,
+    /// What became of the recent changes, the newest first. The loop sets them.
+    #[cfg(feature = "page")]
+    pub changes: Vec<Change>,
     /// Counters since podnudge started.
     pub counters: Counters,
 }

@@ -15,6 +15,7 @@ use super::connections::{Connections, accept};
 use super::eager::EagerSyncing;
 use super::events::EventSending;
 use super::exits::ExitWatches;
+use super::facts::Facts;
 use super::pod::Ending;
 use super::queues::BlockingQueue;
 use super::rights::Rights;
@@ -25,7 +26,6 @@ use crate::clock::Moment;
 use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Acted, Event, Found, Published, RuleId, Verified, VolumeId};
-use crate::core::fact::Fact;
 use crate::core::jitter::Replica;
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::core::{Core, Intervals, Policy};
@@ -102,8 +102,8 @@ pub(super) struct Agent {
     pub(super) kubelet_volumes: Vec<VolumeId>,
     /// Volumes that were mounted at their paths at some scan.
     pub(super) mounted: Vec<VolumeId>,
-    /// Facts to log when all other commands are done.
-    pub(super) pending_facts: Vec<(RuleId, Fact)>,
+    /// What the core has reported.
+    pub(super) facts: Facts,
     pub(super) counted: Counted,
     pub(super) tasks: JoinSet<Done>,
     pub(super) reading: BlockingQueue,
@@ -203,7 +203,7 @@ impl Agent {
             state,
             kubelet_volumes: Vec::new(),
             mounted: Vec::new(),
-            pending_facts: Vec::new(),
+            facts: Facts::default(),
             counted: Counted::default(),
             tasks: JoinSet::new(),
             reading: BlockingQueue::default(),

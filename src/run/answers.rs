@@ -49,6 +49,10 @@ impl Agent {
         {
             status.reloads = self.reloads(&status);
         }
+        #[cfg(feature = "page")]
+        for (n, rule) in status.rules.iter_mut().enumerate() {
+            rule.changes = self.facts.history.changes(RuleId(n), rule.state);
+        }
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);
             rule.shows_digests = state.shows_digests;
@@ -57,7 +61,12 @@ impl Agent {
     }
 
     pub(super) fn dump_status(&mut self) {
-        match serde_json::to_string(&self.status()) {
+        #[cfg_attr(not(feature = "page"), expect(unused_mut, reason = "there are no changes"))]
+        let mut status = self.status();
+        // The log has them already.
+        #[cfg(feature = "page")]
+        status.rules.iter_mut().for_each(|rule| rule.changes.clear());
+        match serde_json::to_string(&status) {
             Ok(status) => info!(event = "status", status, "requested by USR1"),
             Err(error) => warn!(event = "status", %error, "cannot serialize the status"),
         }

@@ -26,20 +26,13 @@ use crate::volume::snapshot::Digest;
 use crate::{action, pause, preflight, process, publish, report, stderr, verify};
 
 impl Agent {
-    /// Runs all commands of the core. Log lines come last: writing a line takes longer than sending
-    /// a signal.
+    /// Runs all commands of the core. Log lines come last.
     pub(super) fn run_commands(&mut self) {
         while let Some(command) = self.core.next_command() {
             self.run_command(command);
         }
         self.report_dropped_lines();
-        for (rule, fact) in std::mem::take(&mut self.pending_facts) {
-            self.event_of_fact(rule, &fact);
-            if let Some(config) = self.rule(rule) {
-                let state_dir = self.config.agent.state_dir.as_deref();
-                report::fact(&config.name, &fact, state_dir, |volume| self.display_path(volume));
-            }
-        }
+        self.log_facts();
     }
 
     /// Reports lines of the log that were dropped. If that line is dropped, too, it follows later.
@@ -57,6 +50,7 @@ impl Agent {
 
     /// Runs a command, or starts its task.
     pub(super) fn run_command(&mut self, command: Command) {
+        self.facts.history.commanded(clock::now().wall, &command);
         match command {
             Command::Scan(rule, volumes) => {
                 let Some(config) = self.rule(rule) else { return };
@@ -154,7 +148,7 @@ impl Agent {
             Command::Report(rule, fact) => {
                 #[cfg(feature = "compat")]
                 self.count_success(rule, &fact);
-                self.pending_facts.push((rule, fact));
+                self.facts.pending.push((rule, fact));
             }
         }
     }

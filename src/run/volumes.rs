@@ -61,6 +61,7 @@ impl Agent {
     ) {
         let mut scans = Vec::new();
         let mut compare = Vec::new();
+        let mut committed = None;
         for (volume, reading) in readings {
             let scan = match reading {
                 Ok(mut reading) => {
@@ -86,6 +87,7 @@ impl Agent {
                     }
                     if let Some(snapshot) = &snapshot {
                         self.eager.scanned(volume, snapshot);
+                        committed = committed.max(Some(snapshot.committed));
                     }
                     match snapshot {
                         Some(snapshot) => Scan::Present(snapshot),
@@ -96,6 +98,9 @@ impl Agent {
                 Err(error) => Scan::Unreadable(error.reason()),
             };
             scans.push((volume, scan));
+        }
+        if let Some(committed) = committed {
+            self.facts.history.read(rule, committed);
         }
         self.handle_event(Event::Scanned(rule, scans));
         let Some(config) = self.rule(rule) else { return };

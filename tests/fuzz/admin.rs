@@ -14,6 +14,8 @@ use super::{metrics, table};
 use crate::clock::UnixTime;
 use crate::config::ReloadEndpoint;
 use crate::core::evidence::{Evidence, InSync};
+#[cfg(feature = "page")]
+use crate::core::status::{Change, ChangedKeys, Outcome};
 use crate::core::status::{
     Counters, RuleStatus, SlotStatus, State, Status, TargetStatus, VolumeStatus,
 };
@@ -62,6 +64,8 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         targets: vec![TargetStatus { pid: 41, name: target.to_owned() }],
         preflight: Vec::new(),
         volumes: vec![volume],
+        #[cfg(feature = "page")]
+        changes: vec![change()],
         counters: Counters::default(),
     };
     Status {
@@ -78,7 +82,24 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
     }
 }
 
+#[cfg(feature = "page")]
+fn change() -> Change {
+    let keys = ChangedKeys { added: vec![SECRET.to_owned()], ..ChangedKeys::default() };
+    Change {
+        digest: Some(Digest([0xab; 32])),
+        triggered: false,
+        keys: Some(keys),
+        committed_at: None,
+        ended_at: None,
+        outcome: Outcome::Failed,
+        evidence: Evidence::None,
+        reason: Some(Reason::new(SECRET).hint(SECRET)),
+        steps: Vec::new(),
+    }
+}
+
 const REQUESTS: &[&str] = &[
+    "cGET / HTTP/1.1\r\nhost: x\r\n\r\n",
     "aGET /status HTTP/1.1\r\nhost: x\r\n\r\n",
     "bPOST /reload?rule=app HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
     "cPOST /reload HTTP/1.1\r\nhost: x\r\norigin: http://evil.example\r\n\r\n",

@@ -57,6 +57,8 @@ impl Rule {
             targets: Vec::new(),
             preflight: self.preflight.problems().to_vec(),
             volumes: self.source.status(),
+            #[cfg(feature = "page")]
+            changes: Vec::new(),
             counters: Counters { commits, missed_by_watch, read_errors, ..self.counters.clone() },
         }
     }

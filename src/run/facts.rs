@@ -1,0 +1,31 @@
+//! Reports what happens to the rules: to the log, as Events, and to the history of changes.
+
+use super::agent::Agent;
+#[cfg(not(feature = "page"))]
+use super::no_history::History;
+use crate::core::event::RuleId;
+use crate::core::fact::Fact;
+#[cfg(feature = "page")]
+use crate::history::History;
+use crate::report;
+
+/// What is to be reported, and what is remembered of it.
+#[derive(Default)]
+pub(super) struct Facts {
+    /// To be logged when all other commands are done.
+    pub(super) pending: Vec<(RuleId, Fact)>,
+    pub(super) history: History,
+}
+
+impl Agent {
+    /// Logs what the core has reported. Writing a line takes longer than sending a signal.
+    pub(super) fn log_facts(&mut self) {
+        for (rule, fact) in std::mem::take(&mut self.facts.pending) {
+            self.event_of_fact(rule, &fact);
+            if let Some(config) = self.rule(rule) {
+                let state_dir = self.config.agent.state_dir.as_deref();
+                report::fact(&config.name, &fact, state_dir, |volume| self.display_path(volume));
+            }
+        }
+    }
+}
