@@ -4,6 +4,7 @@ FROM rust:1.95-bookworm AS build
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /src
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
+COPY examples/demo/Cargo.toml ./examples/demo/
 COPY presets ./presets
 COPY src ./src
 # The commit, for `podnudge --version`.

@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-#[path = "../tests/support/kubelet.rs"]
+#[path = "../../tests/support/kubelet.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod kubelet;
 use kubelet::{Kubelet, payload};
@@ -265,7 +265,16 @@ fn show_swaps<const N: usize>(
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--release", "--bin", "podnudge"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--release",
+            "--package",
+            "podnudge",
+            "--bin",
+            "podnudge",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo can be run");
