@@ -32,8 +32,9 @@ pub(crate) struct Record {
     delivered: Option<Moment>,
     /// The digest that was last published, rolled back to, or acted on.
     last: Option<Digest>,
-    /// `last` and `rolling_back` before a publication; they apply again if it fails.
-    before: (Option<Digest>, Option<Digest>),
+    /// `last`, `rolling_back` and the evidence against the digest before its publication; they apply again if it
+    /// fails.
+    before: (Option<Digest>, Option<Digest>, Option<(Digest, &'static str)>),
     quarantined: BTreeSet<Digest>,
     /// The digest that is being rolled back.
     rolling_back: Option<Digest>,
@@ -52,11 +53,11 @@ impl Record {
     pub(crate) fn command(&mut self, command: &Command) {
         match command {
             Command::Publish(_, digest) => {
-                self.before = (self.last, self.rolling_back);
+                let evidence = self.evidence.remove_entry(digest);
+                self.before = (self.last, self.rolling_back, evidence);
                 (self.last, self.rolling_back) = (Some(*digest), None);
                 self.unpublished.remove(digest);
                 self.quarantined.remove(digest);
-                self.evidence.remove(digest);
                 self.got(*digest);
             }
             Command::RollBack(_, back) => {
@@ -108,7 +109,9 @@ impl Record {
                     _ => false,
                 };
                 if !is_turned && self.rolling_back.is_none() {
-                    (self.last, self.rolling_back) = self.before;
+                    let evidence;
+                    (self.last, self.rolling_back, evidence) = self.before;
+                    self.evidence.extend(evidence);
                 }
             }
             Event::Acted(_, acted) => self.acted(now, acted),
