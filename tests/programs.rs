@@ -13,7 +13,7 @@ use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::pod::{in_namespace, no_other_process};
-use crate::support::program::{command, inherit_nothing, podnudge};
+use crate::support::program::{DESCRIPTORS, command, inherit_nothing, podnudge};
 use crate::support::wait::wait_until;
 
 pub(crate) const LONG: Duration = Duration::from_mins(1);
@@ -142,7 +142,8 @@ fn processes_started_by_tests_inherit_no_signals_limits_or_environment() {
     // Signals above 31 are reserved by the C library, which lets children ignore them.
     let ignored = u64::from_str_radix(field("SigIgn:\t"), 16).unwrap();
     assert_eq!(ignored & 0x7fff_ffff, 0, "{ignored:x}");
-    assert_eq!(stdout_of(&["sh", "-c", "ulimit -n; ulimit -f"]), "1024\nunlimited\n");
+    let limits = format!("{DESCRIPTORS}\nunlimited\n");
+    assert_eq!(stdout_of(&["sh", "-c", "ulimit -n; ulimit -f"]), limits);
     assert_eq!(stdout_of(&["readlink", "/proc/self/fd/0"]), "/dev/null\n");
     let environment = stdout_of(&["env"]);
     assert!(environment.starts_with("PATH=") && environment.lines().count() == 1, "{environment}");

@@ -16,6 +16,9 @@ use signal_hook::consts::{FORBIDDEN, SIGPIPE};
 /// The search path of Debian images.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The most descriptors of a process.
+pub(crate) const DESCRIPTORS: u64 = 16_384;
+
 /// The command for a program.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     inherit_nothing();
@@ -68,7 +71,7 @@ fn stop_ignoring_signals() {
 /// limit below them can only be raised with `CAP_SYS_RESOURCE`.
 fn set_limits() {
     for (resource, wanted) in [
-        (Resource::Nofile, Some(16_384)),
+        (Resource::Nofile, Some(DESCRIPTORS)),
         (Resource::Core, Some(0)),
         (Resource::Stack, Some(8 << 20)),
         (Resource::Fsize, None),
