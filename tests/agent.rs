@@ -11,7 +11,6 @@ use nix::sys::signal::Signal;
 use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
 use podnudge::volume::snapshot::{Snapshot, digest};
-use serde_json::Value;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
@@ -353,9 +352,7 @@ fn sighup_triggers_a_reload_and_sigusr1_logs_the_status() {
     let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
     agent.signal(Signal::SIGHUP);
     agent.wait_for(ROLLED_OUT, 1);
-    agent.signal(Signal::SIGUSR1);
-    agent.wait_for("status", 1);
-    let status: Value = serde_json::from_str(&agent.last("status", "status")).unwrap();
+    let status = agent.status();
     assert_eq!(status["rules"][0]["in_sync"], "yes");
     assert_eq!(status["rules"][0]["counters"]["actions_applied"], 1);
 }

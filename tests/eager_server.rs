@@ -143,10 +143,7 @@ impl Scene {
     }
 
     fn status(&self) -> Value {
-        let before = self.agent.count("status");
-        self.agent.signal(Signal::SIGUSR1);
-        self.agent.wait_for("status", before + 1);
-        let status: Value = serde_json::from_str(&self.agent.last("status", "status")).unwrap();
+        let status = self.agent.status();
         status["eager_sync"].clone()
     }
 

@@ -207,10 +207,7 @@ impl Scene {
 
     /// The problems with rights in the status, each with its hint.
     fn problems(&self) -> Vec<(String, String)> {
-        let before = self.agent.count("status");
-        self.agent.signal(Signal::SIGUSR1);
-        self.agent.wait_for("status", before + 1);
-        let status: Value = serde_json::from_str(&self.agent.last("status", "status")).unwrap();
+        let status = self.agent.status();
         let problems = status["rules"][0]["preflight"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let all = problems.iter().map(|it| (text(&it["problem"]), text(&it["reason"]["hint"])));

@@ -102,10 +102,7 @@ impl Replica {
 
     /// Why the rule waits, by its status.
     fn waits_because(&self) -> String {
-        let before = self.agent.count("status");
-        self.agent.signal(Signal::SIGUSR1);
-        self.agent.wait_for("status", before + 1);
-        let status: Value = serde_json::from_str(&self.agent.last("status", "status")).unwrap();
+        let status = self.agent.status();
         status["rules"][0]["reason"]["message"].as_str().unwrap_or_default().to_owned()
     }
 

@@ -48,15 +48,12 @@ impl Drain {
 
     /// `/serving` answers 503 from now on. `is_watched`: whether to look if the Services follow.
     pub(super) fn begin(now: Moment, is_watched: bool) -> Self {
-        Self::since(now, now, is_watched)
+        Self::restored(now, now, is_watched)
     }
 
     /// The drain of an earlier podnudge, which began at `since`.
     pub(super) fn restored(since: Moment, now: Moment, is_watched: bool) -> Self {
-        Self::since(since.min(now), now, is_watched)
-    }
-
-    fn since(since: Moment, now: Moment, is_watched: bool) -> Self {
+        let since = since.min(now);
         if is_watched {
             Self::Leaving { since, out: None, looks: Looks::new(now) }
         } else {

@@ -92,6 +92,14 @@ impl Agent {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
     }
 
+    /// The status of podnudge now.
+    pub(crate) fn status(&self) -> Value {
+        let before = self.count("status");
+        self.signal(Signal::SIGUSR1);
+        self.wait_for("status", before + 1);
+        serde_json::from_str(&self.last("status", "status")).unwrap()
+    }
+
     /// Stops it with SIGTERM, as a kubelet does, and returns its exit status.
     pub(crate) fn stop(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
