@@ -59,13 +59,16 @@ pub(super) fn eviction(name: &str, namespace: &str, uid: Option<&str>) -> Vec<u8
     eviction.to_string().into_bytes()
 }
 
-/// Why a pod is not Ready, if so.
+/// Why a pod is not Ready, or does not stay so, if that is the case.
 ///
 /// # Errors
 /// If the object is no Pod.
 pub(super) fn not_ready(body: &[u8]) -> Result<Option<Reason>, Reason> {
-    let ready =
-        parse(body)?.status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
+    let Pod { metadata, status } = parse(body)?;
+    if metadata.deletion_timestamp.is_some() {
+        return Ok(Some(Reason::new("the pod is being deleted")));
+    }
+    let ready = status.conditions.into_iter().find(|condition| condition.r#type == "Ready");
     Ok(match ready {
         Some(condition) if condition.status == "True" => None,
         Some(Condition { message, .. }) if !message.is_empty() => {
@@ -116,6 +119,10 @@ mod tests {
         let no = r#"[{"type":"Initialized","status":"True"},{"type":"Ready","status":"False","message":"containers with unready status: [a\u001b]"}]"#;
         assert_eq!(state(no), Ok(Some("containers with unready status: [a ]".to_owned())));
         assert_eq!(state("[]"), Ok(Some("the pod is not Ready".to_owned())));
+        let deleted = br#"{"metadata":{"deletionTimestamp":"2026-11-23T03:00:00Z"},
+            "status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
+        let reason = not_ready(deleted).map(|reason| reason.map(|reason| reason.message));
+        assert_eq!(reason, Ok(Some("the pod is being deleted".to_owned())));
         assert_eq!(not_ready(b"{}"), Ok(Some(Reason::new("the pod is not Ready"))));
         assert!(not_ready(b"[").is_err() && state("1").is_err());
     }
