@@ -61,6 +61,7 @@ mod monitoring;
 mod mounts;
 mod neighbours;
 mod orphans;
+mod other_rules;
 #[cfg(feature = "page")]
 mod page;
 mod parser;

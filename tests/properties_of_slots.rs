@@ -239,6 +239,20 @@ proptest! {
         prop_assert_eq!(&world.drained_without_slot, &Vec::<Duration>::new());
     }
 
+    /// What was interrupted with a slot may go back without one: when the slot was lost, or is unreachable. Others must
+    /// not be interrupted for it.
+    #[test]
+    fn nothing_goes_back_without_having_asked_for_a_slot(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = begun(Policy { rolls_back: true, publishes: true, proof: true, ..policy });
+        play(&mut world, &steps);
+        world.run_for(Duration::from_mins(10));
+        prop_assert_eq!(&world.acted_unclaimed, &Vec::<Duration>::new());
+        prop_assert_eq!(&world.drained_without_slot, &Vec::<Duration>::new());
+    }
+
     #[test]
     fn what_was_left_is_ended_by_new_content_and_the_slot_is_given_back(
         policy in policy_strategy(),
@@ -297,6 +311,32 @@ proptest! {
         let known: BTreeSet<Digest> = world.slots.halted.iter().copied().collect();
         let unknown: Vec<_> = failed.difference(&known).collect();
         prop_assert_eq!(unknown, Vec::<&Digest>::new());
+    }
+
+    /// Whatever the rollout waits for: the pod is Ready, and the others must not wait for a person.
+    #[test]
+    fn no_slot_is_kept_for_ever_by_a_pod_that_serves(
+        policy in policy_strategy(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let mut world = begun(Policy { proof: true, ..policy });
+        play(&mut world, &steps);
+        let serves = [Step::Ready { is_ready: true }, Step::Slots(Told::Free), Step::Services(Follow::Yes)];
+        play(&mut world, &serves);
+        // All attempts, and those of the rollback; each waits for the target, for its proof and for the next.
+        world.run_for(Duration::from_hours(2));
+        let end = world.now.mono.after(Duration::from_mins(2));
+        // Whoever asks for one with content that failed elsewhere gets none.
+        let has_slot = |world: &World| {
+            world.slots.claimed.is_some_and(|digest| !world.slots.is_halted(digest))
+        };
+        // It may be trying just now.
+        while has_slot(&world) && world.now.mono < end {
+            world.run_for(Duration::from_millis(100));
+        }
+        // What ends as soon as it has read the content interrupts the application again and again.
+        let rule = &world.status().rules[0];
+        prop_assert!(!has_slot(&world) || rule.state == State::Tripped, "{:?}", rule);
     }
 
     #[test]

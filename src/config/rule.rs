@@ -269,6 +269,7 @@ impl Rule {
         self.restarts_target()
             || self.settings.on_failure.contains(&Step::Restart)
             || self.settings.drain.is_some()
+            || self.settings.evict.is_some()
     }
 
     /// Whether a restart is one of the actions.

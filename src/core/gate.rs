@@ -32,7 +32,8 @@ const PAUSE_POLL: Duration = Duration::from_secs(5);
 /// | turn by the clock, slot | yes | yes | – | – |
 ///
 /// A rollback is begun by the rollout that failed, and does not pass the gate. A rollout whose action waited
-/// for something else needs a slot, and its turn, again (`rollout/permission.rs`).
+/// for something else needs a slot, and its turn, again (`rollout/permission.rs`), and so may the action of content
+/// that was good before (`rollout/limit.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The content changed, or was on disk when podnudge started.

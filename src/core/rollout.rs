@@ -10,6 +10,7 @@ mod evict;
 mod failures;
 mod limit;
 mod missing;
+mod near;
 mod permission;
 mod pod_restart;
 mod progress;
@@ -47,6 +48,7 @@ pub(super) enum Direction {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Rollout {
     content: OnDisk,
     direction: Direction,
@@ -57,8 +59,9 @@ pub(super) struct Rollout {
     is_triggered: bool,
     /// This attempt restarts the target instead of running the rule's actions.
     is_restart: bool,
-    /// Whether the other replicas limit when it acts.
     limit: Limit,
+    /// Whether this attempt has begun in the replica's turn.
+    is_in_turn: bool,
     /// Evidence against the content: the application had it, and then ended, rejected it, or gave no proof.
     is_suspect: bool,
     absent: Option<Missing>,
@@ -87,6 +90,7 @@ enum Step {
     /// podnudge ends, so that the kubelet restarts the pod, as soon as no other rule is busy. `is_sent`: that
     /// was commanded.
     EndingPod {
+        since: Moment,
         is_sent: bool,
     },
     Verifying(Verification),
@@ -116,6 +120,7 @@ impl Rollout {
             is_triggered: cause == Cause::Triggered,
             is_restart: false,
             limit: Limit::of(cause),
+            is_in_turn: false,
             is_suspect: false,
             absent: None,
             refusals: 0,
@@ -138,7 +143,7 @@ impl Rollout {
     /// Begins the rollout, superseding another one if there is one.
     pub(super) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
         let mut progress = Progress::default();
-        self.limit = self.limit.begun();
+        self.is_in_turn = ctx.turn.is_none();
         // Publish again on a trigger: the published files may have been damaged.
         if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
             self.publish(superseded.map(Box::new), &mut progress);
@@ -303,8 +308,8 @@ impl Rollout {
                 progress.effect(Effect::Verify);
             }
             (Step::Waiting { what, at, .. }, Input::Tick) if *at <= now => {
-                let what = *what;
-                self.wait_over(what, ctx, &mut progress);
+                let (what, at) = (*what, *at);
+                self.wait_over(what, at, ctx, &mut progress);
             }
             (Step::Waiting { what: WaitFor::Services, .. }, Input::Left(left)) => {
                 self.left(left, ctx, &mut progress);
@@ -312,12 +317,13 @@ impl Rollout {
             (
                 Step::Waiting {
                     what: WaitFor::Drain | WaitFor::Services | WaitFor::Target, ..
-                },
+                }
+                | Step::EndingPod { is_sent: false, .. },
                 Input::ContentGone,
             ) => self.content_gone(),
             (
                 Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. }
-                | Step::EndingPod { is_sent: false },
+                | Step::EndingPod { is_sent: false, .. },
                 Input::SlotLost,
             ) => {
                 self.wait_for_others(ctx, &mut progress);
@@ -345,9 +351,6 @@ impl Rollout {
     }
 
     fn wait(&mut self, what: WaitFor, at: Moment, reason: Reason) {
-        if !matches!(what, WaitFor::Drain | WaitFor::Services) {
-            self.limit = self.limit.ended();
-        }
         self.step = Step::Waiting { what, at, reason };
     }
 
@@ -356,8 +359,14 @@ impl Rollout {
         matches!(self.direction, Direction::Back { after_restart: true, .. })
     }
 
-    /// Continues when the wait is over.
-    fn wait_over(&mut self, waited_for: WaitFor, ctx: &Context<'_>, progress: &mut Progress) {
+    /// Continues when the wait is over, which ended at `at`.
+    fn wait_over(
+        &mut self,
+        waited_for: WaitFor,
+        at: Moment,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
         if waited_for == WaitFor::Deletion {
             return self.not_deleted(ctx, progress);
         }
@@ -365,14 +374,14 @@ impl Rollout {
             self.attempt = self.attempt.saturating_add(1);
             self.is_triggered = false;
         }
-        self.begin_in_turn(ctx);
+        self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
         if waited_for == WaitFor::Slot
             && let Standing::Halted(reason) = ctx.slot
         {
             Self::halted_elsewhere(reason.clone(), ctx, progress);
         } else if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
             self.out_of_budget(ctx, progress);
-        } else if ctx.needs_publish && self.is_limited(ctx) {
+        } else if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) {
             // The application may read what is published.
             self.wait_for_others(ctx, progress);
         } else if ctx.needs_publish {

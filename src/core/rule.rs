@@ -3,7 +3,7 @@
 //!
 //! Each part owns its data and its queries have no side effects; only this file and `rule/` combine
 //! the parts.
-//! A rollout begins in [`Rule::begin`], and ends in [`Rule::finish`] or when another rollout
+//! A rollout begins in [`Rule::begin`], and ends in `Rule::finish` (`rule/outcome.rs`) or when another rollout
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
 mod drain;
@@ -48,7 +48,6 @@ use super::tracker::{Tracker, Unfinished};
 use super::trial::Trial;
 use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
-use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
 #[derive(Debug)]
@@ -193,78 +192,6 @@ impl Rule {
         self.rollout = Some(Rollout::resumed(content, direction));
     }
 
-    /// Ends the rollout with this outcome.
-    fn finish(&mut self, now: Now, outcome: Outcome, out: &mut VecDeque<Command>) {
-        let Some(mut rollout) = self.rollout.take() else { return };
-        let is_applied = matches!(outcome, Outcome::Applied { .. });
-        match outcome {
-            Outcome::Superseded => {}
-            Outcome::Applied { is_fresh, evidence } => {
-                self.applied(now, &rollout, is_fresh, evidence, out);
-                self.slot.rolled_out(rollout.digest());
-            }
-            Outcome::GaveUp(reason) => {
-                self.halt_if_evident(&rollout, &reason);
-                let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
-                self.report(fact, out);
-                self.give_up(&rollout, reason);
-            }
-            Outcome::Ineffective(reason) => {
-                let (digest, why) = (rollout.digest(), reason.clone());
-                let fact = match self.policy.pod_exit_code {
-                    Some(_) => Fact::PodNotRestarted(digest, why),
-                    None => Fact::GaveUp(digest, why, rollout.attempt()),
-                };
-                self.report(fact, out);
-                self.give_up(&rollout, reason);
-            }
-            Outcome::RollBack(reason) => {
-                let after_restart = rollout.is_restart() || self.policy.is_restart;
-                self.quarantine(rollout.content(), reason.clone(), out);
-                self.halt_if_evident(&rollout, &reason);
-                if let Some((content, direction)) =
-                    self.plan_rollback(rollout.content(), after_restart)
-                {
-                    self.begin(now, content, direction, Cause::KnownGood, out);
-                }
-            }
-            Outcome::Unpublished(publication) => {
-                self.rollout = rollout.take_superseded();
-                self.requeue(now, &rollout, publication, out);
-            }
-        }
-        if self.rollout.is_none() {
-            // What a rollback goes back to is not on trial.
-            let applied = rollout.failed_digest().is_none() && is_applied;
-            self.end_use_of_slot(now.mono, applied.then(|| rollout.digest()));
-        }
-    }
-
-    fn give_up(&mut self, rollout: &Rollout, reason: Reason) {
-        let digest = rollout.failed_digest().unwrap_or(rollout.digest());
-        self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
-    }
-
-    /// Quarantines content that is to be rolled back.
-    fn quarantine(&mut self, failed: OnDisk, reason: Reason, out: &mut VecDeque<Command>) {
-        self.counters.rollbacks += 1;
-        if let Some(good) = self.tracker.roll_back_to(failed.digest) {
-            self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
-        }
-        self.tracker.quarantine(failed.digest, reason);
-        // A trigger for this content must not publish it again.
-        if self.source.digest() == Some(failed.digest) {
-            self.trigger = self.trigger.ended();
-        }
-    }
-
-    /// The content and direction of the rollback of `failed`, if a good generation exists.
-    fn plan_rollback(&self, failed: OnDisk, after_restart: bool) -> Option<(OnDisk, Direction)> {
-        let good = self.tracker.roll_back_to(failed.digest)?;
-        let direction = Direction::Back { failed: failed.digest, after_restart };
-        Some((OnDisk { digest: good, ..failed }, direction))
-    }
-
     /// Processes everything that is due at `now`.
     pub(super) fn advance(
         &mut self,
@@ -304,6 +231,7 @@ impl Rule {
             || self.end_pod(now, out)
             || self.continue_rollout(now, out);
         if !has_progressed {
+            self.update_use_of_slot(now.mono);
             self.settle_drain(now.mono);
             self.settle_slot(now, out);
         }

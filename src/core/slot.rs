@@ -61,8 +61,10 @@ impl Slot {
         if digest(before) != digest(need) {
             self.doubted = None;
         }
-        // What is known is of the claim before; but any slot can be kept.
-        if before == Need::None || (before != need && matches!(need, Need::Act(_))) {
+        // What is known is of the claim before; but any slot can be kept, whatever failed.
+        let is_halted = matches!(self.state, SlotState::Halted(..));
+        let is_other = before != need && (matches!(need, Need::Act(_)) || is_halted);
+        if before == Need::None || is_other {
             self.state = SlotState::Free;
         }
         before != need
@@ -166,25 +168,29 @@ impl Slot {
         }
     }
 
-    /// When an action for this digest must have begun, if it needs the slot.
-    pub(super) fn act_before(&self, digest: Digest) -> Option<Moment> {
+    /// Whether the rule may act with content that was good here before, and that no halt concerns.
+    pub(super) fn standing_of_known_good(&self, now: Moment, policy: SlotPolicy) -> Standing<'_> {
         match &self.state {
-            SlotState::Held { until, .. } if self.claimed_to_act() == Some(digest) => Some(*until),
+            _ if self.claimed == Need::None => Standing::Wait(None),
+            state if state.is_held(now) => Standing::Granted,
+            SlotState::Unreachable(_) if policy.acts_when_unreachable => Standing::Granted,
+            _ => Standing::Wait(self.reason()),
+        }
+    }
+
+    /// When an action that needs the slot must have begun.
+    pub(super) fn act_before(&self) -> Option<Moment> {
+        match &self.state {
+            SlotState::Held { until, .. } => Some(*until),
             _ => None,
         }
     }
 
-    /// An action for this digest may have interrupted the application. What needed no slot keeps none.
-    pub(super) fn acted(&mut self, digest: Digest) {
-        if self.claimed != Need::None {
+    /// An action for this digest may have interrupted the application. The first content, which needs no slot
+    /// (`needed`), keeps none.
+    pub(super) fn acted(&mut self, digest: Digest, needed: bool) {
+        if needed || self.used.acted_with().is_some() {
             self.used.acted(digest);
-        }
-    }
-
-    /// The pod was out of its Services, and nothing was sent: the slot is kept until it is back.
-    pub(super) fn keep_until_serving(&mut self, now: Moment, policy: SlotPolicy) {
-        if let Some((digest, _)) = self.claimed.claim() {
-            self.used.keep_until_serving(digest, now, policy);
         }
     }
 

@@ -148,9 +148,12 @@ pub(crate) struct World {
     pub(crate) unprotected: Vec<(Duration, &'static str)>,
     /// When an action was sent without a slot, where replicas share slots.
     pub(crate) acted_without_slot: Vec<Duration>,
+    /// When an action was sent although the rule had not even asked for a slot.
+    pub(crate) acted_unclaimed: Vec<Duration>,
     /// When the pod was out of its Services without a slot for longer than the slot of a killed podnudge lasts.
     pub(crate) drained_without_slot: Vec<Duration>,
     without_slot_since: Option<Moment>,
+    killed_at: Option<Moment>,
     /// Whether the application was restarted and not verified since.
     is_unverified: bool,
     /// The pod, for a rule that restarts it.
@@ -346,8 +349,10 @@ impl World {
             restarted: Vec::new(),
             unprotected: Vec::new(),
             acted_without_slot: Vec::new(),
+            acted_unclaimed: Vec::new(),
             drained_without_slot: Vec::new(),
             without_slot_since: None,
+            killed_at: None,
             is_unverified: false,
             pod: Pod::default(),
             pod_uid: POD.to_owned(),
@@ -374,6 +379,7 @@ impl World {
     /// podnudge is killed and restarts; disk and application stay as they are.
     pub(crate) fn restart(&mut self, remembered: Option<Memory>) {
         self.answers.clear();
+        self.killed_at = Some(self.now.mono);
         (self.slots.claimed, self.slots.told) = (None, SlotState::Free);
         self.acting = false;
         self.shelf.forget();
@@ -738,7 +744,13 @@ impl World {
                 self.failed.insert(digest);
                 self.answer(self.halt_takes, Event::HaltWritten(rule, digest));
             }
-            Command::TryHalted(_, digest) => self.slots.tried = Some(digest),
+            Command::TryHalted(rule, digest) => {
+                self.slots.tried = Some(digest);
+                if self.slots.claimed == Some(digest) {
+                    let state = self.slots.claimed(digest, Intent::Act);
+                    self.answer(Duration::ZERO, Event::Slot(rule, state));
+                }
+            }
             Command::ClearHalt(_, digest) => {
                 self.failed.remove(&digest);
                 self.slots.halted.retain(|one| *one != digest);
@@ -762,6 +774,11 @@ impl World {
         let has_slot = matches!(self.slots.told, SlotState::Held { .. });
         if self.policy.slot.is_some() && act.extent == Extent::Send && !has_slot {
             self.acted_without_slot.push(self.now.mono.0 - UPTIME);
+            let is_of_killed =
+                self.killed_at.is_some_and(|at| self.now.mono.since(at) < SLOT_OF_KILLED);
+            if self.slots.claimed.is_none() && !is_of_killed {
+                self.acted_unclaimed.push(self.now.mono.0 - UPTIME);
+            }
         }
         // Published content may be acted on, even after a roll-back to it.
         if self.policy.publishes {

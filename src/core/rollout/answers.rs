@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::failures::Failure;
 use super::progress::{Context, Effect, Outcome, Progress};
 use super::verification::{Finding, Verification};
-use super::{Direction, Rollout, Step};
+use super::{Direction, Rollout, Step, WaitFor};
 use crate::core::backoff;
 use crate::core::event::{Absence, Acted, Inspection, Publication};
 use crate::core::evidence::Evidence;
@@ -73,17 +73,17 @@ impl Rollout {
                 progress.effect(Effect::NotSent);
                 self.prepared(ctx, progress);
             }
-            Acted::EndsPod => self.await_end(),
+            Acted::EndsPod => self.await_end(ctx.now.mono),
             Acted::NotRestarted(processes) => self.pod_not_restarted(&processes, ctx, progress),
             Acted::Unseen => self.pod_restart_unseen(ctx, progress),
             Acted::Evicted => self.evicted(ctx, progress),
             Acted::Postponed(reason, pause) => {
                 progress.effect(Effect::NotSent);
-                self.await_eviction(reason, pause, ctx, progress);
+                self.await_eviction(WaitFor::Disruption, reason, pause, ctx, progress);
             }
             Acted::Unanswered(reason, pause) => {
                 progress.effect(Effect::Interrupted);
-                self.await_eviction(reason, pause, ctx, progress);
+                self.await_eviction(WaitFor::Eviction, reason, pause, ctx, progress);
             }
             Acted::Sent(to) => {
                 progress.report(Fact::Sent(digest, to.text));

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::limit::Limit;
 use super::missing::FoundBy;
 use super::progress::{Context, Effect, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
@@ -29,7 +28,9 @@ impl Rollout {
             return;
         }
         let drains_first = drain.is_some() && ctx.drain.began().is_none();
-        let is_unprepared = ctx.policy.slot.is_some() && self.is_absence_unprepared();
+        let is_unprepared = ctx.policy.slot.is_some()
+            && self.needs_permission(ctx.is_interrupted)
+            && self.is_found_absent_by_action();
         let prepares = drains_first || is_limited || is_unprepared;
         self.step = Step::Acting(if self.has_tripped() {
             Extent::LookForFresh
@@ -195,32 +196,6 @@ impl Rollout {
     pub(super) fn content_gone(&mut self) {
         let reason = Reason::new("the content is not on disk, or its checks have not passed");
         self.wait(WaitFor::Start, Moment::default(), reason);
-    }
-
-    /// Whether the pod stays out of its Services, if it is: the action is near, or its effect.
-    pub(in crate::core) fn is_near_action(&self) -> bool {
-        let is_near = |what| matches!(what, WaitFor::Drain | WaitFor::Services | WaitFor::Target);
-        self.is_busy() || matches!(self.step, Step::Waiting { what, .. } if is_near(what))
-    }
-
-    /// Whether it waits, and the pod stays out of its Services meanwhile, if it is.
-    pub(in crate::core) fn is_waiting_near(&self) -> bool {
-        self.is_waiting() && self.is_near_action()
-    }
-
-    /// Whether it waits for the pod to leave its Services.
-    pub(in crate::core) fn is_draining(&self) -> bool {
-        matches!(self.step, Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. })
-    }
-
-    /// The same for one that the other replicas may keep from acting after that.
-    pub(in crate::core) fn is_draining_in_turn(&self) -> bool {
-        self.limit != Limit::None && self.is_draining()
-    }
-
-    /// Whether an earlier podnudge began it, and this one has not continued it.
-    pub(in crate::core) fn is_resumed(&self) -> bool {
-        matches!(self.step, Step::Waiting { what: WaitFor::Start, .. })
     }
 
     /// How far the current action goes.

@@ -32,10 +32,11 @@ impl Rollout {
         self.target_restart == Some(TargetRestart::PodReplaced)
     }
 
-    /// It must not be evicted now, or it is not known whether it was. That changes without new content, however
-    /// long it takes.
+    /// It must not be evicted now, or it is not known whether it was (`what`). That changes without new content,
+    /// however long it takes.
     pub(super) fn await_eviction(
         &mut self,
+        what: WaitFor,
         reason: Reason,
         pause: Duration,
         ctx: &Context<'_>,
@@ -47,7 +48,7 @@ impl Rollout {
             progress.report(Fact::Held(reason.clone(), Some(wait)));
             self.reported = Some((State::Held, reason.message.clone()));
         }
-        self.wait(WaitFor::Disruption, ctx.now.mono.after(wait), reason);
+        self.wait(what, ctx.now.mono.after(wait), reason);
     }
 
     /// The pod was evicted, and still runs. That is no evidence against the content.

@@ -1,30 +1,25 @@
-//! Whether the other replicas limit when a rollout acts.
+//! What a rollout does only with the permission of the other replicas: with a slot, or in its turn by the clock.
 
 use crate::core::gate::Cause;
 
-/// Whether the other replicas limit when a rollout acts.
+/// What a rollout does only with the permission of the other replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// They do not: the content is the first, or was good before.
-    None,
-    /// The next attempt has to begin in the replica's turn, and acts with a slot.
-    Pending,
-    /// The attempt has begun in the replica's turn, and acts with a slot.
-    Begun,
+    /// Nothing: the application has no content yet.
+    Nothing,
+    /// The action, unless an action of the rule has interrupted the application: then it must not wait to go back.
+    /// The content was good before, and is published at once.
+    Action,
+    /// The publication and the action.
+    All,
 }
 
 impl Limit {
     pub(super) fn of(cause: Cause) -> Self {
-        if cause.needs_slot() { Self::Pending } else { Self::None }
-    }
-
-    /// An attempt begins: in the replica's turn, as the gate has found.
-    pub(super) fn begun(self) -> Self {
-        if self == Self::Pending { Self::Begun } else { self }
-    }
-
-    /// The attempt has ended.
-    pub(super) fn ended(self) -> Self {
-        if self == Self::Begun { Self::Pending } else { self }
+        match cause {
+            Cause::FirstFill => Self::Nothing,
+            Cause::KnownGood => Self::Action,
+            Cause::Changed | Cause::Triggered => Self::All,
+        }
     }
 }

@@ -3,32 +3,56 @@
 //! Without it, the action is only prepared: a target that has read the content, that is absent or that must
 //! not be acted on needs neither. The rollout waits for it only with an action that can be sent.
 
+use std::time::Duration;
+
 use super::limit::Limit;
-use super::missing::FoundBy;
 use super::progress::{Context, Outcome, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::core::command::Extent;
 use crate::core::fact::Fact;
-use crate::core::slot::{Nearness, Standing};
+use crate::core::slot::Standing;
 use crate::core::status::State;
 use crate::reason::Reason;
 
+/// An action that is delayed for so long is no part of the turn in which its drain began.
+const LATE: Duration = Duration::from_secs(1);
+
 impl Rollout {
-    /// A wait is over, and an attempt begins if the replica's turn has come.
-    pub(super) fn begin_in_turn(&mut self, ctx: &Context<'_>) {
-        if ctx.turn.is_none() {
-            self.limit = self.limit.begun();
+    /// Whether the replica's turn is used by what follows a wait that ended at `at`: it is the replica's turn now, or
+    /// was when the drain began that is over now.
+    pub(super) fn may_use_turn(&self, waited_for: WaitFor, at: Moment, ctx: &Context<'_>) -> bool {
+        let was_draining = matches!(waited_for, WaitFor::Drain | WaitFor::Services);
+        ctx.turn.is_none() || (was_draining && self.is_in_turn && !is_late(at, ctx))
+    }
+
+    /// Whether its action needs the permission of the other replicas. `is_interrupted`: an action of the rule may
+    /// have interrupted the application.
+    pub(in crate::core) fn needs_permission(&self, is_interrupted: bool) -> bool {
+        match self.limit {
+            Limit::Nothing => false,
+            Limit::Action => !is_interrupted,
+            Limit::All => true,
         }
+    }
+
+    /// Whether its content was good here before.
+    pub(in crate::core) fn is_known_good(&self) -> bool {
+        self.limit == Limit::Action
     }
 
     /// Whether the next action must not be sent yet.
     pub(in crate::core) fn is_limited(&self, ctx: &Context<'_>) -> bool {
-        match self.limit {
-            Limit::None => false,
-            Limit::Pending => ctx.slot != Standing::Granted || ctx.turn.is_some(),
-            Limit::Begun => ctx.slot != Standing::Granted,
-        }
+        let is_out_of_turn = ctx.turn.is_some() && !self.is_in_turn;
+        self.needs_permission(ctx.is_interrupted)
+            && (ctx.slot != Standing::Granted || is_out_of_turn)
+    }
+
+    /// Whether podnudge must not end for it any more: it has no slot, or its turn is over.
+    pub(in crate::core) fn has_lost_permission_to_end(&self, ctx: &Context<'_>) -> bool {
+        let Step::EndingPod { since, .. } = self.step else { return false };
+        let is_late = ctx.turn.is_some() && is_late(since, ctx);
+        self.is_limited(ctx) || (is_late && self.needs_permission(ctx.is_interrupted))
     }
 
     /// Waits for a slot, or for the replica's turn.
@@ -81,39 +105,14 @@ impl Rollout {
         self.direction == Direction::Forward && !matches!(self.step, Step::Publishing { .. })
     }
 
-    /// How near its next action is, as far as slots are concerned.
-    pub(in crate::core) fn nearness(&self) -> Nearness {
-        let is_limited = self.limit != Limit::None;
-        let is_near = match self.step {
-            Step::Waiting { what: WaitFor::Slot, .. } if is_limited => return Nearness::Next,
-            Step::Waiting { what, .. } => match what {
-                WaitFor::Slot
-                | WaitFor::Drain
-                | WaitFor::Services
-                | WaitFor::Restart
-                | WaitFor::Deletion => true,
-                // It is prepared first. A rollback only waits for another rule.
-                WaitFor::Start => !is_limited,
-                // The next poll only prepares the action: whether the target is there.
-                WaitFor::Target => self.is_absence_unprepared(),
-                // The others may have to act until a disruption budget allows it. A pod that may have been evicted
-                // keeps its slot in any case.
-                WaitFor::Disruption | WaitFor::Refusal | WaitFor::Retry | WaitFor::Budget => false,
-            },
-            _ => self.is_busy(),
-        };
-        if is_near { Nearness::Near } else { Nearness::Far }
-    }
-
-    /// Whether the target was found absent by an action, and not by its preparation since.
-    pub(super) fn is_absence_unprepared(&self) -> bool {
-        let found_by = self.absent.map(|absent| absent.found_by);
-        self.limit != Limit::None && found_by == Some(FoundBy::Action)
-    }
-
     /// Whether the failure of this content is to be told to the other replicas: the application had it, and
     /// they wait for each other.
     pub(in crate::core) fn is_evidence_for_others(&self) -> bool {
-        self.is_suspect && self.limit != Limit::None
+        self.is_suspect && self.limit == Limit::All
     }
+}
+
+/// Whether this time has passed for so long that something else has delayed what was to follow.
+fn is_late(at: Moment, ctx: &Context<'_>) -> bool {
+    ctx.now.mono >= at.after(LATE)
 }

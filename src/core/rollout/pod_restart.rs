@@ -16,8 +16,8 @@ const ENDS_WITHOUT_EFFECT: u32 = 2;
 
 impl Rollout {
     /// podnudge ends as soon as it may.
-    pub(super) fn await_end(&mut self) {
-        self.step = Step::EndingPod { is_sent: false };
+    pub(super) fn await_end(&mut self, now: Moment) {
+        self.step = Step::EndingPod { since: now, is_sent: false };
     }
 
     /// Whether podnudge is to end for it.
@@ -27,12 +27,12 @@ impl Rollout {
 
     /// Whether podnudge is to end for it, and was not told so.
     pub(in crate::core) fn waits_to_end_pod(&self) -> bool {
-        matches!(self.step, Step::EndingPod { is_sent: false })
+        matches!(self.step, Step::EndingPod { is_sent: false, .. })
     }
 
     /// podnudge ends now. Returns when the restart began, which it may have ended for before.
-    pub(in crate::core) fn end_pod(&mut self) -> Option<Moment> {
-        self.step = Step::EndingPod { is_sent: true };
+    pub(in crate::core) fn end_pod(&mut self, now: Moment) -> Option<Moment> {
+        self.step = Step::EndingPod { since: now, is_sent: true };
         self.target_restart = self.target_restart.map(TargetRestart::with_pod_end);
         self.target_restart.and_then(TargetRestart::began)
     }

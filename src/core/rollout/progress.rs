@@ -63,7 +63,9 @@ pub(in crate::core) struct Context<'a> {
     pub(in crate::core) slot: Standing<'a>,
     /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
     pub(in crate::core) turn: Option<(Moment, Reason)>,
-    /// Whether an action of it may have interrupted the application.
+    /// Whether an action of the rule may have interrupted the application, which has not recovered.
+    pub(in crate::core) is_interrupted: bool,
+    /// Whether an action of it has.
     pub(in crate::core) has_interrupted: bool,
     /// How long the kubelet waits until it starts the target's container again, if that has ended.
     pub(in crate::core) start_delay: Option<StartDelay>,

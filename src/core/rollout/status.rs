@@ -23,7 +23,8 @@ impl Rollout {
             (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
             (
                 Step::Waiting {
-                    what: WaitFor::Budget | WaitFor::Slot | WaitFor::Disruption, ..
+                    what: WaitFor::Budget | WaitFor::Slot | WaitFor::Disruption | WaitFor::Eviction,
+                    ..
                 },
                 _,
             ) => State::Held,

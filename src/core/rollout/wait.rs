@@ -95,8 +95,10 @@ pub(super) enum WaitFor {
     Services,
     /// For a slot, or for the replica's turn: the action can be sent.
     Slot,
-    /// For the permission to evict the pod, or to find out whether it was evicted.
+    /// For the permission to evict the pod.
     Disruption,
+    /// To find out whether the pod was evicted: the request got no answer.
+    Eviction,
     /// For the end of podnudge's own pod, which was evicted.
     Deletion,
 }

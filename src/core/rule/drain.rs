@@ -13,6 +13,7 @@ use crate::core::event::{ApiServer, PodLook};
 use crate::core::fact::Fact;
 use crate::core::rollout::Input;
 use crate::core::slot::Nearness;
+use crate::volume::snapshot::Digest;
 
 impl Rule {
     /// Whether the pod is to get no requests, because of an action of this rule.
@@ -21,36 +22,53 @@ impl Rule {
     }
 
     /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.
-    pub(super) fn restore_drain(&mut self, now: Moment, since: Option<Moment>) {
-        let Some(rollout) = &self.rollout else { return };
-        let has_acted = rollout.restarted_by_earlier().is_some();
-        let is_watched = self.policy.looks_at_services() && !has_acted;
-        self.drain = since.map(|at| Drain::restored(at, now, is_watched)).unwrap_or_default();
+    /// `content`: what it was for.
+    pub(super) fn restore_drain(
+        &mut self,
+        now: Moment,
+        since: Option<Moment>,
+        content: Option<Digest>,
+    ) {
+        let Some(since) = since else { return };
+        match &self.rollout {
+            Some(rollout) => {
+                let has_acted = rollout.restarted_by_earlier().is_some();
+                let is_watched = self.policy.looks_at_services() && !has_acted;
+                self.drain = Drain::restored(since, now, is_watched);
+            }
+            None => self.returns_to_services(now, content),
+        }
     }
 
     /// Ends the drain if no action is near, whatever became of the rollout. An earlier podnudge may have acted:
     /// the first scan tells whether this one continues.
     pub(super) fn settle_drain(&mut self, now: Moment) {
         let is_near = |rollout: &Rollout| {
-            (rollout.is_near_action() && !self.may_others_act(rollout))
+            (rollout.keeps_pod_out() && !self.may_others_act(rollout))
                 || (rollout.is_resumed() && !self.tracker.is_started())
         };
         if self.rollout.as_ref().is_some_and(is_near) {
             return;
         }
-        // The next replica must not follow before this one is back.
-        if let Some(policy) = self.policy.slot.filter(|_| self.drain.began().is_some()) {
-            self.slot.keep_until_serving(now, policy);
+        if std::mem::take(&mut self.drain).began().is_some() {
+            let content = self.slot.claimed().claim().map(|(digest, _)| digest);
+            self.returns_to_services(now, content);
         }
-        self.drain = Drain::None;
     }
 
-    /// Whether the rule gives its slot back while this rollout goes on. A pod that was drained has to go back
-    /// with it.
+    /// Whether the slot is for the others while this rollout goes on: then a pod that was drained goes back.
     fn may_others_act(&self, rollout: &Rollout) -> bool {
         self.policy.slot.is_some()
-            && self.slot.used.recovers_from().is_none()
-            && rollout.nearness() == Nearness::Far
+            && self.slot.used.interrupted_by().is_none()
+            && rollout.nearness(self.needs_permission(rollout)) == Nearness::Far
+    }
+
+    /// The pod, which was out of its Services for this content, goes back. The next replica must not follow before it
+    /// is back.
+    fn returns_to_services(&mut self, now: Moment, content: Option<Digest>) {
+        if let Some((digest, policy)) = content.zip(self.policy.slot) {
+            self.slot.used.keep_until_serving(digest, now, policy);
+        }
     }
 
     /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
@@ -62,14 +80,13 @@ impl Rule {
     ) -> bool {
         let is_on = self.drain.began().is_some();
         let drains =
-            |rollout: &&Rollout| rollout.is_draining() || (is_on && rollout.is_waiting_near());
-        let Some(rollout) = self.rollout.as_ref().filter(drains) else { return false };
+            |rollout: &&Rollout| rollout.is_draining() || (is_on && rollout.keeps_pod_out());
+        let waiting = self.rollout.as_ref().filter(|rollout| rollout.is_waiting());
+        let Some(rollout) = waiting.filter(drains) else { return false };
         if self.has_content(now.mono, rollout) {
             return false;
         }
-        let is_gone = self.source.digest() != Some(rollout.digest())
-            || self.source.is_missing_a_volume()
-            || matches!(self.checks.verdict(rollout.digest()), Verdict::Rejected(_));
+        let is_gone = self.is_content_gone(rollout);
         let may_follow = rollout.is_draining() && self.checks.in_progress();
         let is_late = rollout.is_draining() && rollout.is_due(now.mono);
         let has_ended = is_late || (is_gone && !may_follow);
@@ -77,6 +94,14 @@ impl Rule {
             self.progress(now, Input::ContentGone, out);
         }
         has_ended
+    }
+
+    /// Whether the rollout cannot go on before something is committed: its content is not on disk, or is rejected.
+    pub(super) fn is_content_gone(&self, rollout: &Rollout) -> bool {
+        self.tracker.reads_volumes()
+            && (self.source.digest() != Some(rollout.digest())
+                || self.source.is_missing_a_volume()
+                || matches!(self.checks.verdict(rollout.digest()), Verdict::Rejected(_)))
     }
 
     /// Whether something is to be done when the rollout's wait is over: it continues, or its drain ends.

@@ -52,6 +52,7 @@ impl Rule {
 
     /// Takes what an earlier podnudge has saved, and finishes what it left unfinished, whatever is on disk now.
     pub(super) fn restore(&mut self, now: Now, memory: Option<Memory>) {
+        let is_known = memory.is_some();
         let memory = memory.unwrap_or_default();
         let saved = memory.rollout.clone();
         let began = saved.as_ref().and_then(|saved| saved.restart_began);
@@ -85,10 +86,18 @@ impl Rule {
         };
         self.known = self.known_in_pod(now, memory.known);
         self.restore_slot(now.mono, memory.slot);
+        // Without a record, what is left unfinished may have interrupted the application.
+        if let Some(digest) = self.rollout.as_ref().filter(|_| !is_known).map(Rollout::digest) {
+            self.interrupted(digest, true);
+        }
+        if self.rollout.is_none() {
+            self.end_use_of_slot(now.mono, None);
+        }
         if self.policy.slot.is_some() {
             self.halts = Halts::restored(memory.halts.clone());
         }
-        self.restore_drain(now.mono, memory.drained_since);
+        let content = memory.rollout.as_ref().map(|saved| saved.digest);
+        self.restore_drain(now.mono, memory.drained_since, content);
         self.memory = memory;
     }
 

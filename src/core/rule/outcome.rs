@@ -1,4 +1,4 @@
-//! The end of a rollout: the application runs the content, or it could not be published.
+//! The end of a rollout, and what follows from it: the application runs the content, it is rolled back, or it is given up.
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,94 @@ use crate::core::command::Command;
 use crate::core::event::Publication;
 use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
+use crate::core::gate::Cause;
+use crate::core::memory::Failed;
+use crate::core::rollout::{Direction, Outcome};
+use crate::core::source::OnDisk;
 use crate::reason::Reason;
 
 impl Rule {
+    /// Ends the rollout with this outcome.
+    pub(super) fn finish(&mut self, now: Now, outcome: Outcome, out: &mut VecDeque<Command>) {
+        let Some(mut rollout) = self.rollout.take() else { return };
+        let is_applied = matches!(outcome, Outcome::Applied { .. });
+        match outcome {
+            Outcome::Superseded => {}
+            Outcome::Applied { is_fresh, evidence } => {
+                self.applied(now, &rollout, is_fresh, evidence, out);
+                self.slot.rolled_out(rollout.digest());
+            }
+            Outcome::GaveUp(reason) => {
+                self.halt_if_evident(&rollout, &reason);
+                let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
+                self.report(fact, out);
+                self.give_up(&rollout, reason);
+            }
+            Outcome::Ineffective(reason) => {
+                let (digest, why) = (rollout.digest(), reason.clone());
+                let fact = match self.policy.pod_exit_code {
+                    Some(_) => Fact::PodNotRestarted(digest, why),
+                    None => Fact::GaveUp(digest, why, rollout.attempt()),
+                };
+                self.report(fact, out);
+                self.give_up(&rollout, reason);
+            }
+            Outcome::RollBack(reason) => {
+                let after_restart = rollout.is_restart() || self.policy.is_restart;
+                self.quarantine(rollout.content(), reason.clone(), out);
+                self.halt_if_evident(&rollout, &reason);
+                if let Some((content, direction)) =
+                    self.plan_rollback(rollout.content(), after_restart)
+                {
+                    self.begin(now, content, direction, Cause::KnownGood, out);
+                }
+            }
+            Outcome::Unpublished(publication) => {
+                self.rollout = rollout.take_superseded();
+                self.requeue(now, &rollout, publication, out);
+            }
+        }
+        if self.rollout.is_none() {
+            // What a rollback goes back to is not on trial.
+            let applied = rollout.failed_digest().is_none() && is_applied;
+            self.end_use_of_slot(now.mono, applied.then(|| rollout.digest()));
+        }
+    }
+
+    fn give_up(&mut self, rollout: &Rollout, reason: Reason) {
+        let digest = rollout.failed_digest().unwrap_or(rollout.digest());
+        self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
+    }
+
+    /// Quarantines content that is to be rolled back.
+    pub(super) fn quarantine(
+        &mut self,
+        failed: OnDisk,
+        reason: Reason,
+        out: &mut VecDeque<Command>,
+    ) {
+        self.counters.rollbacks += 1;
+        if let Some(good) = self.tracker.roll_back_to(failed.digest) {
+            self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
+        }
+        self.tracker.quarantine(failed.digest, reason);
+        // A trigger for this content must not publish it again.
+        if self.source.digest() == Some(failed.digest) {
+            self.trigger = self.trigger.ended();
+        }
+    }
+
+    /// The content and direction of the rollback of `failed`, if a good generation exists.
+    pub(super) fn plan_rollback(
+        &self,
+        failed: OnDisk,
+        after_restart: bool,
+    ) -> Option<(OnDisk, Direction)> {
+        let good = self.tracker.roll_back_to(failed.digest)?;
+        let direction = Direction::Back { failed: failed.digest, after_restart };
+        Some((OnDisk { digest: good, ..failed }, direction))
+    }
+
     /// Records that the rollout has succeeded, with this evidence.
     pub(super) fn applied(
         &mut self,

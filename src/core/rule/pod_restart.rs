@@ -25,26 +25,34 @@ impl Rule {
         };
         let waiting = self.rollout.as_ref().filter(|rollout| rollout.waits_to_end_pod());
         let Some(rollout) = waiting else { return false };
-        if rollout.is_limited(&self.context(now, rollout)) {
-            self.progress(now, Input::SlotLost, out);
+        let refused = if self.is_content_gone(rollout) {
+            Some(Input::ContentGone)
+        } else if rollout.has_lost_permission_to_end(&self.context(now, rollout)) {
+            Some(Input::SlotLost)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            self.progress(now, refused, out);
             return true;
         }
         self.before_end = Some(BeforeEnd {
             budget: self.budget.clone(),
             last_action: self.last_action,
-            interrupted_by: self.slot.used.interrupted_by(),
+            used: self.slot.used.clone(),
         });
+        let (is_limited, before) = (self.needs_permission(rollout), self.act_before(rollout));
         let Some(rollout) = &mut self.rollout else { return false };
-        let (began, digest) = (rollout.end_pod(), rollout.digest());
+        let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
         let has_begun = |at| began.is_some_and(|began| at >= began);
         if !rollout.is_after_restart() && !self.budget.restarts().any(has_begun) {
             self.budget.restarted(now.mono, self.policy.restarts);
         }
         self.last_action = Some(now.mono);
-        self.slot.acted(digest);
+        self.interrupted(digest, is_limited);
         self.report(Fact::EndingForPod(digest, code), out);
         self.remember(out);
-        out.push_back(Command::EndPod(self.id, self.slot.act_before(digest)));
+        out.push_back(Command::EndPod(self.id, before));
         true
     }
 
@@ -56,9 +64,7 @@ impl Rule {
         let Some(before) = self.before_end.take() else { return };
         self.budget = before.budget;
         self.last_action = before.last_action;
-        if before.interrupted_by.is_none() {
-            self.slot.used.not_acted();
-        }
+        self.slot.used = before.used;
     }
 
     /// What podnudge waits for before it ends, if it does.

@@ -113,7 +113,8 @@ impl Rule {
             late_until: self.outage.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
-            has_interrupted: self.slot.used.interrupted_by() == Some(rollout.digest()),
+            is_interrupted: self.slot.used.acted_with().is_some(),
+            has_interrupted: self.slot.used.acted_with() == Some(rollout.digest()),
             start_delay: self.ends.last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
@@ -145,7 +146,7 @@ impl Rule {
             }
             Effect::Interrupted => {
                 if let Some(rollout) = &self.rollout {
-                    self.slot.acted(rollout.digest());
+                    self.interrupted(rollout.digest(), self.needs_permission(rollout));
                 }
             }
             Effect::Delivered => {
@@ -207,7 +208,7 @@ impl Rule {
                 began => Some(began.map_or(since, |began| began.min(since))),
             },
             extent: rollout.extent(),
-            before: self.slot.act_before(rollout.digest()),
+            before: self.act_before(rollout),
             lenient: rollout.failed_digest().is_some() || rollout.has_waited_for_target(&ctx),
             attempt: rollout.attempt(),
             restart: rollout.is_restart(),

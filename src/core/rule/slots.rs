@@ -53,9 +53,17 @@ impl Rule {
     /// Whether this rollout may act, as far as slots are concerned.
     pub(super) fn rollouts_standing(&self, now: Moment, rollout: &Rollout) -> Standing<'_> {
         match self.policy.slot {
+            Some(policy) if rollout.is_known_good() => {
+                self.slot.standing_of_known_good(now, policy)
+            }
             Some(policy) => self.slot.standing(now, rollout.digest(), policy),
             None => Standing::Granted,
         }
+    }
+
+    /// When the action of this rollout must have begun, if it needs a slot.
+    pub(super) fn act_before(&self, rollout: &Rollout) -> Option<Moment> {
+        self.slot.act_before().filter(|_| self.needs_permission(rollout))
     }
 
     /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
@@ -72,8 +80,11 @@ impl Rule {
 
     /// What to save of the slot. An action that is being sent may have interrupted the application.
     pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
-        let has_claimed = self.slot.claimed() != Need::None;
-        let is_sent = |rollout: &&Rollout| rollout.is_sending() && has_claimed;
+        let is_interrupted = self.slot.used.acted_with().is_some();
+        let counts = |rollout: &Rollout| {
+            self.shares_actions() && (self.needs_permission(rollout) || is_interrupted)
+        };
+        let is_sent = |rollout: &&Rollout| rollout.is_sending() && counts(rollout);
         match self.rollout.as_ref().filter(is_sent) {
             Some(rollout) => {
                 Some(SavedSlot { digest: rollout.digest(), used: SavedUse::Interrupted })
@@ -84,16 +95,38 @@ impl Rule {
 
     /// Takes over the slot of an earlier podnudge.
     pub(super) fn restore_slot(&mut self, now: Moment, saved: Option<SavedSlot>) {
-        if let Some((saved, policy)) = saved.zip(self.policy.slot) {
-            self.slot.used = Use::restored(saved, self.rollout.is_some(), now, policy);
+        if let Some(saved) = saved.filter(|_| self.shares_actions()) {
+            self.slot.used = Use::restored(saved, now, self.policy.slot);
         }
     }
 
-    /// The rollout that may have interrupted the application has ended.
-    pub(super) fn end_use_of_slot(&mut self, now: Moment, applied: Option<Digest>) {
-        if let Some(policy) = self.policy.slot {
-            self.slot.used.end(now, applied, policy);
+    /// Whether the action of this rollout needs the permission of the other replicas.
+    pub(super) fn needs_permission(&self, rollout: &Rollout) -> bool {
+        rollout.needs_permission(self.slot.used.acted_with().is_some())
+    }
+
+    /// Whether the replicas act one after the other.
+    fn shares_actions(&self) -> bool {
+        self.policy.slot.is_some() || self.policy.turns.is_some()
+    }
+
+    /// An action for this content may have interrupted the application. `is_limited`: it needed the permission of the
+    /// other replicas.
+    pub(super) fn interrupted(&mut self, content: Digest, is_limited: bool) {
+        if self.shares_actions() {
+            self.slot.acted(content, is_limited);
         }
+    }
+
+    /// The rollout that may have interrupted the application has ended, or does not go on.
+    pub(super) fn end_use_of_slot(&mut self, now: Moment, applied: Option<Digest>) {
+        self.slot.used.end(now, applied, self.policy.slot);
+    }
+
+    /// What the slot is kept for: the pod is out of its Services, or recovers.
+    fn slot_is_kept_for(&self) -> Option<Digest> {
+        let out_for = self.rollout.as_ref().filter(|_| self.drain.began().is_some());
+        self.slot.used.kept_for().or(out_for.map(Rollout::digest))
     }
 
     /// This content failed here: the other replicas are to be told.
@@ -131,8 +164,7 @@ impl Rule {
     /// podnudge stops. If the pod may be out of its Services, another one must not follow at once: the slot
     /// is not given back, and expires.
     pub(super) fn stop_with_slot(&mut self, out: &mut VecDeque<Command>) {
-        let is_out = self.drain.began().is_some() || self.slot.used.recovers_from().is_some();
-        if !is_out && self.slot.release() {
+        if self.slot_is_kept_for().is_none() && self.slot.release() {
             out.push_back(Command::Release(self.id));
         }
     }
@@ -150,7 +182,8 @@ impl Rule {
     /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
     pub(super) fn end_drain_without_slot(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let has_lost = |rollout: &Rollout| {
-            rollout.is_draining_in_turn()
+            rollout.is_draining()
+                && self.needs_permission(rollout)
                 && self.rollouts_standing(now.mono, rollout) != Standing::Granted
         };
         let has_lost = self.rollout.as_ref().is_some_and(has_lost);
@@ -165,17 +198,22 @@ impl Rule {
         if self.policy.slot.is_none() {
             return;
         }
-        self.update_use_of_slot(now.mono);
         match need(&self.slot_situation(now)) {
             Need::None => self.give_slot_back(out),
             need => self.claim_slot(need, out),
         }
     }
 
-    fn update_use_of_slot(&mut self, now: Moment) {
-        let superseding = self.rollout.as_ref().filter(|rollout| rollout.has_superseded());
-        let interrupted = self.slot.used.interrupted_by();
-        if superseding.zip(interrupted).is_some_and(|(newer, digest)| newer.digest() != digest) {
+    /// Ends what the slot is kept for, if that is over.
+    pub(super) fn update_use_of_slot(&mut self, now: Moment) {
+        let is_started = self.tracker.is_started();
+        let has_left = |rollout: &Rollout| {
+            let is_newer = self.slot.used.interrupted_by() != Some(rollout.digest());
+            (is_newer && rollout.has_superseded())
+                || rollout.may_wait_forever(is_started && self.is_content_gone(rollout))
+        };
+        if self.rollout.as_ref().is_some_and(has_left) && self.slot.used.interrupted_by().is_some()
+        {
             self.end_use_of_slot(now, None);
         }
         self.slot.used.end_keeping(now);
@@ -189,12 +227,13 @@ impl Rule {
             candidate: candidate.map(|digest| (digest, self.nearness_of_candidate(now))),
             is_candidate_halted: candidate.is_some_and(is_halted),
             rollout: self.rollout.as_ref().map(|rollout| {
-                let nearness = rollout.nearness();
+                let nearness = rollout.nearness(self.needs_permission(rollout));
                 let is_next = nearness == Nearness::Next;
                 let is_blocked = is_next && !self.has_content(now.mono, rollout);
                 (rollout.digest(), if is_blocked { Nearness::Far } else { nearness })
             }),
-            recovers_from: self.slot.used.recovers_from(),
+            is_rollout_known_good: self.rollout.as_ref().is_some_and(Rollout::is_known_good),
+            kept_for: self.slot_is_kept_for(),
             on_trial: self.trial.as_ref().map(|trial| trial.content().digest),
         }
     }

@@ -67,6 +67,7 @@ impl Rule {
         self.tracker.invalidate();
         self.quarantine(content, reason.clone(), out);
         self.halt(content.digest, reason);
+        self.interrupted(content.digest, true);
         let Some((content, direction)) = self.plan_rollback(content, trial.after_restart()) else {
             return;
         };

@@ -12,7 +12,7 @@ pub(in crate::core) enum Need {
     None,
     /// To act with this digest.
     Act(Digest),
-    /// To recover from an action with this digest, while no other replica acts.
+    /// To recover from an action or a drain for this digest, or to go back to it, while no other replica acts.
     Keep(Digest),
 }
 
@@ -38,9 +38,10 @@ pub(in crate::core) struct Situation {
     pub(in crate::core) is_candidate_halted: bool,
     /// The rollout, and how near its next action is.
     pub(in crate::core) rollout: Option<(Digest, Nearness)>,
-    /// The digest of the action from which the application recovers: the rollout has not ended, the pod was not
-    /// Ready since, or `bake` is not over.
-    pub(in crate::core) recovers_from: Option<Digest>,
+    /// Its content was good here before. That it failed on another replica does not matter.
+    pub(in crate::core) is_rollout_known_good: bool,
+    /// The digest for which the pod is out of its Services, or recovers from that or from an action.
+    pub(in crate::core) kept_for: Option<Digest>,
     /// The digest on trial: it may still be rolled back.
     pub(in crate::core) on_trial: Option<Digest>,
 }
@@ -58,13 +59,13 @@ impl Need {
 
 /// What the rule needs a slot for. ARCHITECTURE.md has the same as a table.
 pub(in crate::core) fn need(now: &Situation) -> Need {
-    let Situation { claimed, candidate, rollout, recovers_from, on_trial, .. } = *now;
+    let Situation { claimed, candidate, rollout, kept_for, on_trial, .. } = *now;
     let next = |one: Option<(Digest, Nearness)>| one.filter(|(_, near)| *near == Nearness::Next);
     let is_near = |one: Option<(Digest, Nearness)>| {
         claimed != Need::None && one.is_some_and(|(_, near)| near == Nearness::Near)
     };
     // Content that failed elsewhere is asked for only to find out when it works after all.
-    let is_needed_here = next(rollout).is_some() || is_near(rollout) || recovers_from.is_some();
+    let is_needed_here = next(rollout).is_some() || is_near(rollout) || kept_for.is_some();
     let newer = next(candidate).filter(|_| !(now.is_candidate_halted && is_needed_here));
     if let Some((digest, _)) = newer {
         return Need::Act(digest);
@@ -73,9 +74,9 @@ pub(in crate::core) fn need(now: &Situation) -> Need {
         return claimed;
     }
     if let Some((digest, _)) = next(rollout) {
-        return Need::Act(digest);
+        return if now.is_rollout_known_good { Need::Keep(digest) } else { Need::Act(digest) };
     }
-    if let Some(digest) = recovers_from {
+    if let Some(digest) = kept_for {
         // A slot that was got for the next action is as good.
         return if now.is_for_next_action(claimed) { claimed } else { Need::Keep(digest) };
     }
@@ -106,7 +107,8 @@ mod tests {
             candidate: None,
             is_candidate_halted: false,
             rollout: None,
-            recovers_from: None,
+            is_rollout_known_good: false,
+            kept_for: None,
             on_trial: None,
         }
     }
@@ -121,6 +123,13 @@ mod tests {
             assert_eq!(need(&Situation { candidate: Some((NEW, near)), ..idle() }), wanted);
             assert_eq!(need(&Situation { rollout: Some((NEW, near)), ..idle() }), wanted);
         }
+    }
+
+    #[test]
+    fn content_that_was_good_here_is_acted_with_although_it_failed_elsewhere() {
+        let next = Situation { rollout: Some((OLD, Nearness::Next)), ..idle() };
+        let known_good = Situation { is_rollout_known_good: true, ..next };
+        assert_eq!(need(&known_good), Need::Keep(OLD));
     }
 
     #[test]
@@ -152,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_kept_for_the_recovery_whatever_the_next_action_waits_for() {
-        let recovering = Situation { recovers_from: Some(OLD), ..idle() };
+        let recovering = Situation { kept_for: Some(OLD), ..idle() };
         assert_eq!(need(&recovering), Need::Keep(OLD));
         for claimed in [Need::Act(OLD), Need::Act(NEW), Need::Keep(OLD)] {
             assert_eq!(need(&Situation { claimed, ..recovering.clone() }), Need::Keep(OLD));

@@ -68,18 +68,20 @@ impl Until {
 }
 
 impl Use {
-    /// Takes what an earlier podnudge has saved. `rolls_out`: its rollout continues.
+    /// Takes what an earlier podnudge has saved. Without slots (`policy`), only its rollout counts.
     pub(in crate::core) fn restored(
         saved: SavedSlot,
-        rolls_out: bool,
         now: Moment,
-        policy: SlotPolicy,
+        policy: Option<SlotPolicy>,
     ) -> Self {
         let SavedSlot { digest, used } = saved;
         let kept = |is_on_trial, until| Self::Kept(Kept { digest, is_on_trial, until });
+        let Some(policy) = policy else {
+            let is_interrupted = used == SavedUse::Interrupted;
+            return if is_interrupted { Self::Interrupted(digest) } else { Self::Nothing };
+        };
         match used {
-            SavedUse::Interrupted if rolls_out => Self::Interrupted(digest),
-            SavedUse::Interrupted => kept(false, Until::ended(now, policy)),
+            SavedUse::Interrupted => Self::Interrupted(digest),
             SavedUse::UntilReady { is_on_trial } => kept(is_on_trial, Until::ended(now, policy)),
             SavedUse::UntilServing => kept(false, Until::returned(now, policy)),
             SavedUse::UntilBaked { is_on_trial, at } => {
@@ -112,22 +114,28 @@ impl Use {
         *self = Self::Interrupted(digest);
     }
 
-    /// The pod was out of its Services for this digest, and nothing was sent: the slot is kept until it is back.
-    pub(super) fn keep_until_serving(&mut self, digest: Digest, now: Moment, policy: SlotPolicy) {
-        if *self == Self::Nothing {
-            let (is_on_trial, until) = (false, Until::returned(now, policy));
-            *self = Self::Kept(Kept { digest, is_on_trial, until });
+    /// The pod was out of its Services for this digest, and nothing was sent: the slot is kept until it is back. What
+    /// it was kept for before begins anew.
+    pub(in crate::core) fn keep_until_serving(
+        &mut self,
+        digest: Digest,
+        now: Moment,
+        policy: SlotPolicy,
+    ) {
+        match self {
+            Self::Interrupted(_) => {}
+            Self::Kept(Kept { until: until @ (Until::Ready(_) | Until::Baked(_)), .. }) => {
+                *until = Until::Ready(Looks::new(now));
+            }
+            Self::Nothing | Self::Kept(Kept { until: Until::Serving(..), .. }) => {
+                let (is_on_trial, until) = (false, Until::returned(now, policy));
+                *self = Self::Kept(Kept { digest, is_on_trial, until });
+            }
         }
     }
 
-    /// The action was not sent after all.
-    pub(in crate::core) fn not_acted(&mut self) {
-        if let Self::Interrupted(_) = self {
-            *self = Self::Nothing;
-        }
-    }
-
-    /// The digest of the rollout that may have interrupted the application, and has not ended.
+    /// The digest of the rollout that may have interrupted the application, and has neither ended nor come to a wait
+    /// that may never end.
     pub(in crate::core) fn interrupted_by(&self) -> Option<Digest> {
         match self {
             Self::Interrupted(digest) => Some(*digest),
@@ -135,24 +143,42 @@ impl Use {
         }
     }
 
-    /// That rollout has ended. `applied`: the digest that the application runs since.
+    /// That rollout has ended, or does not go on. `applied`: the digest that the application runs since. Without
+    /// slots (`policy`), nothing is kept.
     pub(in crate::core) fn end(
         &mut self,
         now: Moment,
         applied: Option<Digest>,
-        policy: SlotPolicy,
+        policy: Option<SlotPolicy>,
     ) {
-        if let Self::Interrupted(digest) = *self {
-            let (is_on_trial, until) = (applied == Some(digest), Until::ended(now, policy));
-            *self = Self::Kept(Kept { digest, is_on_trial, until });
-        }
+        let digest = match *self {
+            Self::Interrupted(digest) => digest,
+            // It did not go on for a while.
+            Self::Kept(Kept { digest, .. }) if applied == Some(digest) => digest,
+            Self::Nothing | Self::Kept(_) => return,
+        };
+        let is_on_trial = applied == Some(digest);
+        *self = match policy {
+            Some(policy) => {
+                Self::Kept(Kept { digest, is_on_trial, until: Until::ended(now, policy) })
+            }
+            None => Self::Nothing,
+        };
     }
 
-    /// The digest of the action from which the application recovers.
-    pub(in crate::core) fn recovers_from(&self) -> Option<Digest> {
+    /// The digest that the slot is kept for.
+    pub(in crate::core) fn kept_for(&self) -> Option<Digest> {
         match self {
             Self::Nothing => None,
             Self::Interrupted(digest) | Self::Kept(Kept { digest, .. }) => Some(*digest),
+        }
+    }
+
+    /// The digest that was acted with, if the application may not have recovered from that.
+    pub(in crate::core) fn acted_with(&self) -> Option<Digest> {
+        match self {
+            Self::Kept(Kept { until: Until::Serving(..), .. }) => None,
+            used => used.kept_for(),
         }
     }
 
