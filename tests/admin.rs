@@ -75,7 +75,7 @@ impl Scene {
 
     fn send(&self, method: &str, path: &str, headers: &str) -> String {
         self.ask(&format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n"
         ))
     }
 }
@@ -175,11 +175,16 @@ fn a_reload_request_needs_loopback_or_the_token() {
 
 /// Sends a request from one address to another.
 fn send_from(from: &str, to: &str, request: &str) -> String {
+    send_to_name(from, to, to, request)
+}
+
+/// The same with this name of the host.
+fn send_to_name(from: &str, to: &str, name: &str, request: &str) -> String {
     wait(async {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
         let mut stream = socket.connect(to.parse().unwrap()).await.unwrap();
-        let request = format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+        let request = format!("{request} HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n");
         stream.write_all(format!("{request}\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -230,6 +235,13 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
                 }
                 sees
             };
+            // The name of a site resolves to 127.0.0.1, as its page in a browser finds at the forwarded port.
+            let to = format!("127.0.0.1{port}");
+            let of_site = send_to_name("127.0.0.1", &to, "evil.example:9533", "GET /status");
+            assert!(
+                of_site.contains("\"state\": \"rejected\"") && !of_site.contains("hunter2"),
+                "{of_site}"
+            );
             // The metrics are for Prometheus, and have the digests that the configuration allows.
             let page = send_from("10.1.2.3", &format!("10.1.2.3{port}"), "GET /metrics");
             assert!(page.contains("podnudge_config_info{rule=\"app\""), "{page}");

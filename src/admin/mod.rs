@@ -1,5 +1,6 @@
 //! The admin port, and its client for `podnudge status` and `podnudge trigger`.
 
+mod caller;
 pub mod client;
 #[cfg(test)]
 #[path = "../../tests/fuzz/admin.rs"]

@@ -8,14 +8,14 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
+    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
 };
 #[cfg(feature = "page")]
 use hyper::header::{
@@ -32,6 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::caller::Caller;
 #[cfg(feature = "page")]
 use super::page;
 use super::{metrics, own_process};
@@ -140,6 +141,7 @@ pub async fn connection(
     let caller = Caller::of(peer, stream.local_addr().ok());
     let service = service_fn(|request: Request<Incoming>| {
         let (requests, reload) = (&requests, &reload);
+        let caller = caller.by_name(request.headers().get(HOST));
         async move { Ok::<_, Infallible>(answer(&request, caller, requests, reload).await) }
     });
     let served = http1::Builder::new()
@@ -150,28 +152,6 @@ pub async fn connection(
         .serve_connection(TokioIo::new(stream), service);
     // Clients that disconnect, send invalid requests or are too slow are not an error of podnudge.
     drop(timeout(CONNECTION_LIMIT, served).await);
-}
-
-/// Who sends a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
-    /// A process of the pod.
-    Pod,
-    /// Anybody who reaches the port.
-    Anybody,
-}
-
-impl Caller {
-    /// Both ends must be the loopback address itself: a service mesh redirects requests from outside,
-    /// and they then come from another one of 127.0.0.0/8, such as 127.0.0.6.
-    fn of(peer: SocketAddr, own: Option<SocketAddr>) -> Self {
-        let is_loopback = |address: SocketAddr| match address.ip().to_canonical() {
-            IpAddr::V4(address) => address == Ipv4Addr::LOCALHOST,
-            IpAddr::V6(address) => address == Ipv6Addr::LOCALHOST,
-        };
-        let is_of_pod = is_loopback(peer) && own.is_some_and(is_loopback);
-        if is_of_pod { Self::Pod } else { Self::Anybody }
-    }
 }
 
 type Answer = Response<Full<Bytes>>;

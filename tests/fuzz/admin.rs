@@ -99,15 +99,15 @@ fn change() -> Change {
 }
 
 const REQUESTS: &[&str] = &[
-    "cGET / HTTP/1.1\r\nhost: x\r\n\r\n",
-    "aGET /status HTTP/1.1\r\nhost: x\r\n\r\n",
-    "bPOST /reload?rule=app HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
-    "cPOST /reload HTTP/1.1\r\nhost: x\r\norigin: http://evil.example\r\n\r\n",
-    "dPOST /reload HTTP/1.1\r\nhost: x\r\nauthorization: Bearer s3cret\r\n\r\n",
-    "dGET /status HTTP/1.1\r\nhost: x\r\nauthorization: Bearer s3cre\r\n\r\n",
-    "cGET /metrics HTTP/1.1\r\nhost: x\r\naccept: application/openmetrics-text\r\nconnection: close\r\n\r\n",
+    "cGET / HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "aGET /status HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "bPOST /reload?rule=app HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n",
+    "cPOST /reload HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n",
+    "dPOST /reload HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer s3cret\r\n\r\n",
+    "dGET /status HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer s3cre\r\n\r\n",
+    "cGET /metrics HTTP/1.1\r\nhost: localhost\r\naccept: application/openmetrics-text\r\nconnection: close\r\n\r\n",
     "cHEAD /readyz HTTP/1.0\r\n\r\n",
-    "aPOST /reload HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+    "aPOST /reload HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
     "cGET http://x/livez HTTP/1.1\r\nhost: y\r\nexpect: 100-continue\r\n\r\n",
 ];
 
@@ -126,7 +126,7 @@ const REQUEST_WORDS: &[&str] = &[
     " HTTP/1.0\r\n",
     "\r\n",
     "\r\n\r\n",
-    "host: x\r\n",
+    "host: localhost\r\n",
     "authorization: Bearer s3cret\r\n",
     "authorization: ",
     "Bearer ",
