@@ -223,6 +223,11 @@ impl Policy {
         }
     }
 
+    /// Whether the replicas act one after the other.
+    pub(super) fn shares_actions(&self) -> bool {
+        self.slot.is_some() || self.turns.is_some()
+    }
+
     /// How the pod leaves its Services before an action; `None` if it stays in.
     pub(super) fn drain_before(&self, is_restart: bool) -> Option<&Drain> {
         let precedes = |drain: &&Drain| is_restart || drain.before == DrainBefore::Action;

@@ -52,7 +52,7 @@ impl Rollout {
         }
         match self.drain(ctx).filter(|_| ctx.drain.began().is_none()) {
             None => self.act(ctx, progress),
-            Some(drain) if self.is_watched(drain) => {
+            Some(drain) if self.is_watched(drain, ctx) => {
                 if let Some(late_until) = ctx.late_until {
                     return self.wait_for_nodes(late_until);
                 }
@@ -68,10 +68,12 @@ impl Rollout {
         ctx.policy.drain_before(self.is_restart || ctx.policy.is_restart)
     }
 
-    /// Whether to look whether the Services have the pod: not on the way back to content that is known to be
-    /// good, which must not depend on the API server.
-    fn is_watched(&self, drain: &config::Drain) -> bool {
-        self.direction == Direction::Forward && !drain.services.is_empty()
+    /// Whether to look whether the Services have the pod: not when an application that was interrupted goes back to
+    /// content that is known to be good, which must not depend on the API server.
+    fn is_watched(&self, drain: &config::Drain, ctx: &Context<'_>) -> bool {
+        let is_forward = self.direction == Direction::Forward;
+        let is_limited = ctx.policy.shares_actions() && self.needs_permission(ctx.is_interrupted);
+        (is_forward || is_limited) && !drain.services.is_empty()
     }
 
     /// Continues the drain, if it has begun and is not over. Returns whether that is so.
@@ -83,12 +85,12 @@ impl Rollout {
     ) -> bool {
         let now = ctx.now.mono;
         match ctx.drain {
-            Drain::Asking(_) if self.is_watched(drain) => self.ask_services(drain, ctx),
-            Drain::Listed if self.is_watched(drain) => match ctx.late_until {
+            Drain::Asking(_) if self.is_watched(drain, ctx) => self.ask_services(drain, ctx),
+            Drain::Listed if self.is_watched(drain, ctx) => match ctx.late_until {
                 Some(late_until) => self.wait_for_nodes(late_until),
                 None => self.begin_drain(drain, ctx, progress),
             },
-            Drain::Leaving { out, looks, .. } if self.is_watched(drain) => {
+            Drain::Leaving { out, looks, .. } if self.is_watched(drain, ctx) => {
                 let until = match out {
                     Some(out) => {
                         out.after(drain.wait).max(ctx.late_until.unwrap_or_default()).after(LOOK)
@@ -115,7 +117,7 @@ impl Rollout {
 
     fn begin_drain(&mut self, drain: &config::Drain, ctx: &Context<'_>, progress: &mut Progress) {
         progress.report(Fact::Draining(self.digest(), drain.wait));
-        let is_watched = self.is_watched(drain);
+        let is_watched = self.is_watched(drain, ctx);
         progress.effect(Effect::Drain { is_watched });
         if is_watched {
             self.wait_to_leave(drain, ctx.now.mono.after(drain.timeout));

@@ -82,7 +82,7 @@ impl Rule {
     pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
         let is_interrupted = self.slot.used.acted_with().is_some();
         let counts = |rollout: &Rollout| {
-            self.shares_actions() && (self.needs_permission(rollout) || is_interrupted)
+            self.policy.shares_actions() && (self.needs_permission(rollout) || is_interrupted)
         };
         let is_sent = |rollout: &&Rollout| rollout.is_sending() && counts(rollout);
         match self.rollout.as_ref().filter(is_sent) {
@@ -95,7 +95,7 @@ impl Rule {
 
     /// Takes over the slot of an earlier podnudge.
     pub(super) fn restore_slot(&mut self, now: Moment, saved: Option<SavedSlot>) {
-        if let Some(saved) = saved.filter(|_| self.shares_actions()) {
+        if let Some(saved) = saved.filter(|_| self.policy.shares_actions()) {
             self.slot.used = Use::restored(saved, now, self.policy.slot);
         }
     }
@@ -105,15 +105,10 @@ impl Rule {
         rollout.needs_permission(self.slot.used.acted_with().is_some())
     }
 
-    /// Whether the replicas act one after the other.
-    fn shares_actions(&self) -> bool {
-        self.policy.slot.is_some() || self.policy.turns.is_some()
-    }
-
     /// An action for this content may have interrupted the application. `is_limited`: it needed the permission of the
     /// other replicas.
     pub(super) fn interrupted(&mut self, content: Digest, is_limited: bool) {
-        if self.shares_actions() {
+        if self.policy.shares_actions() {
             self.slot.acted(content, is_limited);
         }
     }
