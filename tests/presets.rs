@@ -34,36 +34,75 @@ fn every_file_of_a_preset_is_read() {
     assert!(known.len() >= 28);
 }
 
-/// The page about applications. `UPDATE=1` writes its table instead of comparing it.
+/// The page about applications. `UPDATE=1` writes its tables instead of comparing them.
 #[test]
 fn the_page_about_applications_matches_the_presets() {
     const PAGE: &str = "docs/applications.md";
-    const MARK: &str = "<!-- Made from presets/: UPDATE=1 cargo test --test all presets -->\n";
-    let row = |preset: &Preset| {
+    const MARK: &str =
+        "<!-- Made from presets/: UPDATE=1 cargo test --test all the_page_about -->\n";
+    let use_it = |preset: &Preset| {
         let subject = subjects().find(|subject| subject.preset == preset.name);
         let tested = subject.map(|subject| release(subject.package)).unwrap_or_default();
+        let Preset { name, about, evidence, .. } = preset;
+        let (set, proof) = (set(preset), proof(preset));
+        format!("| {name} | {tested} | {set} | {about} | {proof} | `{evidence}` |\n")
+    };
+    let protect = |preset: &Preset| {
         let check = match preset.check.join(" ") {
             check if check.is_empty() => "none".to_owned(),
             check => format!("`{check}`"),
         };
         let limits = preset.limits.iter().chain(&preset.no_reload_because);
         let limits = limits.map(String::as_str).collect::<Vec<_>>().join("; ");
-        let Preset { name, about, evidence, broken, .. } = preset;
-        format!("| {name} | {tested} | {about} | `{evidence}` | {broken} | {check} | {limits} |\n")
+        format!("| {} | {} | {check} | {limits} |\n", preset.name, preset.broken)
     };
-    let rows: String = presets().iter().map(row).collect();
-    let head = "\n| preset | tested | how it reloads | evidence | with a broken configuration it | check | limits |\n\
-                | --- | --- | --- | --- | --- | --- | --- |\n";
+    let used: String = presets().iter().map(use_it).collect();
+    let protected: String = presets().iter().map(protect).collect();
     let page = fs::read_to_string(PAGE).unwrap();
     let (text, _) = page.split_once(MARK).expect("the page has the mark");
-    let made = format!("{text}{MARK}{head}{rows}");
+    let made = format!(
+        "{text}{MARK}\n| preset | tested | set | action | proof | evidence |\n\
+         | --- | --- | --- | --- | --- | --- |\n{used}\n## With a broken configuration\n\n\
+         | preset | without a check, the application | check | limits |\n\
+         | --- | --- | --- | --- |\n{protected}"
+    );
     if std::env::var_os("UPDATE").is_some() {
         fs::write(PAGE, made).unwrap();
     } else {
         assert!(
             page == made,
-            "{PAGE} is out of date: run `UPDATE=1 cargo test --test all presets`"
+            "{PAGE} is out of date: run `UPDATE=1 cargo test --test all the_page_about`"
         );
+    }
+}
+
+/// What a user sets besides the volumes: nothing if podnudge takes the preset by itself.
+fn set(preset: &Preset) -> String {
+    match preset.programs.first().map(|program| Preset::chosen_for(program.as_str())) {
+        Some(Ok(chosen)) if chosen.name == preset.name => "nothing".to_owned(),
+        _ => format!("`--preset {}`", preset.name),
+    }
+}
+
+/// How podnudge finds out that the application runs the content: the keys of the proof, or what the action
+/// itself shows.
+fn proof(preset: &Preset) -> String {
+    let rule = rule(&preset.as_file());
+    let text = preset.as_file();
+    let (_, verify) = text.split_once("[rule.verify]\n").unwrap_or_default();
+    let settings = verify.lines().map_while(|line| line.split_once(" = "));
+    let (places, keys): (Vec<_>, Vec<_>) = settings
+        .filter(|(key, _)| *key != "alive-for")
+        .partition(|(key, _)| ["http", "socket"].contains(key));
+    let keys: Vec<String> = keys.iter().map(|(key, _)| format!("`{key}`")).collect();
+    let at = |(_, place): &(&str, &str)| format!(" at `{}`", place.trim_matches('"'));
+    let place = places.first().map(at).unwrap_or_default();
+    match &rule.actions[0] {
+        _ if !keys.is_empty() => keys.join(", ") + &place,
+        Action::Signal(_) => "none: it survives".to_owned(),
+        Action::Http(_) => "its answer".to_owned(),
+        Action::Exec(_) | Action::Command(_) => "the exit code".to_owned(),
+        _ => "a new process that survives".to_owned(),
     }
 }
 
