@@ -56,7 +56,8 @@ PEM, checks by URL), holds, proofs and more: see docs/configuration.md.
 
 Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content rejected
 (once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger),
-70 bug in podnudge, 74 output could not be written, 78 wrong configuration.";
+70 bug in podnudge, 74 output could not be written, 78 wrong configuration, 79 to 124 to restart
+the pod.";
 
 const AFTER_SHORT: &str = "\
 Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s

@@ -14,7 +14,7 @@ settings! {
         &[Relation::AtMostOne(&["reload", "reload-token-file"])];
         validated
     {
-        /// Serve /metrics, /livez, /readyz and /status at this address or port, such as `:9533`; or `off`.
+        /// Serve the page, the metrics, the probes and the status at this address or port, such as `:9533`; or `off`.
         listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", Podnudge).common();
         /// Who may send `POST /reload`: nobody (`off`), or clients in the same pod (`loopback`).
         reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", Reload::choice()).option("reload", "WHO", Podnudge);
