@@ -73,9 +73,9 @@ It takes the options of podnudge itself, such as `--config FILE`. Exit codes: 0 
 In a pod: kubectl exec POD -c podnudge -- /podnudge doctor --watch /etc/app --signal HUP";
 
 const AFTER_TRIGGER: &str = "\
-The running podnudge needs --reload=loopback, PODNUDGE_RELOAD=loopback, or in the [agent] of its file
-reload = \"loopback\" or reload-token-file. Exit codes: 0 accepted, 69 podnudge does not answer, or
-refuses.";
+The running podnudge needs --reload=loopback or PODNUDGE_RELOAD=loopback; or, in the [agent] of its
+file, reload = \"loopback\" or reload-token-file. Exit codes: 0 accepted, 69 podnudge does not
+answer, or refuses.";
 
 const AFTER_SCHEMA: &str = "\
 Editors with a language server for TOML (Taplo, Even Better TOML) take it from the first line of the
@@ -87,9 +87,9 @@ Exit codes: 0 the application can start, 65 the checks rejected the content and 
 is published, 69 a volume is not there, 78 wrong configuration.";
 
 const AFTER_PLAN: &str = "\
-It takes the options of podnudge itself, such as `--config FILE`, and needs no cluster. The applications
-of the plan accept any content. Exit codes: 0 the plan is printed, 64 wrong command line, 66 no
-configuration file, 74 the drawing cannot be written, 78 wrong configuration.
+It takes the options of podnudge itself, such as `--config FILE`, and needs no cluster. The
+applications of the plan accept any content. Exit codes: 0 the plan is printed, 64 wrong command
+line, 66 no configuration file, 74 the drawing cannot be written, 78 wrong configuration.
     podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3 --min-available 2";
 
 const AFTER_SUPERVISE: &str = "\
