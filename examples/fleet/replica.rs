@@ -126,7 +126,7 @@ pub(crate) fn get(address: &str, path: &str) -> Option<String> {
     let limit = Some(Duration::from_secs(5));
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(limit).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
