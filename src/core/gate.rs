@@ -88,6 +88,8 @@ pub(super) struct Conditions<'a> {
     pub(super) is_paused_by_key: bool,
     /// Whether the candidate can supersede the rule's current rollout.
     pub(super) rollout: Supersedable,
+    /// Whether it needs a slot, or its turn.
+    pub(super) needs_slot: bool,
     /// Whether the replica has a slot, if it needs one.
     pub(super) slot: Standing<'a>,
     /// Whether another rule has precedence on the same target.
@@ -188,7 +190,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
     }
     let held = held(candidate, ctx, now).filter(|_| ctx.cause.is_subject_to_holds());
     let turn = || {
-        let turns = ctx.policy.turns.filter(|_| ctx.cause.needs_slot())?;
+        let turns = ctx.policy.turns.filter(|_| ctx.needs_slot)?;
         let (at, reason) = turns::next(turns, ctx.replica, ctx.now.wall)?;
         Some((Some(now.after(at.since(ctx.now.wall))), reason))
     };

@@ -223,6 +223,15 @@ impl Policy {
         }
     }
 
+    /// Whether the pod may not be Ready for a while after an action.
+    pub(super) fn may_interrupt(&self) -> bool {
+        self.is_restart
+            || self.restarts_last
+            || self.drain.is_some()
+            || self.evict_wait.is_some()
+            || self.pod_exit_code.is_some()
+    }
+
     /// Whether the replicas act one after the other.
     pub(super) fn shares_actions(&self) -> bool {
         self.slot.is_some() || self.turns.is_some()

@@ -109,8 +109,13 @@ enum Step {
 }
 
 impl Rollout {
-    /// A rollout that begins with the first [`Input::Tick`].
-    pub(super) fn new(content: OnDisk, direction: Direction, cause: Cause) -> Self {
+    /// A rollout that begins with the first [`Input::Tick`]. `goes_back`: to known good content, whatever the cause.
+    pub(super) fn new(
+        content: OnDisk,
+        direction: Direction,
+        cause: Cause,
+        goes_back: bool,
+    ) -> Self {
         let reason = Reason::new("another rule acts on the same target");
         Self {
             content,
@@ -119,7 +124,7 @@ impl Rollout {
             attempt: 1,
             is_triggered: cause == Cause::Triggered,
             is_restart: false,
-            limit: Limit::of(cause),
+            limit: Limit::of(cause, goes_back),
             is_in_turn: false,
             is_suspect: false,
             absent: None,
@@ -132,12 +137,12 @@ impl Rollout {
     }
 
     /// The same for one that another podnudge, or an earlier state of the rule, has caused.
-    pub(super) fn resumed(content: OnDisk, direction: Direction) -> Self {
+    pub(super) fn resumed(content: OnDisk, direction: Direction, is_known_good: bool) -> Self {
         let cause = match direction {
             Direction::Forward => Cause::Changed,
             Direction::Back { .. } => Cause::KnownGood,
         };
-        Self::new(content, direction, cause)
+        Self::new(content, direction, cause, is_known_good)
     }
 
     /// Begins the rollout, superseding another one if there is one.

@@ -177,7 +177,9 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         self.trial = None;
-        let mut rollout = Rollout::new(content, direction, cause);
+        // A person may trigger the way back.
+        let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
+        let mut rollout = Rollout::new(content, direction, cause, goes_back);
         let before = self.rollout.take();
         self.drain.taken_over(now.mono);
         let progress = rollout.begin(before, &self.context(now, &rollout));
@@ -189,7 +191,8 @@ impl Rule {
     /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
     /// acts on the same target.
     fn resume(&mut self, content: OnDisk, direction: Direction) {
-        self.rollout = Some(Rollout::resumed(content, direction));
+        let is_known_good = self.tracker.last_good() == Some(content.digest);
+        self.rollout = Some(Rollout::resumed(content, direction, is_known_good));
     }
 
     /// Processes everything that is due at `now`.
@@ -211,6 +214,7 @@ impl Rule {
     fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         self.tell_halts(out);
         if self.stopping && (!self.is_busy() || self.ends_pod()) {
+            self.settle_drain(now.mono);
             self.stopped = true;
             self.stop_with_slot(out);
             return false;

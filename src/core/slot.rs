@@ -13,7 +13,7 @@ use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 pub(super) use need::{Nearness, Need, Situation, need};
-pub(super) use used::Use;
+pub(super) use used::{End, Use};
 
 /// How many digests that failed on other replicas are remembered while a slot is wanted.
 const MOST_HALTED: usize = 8;

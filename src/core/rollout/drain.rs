@@ -29,7 +29,7 @@ impl Rollout {
         }
         let drains_first = drain.is_some() && ctx.drain.began().is_none();
         let is_unprepared = ctx.policy.slot.is_some()
-            && self.needs_permission(ctx.is_interrupted)
+            && self.needs_permission(ctx.may_go_back)
             && self.is_found_absent_by_action();
         let prepares = drains_first || is_limited || is_unprepared;
         self.step = Step::Acting(if self.has_tripped() {
@@ -72,7 +72,7 @@ impl Rollout {
     /// content that is known to be good, which must not depend on the API server.
     fn is_watched(&self, drain: &config::Drain, ctx: &Context<'_>) -> bool {
         let is_forward = self.direction == Direction::Forward;
-        let is_limited = ctx.policy.shares_actions() && self.needs_permission(ctx.is_interrupted);
+        let is_limited = ctx.policy.shares_actions() && self.needs_permission(ctx.may_go_back);
         (is_forward || is_limited) && !drain.services.is_empty()
     }
 

@@ -98,6 +98,8 @@ impl Rollout {
             self.is_suspect = true;
             progress.end(Outcome::RollBack(reason));
         } else if self.tripped.is_some() {
+            // The pod is not Ready again, whatever it was meanwhile.
+            progress.effect(Effect::Interrupted);
             self.trip(counted, ctx);
         } else if is_fresh || (is_back && !restarted) || !ctx.may_be_at_fault {
             // The process ended for another reason, or because of the rolled-back content or

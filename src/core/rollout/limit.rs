@@ -7,17 +7,19 @@ use crate::core::gate::Cause;
 pub(super) enum Limit {
     /// Nothing: the application has no content yet.
     Nothing,
-    /// The action, unless an action of the rule has interrupted the application: then it must not wait to go back.
-    /// The content was good before, and is published at once.
+    /// The action, if it interrupts an application that no action of the rule has interrupted: what is hurt must not
+    /// wait to go back. The content was good before, and is published at once.
     Action,
     /// The publication and the action.
     All,
 }
 
 impl Limit {
-    pub(super) fn of(cause: Cause) -> Self {
+    /// `goes_back`: to known good content, whatever the cause.
+    pub(super) fn of(cause: Cause, goes_back: bool) -> Self {
         match cause {
             Cause::FirstFill => Self::Nothing,
+            _ if goes_back => Self::Action,
             Cause::KnownGood => Self::Action,
             Cause::Changed | Cause::Triggered => Self::All,
         }

@@ -66,9 +66,14 @@ impl Rollout {
         self.absent.is_some_and(|absent| absent.found_by == FoundBy::Action)
     }
 
-    /// Whether it waits for something that may never come: a permission from outside of podnudge, or its content.
+    /// Whether it waits for something that may never come: a permission from outside of podnudge, its content, or a
+    /// process that reads it.
     pub(in crate::core) fn may_wait_forever(&self, is_content_gone: bool) -> bool {
-        let Step::Waiting { what, .. } = self.step else { return false };
+        let what = match self.step {
+            Step::Waiting { what, .. } => what,
+            Step::Tripped { .. } => return true,
+            _ => return false,
+        };
         match what {
             WaitFor::Refusal | WaitFor::Disruption => true,
             WaitFor::Drain | WaitFor::Services | WaitFor::Deletion | WaitFor::Eviction => false,

@@ -26,12 +26,12 @@ impl Rollout {
         ctx.turn.is_none() || (was_draining && self.is_in_turn && !is_late(at, ctx))
     }
 
-    /// Whether its action needs the permission of the other replicas. `is_interrupted`: an action of the rule may
-    /// have interrupted the application.
-    pub(in crate::core) fn needs_permission(&self, is_interrupted: bool) -> bool {
+    /// Whether its action needs the permission of the other replicas. `may_go_back`: that to known good content
+    /// needs none.
+    pub(in crate::core) fn needs_permission(&self, may_go_back: bool) -> bool {
         match self.limit {
             Limit::Nothing => false,
-            Limit::Action => !is_interrupted,
+            Limit::Action => !may_go_back,
             Limit::All => true,
         }
     }
@@ -44,15 +44,14 @@ impl Rollout {
     /// Whether the next action must not be sent yet.
     pub(in crate::core) fn is_limited(&self, ctx: &Context<'_>) -> bool {
         let is_out_of_turn = ctx.turn.is_some() && !self.is_in_turn;
-        self.needs_permission(ctx.is_interrupted)
-            && (ctx.slot != Standing::Granted || is_out_of_turn)
+        self.needs_permission(ctx.may_go_back) && (ctx.slot != Standing::Granted || is_out_of_turn)
     }
 
     /// Whether podnudge must not end for it any more: it has no slot, or its turn is over.
     pub(in crate::core) fn has_lost_permission_to_end(&self, ctx: &Context<'_>) -> bool {
         let Step::EndingPod { since, .. } = self.step else { return false };
         let is_late = ctx.turn.is_some() && is_late(since, ctx);
-        self.is_limited(ctx) || (is_late && self.needs_permission(ctx.is_interrupted))
+        self.is_limited(ctx) || (is_late && self.needs_permission(ctx.may_go_back))
     }
 
     /// Waits for a slot, or for the replica's turn.

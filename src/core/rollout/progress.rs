@@ -63,9 +63,10 @@ pub(in crate::core) struct Context<'a> {
     pub(in crate::core) slot: Standing<'a>,
     /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
     pub(in crate::core) turn: Option<(Moment, Reason)>,
-    /// Whether an action of the rule may have interrupted the application, which has not recovered.
-    pub(in crate::core) is_interrupted: bool,
-    /// Whether an action of it has.
+    /// Whether an action with known good content needs no permission of the other replicas: it interrupts nothing, or
+    /// the application is interrupted already, by an action of the rule.
+    pub(in crate::core) may_go_back: bool,
+    /// Whether an action of it has interrupted the application, as far as is known.
     pub(in crate::core) has_interrupted: bool,
     /// How long the kubelet waits until it starts the target's container again, if that has ended.
     pub(in crate::core) start_delay: Option<StartDelay>,

@@ -59,9 +59,10 @@ impl Rollout {
         content: OnDisk,
         direction: Direction,
         now: Now,
+        is_known_good: bool,
         policy: &Policy,
     ) -> Self {
-        let mut rollout = Self::resumed(content, direction);
+        let mut rollout = Self::resumed(content, direction, is_known_good);
         rollout.is_triggered = saved.is_triggered;
         rollout.is_suspect = saved.is_suspect;
         rollout.attempt = saved.attempt.max(1);

@@ -45,7 +45,7 @@ impl Rule {
     pub(super) fn settle_drain(&mut self, now: Moment) {
         let is_near = |rollout: &Rollout| {
             (rollout.keeps_pod_out() && !self.may_others_act(rollout))
-                || (rollout.is_resumed() && !self.tracker.is_started())
+                || (rollout.is_resumed() && self.awaits_first_scan())
         };
         if self.rollout.as_ref().is_some_and(is_near) {
             return;
@@ -54,6 +54,14 @@ impl Rule {
             let content = self.slot.claimed().claim().map(|(digest, _)| digest);
             self.returns_to_services(now, content);
         }
+    }
+
+    /// Whether the first scan is still to tell what is on disk. One that has found a volume missing or unreadable may
+    /// be the last one for long.
+    pub(super) fn awaits_first_scan(&self) -> bool {
+        !self.tracker.is_started()
+            && !self.source.is_missing_a_volume()
+            && self.source.unreadable().is_none()
     }
 
     /// Whether the slot is for the others while this rollout goes on: then a pod that was drained goes back.

@@ -13,6 +13,7 @@ use crate::core::command::Command;
 use crate::core::halts::Halts;
 use crate::core::kubelet;
 use crate::core::memory::{Memory, SavedRollout};
+use crate::core::slot::End;
 use crate::reason::Reason;
 
 impl Rule {
@@ -91,7 +92,7 @@ impl Rule {
             self.interrupted(digest, true);
         }
         if self.rollout.is_none() {
-            self.end_use_of_slot(now.mono, None);
+            self.end_use_of_slot(now.mono, End::Unproven);
         }
         if self.policy.slot.is_some() {
             self.halts = Halts::restored(memory.halts.clone());
@@ -130,7 +131,7 @@ impl Rule {
             Some(back) if back.failed == content.digest => {
                 self.tracker.quarantine(back.failed, back.reason);
                 let rollback = self.rollback(now, content, saved);
-                rollback.or_else(|| Some(Rollout::resumed(content, Direction::Forward)))
+                rollback.or_else(|| Some(Rollout::resumed(content, Direction::Forward, false)))
             }
             Some(back) => {
                 let (failed, after_restart) = (back.failed, back.after_restart);
@@ -156,9 +157,11 @@ impl Rule {
         direction: Direction,
         saved: Option<SavedRollout>,
     ) -> Rollout {
+        let is_known_good = self.tracker.last_good() == Some(content.digest);
+        let policy = &self.policy;
         match saved {
-            Some(saved) => Rollout::restored(saved, content, direction, now, &self.policy),
-            None => Rollout::resumed(content, direction),
+            Some(saved) => Rollout::restored(saved, content, direction, now, is_known_good, policy),
+            None => Rollout::resumed(content, direction, is_known_good),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::core::fact::Fact;
 use crate::core::gate::Cause;
 use crate::core::memory::Failed;
 use crate::core::rollout::{Direction, Outcome};
+use crate::core::slot::End;
 use crate::core::source::OnDisk;
 use crate::reason::Reason;
 
@@ -58,8 +59,9 @@ impl Rule {
         }
         if self.rollout.is_none() {
             // What a rollback goes back to is not on trial.
-            let applied = rollout.failed_digest().is_none() && is_applied;
-            self.end_use_of_slot(now.mono, applied.then(|| rollout.digest()));
+            let on_trial = rollout.failed_digest().is_none().then(|| rollout.digest());
+            let end = if is_applied { End::Applied { on_trial } } else { End::Unproven };
+            self.end_use_of_slot(now.mono, end);
         }
     }
 

@@ -113,7 +113,7 @@ impl Rule {
             late_until: self.outage.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
-            is_interrupted: self.slot.used.acted_with().is_some(),
+            may_go_back: self.may_go_back(),
             has_interrupted: self.slot.used.acted_with() == Some(rollout.digest()),
             start_delay: self.ends.last_delay(),
             is_stopping: self.stopping,

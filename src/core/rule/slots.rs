@@ -12,7 +12,7 @@ use crate::core::fact::Fact;
 use crate::core::gate::{Cause, Closed, Gate};
 use crate::core::memory::{SavedHalt, SavedSlot, SavedUse};
 use crate::core::rollout::Input;
-use crate::core::slot::{Nearness, Need, Situation, Standing, Use, need};
+use crate::core::slot::{End, Nearness, Need, Situation, Standing, Use, need};
 use crate::core::turns;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
@@ -44,7 +44,7 @@ impl Rule {
 
     /// Whether the rule may roll out this content, as far as slots are concerned.
     pub(super) fn slot_standing(&self, now: Moment, cause: Cause, digest: Digest) -> Standing<'_> {
-        match self.policy.slot.filter(|_| cause.needs_slot()) {
+        match self.policy.slot.filter(|_| self.needs_slot(cause, digest)) {
             Some(policy) => self.slot.standing(now, digest, policy),
             None => Standing::Granted,
         }
@@ -102,7 +102,19 @@ impl Rule {
 
     /// Whether the action of this rollout needs the permission of the other replicas.
     pub(super) fn needs_permission(&self, rollout: &Rollout) -> bool {
-        rollout.needs_permission(self.slot.used.acted_with().is_some())
+        rollout.needs_permission(self.may_go_back())
+    }
+
+    /// Whether an action with known good content needs no permission of the other replicas.
+    pub(super) fn may_go_back(&self) -> bool {
+        !self.policy.may_interrupt() || self.slot.used.acted_with().is_some()
+    }
+
+    /// Whether content needs the permission of the other replicas to be rolled out. A person may trigger the way back.
+    pub(super) fn needs_slot(&self, cause: Cause, digest: Digest) -> bool {
+        let goes_back =
+            self.tracker.last_good() == Some(digest) && self.slot.used.acted_with().is_some();
+        cause.needs_slot() && !goes_back
     }
 
     /// An action for this content may have interrupted the application. `is_limited`: it needed the permission of the
@@ -114,8 +126,8 @@ impl Rule {
     }
 
     /// The rollout that may have interrupted the application has ended, or does not go on.
-    pub(super) fn end_use_of_slot(&mut self, now: Moment, applied: Option<Digest>) {
-        self.slot.used.end(now, applied, self.policy.slot);
+    pub(super) fn end_use_of_slot(&mut self, now: Moment, end: End) {
+        self.slot.used.end(now, end, self.policy.slot);
     }
 
     /// What the slot is kept for: the pod is out of its Services, or recovers.
@@ -201,15 +213,20 @@ impl Rule {
 
     /// Ends what the slot is kept for, if that is over.
     pub(super) fn update_use_of_slot(&mut self, now: Moment) {
-        let is_started = self.tracker.is_started();
+        let is_started = !self.awaits_first_scan();
+        // Nobody waits for a turn to be given back.
+        let has_slots = self.policy.slot.is_some();
         let has_left = |rollout: &Rollout| {
             let is_newer = self.slot.used.interrupted_by() != Some(rollout.digest());
             (is_newer && rollout.has_superseded())
-                || rollout.may_wait_forever(is_started && self.is_content_gone(rollout))
+                || (has_slots
+                    && rollout.may_wait_forever(is_started && self.is_content_gone(rollout)))
         };
         if self.rollout.as_ref().is_some_and(has_left) && self.slot.used.interrupted_by().is_some()
         {
-            self.end_use_of_slot(now, None);
+            let is_down = self.rollout.as_ref().is_some_and(Rollout::has_tripped);
+            let down = End::Down { longest: self.policy.target_wait };
+            self.end_use_of_slot(now, if is_down { down } else { End::Unproven });
         }
         self.slot.used.end_keeping(now);
     }

@@ -199,6 +199,7 @@ impl Rule {
                 restart_at: self.budget.next(now.mono, self.policy.restarts),
                 is_paused_by_key: self.source.is_paused_by_key(),
                 rollout,
+                needs_slot: self.needs_slot(cause, candidate.digest()),
                 slot: self.slot_standing(now.mono, cause, candidate.digest()),
                 waits_for_other_rule: self.rule_ahead(cause).is_some(),
             },

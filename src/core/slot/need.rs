@@ -65,7 +65,9 @@ pub(in crate::core) fn need(now: &Situation) -> Need {
         claimed != Need::None && one.is_some_and(|(_, near)| near == Nearness::Near)
     };
     // Content that failed elsewhere is asked for only to find out when it works after all.
-    let is_needed_here = next(rollout).is_some() || is_near(rollout) || kept_for.is_some();
+    let has_trial = on_trial.is_some() && claimed != Need::None;
+    let is_needed_here =
+        next(rollout).is_some() || is_near(rollout) || kept_for.is_some() || has_trial;
     let newer = next(candidate).filter(|_| !(now.is_candidate_halted && is_needed_here));
     if let Some((digest, _)) = newer {
         return Need::Act(digest);
@@ -173,6 +175,15 @@ mod tests {
         let halted = Situation { is_candidate_halted: true, ..waiting };
         assert_eq!(need(&halted), Need::Keep(OLD));
         assert_eq!(need(&Situation { claimed, rollout: far, ..recovering }), claimed);
+    }
+
+    #[test]
+    fn content_on_trial_does_not_lose_its_slot_to_content_that_failed_elsewhere() {
+        let claimed = Need::Keep(OLD);
+        let candidate = Some((NEW, Nearness::Next));
+        let trial = Situation { claimed, candidate, on_trial: Some(OLD), ..idle() };
+        assert_eq!(need(&trial), Need::Act(NEW));
+        assert_eq!(need(&Situation { is_candidate_halted: true, ..trial }), claimed);
     }
 
     #[test]

@@ -14,6 +14,26 @@ use crate::volume::snapshot::Digest;
 /// How long a pod may take to come back into its Services, at least: its probes and its endpoints follow.
 const RETURN: Duration = Duration::from_mins(1);
 
+/// How long the kubelet's probes may take to find that the application does not work, by default.
+const PROBES: Duration = Duration::from_secs(10);
+
+/// The longest time that is taken from a record in which nobody looks.
+const LONGEST_UNSEEN: Duration = Duration::from_hours(1);
+
+/// How a rollout that may have interrupted the application ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum End {
+    /// The application runs its content.
+    Applied {
+        /// The content, if the end of the target counts against it from now on.
+        on_trial: Option<Digest>,
+    },
+    /// It is given up, replaced, or does not go on.
+    Unproven,
+    /// The same, and the application has ended. Where nobody looks, it is back after this time, as far as is known.
+    Down { longest: Duration },
+}
+
 /// What the slot is for, besides an action that is near.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::core) enum Use {
@@ -36,22 +56,37 @@ pub(in crate::core) struct Kept {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Until {
-    /// The pod is Ready.
-    Ready(Looks),
+    /// The pod is Ready, has been so since then, and still is at the end of `bake`.
+    Ready(Looks, Option<Moment>),
     /// The pod, which was only taken out of its Services, serves again; at the latest then, as it may not have been
     /// Ready before.
     Serving(Looks, Moment),
-    /// It has stayed healthy for long enough.
+    /// This time has passed: whether the pod is Ready does not matter, or is not known.
     Baked(Moment),
 }
 
 impl Until {
-    fn ended(now: Moment, policy: SlotPolicy) -> Self {
+    /// `look_at`: before that, the condition Ready may not have followed the application. `unseen`: how long the
+    /// application may not work where nobody looks.
+    fn ended(now: Moment, look_at: Moment, unseen: Duration, policy: SlotPolicy) -> Self {
         if policy.awaits_readiness {
-            Self::Ready(Looks::new(now))
+            let mut looks = Looks::new(now);
+            looks.look_at(look_at);
+            Self::Ready(looks, None)
         } else {
-            Self::Baked(now.after(policy.bake))
+            Self::Baked(now.after(policy.bake.max(unseen)))
         }
+    }
+
+    /// What an earlier podnudge has left of `bake`, which ends at `at`.
+    fn baked(now: Moment, at: Moment, policy: SlotPolicy) -> Self {
+        if !policy.awaits_readiness {
+            return Self::Baked(at.min(now.after(policy.bake.max(LONGEST_UNSEEN))));
+        }
+        let at = at.min(now.after(policy.bake));
+        let mut looks = Looks::new(now);
+        looks.look_at(at);
+        Self::Ready(looks, Some(Moment(at.0.saturating_sub(policy.bake))))
     }
 
     /// The pod goes back into its Services, and nothing was sent.
@@ -61,7 +96,7 @@ impl Until {
 
     fn looks(&mut self) -> Option<&mut Looks> {
         match self {
-            Self::Ready(looks) | Self::Serving(looks, _) => Some(looks),
+            Self::Ready(looks, _) | Self::Serving(looks, _) => Some(looks),
             Self::Baked(_) => None,
         }
     }
@@ -82,10 +117,12 @@ impl Use {
         };
         match used {
             SavedUse::Interrupted => Self::Interrupted(digest),
-            SavedUse::UntilReady { is_on_trial } => kept(is_on_trial, Until::ended(now, policy)),
+            SavedUse::UntilReady { is_on_trial } => {
+                kept(is_on_trial, Until::ended(now, now, Duration::ZERO, policy))
+            }
             SavedUse::UntilServing => kept(false, Until::returned(now, policy)),
             SavedUse::UntilBaked { is_on_trial, at } => {
-                kept(is_on_trial, Until::Baked(at.min(now.after(policy.bake))))
+                kept(is_on_trial, Until::baked(now, at, policy))
             }
         }
     }
@@ -100,7 +137,10 @@ impl Use {
             Self::Kept(Kept { digest, is_on_trial, until }) => {
                 let is_on_trial = *is_on_trial;
                 let used = match until {
-                    Until::Ready(_) => SavedUse::UntilReady { is_on_trial },
+                    Until::Ready(looks, Some(_)) if let Some(at) = looks.next() => {
+                        SavedUse::UntilBaked { is_on_trial, at }
+                    }
+                    Until::Ready(..) => SavedUse::UntilReady { is_on_trial },
                     Until::Serving(..) => SavedUse::UntilServing,
                     Until::Baked(at) => SavedUse::UntilBaked { is_on_trial, at: *at },
                 };
@@ -124,10 +164,12 @@ impl Use {
     ) {
         match self {
             Self::Interrupted(_) => {}
-            Self::Kept(Kept { until: until @ (Until::Ready(_) | Until::Baked(_)), .. }) => {
-                *until = Until::Ready(Looks::new(now));
+            Self::Kept(Kept { until: until @ (Until::Ready(..) | Until::Baked(_)), .. }) => {
+                *until = Until::Ready(Looks::new(now), None);
             }
-            Self::Nothing | Self::Kept(Kept { until: Until::Serving(..), .. }) => {
+            // It has been kept for nothing since then: the time does not begin anew.
+            Self::Kept(Kept { until: Until::Serving(looks, _), .. }) => *looks = Looks::new(now),
+            Self::Nothing => {
                 let (is_on_trial, until) = (false, Until::returned(now, policy));
                 *self = Self::Kept(Kept { digest, is_on_trial, until });
             }
@@ -143,27 +185,30 @@ impl Use {
         }
     }
 
-    /// That rollout has ended, or does not go on. `applied`: the digest that the application runs since. Without
-    /// slots (`policy`), nothing is kept.
-    pub(in crate::core) fn end(
-        &mut self,
-        now: Moment,
-        applied: Option<Digest>,
-        policy: Option<SlotPolicy>,
-    ) {
+    /// That rollout has ended, or does not go on. Without slots (`policy`), nothing is kept.
+    pub(in crate::core) fn end(&mut self, now: Moment, end: End, policy: Option<SlotPolicy>) {
+        let on_trial = if let End::Applied { on_trial } = end { on_trial } else { None };
         let digest = match *self {
             Self::Interrupted(digest) => digest,
             // It did not go on for a while.
-            Self::Kept(Kept { digest, .. }) if applied == Some(digest) => digest,
+            Self::Kept(Kept { digest, .. }) if on_trial == Some(digest) => digest,
             Self::Nothing | Self::Kept(_) => return,
         };
-        let is_on_trial = applied == Some(digest);
-        *self = match policy {
-            Some(policy) => {
-                Self::Kept(Kept { digest, is_on_trial, until: Until::ended(now, policy) })
-            }
-            None => Self::Nothing,
+        let Some(policy) = policy else {
+            *self = Self::Nothing;
+            return;
         };
+        let (look_at, unseen) = match end {
+            End::Applied { .. } => (now, Duration::ZERO),
+            End::Unproven => (now.after(PROBES), Duration::ZERO),
+            End::Down { longest } => (now.after(PROBES), longest),
+        };
+        let is_on_trial = on_trial == Some(digest);
+        *self = Self::Kept(Kept {
+            digest,
+            is_on_trial,
+            until: Until::ended(now, look_at, unseen, policy),
+        });
     }
 
     /// The digest that the slot is kept for.
@@ -210,16 +255,36 @@ impl Use {
     ) -> Option<Reason> {
         let Self::Kept(Kept { until, .. }) = self else { return None };
         let looks = until.looks().filter(|looks| looks.awaits(number))?;
-        let unknown = match looks.answered(now, look, share, policy.patience) {
-            Finding::LookAgain => return None,
-            Finding::Yes => None,
-            Finding::Unknown(reason) => Some(reason),
-        };
-        *until = Until::Baked(match until {
-            Until::Serving(..) => now,
-            _ => now.after(policy.bake),
-        });
-        unknown
+        let is_away = matches!(look, PodLook::No(_) | PodLook::Unlisted(_));
+        match (looks.answered(now, look, share, policy.patience), until) {
+            (Finding::LookAgain, Until::Ready(_, since)) if is_away => *since = None,
+            (Finding::LookAgain, _) => {}
+            (Finding::Yes, Until::Ready(looks, since)) => {
+                let end = since.get_or_insert(now).after(policy.bake);
+                if now < end {
+                    looks.look_at(end);
+                } else {
+                    self.end_keeping_at(now);
+                }
+            }
+            (Finding::Yes, _) => self.end_keeping_at(now),
+            (Finding::Unknown(reason), Until::Ready(_, since)) => {
+                let at = since.unwrap_or(now).after(policy.bake);
+                self.end_keeping_at(at);
+                return Some(reason);
+            }
+            (Finding::Unknown(reason), _) => {
+                self.end_keeping_at(now);
+                return Some(reason);
+            }
+        }
+        None
+    }
+
+    fn end_keeping_at(&mut self, at: Moment) {
+        if let Self::Kept(Kept { until, .. }) = self {
+            *until = Until::Baked(at);
+        }
     }
 
     /// Ends what it is kept for if the time is over.
@@ -235,8 +300,8 @@ impl Use {
     pub(in crate::core) fn kept_because(&self) -> Option<Reason> {
         let Self::Kept(Kept { until, .. }) = self else { return None };
         Some(match until {
-            Until::Ready(looks) | Until::Serving(looks, _) => not_serving(looks.reason()),
-            Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
+            Until::Ready(_, Some(_)) | Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
+            Until::Ready(looks, None) | Until::Serving(looks, _) => not_serving(looks.reason()),
         })
     }
 
@@ -244,7 +309,7 @@ impl Use {
     pub(in crate::core) fn next_wakeup(&self) -> Option<Moment> {
         match self {
             Self::Kept(Kept { until, .. }) => match until {
-                Until::Ready(looks) => looks.next(),
+                Until::Ready(looks, _) => looks.next(),
                 Until::Serving(looks, at) => looks.next().into_iter().chain([*at]).min(),
                 Until::Baked(at) => Some(*at),
             },
