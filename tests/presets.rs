@@ -76,6 +76,21 @@ fn the_page_about_applications_matches_the_presets() {
     }
 }
 
+/// The README has some of them.
+#[test]
+fn the_checks_in_the_readme_are_those_of_the_presets() {
+    let readme = fs::read_to_string("README.md").unwrap();
+    let (_, section) =
+        readme.split_once("\n## Applications\n").expect("the README has the section");
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let cells = section.split('|').map(|cell| cell.trim().trim_matches('`'));
+    let checks: Vec<&str> = cells.filter(|cell| cell.contains("{dir}")).collect();
+    assert!(checks.len() >= 9, "{checks:?}");
+    for check in checks {
+        assert!(presets().iter().any(|preset| preset.check.join(" ") == check), "{check}");
+    }
+}
+
 /// What a user sets besides the volumes: nothing if podnudge takes the preset by itself.
 fn set(preset: &Preset) -> String {
     match preset.programs.first().map(|program| Preset::chosen_for(program.as_str())) {
