@@ -59,6 +59,15 @@ impl Rollout {
         if let Standing::Halted(reason) = ctx.slot {
             return Self::halted_elsewhere(reason.clone(), ctx, progress);
         }
+        // Content that cannot be proven now must not stay until it can, as when the budget is exhausted.
+        if let Standing::Wait(Some(reason)) = ctx.slot
+            && self.is_suspect
+            && ctx.has_interrupted
+            && ctx.roll_back_to.is_some()
+        {
+            let message = format!("another attempt waits for a slot: {}", reason.message);
+            return progress.end(Outcome::RollBack(Reason { message, hint: reason.hint.clone() }));
+        }
         let (at, reason) = match &ctx.turn {
             Some((at, reason)) => (*at, reason.clone()),
             None => (Moment::default(), Reason::new("waits for a slot")),

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use super::{Rollout, Rule};
 use crate::clock::{Moment, Now};
 use crate::core::candidate::Candidate;
+use crate::core::checks::Verdict;
 use crate::core::command::{Command, Intent};
 use crate::core::event::SlotState;
 use crate::core::fact::Fact;
@@ -112,8 +113,9 @@ impl Rule {
 
     /// Whether content needs the permission of the other replicas to be rolled out. A person may trigger the way back.
     pub(super) fn needs_slot(&self, cause: Cause, digest: Digest) -> bool {
-        let goes_back =
-            self.tracker.last_good() == Some(digest) && self.slot.used.acted_with().is_some();
+        let goes_back = self.tracker.last_good() == Some(digest)
+            && self.tracker.running() != Some(digest)
+            && self.slot.used.acted_with().is_some();
         cause.needs_slot() && !goes_back
     }
 
@@ -219,8 +221,7 @@ impl Rule {
         let has_left = |rollout: &Rollout| {
             let is_newer = self.slot.used.interrupted_by() != Some(rollout.digest());
             (is_newer && rollout.has_superseded())
-                || (has_slots
-                    && rollout.may_wait_forever(is_started && self.is_content_gone(rollout)))
+                || (has_slots && rollout.may_wait_forever(is_started && self.is_blocked(rollout)))
         };
         if self.rollout.as_ref().is_some_and(has_left) && self.slot.used.interrupted_by().is_some()
         {
@@ -229,6 +230,14 @@ impl Rule {
             self.end_use_of_slot(now, if is_down { down } else { End::Unproven });
         }
         self.slot.used.end_keeping(now);
+    }
+
+    /// Whether the rollout may not go on for long, for want of its content, or of checks that cannot be made.
+    fn is_blocked(&self, rollout: &Rollout) -> bool {
+        let verdict = self.checks.verdict(rollout.digest());
+        let cannot_check =
+            self.tracker.reads_volumes() && matches!(verdict, Verdict::Pending(Some(_)));
+        self.is_content_gone(rollout) || cannot_check
     }
 
     fn slot_situation(&self, now: Now) -> Situation {
@@ -240,8 +249,16 @@ impl Rule {
             is_candidate_halted: candidate.is_some_and(is_halted),
             rollout: self.rollout.as_ref().map(|rollout| {
                 let nearness = rollout.nearness(self.needs_permission(rollout));
-                let is_next = nearness == Nearness::Next;
-                let is_blocked = is_next && !self.has_content(now.mono, rollout);
+                let is_blocked = match nearness {
+                    Nearness::Next => !self.has_content(now.mono, rollout),
+                    Nearness::Near => {
+                        rollout.is_waiting()
+                            && !rollout.is_draining()
+                            && !self.awaits_first_scan()
+                            && self.is_blocked(rollout)
+                    }
+                    Nearness::Far => false,
+                };
                 (rollout.digest(), if is_blocked { Nearness::Far } else { nearness })
             }),
             is_rollout_known_good: self.rollout.as_ref().is_some_and(Rollout::is_known_good),

@@ -165,7 +165,14 @@ impl Use {
         match self {
             Self::Interrupted(_) => {}
             Self::Kept(Kept { until: until @ (Until::Ready(..) | Until::Baked(_)), .. }) => {
-                *until = Until::Ready(Looks::new(now), None);
+                let mut looks = Looks::new(now);
+                // The first look may not be due: the probes have not found yet that the application ended.
+                if let Until::Ready(before, None) = until
+                    && let Some(at) = before.next()
+                {
+                    looks.look_at(at.max(now));
+                }
+                *until = Until::Ready(looks, None);
             }
             // It has been kept for nothing since then: the time does not begin anew.
             Self::Kept(Kept { until: Until::Serving(looks, _), .. }) => *looks = Looks::new(now),
