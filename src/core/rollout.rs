@@ -64,6 +64,8 @@ pub(super) struct Rollout {
     is_in_turn: bool,
     /// Evidence against the content: the application had it, and then ended, rejected it, or gave no proof.
     is_suspect: bool,
+    /// An attempt has failed: that a process has read the content at its start is no proof any more.
+    has_failed: bool,
     absent: Option<Missing>,
     /// Consecutive refusals.
     refusals: u32,
@@ -127,6 +129,7 @@ impl Rollout {
             limit: Limit::of(cause, goes_back),
             is_in_turn: false,
             is_suspect: false,
+            has_failed: false,
             absent: None,
             refusals: 0,
             tripped: None,
@@ -221,17 +224,6 @@ impl Rollout {
     /// Whether it waits for an attempt, or for a process that has read the content.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.step, Step::Waiting { .. } | Step::Tripped { .. })
-    }
-
-    /// Whether it waits for an absent target, a retry, a restart or a slot.
-    pub(super) fn is_retrying(&self) -> bool {
-        matches!(
-            self.step,
-            Step::Waiting {
-                what: WaitFor::Target | WaitFor::Retry | WaitFor::Restart | WaitFor::Slot,
-                ..
-            }
-        )
     }
 
     /// Whether the next attempt or poll is due.

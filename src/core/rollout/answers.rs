@@ -109,11 +109,12 @@ impl Rollout {
                     // An earlier podnudge has restarted it and could not verify it.
                     self.has_seen_restart();
                     self.verify_restarted(ctx, progress);
-                } else if ctx.reads_volumes {
+                } else if ctx.reads_volumes && !self.has_failed {
                     progress
                         .end(Outcome::Applied { is_fresh: true, evidence: Evidence::ReadAtStart });
                 } else {
-                    // Only verified content can become the last good generation.
+                    // Only verified content can become the last good generation, and what has failed before needs
+                    // its proof.
                     self.verify_fresh(ctx, progress);
                 }
             }

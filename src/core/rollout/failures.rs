@@ -160,6 +160,7 @@ impl Rollout {
         progress: &mut Progress,
     ) {
         progress.effect(Effect::Failed);
+        self.has_failed = true;
         self.is_suspect |= failure != Failure::Undelivered;
         self.absent = None;
         self.target_restart = None;

@@ -30,6 +30,17 @@ impl Rollout {
         }
     }
 
+    /// Whether it waits for an absent target, a retry, a restart or a slot.
+    pub(in crate::core) fn is_retrying(&self) -> bool {
+        matches!(
+            self.step,
+            Step::Waiting {
+                what: WaitFor::Target | WaitFor::Retry | WaitFor::Restart | WaitFor::Slot,
+                ..
+            }
+        )
+    }
+
     /// Whether it waits for the pod to leave its Services.
     pub(in crate::core) fn is_draining(&self) -> bool {
         matches!(self.step, Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. })

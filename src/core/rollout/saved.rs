@@ -68,6 +68,7 @@ impl Rollout {
         rollout.attempt = saved.attempt.max(1);
         rollout.is_restart = saved.is_restart;
         let began = saved.restart_began.map(|at| at.min(now.mono));
+        rollout.has_failed = saved.attempt > 1 || saved.is_restart || saved.retry_at.is_some();
         rollout.target_restart = match (began, saved.pod_ends) {
             _ if saved.is_in_new_pod => Some(TargetRestart::PodReplaced),
             (None, _) => None,
