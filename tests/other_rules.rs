@@ -159,6 +159,14 @@ fn other_target() -> TargetName {
     TargetName::Exact("name", "other".to_owned())
 }
 
+/// Both rules have new content, and the other one acts.
+fn waiting_for_the_other(rule: Policy) -> Rules {
+    let mut rules = Rules::new(rule, other_target());
+    rules.commit(OTHER, 2);
+    rules.commit(RULE, 2);
+    rules
+}
+
 #[test]
 fn a_drain_may_last_beyond_the_beginning_of_the_turn() {
     let mut rules = Rules::new(draining(), TargetName::Any);
@@ -184,9 +192,7 @@ fn a_drain_that_waits_for_another_rule_until_its_turn_is_over_acts_in_the_next_o
 
 #[test]
 fn the_pod_is_restarted_when_the_other_rule_has_acted() {
-    let mut rules = Rules::new(restarting_the_pod(), other_target());
-    rules.commit(OTHER, 2);
-    rules.commit(RULE, 2);
+    let mut rules = waiting_for_the_other(restarting_the_pod());
     rules.run_until(5);
     assert_eq!(rules.did, []);
     rules.other_has_acted();
@@ -196,9 +202,7 @@ fn the_pod_is_restarted_when_the_other_rule_has_acted() {
 
 #[test]
 fn the_pod_is_not_restarted_with_content_that_was_rejected_meanwhile() {
-    let mut rules = Rules::new(restarting_the_pod(), other_target());
-    rules.commit(OTHER, 2);
-    rules.commit(RULE, 2);
+    let mut rules = waiting_for_the_other(restarting_the_pod());
     rules.run_until(2);
     rules.commit(RULE, REJECTED);
     rules.run_until(5);
@@ -213,9 +217,7 @@ fn the_pod_is_not_restarted_with_content_that_was_rejected_meanwhile() {
 #[test]
 fn the_pod_is_not_restarted_when_the_turn_of_the_replica_is_over() {
     let turns = Some(Turns { every: SECOND * 20, of: 3 });
-    let mut rules = Rules::new(Policy { turns, ..restarting_the_pod() }, other_target());
-    rules.commit(OTHER, 2);
-    rules.commit(RULE, 2);
+    let mut rules = waiting_for_the_other(Policy { turns, ..restarting_the_pod() });
     rules.run_until(30);
     rules.other_has_acted();
     rules.run_until(120);

@@ -52,9 +52,14 @@ pub(super) enum Finding {
 impl Looks {
     /// The first one is due at once.
     pub(super) fn new(now: Moment) -> Self {
+        Self::first_at(now, now)
+    }
+
+    /// The first one is due at `at`.
+    pub(super) fn first_at(now: Moment, at: Moment) -> Self {
         Self {
             since: now,
-            step: Step::Waiting(now),
+            step: Step::Waiting(at),
             refusals: 0,
             unlisted_since: None,
             reason: None,

@@ -141,11 +141,8 @@ impl Rollout {
 
     /// The same for one that another podnudge, or an earlier state of the rule, has caused.
     pub(super) fn resumed(content: OnDisk, direction: Direction, is_known_good: bool) -> Self {
-        let cause = match direction {
-            Direction::Forward => Cause::Changed,
-            Direction::Back { .. } => Cause::KnownGood,
-        };
-        Self::new(content, direction, cause, is_known_good)
+        let goes_back = is_known_good || direction != Direction::Forward;
+        Self::new(content, direction, Cause::Changed, goes_back)
     }
 
     /// Begins the rollout, superseding another one if there is one.

@@ -160,12 +160,7 @@ impl Slot {
         if self.claimed_to_act() != Some(digest) {
             return Standing::Wait(None);
         }
-        match &self.state {
-            state if state.is_held(now) => Standing::Granted,
-            SlotState::Unreachable(_) if policy.acts_when_unreachable => Standing::Granted,
-            SlotState::Halted(..) => Standing::Wait(None),
-            _ => Standing::Wait(self.reason()),
-        }
+        self.standing_of_known_good(now, policy)
     }
 
     /// Whether the rule may act with content that was good here before, and that no halt concerns.
@@ -174,6 +169,7 @@ impl Slot {
             _ if self.claimed == Need::None => Standing::Wait(None),
             state if state.is_held(now) => Standing::Granted,
             SlotState::Unreachable(_) if policy.acts_when_unreachable => Standing::Granted,
+            SlotState::Halted(..) => Standing::Wait(None),
             _ => Standing::Wait(self.reason()),
         }
     }
@@ -183,14 +179,6 @@ impl Slot {
         match &self.state {
             SlotState::Held { until, .. } => Some(*until),
             _ => None,
-        }
-    }
-
-    /// An action for this digest may have interrupted the application. The first content, which needs no slot
-    /// (`needed`), keeps none.
-    pub(super) fn acted(&mut self, digest: Digest, needed: bool) {
-        if needed || self.used.acted_with().is_some() {
-            self.used.acted(digest);
         }
     }
 

@@ -19,9 +19,8 @@ impl Limit {
     pub(super) fn of(cause: Cause, goes_back: bool) -> Self {
         match cause {
             Cause::FirstFill => Self::Nothing,
-            _ if goes_back => Self::Action,
-            Cause::KnownGood => Self::Action,
-            Cause::Changed | Cause::Triggered => Self::All,
+            Cause::Changed | Cause::Triggered if !goes_back => Self::All,
+            Cause::KnownGood | Cause::Changed | Cause::Triggered => Self::Action,
         }
     }
 }

@@ -77,9 +77,9 @@ impl Rollout {
         self.absent.is_some_and(|absent| absent.found_by == FoundBy::Action)
     }
 
-    /// Whether it waits for something that may never come: a permission from outside of podnudge, its content, or a
-    /// process that reads it.
-    pub(in crate::core) fn may_wait_forever(&self, is_content_gone: bool) -> bool {
+    /// Whether it waits for something that may never come: a permission from outside of podnudge, a process that reads
+    /// its content, or (`is_blocked`) that content or its checks.
+    pub(in crate::core) fn may_wait_forever(&self, is_blocked: bool) -> bool {
         let what = match self.step {
             Step::Waiting { what, .. } => what,
             Step::Tripped { .. } => return true,
@@ -93,7 +93,7 @@ impl Rollout {
             | WaitFor::Retry
             | WaitFor::Restart
             | WaitFor::Budget
-            | WaitFor::Slot => is_content_gone,
+            | WaitFor::Slot => is_blocked,
         }
     }
 

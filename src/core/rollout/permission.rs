@@ -23,7 +23,12 @@ impl Rollout {
     /// was when the drain began that is over now.
     pub(super) fn may_use_turn(&self, waited_for: WaitFor, at: Moment, ctx: &Context<'_>) -> bool {
         let was_draining = matches!(waited_for, WaitFor::Drain | WaitFor::Services);
-        ctx.turn.is_none() || (was_draining && self.is_in_turn && !is_late(at, ctx))
+        ctx.turn.is_none() || (was_draining && self.has_turn(at, ctx))
+    }
+
+    /// Whether it is the replica's turn, or was when the attempt began and nothing has delayed the action since `at`.
+    fn has_turn(&self, at: Moment, ctx: &Context<'_>) -> bool {
+        ctx.turn.is_none() || (self.is_in_turn && ctx.now.mono < at.after(LATE))
     }
 
     /// Whether its action needs the permission of the other replicas. `may_go_back`: that to known good content
@@ -50,8 +55,8 @@ impl Rollout {
     /// Whether podnudge must not end for it any more: it has no slot, or its turn is over.
     pub(in crate::core) fn has_lost_permission_to_end(&self, ctx: &Context<'_>) -> bool {
         let Step::EndingPod { since, .. } = self.step else { return false };
-        let is_late = ctx.turn.is_some() && is_late(since, ctx);
-        self.is_limited(ctx) || (is_late && self.needs_permission(ctx.may_go_back))
+        let has_slot = ctx.slot == Standing::Granted;
+        self.needs_permission(ctx.may_go_back) && !(has_slot && self.has_turn(since, ctx))
     }
 
     /// Waits for a slot, or for the replica's turn.
@@ -118,9 +123,4 @@ impl Rollout {
     pub(in crate::core) fn is_evidence_for_others(&self) -> bool {
         self.is_suspect && self.limit == Limit::All
     }
-}
-
-/// Whether this time has passed for so long that something else has delayed what was to follow.
-fn is_late(at: Moment, ctx: &Context<'_>) -> bool {
-    ctx.now.mono >= at.after(LATE)
 }

@@ -81,11 +81,9 @@ impl Rule {
 
     /// What to save of the slot. An action that is being sent may have interrupted the application.
     pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
-        let is_interrupted = self.slot.used.acted_with().is_some();
-        let counts = |rollout: &Rollout| {
-            self.policy.shares_actions() && (self.needs_permission(rollout) || is_interrupted)
+        let is_sent = |rollout: &&Rollout| {
+            rollout.is_sending() && self.keeps_a_slot(self.needs_permission(rollout))
         };
-        let is_sent = |rollout: &&Rollout| rollout.is_sending() && counts(rollout);
         match self.rollout.as_ref().filter(is_sent) {
             Some(rollout) => {
                 Some(SavedSlot { digest: rollout.digest(), used: SavedUse::Interrupted })
@@ -122,9 +120,15 @@ impl Rule {
     /// An action for this content may have interrupted the application. `is_limited`: it needed the permission of the
     /// other replicas.
     pub(super) fn interrupted(&mut self, content: Digest, is_limited: bool) {
-        if self.policy.shares_actions() {
-            self.slot.acted(content, is_limited);
+        if self.keeps_a_slot(is_limited) {
+            self.slot.used.acted(content);
         }
+    }
+
+    /// Whether what an action interrupts concerns the other replicas: that of the first content, which needs nothing of
+    /// them, does not.
+    fn keeps_a_slot(&self, is_limited: bool) -> bool {
+        self.policy.shares_actions() && (is_limited || self.slot.used.acted_with().is_some())
     }
 
     /// The rollout that may have interrupted the application has ended, or does not go on.
@@ -215,21 +219,22 @@ impl Rule {
 
     /// Ends what the slot is kept for, if that is over.
     pub(super) fn update_use_of_slot(&mut self, now: Moment) {
-        let is_started = !self.awaits_first_scan();
-        // Nobody waits for a turn to be given back.
-        let has_slots = self.policy.slot.is_some();
-        let has_left = |rollout: &Rollout| {
-            let is_newer = self.slot.used.interrupted_by() != Some(rollout.digest());
-            (is_newer && rollout.has_superseded())
-                || (has_slots && rollout.may_wait_forever(is_started && self.is_blocked(rollout)))
-        };
-        if self.rollout.as_ref().is_some_and(has_left) && self.slot.used.interrupted_by().is_some()
+        let interrupted = self.slot.used.interrupted_by().zip(self.rollout.as_ref());
+        if let Some((_, rollout)) = interrupted.filter(|(by, rollout)| self.has_left(*by, rollout))
         {
-            let is_down = self.rollout.as_ref().is_some_and(Rollout::has_tripped);
-            let down = End::Down { longest: self.policy.target_wait };
-            self.end_use_of_slot(now, if is_down { down } else { End::Unproven });
+            let longest = self.policy.target_wait;
+            let is_down = rollout.has_tripped();
+            self.end_use_of_slot(now, if is_down { End::Down { longest } } else { End::Unproven });
         }
         self.slot.used.end_keeping(now);
+    }
+
+    /// Whether the rollout that may have interrupted the application, with the content `by`, is not this one, or may
+    /// never go on. Nobody waits for a turn to be given back.
+    fn has_left(&self, by: Digest, rollout: &Rollout) -> bool {
+        let is_blocked = !self.awaits_first_scan() && self.is_blocked(rollout);
+        (by != rollout.digest() && rollout.has_superseded())
+            || (self.policy.slot.is_some() && rollout.may_wait_forever(is_blocked))
     }
 
     /// Whether the rollout may not go on for long, for want of its content, or of checks that cannot be made.

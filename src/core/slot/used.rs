@@ -70,9 +70,7 @@ impl Until {
     /// application may not work where nobody looks.
     fn ended(now: Moment, look_at: Moment, unseen: Duration, policy: SlotPolicy) -> Self {
         if policy.awaits_readiness {
-            let mut looks = Looks::new(now);
-            looks.look_at(look_at);
-            Self::Ready(looks, None)
+            Self::Ready(Looks::first_at(now, look_at), None)
         } else {
             Self::Baked(now.after(policy.bake.max(unseen)))
         }
@@ -84,9 +82,8 @@ impl Until {
             return Self::Baked(at.min(now.after(policy.bake.max(LONGEST_UNSEEN))));
         }
         let at = at.min(now.after(policy.bake));
-        let mut looks = Looks::new(now);
-        looks.look_at(at);
-        Self::Ready(looks, Some(Moment(at.0.saturating_sub(policy.bake))))
+        let since = Moment(at.0.saturating_sub(policy.bake));
+        Self::Ready(Looks::first_at(now, at), Some(since))
     }
 
     /// The pod goes back into its Services, and nothing was sent.
@@ -150,7 +147,7 @@ impl Use {
     }
 
     /// An action for this digest may have interrupted the application.
-    pub(super) fn acted(&mut self, digest: Digest) {
+    pub(in crate::core) fn acted(&mut self, digest: Digest) {
         *self = Self::Interrupted(digest);
     }
 
@@ -165,13 +162,9 @@ impl Use {
         match self {
             Self::Interrupted(_) => {}
             Self::Kept(Kept { until: until @ (Until::Ready(..) | Until::Baked(_)), .. }) => {
-                let mut looks = Looks::new(now);
                 // The first look may not be due: the probes have not found yet that the application ended.
-                if let Until::Ready(before, None) = until
-                    && let Some(at) = before.next()
-                {
-                    looks.look_at(at.max(now));
-                }
+                let due = if let Until::Ready(looks, None) = until { looks.next() } else { None };
+                let looks = Looks::first_at(now, due.unwrap_or(now).max(now));
                 *until = Until::Ready(looks, None);
             }
             // It has been kept for nothing since then: the time does not begin anew.
