@@ -97,7 +97,15 @@ pub struct SlotPolicy {
     pub bake: Duration,
 }
 
+/// How long a pod may take to come back into its Services, at least: its probes and its endpoints follow.
+const RETURN: Duration = Duration::from_mins(1);
+
 impl SlotPolicy {
+    /// How long the slot of a pod that was drained for nothing is kept at most until the pod serves again.
+    pub(super) fn returns_within(self) -> Duration {
+        self.patience.max(RETURN)
+    }
+
     fn of(rule: &config::Rule) -> Option<Self> {
         let limit = rule.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
         Some(Self {

@@ -8,6 +8,7 @@
 
 mod drain;
 mod evict;
+mod halts;
 mod inputs;
 mod lasting;
 mod outcome;

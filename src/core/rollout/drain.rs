@@ -10,6 +10,7 @@ use crate::config;
 use crate::core::command::Extent;
 use crate::core::drain::{Drain, Left};
 use crate::core::fact::Fact;
+use crate::core::policy::SlotPolicy;
 use crate::reason::Reason;
 
 /// How long a look may take beyond the times that are configured.
@@ -167,7 +168,7 @@ impl Rollout {
                     *reason = found;
                 }
             }
-            Left::Unknown(reason) => self.refused(reason, ctx.policy.retry.max, ctx, progress),
+            Left::Unknown(reason) => self.drained_for_nothing(reason, ctx, progress),
         }
     }
 
@@ -191,7 +192,15 @@ impl Rollout {
         } else {
             format!("the pod has not left its Services within {timeout}: {why}")
         };
-        self.refused(Reason { message, hint }, ctx.policy.retry.max, ctx, progress);
+        self.drained_for_nothing(Reason { message, hint }, ctx, progress);
+    }
+
+    /// Nothing is sent, and the pod goes back if it was taken out. The next drain begins only when the slot is no
+    /// longer kept for that: the other replicas may be what the pod waits for.
+    fn drained_for_nothing(&mut self, reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
+        let slot = ctx.policy.slot.filter(|_| ctx.drain.began().is_some());
+        let keeps_slot = slot.map_or(Duration::ZERO, SlotPolicy::returns_within);
+        self.refused(reason, keeps_slot + ctx.policy.retry.max, ctx, progress);
     }
 
     /// The content cannot be rolled out now. The pod goes back until it can.

@@ -1,5 +1,4 @@
-//! The slot of a rule: asking for it, keeping it, giving it back, and telling the other replicas about
-//! content that failed.
+//! The slot of a rule: asking for it, keeping it, and giving it back.
 
 use std::collections::VecDeque;
 
@@ -11,7 +10,7 @@ use crate::core::command::{Command, Intent};
 use crate::core::event::SlotState;
 use crate::core::fact::Fact;
 use crate::core::gate::{Cause, Closed, Gate};
-use crate::core::memory::{SavedHalt, SavedSlot, SavedUse};
+use crate::core::memory::{SavedSlot, SavedUse};
 use crate::core::rollout::Input;
 use crate::core::slot::{End, Nearness, Need, Situation, Standing, Use, need};
 use crate::core::turns;
@@ -142,53 +141,11 @@ impl Rule {
         self.slot.used.kept_for().or(out_for.map(Rollout::digest))
     }
 
-    /// This content failed here: the other replicas are to be told.
-    pub(super) fn halt(&mut self, digest: Digest, reason: &Reason) {
-        // When the pod is deleted, its application ends, whatever it has read.
-        if self.policy.slot.is_some() && !self.stopping {
-            self.slot.failed(digest);
-            self.halts.add(digest, reason.clone());
-        }
-    }
-
-    /// This rollout failed: the other replicas are to be told if that is evidence against its content.
-    pub(super) fn halt_if_evident(&mut self, rollout: &Rollout, reason: &Reason) {
-        if rollout.is_evidence_for_others() {
-            self.halt(rollout.digest(), reason);
-        }
-    }
-
-    /// Tells the other replicas what failed here. That is saved first: podnudge may be killed before it is
-    /// written.
-    pub(super) fn tell_halts(&mut self, out: &mut VecDeque<Command>) {
-        if self.halts.has_unsent() {
-            self.remember(out);
-        }
-        for SavedHalt { digest, reason } in self.halts.take_unsent() {
-            out.push_back(Command::Halt(self.id, digest, reason));
-        }
-    }
-
-    /// The other replicas know that this digest failed here.
-    pub(in crate::core) fn halt_written(&mut self, digest: Digest) {
-        self.halts.remove(digest);
-    }
-
     /// podnudge stops. If the pod may be out of its Services, another one must not follow at once: the slot
     /// is not given back, and expires.
     pub(super) fn stop_with_slot(&mut self, out: &mut VecDeque<Command>) {
         if self.slot_is_kept_for().is_none() && self.slot.release() {
             out.push_back(Command::Release(self.id));
-        }
-    }
-
-    /// The target ended, and no rollout is in progress.
-    pub(super) fn ended_in_bake(&mut self) {
-        // Another rule may have restarted the target.
-        let is_excused = self.neighbours.busy.is_some() || self.neighbours.newer;
-        if let Some(digest) = self.slot.used.on_trial().filter(|_| !is_excused) {
-            let reason = Reason::new("the target ended while the content was on trial");
-            self.halt(digest, &reason);
         }
     }
 

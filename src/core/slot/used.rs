@@ -11,9 +11,6 @@ use crate::core::policy::SlotPolicy;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 
-/// How long a pod may take to come back into its Services, at least: its probes and its endpoints follow.
-const RETURN: Duration = Duration::from_mins(1);
-
 /// How long the kubelet's probes may take to find that the application does not work, by default.
 const PROBES: Duration = Duration::from_secs(10);
 
@@ -88,7 +85,7 @@ impl Until {
 
     /// The pod goes back into its Services, and nothing was sent.
     fn returned(now: Moment, policy: SlotPolicy) -> Self {
-        Self::Serving(Looks::new(now), now.after(policy.patience.max(RETURN)))
+        Self::Serving(Looks::new(now), now.after(policy.returns_within()))
     }
 
     fn looks(&mut self) -> Option<&mut Looks> {
