@@ -1,19 +1,20 @@
 # syntax=docker/dockerfile:1
-# One static binary in an empty image: no shell, no package, nothing for a scanner to find.
+# One static binary in an empty image: no shell and no package.
+
 FROM rust:1.95-bookworm AS build
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /src
+COPY .ci/static-flags ./.ci/
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
 COPY examples/demo/Cargo.toml ./examples/demo/
 COPY presets ./presets
 COPY src ./src
 # The commit, for `podnudge --version`.
 ARG PODNUDGE_COMMIT
-# With a target given, only the program itself is linked statically, not the build scripts. Identical functions are
-# joined only by the linker that Rust brings for x86_64.
-RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
- && case "$target" in x86_64-*) join=,--icf=all ;; *) join= ;; esac \
- && RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs,--no-eh-frame-hdr$join,-T,src/release.ld" cargo build --locked --release --target "$target" --bin podnudge \
+# The sourced file assigns the variables.
+# hadolint ignore=SC2154
+RUN . .ci/static-flags \
+ && CARGO_ENCODED_RUSTFLAGS="$static" cargo build --locked --release --target "$target" --bin podnudge \
  && install -D "target/$target/release/podnudge" /image/podnudge \
  && install -D "target/$target/release/podnudge" /reloader/podnudge \
  && mkdir /reloader/bin && ln -s ../podnudge /reloader/bin/prometheus-config-reloader

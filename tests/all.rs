@@ -82,6 +82,7 @@ mod publish;
 mod readme;
 mod reference;
 mod regressions;
+mod release;
 mod restart_pod;
 #[cfg(feature = "cluster")]
 mod rights;
