@@ -3,6 +3,10 @@
 
 FROM rust:1.95-bookworm AS build
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+# The SBOM of the image has a second part for this stage: the binary contains the C library of this Debian.
+ARG BUILDKIT_SBOM_SCAN_STAGE=true
+# Writes the list of the dependencies into the binary. It runs once: building it without optimization is faster.
+RUN cargo install --locked --debug cargo-auditable@0.7.7
 WORKDIR /src
 COPY .ci/static-flags ./.ci/
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
@@ -14,7 +18,7 @@ ARG PODNUDGE_COMMIT
 # The sourced file assigns the variables.
 # hadolint ignore=SC2154
 RUN . .ci/static-flags \
- && CARGO_ENCODED_RUSTFLAGS="$static" cargo build --locked --release --target "$target" --bin podnudge \
+ && CARGO_ENCODED_RUSTFLAGS="$static" cargo auditable build --locked --release --target "$target" --bin podnudge \
  && install -D "target/$target/release/podnudge" /image/podnudge \
  && install -D "target/$target/release/podnudge" /reloader/podnudge \
  && mkdir /reloader/bin && ln -s ../podnudge /reloader/bin/prometheus-config-reloader

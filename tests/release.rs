@@ -1,13 +1,21 @@
-//! What a release promises besides the program: the same source gives the same bytes, and the Dockerfile and `./test`
-//! agree on how it is built.
+//! What a release promises besides the program: the same source gives the same bytes, the binary says what it is made
+//! of, and the Dockerfile and `./test` agree on how it is built.
 
+use std::collections::BTreeSet;
 use std::fs;
 
-use crate::support::manifests::root;
+use serde_json::Value;
+
+use crate::support::manifests::{output_of, root};
+use crate::support::program::command;
 
 /// The shipped binaries. `./test` builds them.
 const WITH_TLS: &str = "target/x86_64-unknown-linux-gnu/release/podnudge";
 const WITHOUT_TLS: &str = "target/plain/x86_64-unknown-linux-gnu/release/podnudge";
+
+/// Prints a file that zlib has compressed.
+const DECOMPRESS: &str =
+    "import sys, zlib; print(zlib.decompress(open(sys.argv[1], 'rb').read()).decode())";
 
 fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -37,6 +45,60 @@ fn the_binaries_contain_no_folder_of_the_machine_that_built_them() {
     }
 }
 
+/// The packages in the list that cargo-auditable writes, as `name version`.
+fn listed(path: &str) -> BTreeSet<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let section = folder.path().join("section");
+    let mut objcopy = command("objcopy");
+    objcopy.arg(format!("--dump-section=.dep-v0={}", section.display()));
+    objcopy.arg(root().join(path)).arg(folder.path().join("copy"));
+    output_of(objcopy).unwrap();
+    assert!(section.exists(), "{path} has no list of its dependencies: run ./test");
+    let mut python = command("python3");
+    python.arg("-c").arg(DECOMPRESS).arg(&section);
+    let list: Value = serde_json::from_str(&output_of(python).unwrap()).unwrap();
+    let text = |package: &Value, key: &str| package[key].as_str().unwrap().to_owned();
+    let packages = list["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| format!("{} {}", text(package, "name"), text(package, "version")))
+        .collect()
+}
+
+/// Scanners and the SBOM of the image read this list. Without it, they find nothing in the image.
+#[test]
+fn the_binaries_list_the_dependencies_that_they_are_made_of() {
+    let lock = text("Cargo.lock");
+    let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().to_owned();
+    let lines: Vec<&str> = lock.lines().collect();
+    let locked: BTreeSet<String> = lines
+        .windows(2)
+        .filter_map(|pair| match pair {
+            [name, version] if name.starts_with("name = ") => {
+                Some(format!("{} {}", quoted(name), quoted(version)))
+            }
+            _ => None,
+        })
+        .collect();
+    let has = |list: &BTreeSet<String>, name: &str| {
+        list.iter().any(|package| package.split(' ').next() == Some(name))
+    };
+
+    let with_tls = listed(WITH_TLS);
+    let without_tls = listed(WITHOUT_TLS);
+    for list in [&with_tls, &without_tls] {
+        assert_eq!(list.difference(&locked).collect::<Vec<_>>(), Vec::<&String>::new());
+        assert!(list.contains(concat!("podnudge ", env!("CARGO_PKG_VERSION"))), "{list:?}");
+        assert!(has(list, "tokio") && !has(list, "proptest"), "{list:?}");
+    }
+    assert!(has(&with_tls, "rustls") && !has(&without_tls, "rustls"));
+}
+
+/// The part of each line between these two.
+fn between<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
+    let part = |line: &'a str| line.split_once(before)?.1.split(after).next();
+    text.lines().filter_map(part).collect()
+}
+
 #[test]
 fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
     let dockerfile = text("Dockerfile");
@@ -44,6 +106,12 @@ fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
     for file in [&dockerfile, &test, &text(".ci/run")] {
         assert!(file.contains(". .ci/static-flags"), "{file}");
         assert!(file.contains("CARGO_ENCODED_RUSTFLAGS=\"$static\""), "{file}");
+        assert!(file.contains("cargo auditable "), "{file}");
     }
     assert!(text(".dockerignore").lines().any(|line| line == "!.ci/static-flags"));
+    let versions: BTreeSet<&str> = [&dockerfile, &test]
+        .into_iter()
+        .flat_map(|file| between(file, "cargo-auditable@", '\n'))
+        .collect();
+    assert_eq!(versions.len(), 1, "{versions:?}");
 }
