@@ -1,5 +1,5 @@
 //! What a release promises besides the program: the same source gives the same bytes, the binary says what it is made
-//! of, and the Dockerfile and `./test` agree on how it is built.
+//! of, and the Dockerfile, the workflows and `./test` agree on how it is built.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::support::manifests::{output_of, root};
 use crate::support::program::command;
+use crate::support::yaml;
 
 /// The shipped binaries. `./test` builds them.
 const WITH_TLS: &str = "target/x86_64-unknown-linux-gnu/release/podnudge";
@@ -93,6 +94,11 @@ fn the_binaries_list_the_dependencies_that_they_are_made_of() {
     assert!(has(&with_tls, "rustls") && !has(&without_tls, "rustls"));
 }
 
+/// A workflow, as JSON.
+fn workflow(name: &str) -> Value {
+    yaml::documents(&text(&format!(".github/workflows/{name}.yml"))).remove(0)
+}
+
 /// The part of each line between these two.
 fn between<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
     let part = |line: &'a str| line.split_once(before)?.1.split(after).next();
@@ -114,4 +120,37 @@ fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
         .flat_map(|file| between(file, "cargo-auditable@", '\n'))
         .collect();
     assert_eq!(versions.len(), 1, "{versions:?}");
+}
+
+/// A job that runs code of dependencies must not be able to write to the repository, and no text that others choose
+/// may become a part of a script.
+#[test]
+fn jobs_that_build_cannot_write_and_scripts_contain_no_expressions() {
+    for name in ["release", "test"] {
+        let workflow = workflow(name);
+        let jobs = workflow["jobs"].as_object().unwrap();
+        assert!(!jobs.is_empty());
+        for (job, definition) in jobs {
+            let empty = Vec::new();
+            let steps = definition["steps"].as_array().unwrap_or(&empty);
+            let scripts: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
+            let place = format!("{name}.{job}");
+            for script in &scripts {
+                assert!(!script.contains("${{"), "{place}: {script}");
+            }
+            let permissions =
+                if definition["permissions"].is_null() { &workflow } else { definition };
+            let may_write = permissions["permissions"]["contents"] == "write";
+            let builds = scripts
+                .iter()
+                .any(|script| script.contains("cargo ") || script.contains(".ci/run"));
+            assert!(!(may_write && builds), "{place} builds and may write");
+            let checkouts = steps.iter().filter(|step| {
+                step["uses"].as_str().is_some_and(|uses| uses.starts_with("actions/checkout@"))
+            });
+            for checkout in checkouts {
+                assert_eq!(checkout["with"]["persist-credentials"], "false", "{place}");
+            }
+        }
+    }
 }
