@@ -1,7 +1,19 @@
 # syntax=docker/dockerfile:1
 # One static binary in an empty image: no shell and no package.
 
-FROM rust:1.95-bookworm AS build
+# Debian bookworm, on which the tests run. It was never released for riscv64, and so the image of Rust for bookworm has
+# no variant for it either; trixie is the first release that has. What is tested on amd64 is what ships, as all others
+# stay with bookworm. BuildKit sets TARGETARCH.
+ARG TARGETARCH
+FROM rust:1.95-bookworm AS base-amd64
+FROM rust:1.95-bookworm AS base-arm64
+FROM rust:1.95-bookworm AS base-arm
+FROM rust:1.95-bookworm AS base-ppc64le
+FROM rust:1.95-bookworm AS base-s390x
+FROM rust:1.95-trixie AS base-riscv64
+
+# hadolint ignore=DL3006
+FROM base-${TARGETARCH} AS build
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # The SBOM of the image has a second part for this stage: the binary contains the C library of this Debian.
 ARG BUILDKIT_SBOM_SCAN_STAGE=true

@@ -106,6 +106,29 @@ fn between<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
 }
 
 #[test]
+fn every_architecture_of_the_release_has_a_base_image_of_the_same_rust() {
+    let dockerfile = text("Dockerfile");
+    let release = workflow("release");
+    let platforms = release["jobs"]["image"]["env"]["PLATFORMS"].as_str().unwrap();
+    let architectures: BTreeSet<&str> =
+        platforms.split(',').map(|platform| platform.split('/').nth(1).unwrap()).collect();
+    assert!(architectures.len() >= 6, "{platforms}");
+    let bases: BTreeSet<&str> = between(&dockerfile, " AS base-", '\n').into_iter().collect();
+    assert_eq!(bases, architectures);
+
+    let toolchain = text("rust-toolchain.toml");
+    let [channel] = between(&toolchain, "channel = \"", '"')[..] else { panic!("{toolchain}") };
+    let images = between(&dockerfile, "FROM rust:", '-');
+    let test = workflow("test");
+    let tested = test["jobs"]["all"]["container"]["image"].as_str().unwrap();
+    for version in images.into_iter().chain(between(tested, "rust:", '-')) {
+        assert!(channel == version || channel.starts_with(&format!("{version}.")), "{version}");
+    }
+    // What is tested is what ships.
+    assert!(dockerfile.contains(&format!("FROM {tested} AS base-amd64\n")), "{tested}");
+}
+
+#[test]
 fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
     let dockerfile = text("Dockerfile");
     let test = text("test");
