@@ -264,7 +264,15 @@ fn show_swaps<const N: usize>(
 /// Builds the podnudge binary, and returns its path.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    // What `cargo run` says of this package is not true of podnudge, and build scripts that read it would run again.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_MANIFEST_") || text.starts_with("CARGO_PKG_") {
+            command.env_remove(&name);
+        }
+    }
+    let built = command
         .args([
             "build",
             "--quiet",
