@@ -17,13 +17,13 @@ fn secret(crt: &str, key: &str) -> Payload {
     payload(&[("tls.crt", crt), ("tls.key", key)])
 }
 
-fn pair(serial: u8) -> Payload {
+pub(super) fn pair(serial: u8) -> Payload {
     let pair = Pair::ecdsa(&[serial]);
     secret(&pair.crt, &pair.key)
 }
 
 /// An RSA pair, and its serial number, by OpenSSL.
-fn rsa(folder: &Path) -> (Payload, String) {
+pub(super) fn rsa(folder: &Path) -> (Payload, String) {
     let [crt, key] = ["rsa.crt", "rsa.key"].map(|name| folder.join(name));
     let mut openssl = command("openssl");
     openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=web.example"]);
@@ -38,7 +38,7 @@ fn rsa(folder: &Path) -> (Payload, String) {
 }
 
 /// The serial number of the certificate that is presented for this name, as OpenSSL's client sees it.
-fn presented(name: &str) -> String {
+pub(super) fn presented(name: &str) -> String {
     let script = format!(
         "openssl s_client -connect {ADDRESS} -servername {name} </dev/null 2>/dev/null \
          | openssl x509 -noout -serial 2>/dev/null"

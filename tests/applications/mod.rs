@@ -9,6 +9,8 @@ mod apache;
 #[cfg(feature = "tls")]
 mod certificates;
 mod haproxy;
+#[cfg(feature = "tls")]
+mod keystore;
 mod load;
 mod nginx;
 pub(crate) mod plain;
