@@ -9,10 +9,12 @@
 //! them: many requests fail. Everything is real but the cluster: the podnudges, the applications below
 //! `podnudge supervise`, the kubelet's swaps, the requests. The balancer (`balancer.rs`) stands for the kubelet's
 //! probes and the Service, a small server in memory for the Kubernetes API. `FLEET_CHANGES` sets the number of
-//! changes (10).
+//! changes (10), `FLEET_REPLICAS` that of the replicas (12). With the path of a podnudge as its argument, it uses
+//! that one instead of building it: so `./test` runs a short form.
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -48,7 +50,6 @@ use balancer::Balancer;
 use load::Load;
 use replica::{Protection, Replica};
 
-const REPLICAS: usize = 12;
 /// How long a change may take to reach all replicas, one after the other.
 const LIMIT: Duration = Duration::from_mins(3);
 
@@ -59,17 +60,20 @@ fn main() {
         ["application", port, file] => application::run(port.parse().unwrap(), file.as_ref()),
         ["protected", podnudge] => protected(podnudge.as_ref()),
         ["unprotected", podnudge] => unprotected(podnudge.as_ref()),
-        _ => {
-            let podnudge = build();
-            in_namespace("protected", &podnudge);
-            in_namespace("unprotected", &podnudge);
-        }
+        [] => both(&build()),
+        [podnudge] => both(podnudge.as_ref()),
+        _ => panic!("give no argument, or the path of podnudge"),
     }
 }
 
+fn both(podnudge: &Path) {
+    in_namespace("protected", podnudge);
+    in_namespace("unprotected", podnudge);
+}
+
 fn protected(podnudge: &Path) {
-    let changes = std::env::var("FLEET_CHANGES").map_or(10, |text| text.parse().unwrap());
-    println!("\n1. {REPLICAS} replicas, with one slot and a drain: {changes} changes under load.");
+    let (replicas, changes) = (replicas(), number("FLEET_CHANGES", 10));
+    println!("\n1. {replicas} replicas, with one slot and a drain: {changes} changes under load.");
     let result = play(podnudge, Protection::SlotAndDrain, changes);
     assert_eq!(result.failed, 0, "a request failed");
     assert!(result.most_down <= 1, "{} replicas were down at once", result.most_down);
@@ -81,6 +85,20 @@ fn unprotected(podnudge: &Path) {
     );
     let result = play(podnudge, Protection::Jitter, 2);
     assert!(result.failed > 0, "no request failed: then the load proves nothing");
+}
+
+/// At least two: one goes on while the other is down.
+fn replicas() -> usize {
+    let replicas = number("FLEET_REPLICAS", 12);
+    assert!(replicas >= 2, "FLEET_REPLICAS must be at least 2");
+    replicas
+}
+
+/// A number of the environment that is at least 1.
+fn number(name: &str, default: usize) -> usize {
+    let Ok(text) = std::env::var(name) else { return default };
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.unwrap_or_else(|| panic!("{name} must be a number from 1, not `{text}`"))
 }
 
 /// Runs this program in this role in a namespace of its own, without the other processes of the machine.
@@ -104,11 +122,11 @@ struct Outcome {
 fn play(podnudge: &Path, protection: Protection, changes: usize) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let api = ApiServer::start();
-    let mut replicas: Vec<Replica> = (0..REPLICAS)
-        .map(|n| Replica::start(podnudge, folder.path(), n, &api, protection))
-        .collect();
+    let count = replicas();
+    let mut replicas: Vec<Replica> =
+        (0..count).map(|n| Replica::start(podnudge, folder.path(), n, &api, protection)).collect();
     let balancer = Balancer::start(&replicas, &api);
-    wait("all replicas are ready", || balancer.ready() == REPLICAS);
+    wait("all replicas are ready", || balancer.ready() == count);
     balancer.forget();
     let load = Load::start(balancer.address());
     for change in 1..=changes {
@@ -119,10 +137,10 @@ fn play(podnudge: &Path, protection: Protection, changes: usize) -> Outcome {
         }
         wait("all replicas run the change", || {
             replicas.iter().all(|replica| replica.version().as_deref() == Some(&version))
-                && balancer.ready() == REPLICAS
+                && balancer.ready() == count
         });
         println!(
-            "   change {change}: all {REPLICAS} replicas run it after {:.1} s; {} requests so far, {} failed; at most {} down at once",
+            "   change {change}: all {count} replicas run it after {:.1} s; {} requests so far, {} failed; at most {} down at once",
             begin.elapsed().as_secs_f64(),
             load.sent(),
             load.failed(),
@@ -132,7 +150,7 @@ fn play(podnudge: &Path, protection: Protection, changes: usize) -> Outcome {
     let (sent, failed) = load.stop();
     let most_down = balancer.most_down();
     println!(
-        "   {sent} requests, {failed} failed; at most {most_down} of {REPLICAS} replicas were down at once."
+        "   {sent} requests, {failed} failed; at most {most_down} of {count} replicas were down at once."
     );
     Outcome { failed, most_down }
 }
