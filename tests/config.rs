@@ -398,9 +398,9 @@ fn credentials_sent_unencrypted_cause_a_warning() {
     );
 }
 
-/// Without a slot, a restart may be one of many, also if it is the last resort.
+/// Without a slot, a restart may be one of many, also if it is the last resort, and so may a drain and an eviction.
 #[test]
-fn rules_that_may_restart_wait_by_default_while_the_slots_are_unreachable() {
+fn rules_that_may_interrupt_wait_by_default_while_the_slots_are_unreachable() {
     let default = |rule: &str| {
         let file = format!("[[rule]]\nname = \"a\"\nwatch = \"/a\"\nlimit.lease = \"web\"\n{rule}");
         let (config, _) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
@@ -412,6 +412,11 @@ fn rules_that_may_restart_wait_by_default_while_the_slots_are_unreachable() {
     assert_eq!(default(&format!("{signal}on-failure = \"retry\"")), Some(OnUnreachable::Act));
     let last_resort = format!("{signal}on-failure = [\"retry\", \"restart\"]");
     assert_eq!(default(&last_resort), Some(OnUnreachable::Wait));
+    assert_eq!(default("evict = {}"), Some(OnUnreachable::Wait));
+    let drained = format!("{signal}drain.before = \"action\"\n");
+    assert_eq!(default(&drained), Some(OnUnreachable::Wait));
+    let acts = format!("{drained}limit.on-unreachable = \"act\"\n");
+    assert_eq!(default(&acts), Some(OnUnreachable::Act));
 }
 
 #[test]

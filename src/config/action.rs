@@ -137,12 +137,6 @@ impl Action {
         matches!(self, Self::Restart | Self::RestartPod(_))
     }
 
-    /// Whether the application does not run for a while because of it.
-    #[must_use]
-    pub fn ends_application(&self) -> bool {
-        self.restarts() || matches!(self, Self::Evict(_))
-    }
-
     /// Whether it needs a target process.
     #[must_use]
     pub fn needs_process(&self) -> bool {

@@ -1,6 +1,5 @@
 //! `[rule.limit]`: how many replicas act at the same time. Pure.
 
-use super::action::{Action, Step};
 use super::prelude::*;
 
 settings! {
@@ -29,7 +28,7 @@ settings! {
         /// How long the application must stay healthy before the next replica gets the slot.
         bake: Duration = default("0s", duration(ZERO, DAY));
         /// What to do while the API server is not reachable: `wait` for it, or `act` without a slot.
-        on_unreachable: Option<OnUnreachable> = optional("`wait` for rules that may restart, `act` for others", OnUnreachable::choice()).resolved();
+        on_unreachable: Option<OnUnreachable> = optional("`wait` for rules that may restart the application, or have `drain` or `evict`; `act` for others", OnUnreachable::choice()).resolved();
         /// Without the Kubernetes API: act only in this replica's slots of the wall clock. `every` slot belongs to one of several replicas, in turn, by the ordinal in the StatefulSet.
         slot: Option<ClockSlot> = optional_table();
     }
@@ -84,17 +83,10 @@ impl Limit {
         }
     }
 
-    /// Fills in what depends on the actions: a restart without a slot, also as the last resort, may be one of
-    /// many.
-    pub(super) fn resolve(&mut self, actions: &[Action], on_failure: &[Step]) {
-        let restarts = actions.iter().any(Action::ends_application);
-        let default = if restarts || on_failure.contains(&Step::Restart) {
-            OnUnreachable::Wait
-        } else {
-            OnUnreachable::Act
-        };
+    /// Fills in what depends on the rule.
+    pub(super) fn resolve(&mut self, on_unreachable: OnUnreachable) {
         if self.lease.is_some() {
-            self.on_unreachable.get_or_insert(default);
+            self.on_unreachable.get_or_insert(on_unreachable);
         }
     }
 

@@ -9,7 +9,7 @@ use super::drain::Drain;
 use super::expand::Expand;
 use super::hold::{ApproveBefore, Hold};
 use super::keys::{KeyFilter, MostBytes};
-use super::limit::Limit;
+use super::limit::{Limit, OnUnreachable};
 use super::pod;
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
@@ -146,9 +146,6 @@ impl Rule {
         }
         let actions = actions(&mut settings, place);
         pod::validate(place, &settings.on_failure, settings.on_start, agent);
-        if let Some(limit) = &mut settings.limit {
-            limit.resolve(&actions, &settings.on_failure);
-        }
         if settings.on_failure.contains(&Step::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);
         }
@@ -164,7 +161,7 @@ impl Rule {
                 volume: u64::from(settings.max_volume_bytes),
             },
         };
-        let rule = Self {
+        let mut rule = Self {
             name: settings.name.clone()?,
             keys,
             checks,
@@ -175,6 +172,12 @@ impl Rule {
             unresolved: None,
             settings,
         };
+        // Without a slot, a pod that is not Ready for a while may be one of many.
+        let by_default =
+            if rule.may_interrupt() { OnUnreachable::Wait } else { OnUnreachable::Act };
+        if let Some(limit) = &mut rule.settings.limit {
+            limit.resolve(by_default);
+        }
         if let Some(reason) = rule.unproven_restart("if the target runs") {
             place.inner("limit").warn(Value("lease"), reason);
         }
