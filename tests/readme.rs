@@ -95,6 +95,22 @@ fn every_link_has_an_existing_target() {
     assert!(count >= 40, "only {count} links");
 }
 
+/// Where a user looks for it: on the page of what it does.
+#[test]
+fn the_docs_mention_every_command() {
+    let docs: Vec<(String, String)> =
+        pages().into_iter().filter(|(name, _)| name.starts_with("docs/")).collect();
+    let is_mentioned = |command: &str| {
+        let mut parts = docs.iter().flat_map(|(_, page)| page.split(command).skip(1));
+        parts.any(|rest| rest.starts_with([' ', '`', '\n']))
+    };
+    let commands = cli::command();
+    let names = commands.get_subcommands().map(|one| format!("podnudge {}", one.get_name()));
+    let missing: Vec<String> = names.filter(|name| !is_mentioned(name)).collect();
+    assert_eq!(missing, Vec::<String>::new());
+    assert!(commands.get_subcommands().count() >= 11);
+}
+
 /// The README stays short enough to be read to its end.
 #[test]
 fn the_readme_has_at_most_150_lines() {
