@@ -551,6 +551,10 @@ fn expect(world: &World, rest: &str, place: &str) {
                 yes(rule.digest_published.is_some() && rule.digest_published == rule.digest_on_disk)
             }
             "applied" => rule.counters.actions_applied.to_string(),
+            "timed" => {
+                let values = rule.counters.commit_to_applied.buckets;
+                values.iter().sum::<u64>().to_string()
+            }
             "start-delay" => {
                 rule.start_delay_seconds.map_or("none".to_owned(), |delay| format!("{delay}s"))
             }

@@ -56,6 +56,8 @@ pub(super) struct Rule {
     id: RuleId,
     policy: Policy,
     replica: Replica,
+    /// When podnudge started.
+    started: Moment,
     source: Source,
     checks: Checks,
     candidate: Option<Candidate>,
@@ -127,6 +129,7 @@ impl Rule {
         let mut rule = Self {
             id,
             replica,
+            started: now.mono,
             source: Source::new(&policy, now.mono),
             checks: Checks::new(policy.has_checks, found.interrupted),
             policy,

@@ -144,9 +144,18 @@ impl Rule {
         }
         if !is_fresh {
             self.counters.actions_applied += 1;
-            self.counters.commit_to_applied.observe(took.as_secs_f64());
+            if self.is_new(rollout) {
+                self.counters.commit_to_applied.observe(took.as_secs_f64());
+            }
         }
         self.report(Fact::Applied(digest, evidence, took), out);
+    }
+
+    /// Whether a commit since podnudge's start has caused the rollout. If not, the age of its content says nothing
+    /// about how long podnudge takes.
+    fn is_new(&self, rollout: &Rollout) -> bool {
+        let content = rollout.content();
+        content.committed_at >= self.started && self.tracker.running() != Some(content.digest)
     }
 
     /// Makes content that could not be published a candidate again.
