@@ -47,6 +47,6 @@ fn number(text: &str, least: u64, most: u64) -> Result<u64, Reason> {
     let number = text.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| {
         let text = shown::text(text);
-        Reason::new(format!("`{text}` is not a number")).hint(format!("from {least} to {most}"))
+        Reason::new(format!("`{text}` is not a whole number from {least} to {most}"))
     })
 }
