@@ -290,6 +290,7 @@ fn the_chart_installs_nothing_unasked_and_refuses_wrong_values() {
         "injection=true",
         "accessPolicy=true",
         "monitoringNamespace=\"watchers\"",
+        "otherPorts=\"closed\"",
         "image=\"registry.example/p:1\"",
     ];
     let text = templated(&own, &values).unwrap();
@@ -321,9 +322,68 @@ fn the_chart_installs_nothing_unasked_and_refuses_wrong_values() {
         ("podnudge.acess={}", "'acess' not allowed"),
         ("podnudge.access={\"lease\": {\"name\": \"web\", \"slots\": 0}}", "minimum"),
         ("podnudge.runAsUser=\"root\"", "got string, want null or integer"),
+        ("podnudge.monitoringNamespace=\"m\"", "set it to `closed` if other NetworkPolicies"),
     ] {
         let error = templated(chart.path(), &[value]).expect_err(value);
         assert!(error.contains(part), "{value}: {error}");
+    }
+}
+
+/// Whether one of these `NetworkPolicies`, which all select the pod, allows a client of a namespace to connect: what one
+/// allows, no other one can deny.
+fn is_reachable(policies: &[&Value], namespace: &str, protocol: &str, port: u32) -> bool {
+    let number = |value: &Value| value.as_str().map(|text| text.parse::<u32>().unwrap());
+    let has_port = |one: &Value| {
+        let first = number(&one["port"]).unwrap();
+        let last = number(&one["endPort"]).unwrap_or(first);
+        one["protocol"] == protocol && (first..=last).contains(&port)
+    };
+    let is_from = |one: &Value| {
+        one["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] == namespace
+    };
+    let mut rules =
+        policies.iter().flat_map(|it| it["spec"]["ingress"].as_array().into_iter().flatten());
+    rules.any(|rule| {
+        let from = rule["from"].as_array();
+        rule["ports"].as_array().unwrap().iter().any(has_port)
+            && from.is_none_or(|from| from.iter().any(is_from))
+    })
+}
+
+/// Where ingress is denied by default, this must not open the ports of the application.
+#[test]
+fn the_network_policies_close_the_port_of_podnudge_and_open_others_only_where_asked_for() {
+    let own = root().join("k8s/chart");
+    let chart = |other: &str| {
+        let values = ["monitoringNamespace=\"monitoring\"", &format!("otherPorts=\"{other}\"")];
+        documents(&templated(&own, &values).unwrap()).remove(0)
+    };
+    let file = |name: &str| documents(&fs::read_to_string(root().join(name)).unwrap()).remove(0);
+    let denies = json!({"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}});
+    for (policies, is_open) in [
+        ([file("k8s/network-policy.yaml"), chart("closed")], false),
+        ([file("k8s/network-policy-open.yaml"), chart("open")], true),
+    ] {
+        for policy in policies {
+            let reachable = |namespace: &str, protocol: &str, port: u32| {
+                is_reachable(&[&denies, &policy], namespace, protocol, port)
+            };
+            assert!(reachable("monitoring", "TCP", 9533) && !reachable("shop", "TCP", 9533));
+            for (protocol, port) in [
+                ("TCP", 1),
+                ("TCP", 9532),
+                ("TCP", 9534),
+                ("TCP", 65535),
+                ("UDP", 53),
+                ("SCTP", 9533),
+            ] {
+                assert_eq!(
+                    reachable("shop", protocol, port),
+                    is_open,
+                    "{protocol} {port} {policy}"
+                );
+            }
+        }
     }
 }
 
@@ -351,7 +411,12 @@ fn all_manifests_are_valid_from_their_first_version_to_the_last() {
         (
             rendered(
                 "chart",
-                helm(&[access, "podnudge.state=true", "podnudge.monitoringNamespace=\"m\""]),
+                helm(&[
+                    access,
+                    "podnudge.state=true",
+                    "podnudge.monitoringNamespace=\"m\"",
+                    "podnudge.otherPorts=\"open\"",
+                ]),
             ),
             "1.29",
         ),
