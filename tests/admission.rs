@@ -384,4 +384,63 @@ fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
             "{before:?} {after:?}"
         );
     }
+    // Names that contain the own one, or that any pod could have made up.
+    for holder in [
+        "pb_u-1_r_u-2_",
+        "web-2_u-1_app",
+        "a_web-1_u-1_app",
+        "web-1_u-2_web-1_u-1_",
+        "web-1_u-1",
+        "web-1",
+    ] {
+        let holder = Some(holder);
+        assert_eq!(requested("CREATE", "leases", &lease(holder), &Value::Null), denied);
+        assert_eq!(requested("UPDATE", "leases", &lease(holder), &lease(own)), denied);
+        assert_eq!(requested("UPDATE", "leases", &lease(Some("")), &lease(holder)), denied);
+    }
+}
+
+/// It reports content that failed in the annotations of a Lease that another pod holds, or that nobody holds.
+#[test]
+fn podnudge_may_annotate_the_lease_of_another_pod_and_change_nothing_else_of_it() {
+    let denied = ["podnudge may not change a slot that another pod holds"];
+    let lease = |holder: &str| {
+        json!({
+            "metadata": {"name": "web-0"},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:09.000000Z"},
+        })
+    };
+    let mut without = lease("");
+    remove(&mut without["spec"], "holderIdentity");
+    for (old, is_own) in [
+        (lease("web-1_u-1_app"), true),
+        (lease("web-2_u-2_app"), false),
+        (lease(""), false),
+        (without, false),
+    ] {
+        let mut halted = old.clone();
+        halted["metadata"]["annotations"] = json!({"podnudge.io/halted": "x"});
+        assert_eq!(requested("UPDATE", "leases", &halted, &old), <[String; 0]>::default());
+        for (field, value) in [
+            ("leaseDurationSeconds", json!(i32::MAX)),
+            ("renewTime", json!("2026-01-01T00:00:19.000000Z")),
+            ("acquireTime", json!("2026-01-01T00:00:00.000000Z")),
+            ("strategy", json!("OldestEmulationVersion")),
+        ] {
+            let mut new = halted.clone();
+            new["spec"][field] = value;
+            let wanted: &[&str] = if is_own { &[] } else { &denied };
+            assert_eq!(requested("UPDATE", "leases", &new, &old), wanted, "{field} {old}");
+        }
+        let mut new = halted.clone();
+        remove(&mut new, "spec");
+        // That removes the holder, too.
+        assert_eq!(requested("UPDATE", "leases", &new, &old).is_empty(), is_own, "{old}");
+    }
+    // One that does not exist yet.
+    let mut made = json!({"metadata": {"name": "web-0"}, "spec": {}});
+    made["metadata"]["annotations"] = json!({"podnudge.io/halted": "x"});
+    assert_eq!(requested("CREATE", "leases", &made, &Value::Null), <[String; 0]>::default());
+    remove(&mut made, "spec");
+    assert_eq!(requested("CREATE", "leases", &made, &Value::Null), <[String; 0]>::default());
 }

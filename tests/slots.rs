@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
+
+use podnudge::config::LONGEST_LEASE;
 use podnudge::core::command::Intent;
 use podnudge::core::event::SlotState;
 use podnudge::reason::Reason;
@@ -309,6 +311,24 @@ fn a_slot_expires_by_observation_and_not_by_the_times_in_it() {
         other.play(ms(100), |request| perform(&mut store, request));
         assert!(other.holds().is_some());
     }
+}
+
+/// Any client that may write the Lease may give it any duration.
+#[test]
+fn a_slot_of_another_holder_expires_after_the_longest_duration_that_can_be_set() {
+    let (mut store, mut one, mut other) =
+        (Store::default(), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
+    one.claim(A);
+    one.run(&mut store);
+    let mut lease = store.get(&format!("{LEASES}/web-0")).unwrap();
+    lease["spec"]["leaseDurationSeconds"] = i32::MAX.into();
+    perform(&mut store, &LeaseRequest::Update(Lease::parse(lease.to_string().as_bytes()).unwrap()))
+        .unwrap();
+    other.claim(A);
+    other.play(LONGEST_LEASE - ms(1), |request| perform(&mut store, request));
+    assert_eq!(other.holds(), None);
+    other.play(ms(100), |request| perform(&mut store, request));
+    assert!(other.holds().is_some());
 }
 
 /// While the API server is away, the holder cannot renew: it gets the time to do so afterwards.

@@ -24,7 +24,7 @@ settings! {
         /// The number of replicas, for `max-concurrent` in percent.
         replicas: Option<u32> = optional("", number(1, 100_000));
         /// How long a slot stays taken if the podnudge that holds it disappears. The same for all replicas. It is renewed at a third of this.
-        lease_duration: Duration = default("15s", duration(SECOND, HOUR));
+        lease_duration: Duration = default("15s", duration(SECOND, LONGEST_LEASE));
         /// How long the application must stay healthy before the next replica gets the slot.
         bake: Duration = default("0s", duration(ZERO, DAY));
         /// What to do while the API server is not reachable: `wait` for it, or `act` without a slot.
@@ -64,6 +64,8 @@ pub enum Share {
     Percent(u32),
 }
 
+/// The longest that a slot stays taken without being renewed.
+pub const LONGEST_LEASE: Duration = HOUR;
 /// The most slots: each is a Lease that every replica reads while it waits.
 const MOST_SLOTS: u32 = 100;
 /// A Lease is named like a DNS subdomain; `-` and the number of the slot follow.

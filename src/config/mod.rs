@@ -59,7 +59,7 @@ pub use expand::Expand;
 pub use file::{Config, FILE, File, effective, parse};
 pub use hold::{ApproveBefore, Hold};
 pub use keys::{KeyFilter, MostBytes};
-pub use limit::{ClockSlot, Limit, OnUnreachable, Share};
+pub use limit::{ClockSlot, LONGEST_LEASE, Limit, OnUnreachable, Share};
 pub use load::{LoadError, Sources, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};

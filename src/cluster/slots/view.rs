@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::cluster::identity::pod_of;
 use crate::cluster::lease::Lease;
+use crate::config::LONGEST_LEASE;
 use crate::shown;
 
 /// What is known of one Lease.
@@ -85,8 +86,10 @@ impl View {
         if other == holder {
             return Some(Standing::Own);
         }
-        // What other clients have written without a duration gets the own one.
+        // What other clients have written without a duration gets the own one. Whoever may write the Lease could
+        // block the slot for years by a longer one than podnudge sets.
         let time = lease.duration().filter(|time| !time.is_zero()).unwrap_or(default);
+        let time = time.min(LONGEST_LEASE);
         let (_, since) = self.seen.as_ref()?;
         let until = since.after(time);
         Some(if now < until { Standing::Busy(pod(other), until) } else { Standing::Free })
