@@ -280,9 +280,15 @@ fn requested(operation: &str, resource: &str, object: &Value, old: &Value) -> Ve
     let input = |request: &Value| json!({"request": request, "object": object, "oldObject": old});
     let denied = admit(&ACCESS, &input(&request)).denied;
     // Nobody else is limited, and without the claims of a bound token nothing is allowed.
-    let mut other = request.clone();
-    other["userInfo"]["username"] = "system:serviceaccount:test:other".into();
-    assert_eq!(admit(&ACCESS, &input(&other)).denied, <[String; 0]>::default());
+    let denied_to = |name: &str| {
+        let mut other = request.clone();
+        other["userInfo"]["username"] = format!("system:serviceaccount:{name}").into();
+        admit(&ACCESS, &input(&other)).denied
+    };
+    for other in ["test:other", "test:podnudges", "other:podnudge", "test:podnudge-web"] {
+        assert_eq!(denied_to(other), <[String; 0]>::default(), "{other}");
+    }
+    assert_eq!(denied_to("test:web-podnudge"), denied);
     let mut unbound = request;
     remove(&mut unbound["userInfo"], "extra");
     assert!(!admit(&ACCESS, &input(&unbound)).denied.is_empty(), "{operation} {resource}");

@@ -15,8 +15,8 @@ use crate::support::agent::Agent;
 use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::manifests::{
-    WORKLOADS, as_texts, by_name, chart, documents, kustomized, object, output_of, remove, root,
-    shipped, take_podnudge, templated, texts, tool, violations,
+    WORKLOADS, admit, as_texts, by_name, chart, documents, kustomized, object, output_of, remove,
+    root, shipped, take_podnudge, templated, texts, tool, violations,
 };
 use crate::support::pod::in_network;
 use crate::support::program::podnudge;
@@ -262,7 +262,7 @@ fn the_chart_adds_the_same_container_as_the_component() {
         config::parse("podnudge.toml", file.as_str().unwrap(), &Overrides::default(), None)
             .unwrap();
     assert_eq!(warnings, []);
-    object(&native, "ServiceAccount", "podnudge");
+    object(&native, "ServiceAccount", "release-podnudge");
 
     let as_root = helm(&["podnudge.runAsUser=0", "podnudge.restartPod=true"]);
     let mut spec = pod(&as_root, "Deployment", "site")["spec"].clone();
@@ -327,6 +327,95 @@ fn the_chart_installs_nothing_unasked_and_refuses_wrong_values() {
         let error = templated(chart.path(), &[value]).expect_err(value);
         assert!(error.contains(part), "{value}: {error}");
     }
+}
+
+/// Two releases in one namespace must not make the same service account, and the admission policy must hold each.
+#[test]
+fn the_chart_makes_a_service_account_that_the_admission_policy_holds() {
+    let own = root().join("k8s/chart");
+    let helm = |values: &[&str]| {
+        let text = templated(&own, values);
+        documents(&text.unwrap_or_else(|error| panic!("{values:?}: {error}")))
+    };
+    let evict = "access.evict=true";
+    let made = helm(&[evict]);
+    object(&made, "ServiceAccount", "release-podnudge");
+    let subject = json!([{"kind": "ServiceAccount", "name": "release-podnudge"}]);
+    assert_eq!(object(&made, "RoleBinding", "release-podnudge")["subjects"], subject);
+
+    let existing = helm(&[
+        "access.events=true",
+        "access.createServiceAccount=false",
+        "access.serviceAccountName=\"web\"",
+    ]);
+    assert!(existing.iter().all(|one| one["kind"] != "ServiceAccount"), "{existing:?}");
+    let subject = &object(&existing, "RoleBinding", "release-podnudge")["subjects"][0];
+    assert_eq!(subject["name"], "web");
+
+    let eager = "access.eagerSync={\"secrets\": [\"a\"]}";
+    let web = "access.serviceAccountName=\"web\"";
+    for feature in [evict, eager] {
+        let error = templated(&own, &[feature, web]).unwrap_err();
+        assert!(error.contains("the admission policy does not hold a service account"), "{error}");
+        for name in ["podnudge", "web-podnudge"] {
+            helm(&[feature, &format!("access.serviceAccountName=\"{name}\"")]);
+        }
+        helm(&[feature, web, "accessPolicyAccounts=[\"web\"]"]);
+    }
+    let ends_in_policy = |values: &[&str]| {
+        let policies = helm(&[values, &["accessPolicy=true"]].concat());
+        let policies: Vec<&Value> =
+            policies.iter().filter(|it| it["kind"] == "ValidatingAdmissionPolicy").collect();
+        assert_eq!(policies.len(), 4);
+        let conditions = policies.iter().map(|it| &it["spec"]["matchConditions"][0]["expression"]);
+        let ends = |text: &Value| {
+            let (_, rest) = text.as_str().unwrap().split_once('[').unwrap();
+            rest.split(']').next().unwrap().to_owned()
+        };
+        let all: BTreeSet<String> = conditions.map(ends).collect();
+        let [one] = &all.into_iter().collect::<Vec<_>>()[..] else { panic!("{policies:?}") };
+        one.clone()
+    };
+    assert_eq!(ends_in_policy(&[evict]), "':podnudge', '-podnudge'");
+    assert_eq!(ends_in_policy(&[evict, web]), "':podnudge', '-podnudge', ':web'");
+    let more = "accessPolicyAccounts=[\"a.b\", \"web\"]";
+    assert_eq!(ends_in_policy(&[eager, web, more]), "':podnudge', '-podnudge', ':a.b', ':web'");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    fs::write(&file, templated(&own, &[evict, web, "accessPolicy=true"]).unwrap()).unwrap();
+    let pod = json!({"metadata": {"name": "other"}});
+    let resource = json!({"group": "", "version": "v1", "resource": "pods"});
+    for (name, is_held) in [("web", true), ("release-podnudge", true), ("shop", false)] {
+        let user = json!({"username": format!("system:serviceaccount:test:{name}")});
+        let request = json!({
+            "operation": "CREATE", "namespace": "test", "userInfo": user, "name": "other", "resource": resource,
+            "subResource": "eviction",
+        });
+        let input = json!({"request": request, "object": pod, "oldObject": null});
+        let denied = admit(&[file.to_str().unwrap()], &input).denied;
+        assert_eq!(!denied.is_empty(), is_held, "{name}: {denied:?}");
+    }
+}
+
+/// What helm says after the installation.
+#[test]
+fn the_chart_says_that_nothing_limits_the_rights_without_the_admission_policy() {
+    let notes = |values: &[&str]| {
+        let mut helm = tool("helm");
+        // It needs no cluster.
+        helm.env("KUBECONFIG", "/dev/null");
+        helm.args(["install", "release", "k8s/chart", "--dry-run=client"]);
+        helm.args(values.iter().flat_map(|value| ["--set-json", value]));
+        output_of(helm).unwrap().split_once("NOTES:").unwrap().1.to_owned()
+    };
+    let warning = "the service account release-podnudge may patch or evict every pod";
+    let eager = "access.eagerSync={\"configMaps\": [\"a\"]}";
+    for feature in ["access.evict=true", eager] {
+        assert!(notes(&[feature]).contains(warning));
+        assert!(!notes(&[feature, "accessPolicy=true"]).contains("WARNING"));
+    }
+    assert!(!notes(&["access.events=true"]).contains("WARNING"));
 }
 
 /// Whether one of these `NetworkPolicies`, which all select the pod, allows a client of a namespace to connect: what one

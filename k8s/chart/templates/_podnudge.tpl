@@ -96,6 +96,23 @@
 {{- end }}
 {{- end }}
 
+{{/* For the pod, if `access` has anything. */}}
+{{- define "podnudge.serviceAccountName" -}}
+{{ .Values.access.serviceAccountName | default (printf "%s-podnudge" .Release.Name) }}
+{{- end }}
+
+{{/* Empty if the Role does not let podnudge change any pod. */}}
+{{- define "podnudge.changesPods" -}}
+{{- with .Values.access }}{{ if or .evict .eagerSync.configMaps .eagerSync.secrets }}true{{ end }}{{ end }}
+{{- end }}
+
+{{/* Empty if the admission policy does not hold the service account, or is not told to. */}}
+{{- define "podnudge.isHeld" -}}
+{{- $account := include "podnudge.serviceAccountName" . }}
+{{- $hasName := or (eq $account "podnudge") (hasSuffix "-podnudge" $account) }}
+{{- if or $hasName .Values.accessPolicy (has $account .Values.accessPolicyAccounts) }}true{{ end }}
+{{- end }}
+
 {{/* The rules of the Role; empty if podnudge does not use the API. */}}
 {{- define "podnudge.usesApi" -}}
 {{- with .Values.access }}
