@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::support::manifests::{
-    Admission, WORKLOADS, admit, as_texts, by_name, documents, kustomized, object, remove,
-    take_podnudge, texts, violations,
+    Admission, WORKLOADS, admit, as_texts, assert_starts, by_name, documents, kustomized, object,
+    remove, take_podnudge, texts, violations,
 };
 
 const INJECTION: [&str; 1] = ["k8s/injection/policy.yaml"];
@@ -111,13 +111,13 @@ fn injection_adds_the_container_of_the_component_and_changes_nothing_else() {
 fn annotations_say_what_to_watch_and_how() {
     let args = |annotations: Value| {
         let (podnudge, _) = parts(injected(&pod(annotations)));
-        texts(&podnudge["args"])[2..].join(" ")
+        texts(&podnudge["args"]).join(" ")
     };
     assert_eq!(args(json!({})), "--watch=/etc/nginx --watch=/etc/tls");
     assert_eq!(args(json!({"podnudge.io/volumes": "tls"})), "--watch=/etc/tls");
     assert_eq!(args(json!({"podnudge.io/volumes": " tmp, tls"})), "--watch=/etc/tls --watch=/tmp");
     assert_eq!(args(json!({"podnudge.io/container": "other"})), "--watch=/etc/both");
-    let options = " --signal=HUP  --jitter=30s ";
+    let options = " --signal=HUP \t --jitter=30s\r\n";
     assert_eq!(
         args(json!({"podnudge.io/options": options, "podnudge.io/volumes": "config"})),
         "--watch=/etc/nginx --signal=HUP --jitter=30s"
@@ -127,7 +127,7 @@ fn annotations_say_what_to_watch_and_how() {
     let (podnudge, rest) = parts(injected(&pod(
         json!({"podnudge.io/config": "settings", "podnudge.io/drain": "true"}),
     )));
-    assert_eq!(texts(&podnudge["args"])[2..], ["--config=/etc/podnudge/podnudge.toml"]);
+    assert_eq!(texts(&podnudge["args"]), ["--config=/etc/podnudge/podnudge.toml"]);
     let (_, mount) = &by_name(&podnudge["volumeMounts"], "name")[1];
     assert_eq!(
         mount,
@@ -137,6 +137,41 @@ fn annotations_say_what_to_watch_and_how() {
     assert!(rest["spec"]["volumes"].as_array().unwrap().contains(&volume));
     let probe = json!({"httpGet": {"path": "/serving", "port": "podnudge"}, "periodSeconds": "1", "failureThreshold": "1"});
     assert_eq!(podnudge["readinessProbe"], probe);
+}
+
+/// An option that is given twice ends podnudge, and a probe of a port that podnudge does not listen on restarts it.
+#[test]
+fn options_override_what_injection_sets_and_the_probes_follow_the_port() {
+    let with = |options: &str| {
+        let (podnudge, _) = parts(injected(&pod(json!({"podnudge.io/options": options}))));
+        assert_starts(&podnudge);
+        podnudge
+    };
+    let port = |podnudge: &Value| podnudge["ports"][0]["containerPort"].as_str().map(str::to_owned);
+    for (options, wanted) in [
+        ("--log=text", Some("9533")),
+        ("--listen=:9534 --log=json", Some("9534")),
+        ("--log=text\n--listen=0.0.0.0:9600\n", Some("9600")),
+        ("--listen=[::]:80", Some("80")),
+        ("--listen=127.0.0.1:9533", None),
+        ("--listen=[::1]:9533", None),
+        ("--listen=off", None),
+    ] {
+        let podnudge = with(options);
+        assert_eq!(port(&podnudge).as_deref(), wanted, "{options}");
+        let probe = json!({"httpGet": {"path": "/livez", "port": "podnudge"}});
+        assert_eq!(podnudge.get("livenessProbe"), wanted.map(|_| &probe), "{options}");
+    }
+    let denied = |annotations: Value| created(&pod(annotations)).denied;
+    let drain = "podnudge.io/drain: the kubelet has to reach podnudge; leave out the option --listen, or write a port, such as --listen=:9600";
+    let unreachable = json!({"podnudge.io/drain": "true", "podnudge.io/options": "--listen=off"});
+    assert_eq!(denied(unreachable), [drain]);
+    let reachable = json!({"podnudge.io/drain": "true", "podnudge.io/options": "--listen=:9600"});
+    assert_eq!(denied(reachable), <[String; 0]>::default());
+    let twice =
+        json!({"podnudge.io/config": "a", "podnudge.io/options": "--log=text\n--config=/b"});
+    let message = "podnudge.io/options: --config cannot be combined with the annotation podnudge.io/config; leave one of them out";
+    assert_eq!(denied(twice), [message]);
 }
 
 #[test]

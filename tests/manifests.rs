@@ -7,7 +7,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use podnudge::cli;
 use podnudge::config::{self, Overrides};
 use serde_json::{Value, json};
 
@@ -15,8 +14,8 @@ use crate::support::agent::Agent;
 use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::manifests::{
-    WORKLOADS, admit, as_texts, by_name, chart, documents, kustomized, object, output_of, remove,
-    root, shipped, take_podnudge, templated, texts, tool, violations,
+    WORKLOADS, admit, as_texts, assert_starts, by_name, chart, documents, kustomized, object,
+    output_of, remove, root, shipped, take_podnudge, templated, texts, tool, violations,
 };
 use crate::support::pod::in_network;
 use crate::support::program::podnudge;
@@ -42,16 +41,16 @@ fn pod(documents: &[Value], kind: &str, name: &str) -> Value {
 /// podnudge's container with the parts that each form has.
 fn assert_is_complete(container: &Value) {
     assert_eq!(container["image"], "podnudge:0.1.0");
-    let args = texts(&container["args"]);
-    assert!(args.contains(&"--listen=:9533".to_owned()), "the probe needs it: {args:?}");
-    let words = std::iter::once("podnudge").chain(args.iter().map(String::as_str)).map(Into::into);
-    assert!(matches!(cli::parse(words, []), Ok(cli::Command::Run(_))), "{args:?}");
+    assert_starts(container);
     let variable = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let wanted = [
+        // The probe needs it.
+        json!({"name": "PODNUDGE_LISTEN", "value": ":9533"}),
+        json!({"name": "PODNUDGE_LOG", "value": "json"}),
         variable("PODNUDGE_POD_NAME", "metadata.name"),
         variable("PODNUDGE_POD_UID", "metadata.uid"),
     ];
-    assert_eq!(container["env"], json!(wanted));
+    assert_eq!(container["env"].as_array().unwrap()[..4], wanted);
     assert_eq!(
         container["livenessProbe"],
         json!({"httpGet": {"path": "/livez", "port": "podnudge"}})
@@ -133,7 +132,10 @@ fn each_further_component_adds_what_its_feature_needs() {
             mounts(&container),
             ["config /watched/config", "podnudge-state /var/lib/podnudge (rw)"]
         );
-        assert!(texts(&container["args"]).contains(&"--state-dir=/var/lib/podnudge".to_owned()));
+        assert_eq!(
+            container["env"][4],
+            json!({"name": "PODNUDGE_STATE_DIR", "value": "/var/lib/podnudge"})
+        );
         let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": ["88"]}}]);
         assert_eq!(container["restartPolicyRules"], rule);
         let state = json!({"name": "podnudge-state", "emptyDir": {"sizeLimit": "16Mi"}});
@@ -274,7 +276,25 @@ fn the_chart_adds_the_same_container_as_the_component() {
         json!({"drop": ["ALL"], "add": ["KILL"]})
     );
     assert_eq!(podnudge["restartPolicyRules"][0]["action"], "RestartAllContainers");
-    assert_eq!(texts(&podnudge["args"])[2..], ["--watch=/etc/web", "--jitter=30s"]);
+    assert_eq!(texts(&podnudge["args"]), ["--watch=/etc/web", "--jitter=30s"]);
+
+    for (option, port) in [
+        ("--listen=:9600", Some("9600")),
+        ("--listen=[::]:80", Some("80")),
+        ("--log=json", Some("9533")),
+        ("--state-dir=/tmp", Some("9533")),
+        ("--listen=127.0.0.1:9600", None),
+        ("--listen=[::1]:9600", None),
+        ("--listen=off", None),
+    ] {
+        let made = helm(&[&format!("podnudge.options=[\"{option}\"]"), "podnudge.state=true"]);
+        let mut spec = pod(&made, "Deployment", "site")["spec"].clone();
+        let podnudge = take_podnudge(&mut spec, "initContainers");
+        assert_starts(&podnudge);
+        let ports = port.map(|port| json!([{"name": "podnudge", "containerPort": port}]));
+        assert_eq!(podnudge.get("ports"), ports.as_ref(), "{option}");
+        assert_eq!(podnudge.get("livenessProbe").is_some(), port.is_some(), "{option}");
+    }
 }
 
 #[test]
@@ -315,10 +335,18 @@ fn the_chart_installs_nothing_unasked_and_refuses_wrong_values() {
     );
 
     let chart = chart();
+    for (values, part) in [
+        (["podnudge.drain=true", "podnudge.options=[\"--listen=off\"]"], "`drain` needs a port"),
+        (["podnudge.config=\"a\"", "podnudge.options=[\"--config=/a\"]"], "cannot be combined"),
+    ] {
+        let error = templated(chart.path(), &values).unwrap_err();
+        assert!(error.contains(part), "{values:?}: {error}");
+    }
     for (value, part) in [
         ("podnudge.watch={\"config\": \"etc\"}", "does not match pattern"),
         ("podnudge.watch=null", "nothing to watch; set `watch`"),
         ("podnudge.options=[\"HUP\"]", "does not match pattern"),
+        ("podnudge.options=[\"--signal=HUP\\n--log=text\"]", "does not match pattern"),
         ("podnudge.acess={}", "'acess' not allowed"),
         ("podnudge.access={\"lease\": {\"name\": \"web\", \"slots\": 0}}", "minimum"),
         ("podnudge.runAsUser=\"root\"", "got string, want null or integer"),
@@ -637,8 +665,13 @@ fn podnudge_reloads_nginx_in_the_rendered_pod_and_its_preflight_finds_nothing() 
         wait_until("nginx serves version 1", || serves("version 1"));
 
         let program = podnudge();
-        let start =
+        let mut start =
             container('b', &sidecar, Path::new(program.get_program()), &texts(&sidecar["args"]));
+        for variable in sidecar["env"].as_array().unwrap() {
+            if let Some(value) = variable["value"].as_str() {
+                start.env(variable["name"].as_str().unwrap(), value);
+            }
+        }
         let agent = Agent::spawn(at, start);
         wait_until("podnudge has found nginx", || {
             agent.count("preset") == 1 && agent.count("baseline|fresh|applied") == 1

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use podnudge::cli;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -123,6 +124,18 @@ pub(crate) fn by_name(list: &Value, key: &str) -> Vec<(String, Value)> {
 
 pub(crate) fn texts(list: &Value) -> Vec<String> {
     list.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
+}
+
+/// podnudge accepts the options and the environment of its container.
+pub(crate) fn assert_starts(container: &Value) {
+    let args = texts(&container["args"]);
+    let words = std::iter::once("podnudge").chain(args.iter().map(String::as_str)).map(Into::into);
+    let environment = container["env"].as_array().unwrap().iter().filter_map(|one| {
+        let text = |key: &str| one[key].as_str().map(Into::into);
+        Some((text("name")?, text("value")?))
+    });
+    let command = cli::parse(words, environment);
+    assert!(matches!(command, Ok(cli::Command::Run(_))), "{container}");
 }
 
 /// The violations of the Pod Security Standard "restricted" that a pod of these manifests could have.

@@ -11,15 +11,14 @@
 
 {{/* An ordinary container, under containers. */}}
 {{- define "podnudge.container" -}}
+{{- $port := include "podnudge.port" . }}
 - name: podnudge
   image: {{ .Values.image | quote }}
   args:
-    - --listen=:9533
-    - --log=json
-{{- if .Values.state }}
-    - --state-dir=/var/lib/podnudge
-{{- end }}
 {{- if .Values.config }}
+{{- range .Values.options }}
+{{- if hasPrefix "--config=" . }}{{ fail "podnudge: `config` cannot be combined with the option --config; leave one of them out" }}{{ end }}
+{{- end }}
     - --config=/etc/podnudge/podnudge.toml
 {{- else }}
 {{- if not .Values.watch }}{{ fail "podnudge: nothing to watch; set `watch` to a volume of the pod and a path, such as {config: /etc/nginx}, or `config`" }}{{ end }}
@@ -30,16 +29,25 @@
 {{- range .Values.options }}
     - {{ . | quote }}
 {{- end }}
+  # Not as options, which can only be given once.
   env:
+    - {name: PODNUDGE_LISTEN, value: ":9533"}
+    - {name: PODNUDGE_LOG, value: json}
     - name: PODNUDGE_POD_NAME
       valueFrom: {fieldRef: {fieldPath: metadata.name}}
     - name: PODNUDGE_POD_UID
       valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+{{- if .Values.state }}
+    - {name: PODNUDGE_STATE_DIR, value: /var/lib/podnudge}
+{{- end }}
+{{- if $port }}
   ports:
-    - {name: podnudge, containerPort: 9533}
+    - {name: podnudge, containerPort: {{ $port }}}
   livenessProbe:
     httpGet: {path: /livez, port: podnudge}
+{{- end }}
 {{- if .Values.drain }}
+{{- if not $port }}{{ fail "podnudge: `drain` needs a port that the kubelet reaches; leave out the option --listen, or write a port, such as --listen=:9600" }}{{ end }}
   readinessProbe:
     httpGet: {path: /serving, port: podnudge}
     periodSeconds: 1
@@ -71,6 +79,15 @@
 {{- if include "podnudge.usesApi" . }}
     - {name: podnudge-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
+{{- end }}
+
+{{/* The port that the probes reach; empty if there is none. */}}
+{{- define "podnudge.port" -}}
+{{- $listen := ":9533" }}
+{{- range .Values.options }}
+{{- if hasPrefix "--listen=" . }}{{ $listen = trimPrefix "--listen=" . }}{{ end }}
+{{- end }}
+{{- if not (regexMatch "^(127[.]|[[]::1[]]:|.*:0+$)" $listen) }}{{ regexFind "[0-9]+$" $listen }}{{ end }}
 {{- end }}
 
 {{/* Under volumes; may be empty. */}}
