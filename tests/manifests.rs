@@ -349,11 +349,70 @@ fn the_chart_installs_nothing_unasked_and_refuses_wrong_values() {
         ("podnudge.options=[\"--signal=HUP\\n--log=text\"]", "does not match pattern"),
         ("podnudge.acess={}", "'acess' not allowed"),
         ("podnudge.access={\"lease\": {\"name\": \"web\", \"slots\": 0}}", "minimum"),
+        ("podnudge.watch={\"config\": \"/etc/a: b\"}", "does not match pattern"),
+        ("podnudge.watch={\"config\": \"/etc/x,readOnly: false\"}", "does not match pattern"),
+        ("podnudge.watch={\"con_fig\": \"/etc\"}", "does not match pattern"),
+        ("podnudge.image=\"a\\\\b\"", "does not match pattern"),
+        ("podnudge.access={\"lease\": {\"name\": \"a, b\"}}", "does not match pattern"),
+        ("podnudge.access={\"eagerSync\": {\"secrets\": [\"a/b\"]}}", "does not match pattern"),
+        ("podnudge.access={\"serviceAccountName\": \"Web\"}", "does not match pattern"),
+        ("podnudge.monitoringNamespace=\"a.b\"", "does not match pattern"),
         ("podnudge.runAsUser=\"root\"", "got string, want null or integer"),
         ("podnudge.monitoringNamespace=\"m\"", "set it to `closed` if other NetworkPolicies"),
     ] {
         let error = templated(chart.path(), &[value]).expect_err(value);
         assert!(error.contains(part), "{value}: {error}");
+    }
+}
+
+/// Names may look like numbers, and the file may begin with blanks.
+#[test]
+fn the_chart_renders_texts_as_texts_whatever_they_look_like() {
+    let chart = chart();
+    for config in [
+        "  [[rule]]\n  watch = \"/a\"\n",
+        "\n\n\t[[rule]]",
+        " # {{ \"a\" }}: b\n[[rule]]\n\n\n",
+        "[[rule]]\r\nwatch = \"/\u{e4}\"\r\n",
+        "- a: |\n--- \n...\n",
+        "null",
+        "12",
+    ] {
+        let value = format!("podnudge.config={}", json!(config));
+        let made = documents(&templated(chart.path(), &[&value]).unwrap());
+        let data = &object(&made, "ConfigMap", "release-podnudge")["data"];
+        // With one line break at the end.
+        let wanted = format!("{}\n", config.trim_end_matches('\n'));
+        assert_eq!(data, &json!({"podnudge.toml": wanted}));
+    }
+    let text = templated(
+        chart.path(),
+        &[
+            "podnudge.watch={\"123\": \"/etc/a, b # c\", \"null\": \"/etc/~\"}",
+            "podnudge.access={\"lease\": {\"name\": \"1e3\"}, \"serviceAccountName\": \"1234\"}",
+            "podnudge.access.eagerSync={\"configMaps\": [\"123\", \"1e3\", \"null\"], \"secrets\": [\"true\"]}",
+            "podnudge.accessPolicyAccounts=[\"1234\"]",
+            "podnudge.monitoringNamespace=\"123\"",
+            "podnudge.otherPorts=\"closed\"",
+        ],
+    )
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chart.yaml");
+    fs::write(&path, &text).unwrap();
+    let mut python = tool("python");
+    python.arg("tests/kubernetes/validate.py").arg(&path);
+    let found: Value = serde_json::from_str(&output_of(python).unwrap()).unwrap();
+    assert_eq!(found, json!({path.to_str().unwrap(): "1.29"}));
+    for part in [
+        // The API server also takes this for a number, the validation does not.
+        "resourceNames: [\"123\",\"1e3\",\"null\"]",
+        "{name: \"123\", mountPath: \"/etc/a, b # c\", readOnly: true}",
+        "- \"--watch=/etc/a, b # c\"",
+        "{kubernetes.io/metadata.name: \"123\"}",
+        "subjects: [{kind: ServiceAccount, name: \"1234\"}]",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
     }
 }
 

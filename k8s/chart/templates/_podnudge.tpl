@@ -23,7 +23,7 @@
 {{- else }}
 {{- if not .Values.watch }}{{ fail "podnudge: nothing to watch; set `watch` to a volume of the pod and a path, such as {config: /etc/nginx}, or `config`" }}{{ end }}
 {{- range .Values.watch }}
-    - --watch={{ . }}
+    - {{ printf "--watch=%s" . | quote }}
 {{- end }}
 {{- end }}
 {{- range .Values.options }}
@@ -68,7 +68,7 @@
     seccompProfile: {type: RuntimeDefault}
   volumeMounts:
 {{- range $volume, $path := .Values.watch }}
-    - {name: {{ $volume }}, mountPath: {{ $path }}, readOnly: true}
+    - {name: {{ $volume | quote }}, mountPath: {{ $path | quote }}, readOnly: true}
 {{- end }}
 {{- if .Values.config }}
     - {name: podnudge-file, mountPath: /etc/podnudge, readOnly: true}
@@ -87,14 +87,14 @@
 {{- range .Values.options }}
 {{- if hasPrefix "--listen=" . }}{{ $listen = trimPrefix "--listen=" . }}{{ end }}
 {{- end }}
-{{- if not (regexMatch "^(127[.]|[[]::1[]]:|.*:0+$)" $listen) }}{{ regexFind "[0-9]+$" $listen }}{{ end }}
+{{- if not (regexMatch "^(127[.]|[[]::1[]]:|.*:0+$)" $listen) }}{{ regexFind "[1-9][0-9]*$" $listen }}{{ end }}
 {{- end }}
 
 {{/* Under volumes; may be empty. */}}
 {{- define "podnudge.volumes" -}}
 {{- if .Values.config }}
 - name: podnudge-file
-  configMap: {name: {{ .Release.Name }}-podnudge}
+  configMap: {name: {{ printf "%s-podnudge" .Release.Name | quote }}}
 {{- end }}
 {{- if .Values.state }}
 - name: podnudge-state
@@ -138,7 +138,7 @@
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [{{ range $n := until (int .lease.slots) }}{{ if $n }}, {{ end }}{{ $lease.name }}-{{ $n }}{{ end }}]
+  resourceNames: [{{ range $n := until (int .lease.slots) }}{{ if $n }}, {{ end }}{{ printf "%s-%d" $lease.name $n | quote }}{{ end }}]
   verbs: [get, update]
 {{- end }}
 {{- if or .lease.name .services .evict }}
@@ -148,10 +148,10 @@
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list]}
 {{- end }}
 {{- with .eagerSync.configMaps }}
-- {apiGroups: [""], resources: [configmaps], resourceNames: [{{ join ", " . }}], verbs: [list, watch]}
+- {apiGroups: [""], resources: [configmaps], resourceNames: {{ toJson . }}, verbs: [list, watch]}
 {{- end }}
 {{- with .eagerSync.secrets }}
-- {apiGroups: [""], resources: [secrets], resourceNames: [{{ join ", " . }}], verbs: [list, watch]}
+- {apiGroups: [""], resources: [secrets], resourceNames: {{ toJson . }}, verbs: [list, watch]}
 {{- end }}
 {{- if or .eagerSync.configMaps .eagerSync.secrets }}
 - {apiGroups: [""], resources: [pods], verbs: [patch]}
