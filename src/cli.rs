@@ -94,19 +94,15 @@ pub fn parse(
     if let Some(command) = compat::command(&arguments) {
         return command;
     }
-    let parsed = parse_own(&arguments, environment.iter().cloned());
+    let parsed = parse_own(&arguments, &podnudge_variables(environment.iter().cloned()));
     #[cfg(feature = "compat")]
     let parsed = parsed.map_err(|stop| compat::translated(stop, &arguments, environment));
     parsed
 }
 
-/// Parses podnudge's own options.
-fn parse_own(
-    arguments: &[OsString],
-    environment: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Command, Stop> {
+/// Parses podnudge's own options and variables.
+fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Command, Stop> {
     let matches = command().try_get_matches_from(arguments).map_err(|error| stop(&error))?;
-    let environment = podnudge_variables(environment);
     match matches.subcommand() {
         Some(("status", matches)) => {
             let url = value_of(matches, "url", config::url)?;
@@ -122,15 +118,15 @@ fn parse_own(
             let day = Duration::from_hours(24);
             let wait = |text: &str| config::bounded_duration(text, Duration::ZERO, day);
             let wait = value_of(matches, "wait", wait)?;
-            Ok(Command::Once(settings(matches, &environment)?, wait))
+            Ok(Command::Once(settings(matches, environment)?, wait))
         }
         Some(("doctor", matches)) => {
             let is_before = matches.get_flag("before-start");
             let stage = if is_before { Stage::BeforeStart } else { Stage::Running };
-            Ok(Command::Doctor(settings(matches, &environment)?, stage, matches.get_flag("json")))
+            Ok(Command::Doctor(settings(matches, environment)?, stage, matches.get_flag("json")))
         }
         Some(("plan", matches)) => {
-            Ok(Command::Plan(settings(matches, &environment)?, plan::options(matches)?))
+            Ok(Command::Plan(settings(matches, environment)?, plan::options(matches)?))
         }
         // Known programs have been handled already.
         #[cfg(feature = "compat")]
@@ -143,9 +139,9 @@ fn parse_own(
         }
         // `main.rs` has run it already, unless other arguments come first.
         Some(("supervise", _)) => Err(usage("`supervise` must be the first argument", None)),
-        Some(("check", matches)) => settings(matches, &environment).map(Command::Check),
-        Some((_, matches)) => settings(matches, &environment).map(Command::Run),
-        None => settings(&matches, &environment).map(Command::Run),
+        Some(("check", matches)) => settings(matches, environment).map(Command::Check),
+        Some((_, matches)) => settings(matches, environment).map(Command::Run),
+        None => settings(&matches, environment).map(Command::Run),
     }
 }
 

@@ -65,6 +65,8 @@ mod other_rules;
 #[cfg(feature = "page")]
 mod page;
 mod parser;
+#[cfg(feature = "compat")]
+mod peers;
 mod plan;
 mod preflight;
 mod presets;

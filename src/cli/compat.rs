@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::{Command, Stop, Stream, usage};
-use crate::compat::{self, Run};
-use crate::config::Sources;
+use crate::compat::{self, Instead, Run};
+use crate::config::{self, Sources};
 use crate::exit::Exit;
 
 /// How long an init container waits for the file that it is to write from.
@@ -33,8 +33,40 @@ pub(super) fn translated(
     if stop.exit != Exit::Usage {
         return stop;
     }
-    match compat::translated(arguments, environment) {
-        Some(reason) => usage(&reason.message, reason.hint.as_deref()),
-        None => stop,
+    let Some(translation) = compat::translated(arguments, environment) else { return stop };
+    let problems = problems(&translation.instead);
+    let reason = translation.reason(arguments.len() < 2, &problems);
+    usage(&reason.message, reason.hint.as_deref())
+}
+
+/// What podnudge refuses in a translation, which has values of the other reloader in it.
+fn problems(instead: &Instead) -> Vec<String> {
+    let (text, overrides) = match instead {
+        Instead::Nothing => return Vec::new(),
+        Instead::File(text) => (text.as_str(), Vec::new()),
+        // It takes the options as they are.
+        Instead::Arguments(own) if own.first().is_some_and(|word| word == compat::COMMAND) => {
+            return Vec::new();
+        }
+        Instead::Arguments(own) => {
+            let own = std::iter::once("podnudge").chain(own.iter().map(String::as_str));
+            let own: Vec<OsString> = own.map(OsString::from).collect();
+            match super::parse_own(&own, &super::Environment::new()) {
+                Ok(Command::Run(Sources { overrides, .. })) => ("", overrides),
+                Ok(_) => return Vec::new(),
+                Err(stop) => return vec![one_line(&stop.text)],
+            }
+        }
+    };
+    match config::parse("FILE", text, &overrides, None) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(|problem| one_line(&problem.to_string())).collect(),
     }
+}
+
+fn one_line(text: &str) -> String {
+    text.trim_start_matches("podnudge: ")
+        .trim_end()
+        .replace("\n  hint: ", "; hint: ")
+        .replace('\n', " ")
 }

@@ -1,8 +1,8 @@
 //! What other reloaders are started with, translated to podnudge's own options and configuration.
 //!
 //! `podnudge compat prometheus-config-reloader` runs podnudge with a translation. For the others, a command
-//! line or an environment that podnudge does not know ends it with one, to be used instead. Pure, but for the
-//! `--web-config-file` of prometheus-config-reloader, which is read.
+//! line or an environment that podnudge does not know ends it with one, to be used instead, and with what podnudge
+//! refuses in it (`cli/compat.rs`). Pure, but for the `--web-config-file` of prometheus-config-reloader, which is read.
 
 mod options;
 mod peers;
@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::reason::Reason;
+pub(crate) use peers::{Instead, Translation};
 
 /// The command that runs podnudge with the options of another program.
 pub(crate) const COMMAND: &str = "compat";
@@ -61,11 +62,11 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<Result<Run, Reason>> {
     })
 }
 
-/// The message for a command line, or an environment, of another reloader. `None` if it is of none.
+/// The translation of a command line, or an environment, of another reloader. `None` if it is of none.
 pub(crate) fn translated(
     arguments: &[OsString],
     environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Option<Reason> {
+) -> Option<Translation> {
     let arguments = texts(arguments.get(1..).unwrap_or_default());
     let text = |text: OsString| text.into_string().ok();
     let environment: BTreeMap<String, String> = environment

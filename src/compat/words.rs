@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use toml::Value;
 
-/// Text as a configuration writes it.
+/// Text as a configuration writes it, on one line.
 pub(super) fn quoted(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
+    if text.contains('\n') {
+        // TOML has the escapes of JSON.
+        return serde_json::Value::from(text).to_string();
+    }
+    Value::from(text).to_string()
 }
 
 /// Several texts as a configuration writes them.
 pub(super) fn list(texts: &[String]) -> String {
-    Value::Array(texts.iter().cloned().map(Value::String).collect()).to_string()
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    format!("[{}]", texts.join(", "))
 }
 
 /// A time as a configuration writes it, within bounds.

@@ -44,6 +44,12 @@ pub struct Problems {
 }
 
 impl Problems {
+    /// Each problem.
+    #[cfg(feature = "compat")]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter()
+    }
+
     /// The messages without their places, on one line.
     pub(super) fn summary(&self) -> String {
         let messages: Vec<&str> =
