@@ -264,6 +264,31 @@ fn a_payload_of_several_lines_is_translated_exactly() {
     assert_eq!(body, payload);
 }
 
+#[test]
+fn a_signal_that_ends_the_application_becomes_a_restart() {
+    for name in ["SIGTERM", "SIGINT", "SIGQUIT", "SIGKILL"] {
+        let printed = of_environment(&format!("{PROCESS} RELOAD_SIGNAL={name}"));
+        let line = "--watch /a --process app --restart".to_owned();
+        assert_eq!(printed.instead, Instead::Arguments(line));
+        assert!(remarks(&printed, &format!("{name} ends most programs")), "{printed:#?}");
+        // podnudge sends KILL only after TERM.
+        let option = format!("use `--signal {}`", name.trim_start_matches("SIG"));
+        assert_eq!(remarks(&printed, &option), name != "SIGKILL", "{printed:#?}");
+    }
+    for (number, name) in [("2", "INT"), ("3", "QUIT"), ("9", "KILL"), ("15", "TERM")] {
+        let printed = of_arguments(&format!("{NATS} -signal {number}"));
+        let line = "--watch /etc/nats/nats.conf --pidfile /run/nats.pid --restart".to_owned();
+        assert_eq!(printed.instead, Instead::Arguments(line));
+        assert!(remarks(&printed, &format!("SIG{name} ends most programs")), "{printed:#?}");
+        let printed = of_arguments(&format!("{NATS} -signal {number} -max-retries 3"));
+        let config = accepted(&printed.instead).unwrap();
+        assert!(matches!(config.rules[0].actions[..], [config::Action::Restart]), "{printed:#?}");
+    }
+    let printed = of_environment(&format!("{PROCESS} RELOAD_SIGNAL=SIGUSR1"));
+    let line = "--watch /a --process app --signal USR1".to_owned();
+    assert_eq!(printed, Printed { remarks: Vec::new(), instead: Instead::Arguments(line) });
+}
+
 /// A value of an option: mostly a usual one.
 fn value(usual: &'static [&'static str]) -> impl Strategy<Value = String> {
     let unusual = select(vec![
@@ -316,7 +341,7 @@ const NUMBERS: &[&str] =
     &["0", "1", "3", "200", "204", "1000", "86400", "-3", "42", "abc", "70000"];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn translations_of_configmap_reload_are_honest(given in given(&[

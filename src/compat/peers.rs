@@ -138,13 +138,35 @@ fn config_reloader_sidecar(environment: &Environment) -> Option<Translation> {
         return Some(Translation::new(PEER, vec![remark], Instead::Nothing));
     }
     let signal = environment.get("RELOAD_SIGNAL").map_or("HUP", String::as_str);
+    let mut remarks = Remarks::new();
     let mut own = watch(&folders);
     own.extend(option("--process", process));
-    own.extend(option("--signal", signal.trim_start_matches("SIG")));
+    own.extend(signal_or_restart(signal.trim_start_matches("SIG"), &mut remarks));
     if environment.get("VERBOSE").is_some_and(|value| value == "true") {
         own.extend(option("--log-level", "debug"));
     }
-    Some(Translation::new(PEER, Vec::new(), Instead::Arguments(own)))
+    Some(Translation::new(PEER, remarks, Instead::Arguments(own)))
+}
+
+/// What to do instead of sending a signal: podnudge takes the end of a process after a signal for a failure, and sends
+/// nothing more, so a signal that is to end it is a restart.
+fn signal_or_restart(signal: &str, remarks: &mut Remarks) -> Vec<String> {
+    let name = match signal {
+        "TERM" | "15" => "TERM",
+        "INT" | "2" => "INT",
+        "QUIT" | "3" => "QUIT",
+        "KILL" | "9" => "KILL",
+        _ => return option("--signal", signal),
+    };
+    // podnudge refuses KILL as a signal, because no program handles it.
+    let otherwise = match name {
+        "KILL" => String::new(),
+        _ => format!("; if the application reloads on it instead, use `--signal {name}`"),
+    };
+    remarks.push(format!(
+        "SIG{name} ends most programs: `--restart` sends TERM, then KILL after 30 s, at most 5 times within 1 h and every 11 min for a container{otherwise}"
+    ));
+    vec!["--restart".to_owned()]
 }
 
 fn nats_server_config_reloader(arguments: &[String]) -> Option<Translation> {
@@ -175,19 +197,24 @@ fn nats_server_config_reloader(arguments: &[String]) -> Option<Translation> {
     let wait = given.last("retry-wait-secs").and_then(|text| {
         given::seconds("-retry-wait-secs", &text, Duration::from_hours(1), &mut remarks)
     });
+    let action = signal_or_restart(&signal, &mut remarks);
     let instead = if attempts.is_some() || wait.is_some() {
+        let action = if action == ["--restart"] {
+            "restart = {}".to_owned()
+        } else {
+            format!("signal.name = {}", quoted(&signal))
+        };
         let (attempts, wait) = (attempts.unwrap_or(30), wait.unwrap_or("\"4s\"".to_owned()));
         Instead::File(format!(
             "[[rule]]\nwatch = {}\nretry = {{ first = {wait}, max = {wait}, attempts = {attempts} }}\n\
-             signal.name = {}\ntarget.pidfile = {}\n",
+             {action}\ntarget.pidfile = {}\n",
             list(&files),
-            quoted(&signal),
             quoted(&pidfile)
         ))
     } else {
         let mut own = watch(&files);
         own.extend(option("--pidfile", &pidfile));
-        own.extend(option("--signal", &signal));
+        own.extend(action);
         Instead::Arguments(own)
     };
     Some(Translation::new("nats-server-config-reloader", remarks, instead))
