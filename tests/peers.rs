@@ -289,6 +289,70 @@ fn a_signal_that_ends_the_application_becomes_a_restart() {
     assert_eq!(printed, Printed { remarks: Vec::new(), instead: Instead::Arguments(line) });
 }
 
+const SIDECAR: &str = "LABEL=app FOLDER=/a REQ_URL=http://127.0.0.1:3000/reload REQ_METHOD=POST";
+
+/// The file that podnudge prints for the options and variables of k8s-sidecar.
+fn of_sidecar(options: &str, more: &str) -> (Printed, String) {
+    let printed = printed(&split(options), &variables(&format!("{SIDECAR} {more}")));
+    accepted(&printed.instead).unwrap();
+    let Instead::File(file) = &printed.instead else { panic!("{printed:?}") };
+    let file = file.clone();
+    (printed, file)
+}
+
+#[test]
+fn what_k8s_sidecar_sends_and_when_is_translated() {
+    for (more, setting) in [
+        ("REQ_TIMEOUT=2.5", "timeout = \"2s 500ms\""),
+        ("REQ_TIMEOUT=0", "timeout = \"10ms\""),
+        ("REQ_RETRY_TOTAL=0", "retry.attempts = 1"),
+        ("REQ_RETRY_TOTAL=7", "retry.attempts = 8"),
+        ("REQ_SKIP_INIT=True", "on-start = \"never\""),
+    ] {
+        let (_, file) = of_sidecar("", more);
+        assert!(file.contains(setting), "{more}: {file}");
+        let (_, file) = of_sidecar("", "REQ_SKIP_INIT=false");
+        assert!(!file.contains(setting), "{file}");
+    }
+}
+
+#[test]
+fn what_podnudge_lacks_of_k8s_sidecar_is_said() {
+    for (more, words) in [
+        ("REQ_TIMEOUT=0", "`REQ_TIMEOUT`: 0 becomes \"10ms\""),
+        ("REQ_TIMEOUT=3600", "`REQ_TIMEOUT`: 3600 becomes \"10m\""),
+        ("REQ_TIMEOUT=long", "`REQ_TIMEOUT`: `long` is not a number"),
+        ("REQ_RETRY_TOTAL=-1", "`REQ_RETRY_TOTAL`: -1 becomes 0"),
+        ("REQ_RETRY_TOTAL=many", "`REQ_RETRY_TOTAL`: `many` is not a number"),
+        ("RESOURCE_NAME=a,secret/b", "mount `a,secret/b`, which RESOURCE_NAME lists"),
+        ("DEFAULT_FILE_MODE=440", "`DEFAULT_FILE_MODE`: write `defaultMode: 0440`"),
+        ("REQ_RETRY_READ=3 NAMESPACE=x", "nothing for `NAMESPACE`, `REQ_RETRY_READ`"),
+        ("REQ_USERNAME=admin REQ_PASSWORD=hidden", "mount the Secret of REQ_PASSWORD"),
+    ] {
+        let (printed, _) = of_sidecar("", more);
+        assert!(remarks(&printed, words), "{more}: {printed:#?}");
+        assert!(!format!("{printed:?}").contains("hidden"), "{printed:#?}");
+    }
+    let (printed, _) = of_sidecar("", "UNIQUE_FILENAMES=false");
+    assert!(!remarks(&printed, "UNIQUE_FILENAMES"), "{printed:#?}");
+}
+
+#[test]
+fn a_user_name_in_a_file_is_not_guessed_without_a_word() {
+    let files = "--req-username-file=/u --req-password-file=/p";
+    for (options, more) in [(files, ""), ("", "REQ_USERNAME_FILE=/u REQ_PASSWORD_FILE=/p")] {
+        let (printed, file) = of_sidecar(options, more);
+        let basic = "basic = { username = \"admin\", password-file = \"/p\" }";
+        assert!(file.contains(basic), "{file}");
+        assert!(remarks(&printed, "write the content of `/u` as `username`"), "{printed:#?}");
+    }
+    let (printed, _) = of_sidecar("--req-password-file=/p", "");
+    assert!(remarks(&printed, "nothing names the user"), "{printed:#?}");
+    let (printed, file) = of_sidecar("--req-password-file=/p", "REQ_USERNAME=operator");
+    assert!(file.contains("username = \"operator\", password-file = \"/p\""), "{file}");
+    assert_eq!(printed.remarks.len(), 1, "{printed:#?}");
+}
+
 /// A value of an option: mostly a usual one.
 fn value(usual: &'static [&'static str]) -> impl Strategy<Value = String> {
     let unusual = select(vec![
