@@ -207,6 +207,29 @@ fn what_is_left_out_or_changed_is_said() {
 }
 
 #[test]
+fn configmap_reload_expects_one_status() {
+    let printed = of_arguments(WEBHOOK);
+    assert!(matches!(printed.instead, Instead::Arguments(_)), "{printed:#?}");
+    assert!(remarks(&printed, "any status from 200 to 299"), "{printed:#?}");
+    for (more, status) in [
+        ("--webhook-status-code=200", 200),
+        ("--webhook-status-code=204", 204),
+        ("--webhook-retries=2", 200),
+        ("--webhook-url=http://127.0.0.1:9093/-/reload", 200),
+    ] {
+        let printed = of_arguments(&format!("{WEBHOOK} {more}"));
+        let config = accepted(&printed.instead).unwrap();
+        for rule in &config.rules {
+            let config::Action::Http(http) = &rule.actions[0] else { panic!() };
+            assert_eq!(http.expect, [status], "{printed:#?}");
+        }
+        assert_eq!(printed.remarks, Vec::<String>::new());
+    }
+    let printed = of_arguments(&format!("{WEBHOOK} --webhook-method="));
+    assert!(format!("{:?}", printed.instead).contains("--method GET"), "{printed:#?}");
+}
+
+#[test]
 fn what_the_other_reloader_lacks_itself_is_said() {
     for (printed, words) in [
         (of_arguments("--volume-dir=/a"), "`--webhook-url` is missing"),

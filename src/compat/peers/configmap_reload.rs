@@ -55,6 +55,7 @@ pub(super) fn configmap_reload(arguments: &[String]) -> Option<Translation> {
             own.extend(options.method.iter().flat_map(|method| option("--method", method)));
             let listen = options.listen.iter().filter(|address| *address != ":9533");
             own.extend(listen.flat_map(|address| option("--listen", address)));
+            remarks.push("success is any status from 200 to 299, and for configmap-reload only 200: that takes a file, with `expect = [200]` in [rule.http]".to_owned());
             Instead::Arguments(own)
         }
         _ => Instead::File(rules(&options)),
@@ -67,7 +68,7 @@ fn read(given: &Given, volumes: Vec<String>, urls: &[String], remarks: &mut Rema
         let text = given.last(name)?;
         given::number(&format!("--{name}"), &text, remarks)
     };
-    let status = number("webhook-status-code").filter(|status| *status != 200);
+    let status = number("webhook-status-code");
     let attempts = number("webhook-retries");
     let attempts = attempts.map(|attempts| {
         // A negative number of them is never used up.
@@ -83,7 +84,9 @@ fn read(given: &Given, volumes: Vec<String>, urls: &[String], remarks: &mut Rema
         let port = address.strip_prefix("localhost:");
         port.map(|port| format!("127.0.0.1:{port}")).unwrap_or(address)
     });
-    let method = given.last("webhook-method").filter(|method| method != "POST");
+    let method = given.all("webhook-method").pop().filter(|method| method != "POST");
+    // Go takes no method for GET.
+    let method = method.map(|method| if method.is_empty() { "GET".to_owned() } else { method });
     Options { volumes, urls, method, status, attempts, listen }
 }
 
@@ -105,9 +108,7 @@ fn rules(options: &Options) -> String {
         if let Some(method) = &options.method {
             _ = writeln!(file, "method = {}", quoted(method));
         }
-        if let Some(status) = options.status {
-            _ = writeln!(file, "expect = [{status}]");
-        }
+        _ = writeln!(file, "expect = [{}]", options.status.unwrap_or(200));
         file.push_str(credentials.as_deref().unwrap_or_default());
         file.push('\n');
     }
