@@ -161,7 +161,9 @@ fn the_8_mib_limit_applies_to_the_sum_of_all_files() {
     assert_eq!(judge(), Checked::Passed);
     fs::write(folder.path().join("more"), "x").unwrap();
     let Checked::Rejected(reason) = judge() else { panic!("{:?}", judge()) };
-    assert!(reason.message.ends_with("holds more than 8 MiB"), "{reason}");
+    let message = &reason.message;
+    assert!(message.ends_with("/more` exceeds the 8 MiB that podnudge keeps of a rule's volumes"));
+    assert!(reason.hint.is_some_and(|hint| hint.contains("`only`") && !hint.contains("max-")));
 }
 
 /// A program in the volume stays executable; all other access is for podnudge only.

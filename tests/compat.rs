@@ -129,6 +129,24 @@ fn an_init_container_with_a_variable_that_is_not_set_fails() {
     assert_eq!(pod.written(), "");
 }
 
+#[test]
+fn a_file_that_is_too_large_is_refused_with_the_limit() {
+    let cases = [
+        ("x".repeat((8 << 20) + 1).into_bytes(), "exceeds the 8 MiB that podnudge keeps"),
+        (gzip(&"x".repeat((16 << 20) + 1)), "has more than 16777216 bytes when it is decompressed"),
+    ];
+    for (content, expected) in cases {
+        let mut pod = Pod::new();
+        pod.config.write(&Payload::from([("prometheus.yaml.gz".to_owned(), content)]));
+        let mut init = reloader(&["--watch-interval=0"]);
+        init.args(pod.files());
+        let (log, exit_code) = output(init);
+        assert_eq!(exit_code, Some(65), "{log}");
+        assert!(log.contains(&format!("/config/prometheus.yaml.gz` {expected}")), "{log}");
+        assert_eq!(pod.written(), "");
+    }
+}
+
 /// The operator's container has a read-only root, and no volume at /tmp.
 #[test]
 fn a_read_only_root_is_enough() {
@@ -198,6 +216,32 @@ fn changes_are_written_and_reloaded_and_counted() {
         assert_eq!((pod.written().as_str(), application.reloads().len()), ("plain: 3\n", 3));
         assert!(is_value(sample(address, "reloader_config_apply_operations_failed_total"), 1.0));
         assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
+    });
+}
+
+/// Prometheus reads the rule files itself: podnudge needs their digests and not their contents.
+#[test]
+fn rule_volumes_may_hold_more_than_podnudge_keeps() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed(VARIABLES));
+        let content = "a".repeat(500_000);
+        let mut volumes: Vec<Kubelet> =
+            (0..18).map(|n| Kubelet::new(pod.folder.path().join(format!("rules-{n}")))).collect();
+        for volume in &mut volumes {
+            volume.write(&payload(&[("rules.yaml", &content)]));
+        }
+        let watched: Vec<String> =
+            (0..18).map(|n| format!("--watched-dir={}", pod.at(&format!("rules-{n}")))).collect();
+        let (url, seen) = answering(&[("200 OK", "", ""), ("200 OK", "", "")]);
+        let url = format!("--reload-url={url}");
+        let options: Vec<&str> = watched.iter().map(String::as_str).chain([url.as_str()]).collect();
+        let agent = pod.start(&options);
+        agent.wait_for("applied", 1);
+        assert_eq!(pod.written(), EXPANDED);
+        volumes[17].write(&payload(&[("rules.yaml", "b")]));
+        agent.wait_for("applied", 2);
+        assert_eq!((agent.count("rejected"), seen.lock().unwrap().len()), (0, 2));
     });
 }
 

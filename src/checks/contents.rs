@@ -20,6 +20,8 @@ use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::Checked;
 use crate::reason::Reason;
 use crate::shown;
+#[cfg(feature = "compat")]
+use crate::volume::contents::read_file;
 use crate::volume::contents::{Content, Volume, read_included};
 use crate::volume::filter;
 use crate::volume::snapshot::{Digest, Key};
@@ -54,7 +56,13 @@ pub fn check<'a>(
     checks: &[Check],
     now: UnixTime,
 ) -> Result<Vec<Vec<Post>>, Checked> {
-    let read = read_included(volumes, keys, expected)?;
+    let read = match checks {
+        #[cfg(feature = "compat")]
+        [Check { condition: Condition::Expands(expand), .. }] => {
+            read_file(volumes, keys, expected, &expand.file)?
+        }
+        _ => read_included(volumes, keys, expected)?,
+    };
     checks.iter().try_for_each(|check| run_check(check, &read, now))?;
     Ok(posts(checks, read))
 }

@@ -10,7 +10,7 @@ settings! {
     /// Write a file of the volumes for the application, just before the actions: decompressed, if it is gzip, and with the value of the environment variable `NAME` in place of `$(NAME)`.
     #[derive(PartialEq, Eq)]
     pub struct Expand = "[rule.expand]"; {
-        /// The file to read: a watched file, or a key of a watched directory. Content is rejected if it cannot be decompressed, or if a variable is not set.
+        /// The file to read: a watched file, or a key of a watched directory. Content is rejected if it cannot be decompressed, if a variable is not set, or if the file has more than 8 MiB, or 16 MiB after that.
         file: PathBuf = required("file = \"/etc/prometheus/config/prometheus.yaml.gz\"", path());
         /// The file to write, in a directory that is not watched. A rename replaces it.
         to: PathBuf = required("to = \"/etc/prometheus/config_out/prometheus.env.yaml\"", path());

@@ -14,7 +14,7 @@ use crate::expand;
 use crate::folder::{self, Folder};
 use crate::reason::Reason;
 use crate::shown;
-use crate::volume::contents::{ContentsError, Volume, read_included};
+use crate::volume::contents::{ContentsError, Volume, read_file};
 use crate::volume::snapshot::Digest;
 
 /// How the names of temporary files begin, as volumes' hidden names do.
@@ -26,10 +26,11 @@ const TEMPORARY: &str = "..podnudge.expand.";
 /// If the content cannot be expanded or the file cannot be written.
 pub(crate) fn write(rule: &Rule, expand: &Expand, digest: Digest) -> Result<(), Reason> {
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
-    let volumes = read_included(volumes, &rule.keys, digest).map_err(|error| match error {
-        ContentsError::Moved => Reason::new("the volumes changed while they were being read"),
-        ContentsError::TooLarge(reason) | ContentsError::Failed(reason) => reason,
-    })?;
+    let volumes =
+        read_file(volumes, &rule.keys, digest, &expand.file).map_err(|error| match error {
+            ContentsError::Moved => Reason::new("the volumes changed while they were being read"),
+            ContentsError::TooLarge(reason) | ContentsError::Failed(reason) => reason,
+        })?;
     let named = volumes.iter().flat_map(|Volume { folder, contents }| {
         contents.iter().map(move |(key, content)| (folder.join(OsStr::from_bytes(&key.0)), content))
     });

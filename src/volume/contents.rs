@@ -60,7 +60,23 @@ pub(crate) fn read_included<'a>(
     keys: &KeyFilter,
     expected: Digest,
 ) -> Result<Vec<Volume>, ContentsError> {
-    read(volumes, keys, expected, Purpose::Keep)
+    read(volumes, keys, expected, |_, _| Purpose::Keep)
+}
+
+/// Reads one file of the volumes, if they have the expected digest. Of all other keys it keeps nothing, so
+/// that the limit does not apply to them.
+#[cfg(feature = "compat")]
+pub(crate) fn read_file<'a>(
+    volumes: impl IntoIterator<Item = &'a Path>,
+    keys: &KeyFilter,
+    expected: Digest,
+    file: &Path,
+) -> Result<Vec<Volume>, ContentsError> {
+    read(volumes, keys, expected, |folder, read| match file.strip_prefix(folder) {
+        // A file may be in a watched directory, and be watched as well.
+        Ok(key) if read.iter().all(|volume| volume.contents.is_empty()) => Purpose::KeepKey(key),
+        _ => Purpose::Hash,
+    })
 }
 
 /// Reads all keys of each volume, and skips ignored keys that are unreadable.
@@ -69,7 +85,7 @@ pub(crate) fn read_all<'a>(
     keys: &KeyFilter,
     expected: Digest,
 ) -> Result<Vec<Volume>, ContentsError> {
-    read(volumes, keys, expected, Purpose::KeepAll).map_err(|error| match error {
+    read(volumes, keys, expected, |_, _| Purpose::KeepAll).map_err(|error| match error {
         // Ignored keys may be the cause, so this must not reject the included ones.
         ContentsError::TooLarge(Reason { message, .. }) => ContentsError::Failed(Reason::new(message).hint(
             "copies contain all keys of a volume, including ignored ones, and hold at most 8 MiB",
@@ -78,28 +94,29 @@ pub(crate) fn read_all<'a>(
     })
 }
 
-fn read<'a>(
+/// Reads the volumes, each for the purpose that follows from its directory and from what was read before.
+fn read<'a, 'b>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     expected: Digest,
-    purpose: Purpose,
+    purpose: impl Fn(&Path, &[Volume]) -> Purpose<'b>,
 ) -> Result<Vec<Volume>, ContentsError> {
     let (mut digests, mut read) = (Vec::new(), Vec::new());
     let mut kept = 0;
     for path in volumes {
-        let mut reader = Reader::new(path, keys, purpose);
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let mut reader = Reader::new(path, keys, purpose(folder, &read));
         reader.kept_elsewhere = kept;
         let snapshot = match reader.read() {
             Ok(Reading { snapshot: Some(snapshot), .. }) => snapshot,
             Ok(_) | Err(ReadError::Moving { .. }) => return Err(ContentsError::Moved),
-            Err(error @ ReadError::TooManyBytes { .. }) => {
+            Err(error @ (ReadError::TooManyBytes { .. } | ReadError::TooManyKept { .. })) => {
                 return Err(ContentsError::TooLarge(error.reason()));
             }
             Err(error) => return Err(ContentsError::Failed(error.reason())),
         };
         digests.push(snapshot.digest());
         kept += reader.contents.values().map(|content| content.len() as u64).sum::<u64>();
-        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         read.push(Volume { folder: folder.to_owned(), contents: reader.contents });
     }
     if snapshot::digest(digests) == expected { Ok(read) } else { Err(ContentsError::Moved) }

@@ -4,8 +4,10 @@
 //! Changes nothing.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,6 +91,12 @@ pub enum ReadError {
         /// The limit.
         most: u64,
     },
+    /// What is kept of all volumes of the rule is too large.
+    #[error("`{}` exceeds the {} that podnudge keeps of a rule's volumes", path.display(), amount(MAX_KEPT_BYTES))]
+    TooManyKept {
+        /// The key that is too much.
+        path: PathBuf,
+    },
     /// A link leads out of the volume, and the content is to be published, copied or sent.
     #[error("`{}` is a link that leads out of the volume", path.display())]
     Leaves {
@@ -119,6 +127,9 @@ impl ReadError {
             }
             Self::TooLarge { .. } | Self::TooManyBytes { .. } => reason.hint(
                 "watch a directory that contains only the configuration, or select keys by `only`; `max-file-bytes` and `max-volume-bytes` say how much is read",
+            ),
+            Self::TooManyKept { .. } => reason.hint(
+                "checks, copies and `[rule.publish]` need all keys of all volumes, `[rule.expand]` only its `file`: select keys by `only`, exclude some by `ignore`, or watch the rest with another rule",
             ),
             Self::Leaves { .. } => reason.hint(
                 "podnudge does not publish, copy or send what is outside of the volume: put the file itself there, or exclude it by `ignore`",
@@ -157,20 +168,31 @@ impl Deref for Content {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum Purpose<'a> {
     /// Compute digests of podnudge's own files, without changing their access times.
     HashOwn,
     Hash,
     /// Compute digests, and keep the contents.
     Keep,
+    /// Compute digests, and keep the content of one key, if it is there.
+    #[cfg_attr(
+        not(feature = "compat"),
+        expect(dead_code, reason = "only `[rule.expand]` reads so")
+    )]
+    KeepKey(&'a Path),
     /// Compute digests, and keep the contents, those of ignored keys included.
     KeepAll,
     Fingerprint,
 }
 
-impl Purpose {
-    pub(super) fn keeps(self) -> bool {
-        matches!(self, Self::Keep | Self::KeepAll)
+impl Purpose<'_> {
+    /// Whether the content of this key is kept.
+    pub(super) fn keeps(self, key: &Key) -> bool {
+        match self {
+            Self::Keep | Self::KeepAll => true,
+            Self::KeepKey(path) => Path::new(OsStr::from_bytes(&key.0)) == path,
+            Self::HashOwn | Self::Hash | Self::Fingerprint => false,
+        }
     }
 }
 
@@ -178,7 +200,7 @@ impl Purpose {
 pub(super) struct Reader<'a> {
     pub(super) path: &'a Path,
     pub(super) filter: &'a KeyFilter,
-    pub(super) purpose: Purpose,
+    pub(super) purpose: Purpose<'a>,
     /// The keys read so far.
     pub(super) keys: BTreeMap<Key, Digest>,
     /// Whether the key that pauses the rule exists.
@@ -189,7 +211,8 @@ pub(super) struct Reader<'a> {
     pub(super) most: MostBytes,
     /// How many bytes were read so far.
     pub(super) read: u64,
-    /// How many bytes of the rule's other volumes are kept.
+    /// How many bytes are kept so far, and how many of the rule's other volumes.
+    pub(super) kept: u64,
     pub(super) kept_elsewhere: u64,
     /// Whether a fingerprint is needed: a kubelet volume names its generation itself.
     pub(super) needs_fingerprint: bool,
@@ -205,7 +228,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(path: &'a Path, filter: &'a KeyFilter, purpose: Purpose) -> Self {
+    pub(super) fn new(path: &'a Path, filter: &'a KeyFilter, purpose: Purpose<'a>) -> Self {
         Self {
             path,
             filter,
@@ -215,6 +238,7 @@ impl<'a> Reader<'a> {
             contents: Contents::new(),
             most: filter.most,
             read: 0,
+            kept: 0,
             kept_elsewhere: 0,
             needs_fingerprint: true,
             fingerprint: Sha256::new(),

@@ -154,7 +154,7 @@ impl Reader<'_> {
             self.pauses = false;
             (self.visited, self.names) = (0, 0);
             self.contents.clear();
-            self.read = 0;
+            (self.read, self.kept) = (0, 0);
             let whole = self.one_generation(root, &target, key)?;
             let again = match readlinkat(root, DATA, Vec::new()) {
                 Ok(again) => again,

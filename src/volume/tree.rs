@@ -58,6 +58,8 @@ enum Stopped {
     File,
     /// All files of the volume are too large.
     Volume,
+    /// What is kept of all volumes is too large.
+    Kept,
 }
 
 impl Reader<'_> {
@@ -177,7 +179,8 @@ impl Reader<'_> {
             };
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let open = |flags| self.open(level, entry, flags);
+        let keeps = self.purpose.keeps(&key);
+        let open = |flags| self.open(level, entry, flags, keeps);
         let opened = match self.purpose {
             Purpose::HashOwn => open(flags | OFlags::NOATIME).or_else(|_| open(flags)),
             _ => open(flags),
@@ -194,13 +197,13 @@ impl Reader<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(Some(()));
         }
-        let mut kept = Vec::new();
-        let hash = self.hash(&fd, stat.st_size, siblings, &mut kept);
+        let mut kept = keeps.then(Vec::new);
+        let hash = self.hash(&fd, stat.st_size, siblings, kept.as_mut());
         self.add_to_fingerprint(&key, &stat);
         if let Some(digest) = hash.map_err(|why| self.stopped(level, entry, &why))? {
-            if self.purpose.keeps() {
+            if let Some(bytes) = kept {
                 let mode = stat.st_mode & 0o777;
-                self.contents.insert(key.clone(), Content { bytes: kept, mode });
+                self.contents.insert(key.clone(), Content { bytes, mode });
             }
             if is_included {
                 self.keys.insert(key, digest);
@@ -211,8 +214,14 @@ impl Reader<'_> {
 
     /// Opens an entry. Content that leaves podnudge comes from below the watched path only: a link may
     /// lead to the token of a service account or to podnudge's own memory.
-    fn open(&self, level: &Level<'_>, entry: &Entry, flags: OFlags) -> Result<OwnedFd, Errno> {
-        if !self.purpose.keeps() {
+    fn open(
+        &self,
+        level: &Level<'_>,
+        entry: &Entry,
+        flags: OFlags,
+        keeps: bool,
+    ) -> Result<OwnedFd, Errno> {
+        if !keeps {
             return openat(level.fd, &entry.name, flags, Mode::empty());
         }
         let top = std::iter::successors(Some(level), |level| level.above).last();
@@ -255,15 +264,10 @@ impl Reader<'_> {
                 ReadError::TooManyBytes { path: self.path_of(level, entry), most: self.most.file }
             }
             Stopped::Volume => {
-                ReadError::TooManyBytes { path: self.path.to_owned(), most: self.most_of_volume() }
+                ReadError::TooManyBytes { path: self.path.to_owned(), most: self.most.volume }
             }
+            Stopped::Kept => ReadError::TooManyKept { path: self.path_of(level, entry) },
         }
-    }
-
-    /// How many bytes of the volume are read at most.
-    fn most_of_volume(&self) -> u64 {
-        let left = MAX_KEPT_BYTES.saturating_sub(self.kept_elsewhere);
-        self.most.volume.min(if self.purpose.keeps() { left } else { u64::MAX })
     }
 
     /// The digest of a file; `None` for a service account token, which the kubelet rotates and no
@@ -273,16 +277,15 @@ impl Reader<'_> {
         fd: &OwnedFd,
         size: i64,
         siblings: Siblings,
-        kept: &mut Vec<u8>,
+        mut kept: Option<&mut Vec<u8>>,
     ) -> Result<Option<Digest>, Stopped> {
         if u64::try_from(size).is_ok_and(|size| size > self.most.file) {
             return Err(Stopped::File);
         }
-        let most_of_volume = self.most_of_volume();
         self.buffer.resize(READ_BUFFER, 0);
-        if self.purpose.keeps() {
+        if let Some(kept) = &mut kept {
             // A vector that grows has room for twice as much.
-            let size = u64::try_from(size).unwrap_or(0).min(most_of_volume);
+            let size = u64::try_from(size).unwrap_or(0).min(MAX_KEPT_BYTES);
             kept.reserve_exact(usize::try_from(size).unwrap_or(0));
         }
         let mut hash = Sha256::new();
@@ -296,7 +299,7 @@ impl Reader<'_> {
             if read > self.most.file {
                 return Err(Stopped::File);
             }
-            if self.read > most_of_volume {
+            if self.read > self.most.volume {
                 return Err(Stopped::Volume);
             }
             // A token fits into the buffer.
@@ -305,7 +308,11 @@ impl Reader<'_> {
                 return Ok(None);
             }
             hash.update(piece);
-            if self.purpose.keeps() {
+            if let Some(kept) = &mut kept {
+                self.kept += length as u64;
+                if self.kept_elsewhere + self.kept > MAX_KEPT_BYTES {
+                    return Err(Stopped::Kept);
+                }
                 kept.extend_from_slice(piece);
             }
             // Stop at the size from `fstat`: that saves a system call for each key. A file that
@@ -377,6 +384,9 @@ impl Reader<'_> {
 
     /// The path of an entry, for messages.
     fn path_of(&self, level: &Level<'_>, entry: &Entry) -> PathBuf {
+        if !self.path.is_dir() {
+            return self.path.to_owned();
+        }
         let below = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
         self.path.join(Key(below).to_string())
     }
