@@ -263,6 +263,24 @@ fn a_failed_reload_is_counted_and_repeated() {
     });
 }
 
+/// A full disk, say: no watched file changes when that is over.
+#[test]
+fn a_cause_outside_of_the_watched_files_is_retried() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed(VARIABLES));
+        fs::remove_dir(pod.at("config_out")).unwrap();
+        let (url, seen) = answering(&[("200 OK", "", "")]);
+        let url = format!("--reload-url={url}");
+        let agent = pod.start(&[&url]);
+        agent.wait_for("retrying", 3);
+        assert!(seen.lock().unwrap().is_empty());
+        fs::create_dir(pod.at("config_out")).unwrap();
+        agent.wait_for("applied", 1);
+        assert_eq!((pod.written().as_str(), agent.count("gave-up")), (EXPANDED, 0));
+    });
+}
+
 /// As long as nothing listens, each attempt fails, as it does for prometheus-config-reloader.
 #[test]
 fn an_application_that_is_not_there_counts_as_failed() {
@@ -366,8 +384,11 @@ fn the_options_of_the_operator_make_a_valid_configuration() {
         let (text, exit_code) = output(command);
         assert_eq!(exit_code, Some(0), "{options}: {text}");
         let parsed = podnudge::config::parse("translated", &text, &Vec::new(), None);
-        let (_, warnings) = parsed.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+        let (config, warnings) = parsed.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
         assert_eq!(warnings, [], "{text}");
+        // It ends before it would retry.
+        let attempts = if options == init { 10 } else { u32::MAX };
+        assert_eq!(config.rules[0].settings.retry.attempts, attempts, "{text}");
     }
 }
 

@@ -159,7 +159,8 @@ fn timing(given: &Given) -> Result<String, Reason> {
     let retry = time(given.time("retry-interval", Duration::from_secs(5))?, 10 * MS, HOUR);
     Ok(format!(
         "settle = {settle}\nsettle-max = {longest}\non-start = \"always\"\n\
-         retry = {{ first = {retry}, max = {retry}, attempts = 1000 }}\n"
+         retry = {{ first = {retry}, max = {retry}, attempts = {} }}\n",
+        u32::MAX
     ))
 }
 

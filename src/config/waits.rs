@@ -22,7 +22,7 @@ settings! {
         /// The longest wait between two attempts.
         max: Duration = default("1m", duration(MS.saturating_mul(10), DAY));
         /// How many attempts to make for the same content.
-        attempts: u32 = default("10", number(1, 1000));
+        attempts: u32 = default("10", number(1, u32::MAX));
     }
 }
 
