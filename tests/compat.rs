@@ -332,6 +332,64 @@ fn what_is_not_supported_is_refused_by_name() {
     }
 }
 
+/// Without it, the port would be open although the file says otherwise.
+#[test]
+fn a_web_configuration_that_protects_the_port_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("web.yaml");
+    let option = format!("--web-config-file={}", file.display());
+    let run = |content: &[u8]| {
+        fs::write(&file, content).unwrap();
+        let mut command = podnudge();
+        command.args(["compat", "--print", "prometheus-config-reloader"]);
+        command.args(["--watched-dir=/etc/rules", &option]);
+        output(command)
+    };
+    let accepted = [
+        "",
+        "# nothing\n",
+        "---\n",
+        "~\n",
+        "null\n",
+        "{}",
+        "---\n{}\n...\n",
+        "{\"http_server_config\": {\"http2\": true}}",
+        "http_server_config:\n  http2: true\n  headers: {X-Frame-Options: deny}\n",
+        "%YAML 1.2\n---\n  http_server_config: {http2: false}\n",
+    ];
+    for content in accepted {
+        let (text, exit_code) = run(content.as_bytes());
+        assert_eq!(exit_code, Some(0), "{content}: {text}");
+    }
+    let refused: [(&[u8], &str); 18] = [
+        (b"# TLS\ntls_server_config:\n  cert_file: a\n", "it has `tls_server_config`"),
+        (b"--- {tls_server_config: {cert_file: a}}", "it has `tls_server_config`"),
+        (b" tls_server_config:\n   cert_file: a\n", "it has `tls_server_config`"),
+        (b" basic_auth_users:\n  a: b\n", "it has `basic_auth_users`"),
+        (b"{http_server_config: {http2: true}, basic_auth_users: {a: b}}", "`basic_auth_users`"),
+        (b"http_server_config: [a, {b: c}]\n'basic_auth_users': {a: b}", "`basic_auth_users`"),
+        (b"http_server_config:\n? \"\\x74ls_server_config\"\n: {}", "it has `tls_server_config`"),
+        (b"a: &a {}\n<<: *a", "it has `a`"),
+        (b"http_server_config: &a {tls_server_config: {}}\n<<: *a", "it has `<<`"),
+        (b"? {a: b}\n: c", "it has a key that is not text"),
+        (b"http_server_config: &a b\n*a : c", "it has a key that is not text"),
+        (b"rate_limit: {}", "it has `rate_limit`"),
+        (b"{}\n---\ntls_server_config: {}", "it has several documents"),
+        (b"[tls_server_config]", "it is not a YAML map"),
+        (b"'null'", "it is not a YAML map"),
+        (b"tls_server_config", "it is not a YAML map"),
+        (b"{http_server_config: {http2: true}", "it is not YAML: see line"),
+        (b"\xfft", "it is not UTF-8 text"),
+    ];
+    for (content, why) in refused {
+        let (text, exit_code) = run(content);
+        let content = content.escape_ascii();
+        assert_eq!(exit_code, Some(64), "{content}: {text}");
+        assert!(text.contains("/web.yaml` is not supported: it "), "{content}: {text}");
+        assert!(text.contains(why), "{content}: {text}");
+    }
+}
+
 /// The operator runs `/bin/prometheus-config-reloader` with a command of its own.
 #[test]
 fn the_name_of_the_program_is_enough() {

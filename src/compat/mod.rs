@@ -7,6 +7,7 @@
 mod options;
 mod peers;
 mod prometheus_config_reloader;
+mod web_config;
 mod words;
 
 use std::collections::BTreeMap;

@@ -1,14 +1,13 @@
 //! The options of prometheus-config-reloader, as podnudge's configuration.
 //!
-//! Reads the `--web-config-file`, to refuse what podnudge cannot serve.
+//! Has the `--web-config-file` read, to refuse what podnudge cannot serve.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::Run;
 use super::options::{self, Given};
+use super::web_config;
 use super::words::{list, quoted, time};
-use crate::files;
 use crate::reason::Reason;
 use crate::shown;
 
@@ -49,8 +48,6 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const MOST_SETTLE: Duration = Duration::from_mins(5);
-/// The bytes of a web configuration that are read.
-const LARGEST: u64 = 1 << 20;
 
 /// What podnudge is to do for these options.
 ///
@@ -109,7 +106,7 @@ fn once(given: &Given) -> Result<Option<String>, Reason> {
 
 fn agent(given: &Given, watch_interval: Duration) -> Result<String, Reason> {
     if let Some(file) = given.last("web-config-file") {
-        refuse_web_config(&file)?;
+        web_config::refuse(&file)?;
     }
     let resync = time(watch_interval, SECOND, HOUR);
     let listen = quoted(&listen(given)?);
@@ -211,23 +208,4 @@ fn url(given: &Given, option: &str, default: &str) -> Result<String, Reason> {
 fn unknown(option: &str, value: &str, known: &str) -> Reason {
     let message = format!("`--{option}={}` is not supported", shown::text(value));
     Reason::new(message).hint(known.to_owned())
-}
-
-/// Refuses a web configuration with TLS or users, without which the port would be open.
-fn refuse_web_config(file: &str) -> Result<(), Reason> {
-    let content = files::read_with_hint(Path::new(file), LARGEST)?;
-    let text = String::from_utf8_lossy(&content);
-    let is_outer = |line: &&str| !line.is_empty() && !line.starts_with([' ', '\t', '#', '-', '.']);
-    let refused =
-        text.lines().find(|line| is_outer(line) && !line.starts_with("http_server_config:"));
-    let Some(line) = refused else { return Ok(()) };
-    let key = line.split(':').next().unwrap_or(line);
-    let message = format!(
-        "`--web-config-file={}` is not supported: it has `{}`",
-        shown::text(file),
-        shown::text(key)
-    );
-    let hint = "podnudge serves its metrics without TLS and without users: leave the option out, and \
-                let `--listen-address` be on 127.0.0.1, or let a NetworkPolicy protect the port";
-    Err(Reason::new(message).hint(hint))
 }
