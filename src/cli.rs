@@ -226,7 +226,7 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
     }
-    Ok(Sources { config, overrides, text: None, warnings: nearly_known(environment) })
+    Ok(Sources { config, overrides, translated: None, warnings: nearly_known(environment) })
 }
 
 /// The list of presets, or what one of them stands for.

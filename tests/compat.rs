@@ -332,6 +332,62 @@ fn what_is_not_supported_is_refused_by_name() {
     }
 }
 
+/// A configuration that podnudge made of options is read by nobody: problems of it name the option.
+#[test]
+fn a_value_that_podnudge_cannot_use_is_refused_by_the_name_of_its_option() {
+    let file = "--config-file=/etc/a/config.yaml";
+    let signal = "--reload-method=signal";
+    let cases: [(&[&str], &str); 11] = [
+        (&["--watched-dir=/"], "--watched-dir: `/` cannot be watched"),
+        (&["--watched-dir="], "--watched-dir: the path is empty"),
+        (&[file, "--rules-dir=rules"], "--rules-dir: the path `rules` is not absolute"),
+        (&["--config-file=config.yaml"], "--config-file: the path `config.yaml` is not absolute"),
+        (
+            &[file, "--watched-dir=/etc/a", "--config-envsubst-file=/etc/a/out.yaml"],
+            "--config-envsubst-file: `/etc/a/out.yaml` is in the watched path `/etc/a`",
+        ),
+        (
+            &[file, "--config-envsubst-file=out.yaml", "--watch-interval=0"],
+            "--config-envsubst-file: the path `out.yaml` is not absolute",
+        ),
+        (
+            &[file, "--config-envsubst-file=/b/c", "--statefulset-ordinal-from-envvar=A=B"],
+            "--statefulset-ordinal-from-envvar: `A=B` is not the name of a variable",
+        ),
+        (&[file, "--reload-url=nonsense"], "--reload-url: `nonsense` is not a URL"),
+        (&[file, "--listen-address=:99999"], "--listen-address: `:99999` is not an address"),
+        (
+            &[file, signal, "--process-executable-name=/bin/prometheus"],
+            "--process-executable-name: `/bin/prometheus` is a path, not a process name",
+        ),
+        (
+            &[file, signal, "--runtimeinfo-url=ftp://localhost"],
+            "--runtimeinfo-url: `ftp://localhost` is neither http nor https",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let mut command = podnudge();
+        command.args(["compat", "prometheus-config-reloader"]).args(arguments);
+        let (text, exit_code) = output(command);
+        assert_eq!(exit_code, Some(64), "{arguments:?}: {text}");
+        assert!(text.starts_with(expected), "{arguments:?}: {text}");
+    }
+}
+
+/// Go connects to its own host if a URL names none.
+#[test]
+fn a_url_without_a_host_is_one_of_the_pod() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed(VARIABLES));
+        let (url, seen) = answering(&[("200 OK", "", "")]);
+        let (_, port) = url.split_once("127.0.0.1").unwrap();
+        let agent = pod.start(&[&format!("--reload-url=http://{port}")]);
+        agent.wait_for("applied", 1);
+        assert_eq!(seen.lock().unwrap().len(), 1);
+    });
+}
+
 /// Without it, the port would be open although the file says otherwise.
 #[test]
 fn a_web_configuration_that_protects_the_port_is_refused() {

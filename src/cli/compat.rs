@@ -13,11 +13,11 @@ const WAIT: Duration = Duration::from_mins(1);
 
 /// The command for the options of a program whose options podnudge takes. `None` for all others.
 pub(super) fn command(arguments: &[OsString]) -> Option<Result<Command, Stop>> {
-    let configured = |text| Sources { text: Some(text), ..Sources::default() };
+    let configured = |config| Sources { translated: Some(config), ..Sources::default() };
     let printed = |text| Err(Stop { text, stream: Stream::Stdout, exit: Exit::Ok });
     Some(match compat::run(arguments)? {
-        Ok(Run::Always(text)) => Ok(Command::Run(configured(text))),
-        Ok(Run::Once(text)) => Ok(Command::Once(configured(text), WAIT)),
+        Ok(Run::Always(config)) => Ok(Command::Run(configured(config))),
+        Ok(Run::Once(config)) => Ok(Command::Once(configured(config), WAIT)),
         Ok(Run::Nothing) => printed(String::new()),
         Ok(Run::Print(text)) => printed(text),
         Err(reason) => Err(usage(&reason.message, reason.hint.as_deref())),

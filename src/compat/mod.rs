@@ -4,6 +4,7 @@
 //! line or an environment that podnudge does not know ends it with one, to be used instead, and with what podnudge
 //! refuses in it (`cli/compat.rs`). Pure, but for the `--web-config-file` of prometheus-config-reloader, which is read.
 
+mod draft;
 mod options;
 mod peers;
 mod prometheus_config_reloader;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::config::Translated;
 use crate::reason::Reason;
 pub(crate) use peers::{Instead, Translation};
 
@@ -27,9 +29,9 @@ pub(crate) const PROMETHEUS_CONFIG_RELOADER: &str = "prometheus-config-reloader"
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Run {
     /// Run with this configuration.
-    Always(String),
+    Always(Translated),
     /// Write what this configuration says, and end.
-    Once(String),
+    Once(Translated),
     /// End: there is nothing to do.
     Nothing,
     /// Print this.
@@ -58,7 +60,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<Result<Run, Reason>> {
     let options: Vec<String> = words.map(str::to_owned).collect();
     let run = prometheus_config_reloader::translate(&options);
     Some(match run {
-        Ok(Run::Always(text) | Run::Once(text)) if print => Ok(Run::Print(text)),
+        Ok(Run::Always(config) | Run::Once(config)) if print => Ok(Run::Print(config.text)),
         run => run,
     })
 }

@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use super::Run;
+use super::draft::Draft;
 use super::options::{self, Given};
 use super::web_config;
 use super::words::{list, quoted, time};
+use crate::config::Translated;
 use crate::reason::Reason;
 use crate::shown;
 
@@ -66,52 +68,69 @@ pub(super) fn translate(arguments: &[String]) -> Result<Run, Reason> {
     if watch_interval.is_zero() {
         return Ok(once(&given)?.map_or(Run::Nothing, Run::Once));
     }
-    let mut watched: Vec<String> = given.last("config-file").into_iter().collect();
-    for folder in given.all("watched-dir").into_iter().chain(given.all("rules-dir")) {
-        // As a volume is mounted: `/rules/` and `/rules` are one.
-        let folder = folder.trim_end_matches('/').to_owned();
-        if !watched.contains(&folder) {
-            watched.push(folder);
+    let mut draft = Draft::default();
+    agent(&mut draft, &given, watch_interval)?;
+    draft.add("\n[[rule]]\nname = \"reload\"\n");
+    watch(&mut draft, &given)?;
+    timing(&mut draft, &given)?;
+    expand(&mut draft, &given);
+    action(&mut draft, &given)?;
+    Ok(Run::Always(draft.finish()))
+}
+
+/// The configuration that writes the file for an init container.
+fn once(given: &Given) -> Result<Option<Translated>, Reason> {
+    let (Some(file), Some(_)) = (given.last("config-file"), given.last("config-envsubst-file"))
+    else {
+        return Ok(None);
+    };
+    let mut draft = Draft::default();
+    draft.add("[agent]\nlisten = \"off\"\n");
+    log(&mut draft, given)?;
+    draft.add("\n[[rule]]\nname = \"reload\"\n");
+    draft.set("config-file", "watch", &list(&[file]));
+    expand(&mut draft, given);
+    // It is not sent: `once` writes the file, and ends.
+    draft.add("\n[rule.signal]\nname = \"HUP\"\n");
+    Ok(Some(draft.finish()))
+}
+
+fn agent(draft: &mut Draft, given: &Given, watch_interval: Duration) -> Result<(), Reason> {
+    if let Some(file) = given.last("web-config-file") {
+        web_config::refuse(&file)?;
+    }
+    draft.add("[agent]\n");
+    draft.set("listen-address", "listen", &quoted(&listen(given)?));
+    draft.add("reloader-metrics = true\n");
+    draft.set("watch-interval", "resync", &time(watch_interval, SECOND, HOUR));
+    log(draft, given)
+}
+
+/// The paths to watch, each by the option that names it.
+fn watch(draft: &mut Draft, given: &Given) -> Result<(), Reason> {
+    let file = given.last("config-file").map(|file| ("config-file", file));
+    let mut watched: Vec<(&str, String)> = file.into_iter().collect();
+    for option in ["watched-dir", "rules-dir"] {
+        for folder in given.all(option) {
+            // As a volume is mounted: `/rules/` and `/rules` are one.
+            let end = folder.trim_end_matches('/');
+            let folder = if end.is_empty() { folder } else { end.to_owned() };
+            if watched.iter().all(|(_, other)| *other != folder) {
+                watched.push((option, folder));
+            }
         }
     }
     if watched.is_empty() {
         let reason = Reason::new("nothing to watch: neither `--config-file` nor `--watched-dir`");
         return Err(reason.hint("leave the container out, or name what it is to watch"));
     }
-    Ok(Run::Always(format!(
-        "{}\n[[rule]]\nname = \"reload\"\nwatch = {}\n{}{}{}",
-        agent(&given, watch_interval)?,
-        list(&watched),
-        timing(&given)?,
-        expand(&given),
-        action(&given)?
-    )))
-}
-
-/// The configuration that writes the file for an init container.
-fn once(given: &Given) -> Result<Option<String>, Reason> {
-    let (Some(file), Some(_)) = (given.last("config-file"), given.last("config-envsubst-file"))
-    else {
-        return Ok(None);
-    };
-    let log = log(given)?;
-    // It is not sent: `once` writes the file, and ends.
-    let action = "[rule.signal]\nname = \"HUP\"\n";
-    let watch = list(&[file]);
-    Ok(Some(format!(
-        "[agent]\nlisten = \"off\"\n{log}\n[[rule]]\nname = \"reload\"\nwatch = {watch}\n{}{action}",
-        expand(given)
-    )))
-}
-
-fn agent(given: &Given, watch_interval: Duration) -> Result<String, Reason> {
-    if let Some(file) = given.last("web-config-file") {
-        web_config::refuse(&file)?;
+    draft.add("watch = [");
+    for (n, (option, path)) in watched.iter().enumerate() {
+        draft.add(if n == 0 { "" } else { ", " });
+        draft.add_from(option, &quoted(path));
     }
-    let resync = time(watch_interval, SECOND, HOUR);
-    let listen = quoted(&listen(given)?);
-    let log = log(given)?;
-    Ok(format!("[agent]\nlisten = {listen}\nreloader-metrics = true\nresync = {resync}\n{log}"))
+    draft.add("]\n");
+    Ok(())
 }
 
 /// The address that `--listen-address` names.
@@ -129,7 +148,7 @@ fn listen(given: &Given) -> Result<String, Reason> {
     Err(reason.hint("`:8080`, or an IP address and a port"))
 }
 
-fn log(given: &Given) -> Result<String, Reason> {
+fn log(draft: &mut Draft, given: &Given) -> Result<(), Reason> {
     let format = match given.last("log-format").as_deref() {
         None | Some("logfmt") => "text",
         Some("json") => "json",
@@ -145,52 +164,61 @@ fn log(given: &Given) -> Result<String, Reason> {
             return Err(unknown("log-level", other, "`debug`, `info`, `warn` or `error`"));
         }
     };
-    Ok(format!("log = \"{format}\"\nlog-level = \"{level}\"\n"))
+    draft.set("log-format", "log", &quoted(format));
+    draft.set("log-level", "log-level", &quoted(level));
+    Ok(())
 }
 
-fn timing(given: &Given) -> Result<String, Reason> {
+fn timing(draft: &mut Draft, given: &Given) -> Result<(), Reason> {
     let settle = given.time("delay-interval", SECOND)?;
     let longest = settle.saturating_mul(5).max(Duration::from_secs(5));
-    let (settle, longest) =
-        (time(settle, Duration::ZERO, MOST_SETTLE), time(longest, SECOND, MOST_SETTLE));
+    draft.set("delay-interval", "settle", &time(settle, Duration::ZERO, MOST_SETTLE));
+    draft.set("delay-interval", "settle-max", &time(longest, SECOND, MOST_SETTLE));
+    draft.add("on-start = \"always\"\n");
     let retry = time(given.time("retry-interval", Duration::from_secs(5))?, 10 * MS, HOUR);
-    Ok(format!(
-        "settle = {settle}\nsettle-max = {longest}\non-start = \"always\"\n\
-         retry = {{ first = {retry}, max = {retry}, attempts = {} }}\n",
-        u32::MAX
-    ))
+    // As many that there is no end.
+    let retry = format!("{{ first = {retry}, max = {retry}, attempts = {} }}", u32::MAX);
+    draft.set("retry-interval", "retry", &retry);
+    Ok(())
 }
 
 /// The file to write, if there is one.
-fn expand(given: &Given) -> String {
+fn expand(draft: &mut Draft, given: &Given) {
     let file = given.last("config-file").zip(given.last("config-envsubst-file"));
-    let Some((file, to)) = file else { return String::new() };
+    let Some((file, to)) = file else { return };
     let ordinal = given.last("statefulset-ordinal-from-envvar").unwrap_or("POD_NAME".to_owned());
-    let (file, to, ordinal) = (quoted(&file), quoted(&to), quoted(&ordinal));
-    format!("\n[rule.expand]\nfile = {file}\nto = {to}\nordinal-from = {ordinal}\n")
+    draft.add_from("config-envsubst-file", "\n[rule.expand]\n");
+    draft.set("config-file", "file", &quoted(&file));
+    draft.set("config-envsubst-file", "to", &quoted(&to));
+    draft.set("statefulset-ordinal-from-envvar", "ordinal-from", &quoted(&ordinal));
 }
 
-fn action(given: &Given) -> Result<String, Reason> {
+fn action(draft: &mut Draft, given: &Given) -> Result<(), Reason> {
     let timeout = given.time("reload-timeout", Duration::from_secs(30))?;
     let timeout = time(timeout, 10 * MS, HOUR);
     match given.last("reload-method").as_deref() {
         None | Some("http") => {
-            let url = quoted(&url(given, "reload-url", RELOAD_URL)?);
-            Ok(format!("\n[rule.http]\nurl = {url}\ntimeout = {timeout}\nexpect = [200]\n"))
+            draft.add("\n[rule.http]\n");
+            draft.set("reload-url", "url", &quoted(&url(given, "reload-url", RELOAD_URL)?));
+            draft.set("reload-timeout", "timeout", &timeout);
+            draft.add("expect = [200]\n");
         }
         Some("signal") => {
             let process = given.last("process-executable-name").unwrap_or("prometheus".to_owned());
-            let process = quoted(&process);
-            let url = quoted(&url(given, "runtimeinfo-url", RUNTIME_INFO_URL)?);
-            Ok(format!(
-                "\n[rule.target]\nprocess = {process}\n\n[rule.signal]\nname = \"HUP\"\n\n\
-                 [rule.verify]\nhttp = {url}\njson-changed = \"/data/lastConfigTime\"\n\
-                 json-equals = {{ pointer = \"/data/reloadConfigSuccess\", value = true }}\n\
-                 timeout = {timeout}\n"
-            ))
+            let url = url(given, "runtimeinfo-url", RUNTIME_INFO_URL)?;
+            draft.add("\n[rule.target]\n");
+            draft.set("process-executable-name", "process", &quoted(&process));
+            draft.add("\n[rule.signal]\nname = \"HUP\"\n\n[rule.verify]\n");
+            draft.set("runtimeinfo-url", "http", &quoted(&url));
+            draft.add(
+                "json-changed = \"/data/lastConfigTime\"\n\
+                 json-equals = { pointer = \"/data/reloadConfigSuccess\", value = true }\n",
+            );
+            draft.set("reload-timeout", "timeout", &timeout);
         }
-        Some(other) => Err(unknown("reload-method", other, "`http` or `signal`")),
+        Some(other) => return Err(unknown("reload-method", other, "`http` or `signal`")),
     }
+    Ok(())
 }
 
 fn url(given: &Given, option: &str, default: &str) -> Result<String, Reason> {
@@ -202,7 +230,11 @@ fn url(given: &Given, option: &str, default: &str) -> Result<String, Reason> {
                     prints one), and add `ca-file` to its URL";
         return Err(Reason::new(message).hint(hint));
     }
-    Ok(url)
+    // Go connects to its own host then.
+    Ok(match url.strip_prefix("http://") {
+        Some(rest) if rest.starts_with(':') => format!("http://localhost{rest}"),
+        _ => url,
+    })
 }
 
 fn unknown(option: &str, value: &str, known: &str) -> Reason {

@@ -60,7 +60,8 @@ impl Expand {
             place.problem(Value("file"), Reason::new(message).hint(hint));
         }
         if let Some(volume) = volumes.iter().find(|volume| self.to.starts_with(volume)) {
-            let message = format!("`to` is in the watched path {}", path_literal(volume));
+            let (to, volume) = (path_literal(&self.to), path_literal(volume));
+            let message = format!("{to} is in the watched path {volume}");
             let hint =
                 "write to a directory of its own, such as an emptyDir that both containers mount";
             place.problem(Value("to"), Reason::new(message).hint(hint));

@@ -10,7 +10,7 @@ use super::limit;
 use super::overlay::{Override, overlay};
 use super::prelude::*;
 use super::preset::{self, Unresolved};
-use super::problem::{Problem, Problems, Report};
+use super::problem::{Origin, Problem, Problems, Report};
 use super::rule::{self, Rule, RuleSettings};
 use super::settings::{self, Settings, page};
 use super::tree;
@@ -56,18 +56,20 @@ pub fn parse(
     overrides: &[Override],
     bundle: Option<&Path>,
 ) -> Result<(Config, Vec<Problem>), Problems> {
-    parse_with_zones(file_name, text, overrides, bundle, &|_| None)
+    parse_with_zones(file_name, text, &[], overrides, bundle, &|_| None)
 }
 
-/// The same, with the time zones of the system.
+/// The same, with the time zones of the system, and of a text that may come from options.
 pub(super) fn parse_with_zones(
     file_name: &str,
     text: &str,
+    origins: &[Origin],
     overrides: &[Override],
     bundle: Option<&Path>,
     zones: Zones<'_>,
 ) -> Result<(Config, Vec<Problem>), Problems> {
-    let report = Report::new(FILE, file_name, text, zones, bundle);
+    let mut report = Report::new(FILE, file_name, text, zones, bundle);
+    report.origins = origins;
     let config = tree::read(text, &report).and_then(|mut root| {
         overlay(&mut root, overrides, &report);
         let unresolved = preset::merge(&mut root, &report);

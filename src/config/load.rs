@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{Config, parse_with_zones};
 use super::overlay::Overrides;
-use super::problem::{Problem, Problems};
+use super::problem::{Origin, Problem, Problems};
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
 use crate::shown::path_literal;
@@ -25,12 +25,21 @@ const BUNDLES: [&str; 5] = [
 pub struct Sources {
     /// The configuration file.
     pub config: Option<PathBuf>,
-    /// The text of a configuration that was made from other settings, instead of a file.
-    pub text: Option<String>,
+    /// A configuration that was made from the options of another program, instead of a file.
+    pub translated: Option<Translated>,
     /// Options and environment variables, which take precedence over the file.
     pub overrides: Overrides,
     /// Warnings, such as a misspelt environment variable.
     pub warnings: Vec<Problem>,
+}
+
+/// A configuration that was made from the options of another program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Translated {
+    /// The text of the file.
+    pub text: String,
+    /// The options that parts of it come from, which problems name.
+    pub origins: Vec<Origin>,
 }
 
 /// Why the configuration could not be loaded.
@@ -124,12 +133,16 @@ impl LoadError {
 pub fn load(arguments: &Sources) -> Result<(Config, Vec<Problem>), LoadError> {
     let bundle = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let zones = |name: &str| files::read(&Path::new(ZONES).join(name), LARGEST).ok();
-    let (file_name, text) = match (&arguments.config, &arguments.text) {
-        (None, None) => ("(no file)".into(), String::new()),
-        (None, Some(text)) => ("(translated)".into(), text.clone()),
-        (Some(path), _) => (path.to_string_lossy(), read(path)?),
+    let Sources { config, translated, overrides, .. } = arguments;
+    let (file_name, Translated { text, origins }) = match (config, translated) {
+        (None, None) => ("(no file)".into(), Translated::default()),
+        (None, Some(translated)) => ("(translated)".into(), translated.clone()),
+        (Some(path), _) => {
+            let text = read(path)?;
+            (path.to_string_lossy(), Translated { text, origins: Vec::new() })
+        }
     };
-    Ok(parse_with_zones(&file_name, &text, &arguments.overrides, bundle, &zones)?)
+    Ok(parse_with_zones(&file_name, &text, &origins, overrides, bundle, &zones)?)
 }
 
 fn read(path: &Path) -> Result<String, LoadError> {

@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 
 use super::define::Section;
@@ -24,6 +25,15 @@ pub enum At {
     Environment(String),
     /// This preset.
     Preset(String),
+}
+
+/// A part of the text that comes from an option of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The part.
+    pub bytes: Range<usize>,
+    /// The option, with its dashes.
+    pub option: String,
 }
 
 /// A problem or a warning.
@@ -85,6 +95,8 @@ pub(super) struct Report<'a> {
     pub(super) file: &'static Section,
     file_name: String,
     text: &'a str,
+    /// The options that parts of the text come from.
+    pub(super) origins: &'a [Origin],
     pub(super) zones: Zones<'a>,
     /// The system's CA bundle.
     pub(super) bundle: Option<&'a Path>,
@@ -106,12 +118,19 @@ impl<'a> Report<'a> {
             file,
             file_name: shown::text(file_name),
             text,
+            origins: &[],
             zones,
             bundle,
             places: RefCell::default(),
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
+    }
+
+    /// Where this byte of the text comes from.
+    pub(super) fn at(&self, byte: usize) -> At {
+        let origin = self.origins.iter().find(|origin| origin.bytes.contains(&byte));
+        origin.map_or(At::File(byte), |origin| At::Option(origin.option.clone()))
     }
 
     /// Adds a problem, which makes the configuration invalid.

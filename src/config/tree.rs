@@ -42,7 +42,7 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
     let place = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     // Only the first, and the innermost there: the others mostly follow from it.
     let Some(error) = errors.iter().rev().min_by_key(|error| place(error)) else {
-        return Some(entries(table.into_inner()));
+        return Some(entries(table.into_inner(), report));
     };
     let message = error.message().replace('\n', ", ");
     let reason = Reason::new(format!("not TOML: {}", shown::text(&message)));
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
         Some(format) => reason.hint(format!("this looks like {format}; podnudge reads TOML")),
         None => reason,
     };
-    report.problem(&At::File(place(error)), reason);
+    report.problem(&report.at(place(error)), reason);
     None
 }
 
@@ -69,16 +69,16 @@ fn other_format(text: &str) -> Option<&'static str> {
     }
 }
 
-fn entries(table: DeTable<'_>) -> Entries {
+fn entries(table: DeTable<'_>, report: &Report<'_>) -> Entries {
     let entry = |(key, value): (Spanned<std::borrow::Cow<'_, str>>, Spanned<_>)| {
-        let at = At::File(key.span().start);
-        (key.into_inner().into_owned(), (at, node(value)))
+        let at = report.at(key.span().start);
+        (key.into_inner().into_owned(), (at, node(value, report)))
     };
     table.into_iter().map(entry).collect()
 }
 
-fn node(value: Spanned<DeValue<'_>>) -> Node {
-    let at = At::File(value.span().start);
+fn node(value: Spanned<DeValue<'_>>, report: &Report<'_>) -> Node {
+    let at = report.at(value.span().start);
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
         DeValue::Integer(number) => {
@@ -88,8 +88,10 @@ fn node(value: Spanned<DeValue<'_>>) -> Node {
             Value::Number { text, decimal }
         }
         DeValue::Boolean(truth) => Value::Bool(truth),
-        DeValue::Array(items) => Value::List(items.into_iter().map(node).collect()),
-        DeValue::Table(table) => Value::Table(entries(table)),
+        DeValue::Array(items) => {
+            Value::List(items.into_iter().map(|item| node(item, report)).collect())
+        }
+        DeValue::Table(table) => Value::Table(entries(table, report)),
         DeValue::Float(_) => Value::Other("a number with a fraction"),
         DeValue::Datetime(_) => Value::Other("a date"),
     };

@@ -82,7 +82,7 @@ fn what_is_accepted_is_printed_read_back_and_valid_by_the_schema() {
     fuzz(target, move |input| {
         let text = text(input);
         let zones = |_: &str| None;
-        match file::parse_with_zones("a\nfile", &text, &Overrides::default(), None, &zones) {
+        match file::parse_with_zones("a\nfile", &text, &[], &Overrides::default(), None, &zones) {
             Ok((config, warnings)) => {
                 let schema = schema.get_or_init(Schema::new);
                 schema.assert_valid(&text);
