@@ -8,7 +8,9 @@ mod fuzz;
 
 use std::path::{Path, PathBuf};
 
-use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_with_limit};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF as ONE_BUFFER;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use crate::config::Expand;
 use crate::reason::Reason;
@@ -16,6 +18,8 @@ use crate::shown;
 
 /// How many bytes a file may have after it was decompressed.
 const LARGEST: usize = 16 << 20;
+/// How many bytes to have room for at first. That doubles.
+const FIRST_BUFFER: usize = 64 << 10;
 /// The variable that stands for the number at the end of a pod's name.
 const ORDINAL: &str = "STATEFULSET_ORDINAL_NUMBER";
 
@@ -70,32 +74,55 @@ fn ordinal(pod: &[u8]) -> Vec<u8> {
     pod.get(pod.len() - digits..).unwrap_or_default().to_vec()
 }
 
-/// The content of a gzip file; `None` if it is no such file.
+/// The content of a gzip file; `None` if it is no such file. Such a file has one member or several, whose
+/// contents follow each other (RFC 1952, section 2.2).
 fn decompressed(content: &[u8]) -> Result<Option<Vec<u8>>, Reason> {
     if !content.starts_with(&GZIP) {
         return Ok(None);
     }
     let broken = || Reason::new("is gzip that cannot be decompressed");
-    let (body, trailer) = body(content).ok_or_else(broken)?;
-    let plain =
-        decompress_to_vec_with_limit(body, LARGEST).map_err(|error| match error.status {
-            TINFLStatus::HasMoreOutput => {
-                Reason::new(format!("has more than {LARGEST} bytes when it is decompressed"))
+    let mut state = Box::<DecompressorOxide>::default();
+    let (mut plain, mut length, mut rest) = (Vec::new(), 0, content);
+    while !rest.is_empty() {
+        let start = length;
+        rest = body(rest).ok_or_else(broken)?;
+        state.init();
+        loop {
+            let member = plain.get_mut(start..).unwrap_or_default();
+            let (status, read, written) =
+                decompress(&mut state, rest, member, length - start, ONE_BUFFER);
+            length += written;
+            rest = rest.get(read..).unwrap_or_default();
+            let is_full = length > LARGEST;
+            match status {
+                TINFLStatus::Done if !is_full => break,
+                TINFLStatus::HasMoreOutput if !is_full => {
+                    plain.resize((2 * plain.len()).clamp(FIRST_BUFFER, LARGEST + 1), 0);
+                }
+                TINFLStatus::Done | TINFLStatus::HasMoreOutput => {
+                    let message = format!("has more than {LARGEST} bytes when it is decompressed");
+                    return Err(Reason::new(message));
+                }
+                _ => return Err(broken()),
             }
-            _ => broken(),
-        })?;
-    let sum = |at: usize| {
-        let bytes = trailer.get(at..at + 4)?.try_into().ok()?;
-        Some(u32::from_le_bytes(bytes))
-    };
-    let is_whole =
-        sum(0) == Some(crc32(&plain)) && sum(4).map(|size| size as usize) == Some(plain.len());
-    if is_whole { Ok(Some(plain)) } else { Err(broken()) }
+        }
+        let (trailer, after) = rest.split_at_checked(8).ok_or_else(broken)?;
+        let member = plain.get(start..length).unwrap_or_default();
+        // The length modulo 2^32: a member has fewer bytes.
+        let size = u32::try_from(member.len()).unwrap_or(u32::MAX);
+        if trailer != [crc32(member).to_le_bytes(), size.to_le_bytes()].concat() {
+            return Err(broken());
+        }
+        rest = after;
+    }
+    plain.truncate(length);
+    Ok(Some(plain))
 }
 
-/// The compressed data of a gzip file, and the eight bytes at its end: a checksum and the length.
-fn body(content: &[u8]) -> Option<(&[u8], &[u8])> {
-    let flags = *content.get(3)?;
+/// What follows the header of a gzip member: the compressed data, eight bytes with a checksum and the length,
+/// and the next member.
+fn body(content: &[u8]) -> Option<&[u8]> {
+    let flags = *content.strip_prefix(&GZIP)?.first()?;
     let mut rest = content.get(10..)?;
     if flags & EXTRA != 0 {
         let length = u16::from_le_bytes(rest.get(..2)?.try_into().ok()?);
@@ -108,7 +135,7 @@ fn body(content: &[u8]) -> Option<(&[u8], &[u8])> {
     if flags & HEADER_CRC != 0 {
         rest = rest.get(2..)?;
     }
-    rest.split_at_checked(rest.len().checked_sub(8)?)
+    Some(rest)
 }
 
 /// The checksum of gzip (RFC 1952, section 8), bit by bit: the files are small.

@@ -129,9 +129,27 @@ fn an_init_container_with_a_variable_that_is_not_set_fails() {
     assert_eq!(pod.written(), "");
 }
 
+/// `cat one.gz other.gz` (RFC 1952, section 2.2).
+#[test]
+fn a_gzip_file_may_have_several_members_up_to_the_limit() {
+    let half = "x".repeat(8 << 20);
+    for (one, other) in [("a: $(SHA", "RD)\nb: 1\n"), (half.as_str(), half.as_str())] {
+        let mut pod = Pod::new();
+        let content = [gzip(one), gzip(other)].concat();
+        pod.config.write(&Payload::from([("prometheus.yaml.gz".to_owned(), content)]));
+        let mut init = reloader(&["--watch-interval=0"]);
+        init.args(pod.files());
+        let (log, exit_code) = output(init);
+        assert_eq!(exit_code, Some(0), "{log}");
+        assert!(pod.written() == [one, other].concat().replace("$(SHARD)", "3"), "{log}");
+    }
+}
+
 #[test]
 fn a_file_that_is_too_large_is_refused_with_the_limit() {
+    let half = gzip(&"x".repeat(8 << 20));
     let cases = [
+        ([half.clone(), half, gzip("x")].concat(), "has more than 16777216 bytes when it"),
         ("x".repeat((8 << 20) + 1).into_bytes(), "exceeds the 8 MiB that podnudge keeps"),
         (gzip(&"x".repeat((16 << 20) + 1)), "has more than 16777216 bytes when it is decompressed"),
     ];

@@ -25,6 +25,9 @@ fn fuzz_gzip() {
         // Whatever was packed is unpacked, and one changed byte of the checksum is noticed.
         let mut packed = gzip(input);
         assert_eq!(decompressed(&packed).unwrap().unwrap(), input);
+        let several = [gzip(b"first"), gzip(b""), packed.clone()].concat();
+        assert_eq!(decompressed(&several).unwrap().unwrap(), [b"first", input].concat());
+        assert!(decompressed(&[packed.as_slice(), b"\0"].concat()).is_err());
         let sum = packed.len() - 5;
         packed[sum] ^= 1;
         assert!(decompressed(&packed).is_err());
