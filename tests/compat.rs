@@ -474,6 +474,16 @@ fn the_name_of_the_program_is_enough() {
     version.arg("--version");
     let (text, exit_code) = output(version);
     assert!(text.starts_with("podnudge ") && exit_code == Some(0), "{text}");
+    for (options, is_helped) in [
+        (&["-h"][..], true),
+        (&["--help-long"], true),
+        (&["--help=false", "--version=false", "--watch-interval=0"], false),
+    ] {
+        let mut command = command(&program);
+        command.args(options);
+        let (text, exit_code) = output(command);
+        assert_eq!((text.contains("[OPTIONS]"), exit_code), (is_helped, Some(0)), "{text}");
+    }
     let (refused, exit_code) = output({
         let mut command = command(&program);
         command.arg("--signal=HUP");

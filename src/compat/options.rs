@@ -52,6 +52,11 @@ impl Given {
         self.all(option).pop().filter(|value| !value.is_empty())
     }
 
+    /// Whether a switch is given, and not as `false`.
+    pub(super) fn is_on(&self, switch: &str) -> bool {
+        self.last(switch).is_some_and(|value| value != "false")
+    }
+
     /// The time that an option gives.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ const OPTIONS: [&str; 18] = [
     // Its name in old releases.
     "rules-dir",
 ];
-const SWITCHES: [&str; 3] = ["help", "version", "short-version"];
+const SWITCHES: [&str; 5] = ["h", "help", "help-long", "version", "short-version"];
 
 const HELP: &str = "\
 podnudge compat [--print] prometheus-config-reloader [OPTIONS]
@@ -57,10 +57,10 @@ const MOST_SETTLE: Duration = Duration::from_mins(5);
 /// If one of them is not supported, with its name.
 pub(super) fn translate(arguments: &[String]) -> Result<Run, Reason> {
     let given = options::read(arguments, &OPTIONS, &SWITCHES)?;
-    if given.last("help").is_some() {
+    if ["h", "help", "help-long"].iter().any(|switch| given.is_on(switch)) {
         return Ok(Run::Print(HELP.to_owned()));
     }
-    if given.last("version").or(given.last("short-version")).is_some() {
+    if given.is_on("version") || given.is_on("short-version") {
         let version = env!("CARGO_PKG_VERSION");
         return Ok(Run::Print(format!("podnudge {version}, as prometheus-config-reloader\n")));
     }
