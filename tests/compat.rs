@@ -299,6 +299,26 @@ fn a_cause_outside_of_the_watched_files_is_retried() {
     });
 }
 
+/// prometheus-config-reloader ends then; docs/migration.md says so.
+#[test]
+fn a_watched_directory_that_is_missing_is_waited_for() {
+    in_network(|| {
+        let mut pod = Pod::new();
+        pod.config.write(&compressed(VARIABLES));
+        let missing = format!("--watched-dir={}", pod.at("more"));
+        let (url, seen) = answering(&[("200 OK", "", "")]);
+        let url = format!("--reload-url={url}");
+        let address = "127.0.0.1:18080";
+        let agent = pod.start(&[&url, &missing, "--listen-address=127.0.0.1:18080"]);
+        agent.wait_for("volume-missing", 1);
+        assert!(ask(address, "GET", "/healthz").ends_with("{\"status\":\"up\"}"));
+        assert!(ask(address, "GET", "/healthz").starts_with("HTTP/1.1 200 "));
+        Kubelet::new(pod.folder.path().join("more")).write(&payload(&[("b.yaml", "two")]));
+        agent.wait_for("applied", 1);
+        assert_eq!(seen.lock().unwrap().len(), 1);
+    });
+}
+
 /// As long as nothing listens, each attempt fails, as it does for prometheus-config-reloader.
 #[test]
 fn an_application_that_is_not_there_counts_as_failed() {
