@@ -155,7 +155,8 @@ impl Rule {
     /// about how long podnudge takes.
     fn is_new(&self, rollout: &Rollout) -> bool {
         let content = rollout.content();
-        content.committed_at >= self.started && self.tracker.running() != Some(content.digest)
+        let is_applied = |(digest, at)| digest == content.digest && content.committed <= at;
+        content.committed_at > self.started && !self.applied.is_some_and(is_applied)
     }
 
     /// Makes content that could not be published a candidate again.
