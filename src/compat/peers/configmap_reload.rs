@@ -72,8 +72,8 @@ fn read(given: &Given, volumes: Vec<String>, urls: &[String], remarks: &mut Rema
     let attempts = number("webhook-retries");
     let attempts = attempts.map(|attempts| {
         // A negative number of them is never used up.
-        let least = if attempts < 0 { 1000 } else { 1 };
-        given::bounded("--webhook-retries", attempts, (least, 1000), remarks)
+        let least = if attempts < 0 { given::MOST_ATTEMPTS } else { 1 };
+        given::attempts("--webhook-retries", attempts, least, remarks)
     });
     let url = |(number, url): (usize, &String)| {
         let file = format!("/etc/podnudge/webhook-{}", number + 1);

@@ -10,6 +10,8 @@ use crate::shown;
 /// What podnudge does not do, and what to do instead.
 pub(super) type Remarks = Vec<String>;
 
+/// What is never used up: `retry.attempts` can be any number of 32 bits.
+pub(super) const MOST_ATTEMPTS: i64 = 4_294_967_295;
 /// The shortest wait and time limit.
 const LEAST: Duration = Duration::from_millis(10);
 
@@ -49,6 +51,11 @@ pub(super) fn bounded(
         remarks.push(becomes(name, &number.to_string(), &bounded.to_string()));
     }
     bounded
+}
+
+/// How many attempts, as far as podnudge can count.
+pub(super) fn attempts(name: &str, number: i64, least: i64, remarks: &mut Remarks) -> i64 {
+    bounded(name, number, (least, MOST_ATTEMPTS), remarks)
 }
 
 fn becomes(name: &str, given: &str, bounded: &str) -> String {
