@@ -473,6 +473,19 @@ fn podnudge_may_annotate_the_lease_of_another_pod_and_change_nothing_else_of_it(
             let wanted: &[&str] = if is_own { &[] } else { &denied };
             assert_eq!(requested("UPDATE", "leases", &new, &old), wanted, "{field} {old}");
         }
+        for (field, value) in [
+            ("labels", json!({"a": "b"})),
+            ("finalizers", json!(["example.com/a"])),
+            ("ownerReferences", json!([{"kind": "Pod", "name": "a", "uid": "u"}])),
+        ] {
+            let mut new = halted.clone();
+            new["metadata"][field] = value;
+            let wanted = ["podnudge may not change the labels, owners and finalizers of a Lease"];
+            assert_eq!(requested("UPDATE", "leases", &new, &old), wanted, "{field} {old}");
+            let (old, mut new) = (new.clone(), new);
+            new["metadata"]["annotations"] = json!({"podnudge.io/halted": "y"});
+            assert_eq!(requested("UPDATE", "leases", &new, &old), <[String; 0]>::default());
+        }
         let mut new = halted.clone();
         remove(&mut new, "spec");
         // That removes the holder, too.

@@ -464,19 +464,28 @@ fn the_chart_makes_a_service_account_that_the_admission_policy_holds() {
         one.clone()
     };
     assert_eq!(ends_in_policy(&[evict]), "':podnudge', '-podnudge'");
-    assert_eq!(ends_in_policy(&[evict, web]), "':podnudge', '-podnudge', ':web'");
+    assert_eq!(ends_in_policy(&[evict, web]), "':podnudge', '-podnudge', ':test:web'");
     let more = "accessPolicyAccounts=[\"a.b\", \"web\"]";
-    assert_eq!(ends_in_policy(&[eager, web, more]), "':podnudge', '-podnudge', ':a.b', ':web'");
+    assert_eq!(
+        ends_in_policy(&[eager, web, more]),
+        "':podnudge', '-podnudge', ':a.b', ':web', ':test:web'"
+    );
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
     fs::write(&file, templated(&own, &[evict, web, "accessPolicy=true"]).unwrap()).unwrap();
     let pod = json!({"metadata": {"name": "other"}});
     let resource = json!({"group": "", "version": "v1", "resource": "pods"});
-    for (name, is_held) in [("web", true), ("release-podnudge", true), ("shop", false)] {
-        let user = json!({"username": format!("system:serviceaccount:test:{name}")});
+    for (namespace, name, is_held) in [
+        ("test", "web", true),
+        ("other", "web", false),
+        ("test", "release-podnudge", true),
+        ("other", "release-podnudge", true),
+        ("test", "shop", false),
+    ] {
+        let user = json!({"username": format!("system:serviceaccount:{namespace}:{name}")});
         let request = json!({
-            "operation": "CREATE", "namespace": "test", "userInfo": user, "name": "other", "resource": resource,
+            "operation": "CREATE", "namespace": namespace, "userInfo": user, "name": "other", "resource": resource,
             "subResource": "eviction",
         });
         let input = json!({"request": request, "object": pod, "oldObject": null});

@@ -76,7 +76,7 @@ fn copy(from: &Path, to: &Path) {
 /// What helm makes of a chart with these values, as `--set` takes them.
 pub(crate) fn templated(chart: &Path, values: &[&str]) -> Result<String, String> {
     let mut helm = tool("helm");
-    helm.arg("template").arg("release").arg(chart);
+    helm.args(["template", "release", "--namespace=test"]).arg(chart);
     helm.args(values.iter().flat_map(|value| ["--set-json", value]));
     output_of(helm)
 }
