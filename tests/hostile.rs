@@ -334,7 +334,6 @@ fn a_log_that_nobody_reads_stops_nothing() {
     kubelet.write(&payload(&[("a.conf", "0")]));
     let application = Application::start(&kubelet.volume, "a.conf");
     let (mut reader, writer) = std::io::pipe().unwrap();
-    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
     let mut child = podnudge()
         .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never", "--settle", "0s"])
         .args(["--resync", "1s", "--url", &application.url(), "--watch"])
@@ -343,6 +342,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
         .stderr(writer)
         .spawn()
         .unwrap();
+    let pipe = reader.try_clone().unwrap();
     let mut seen = Vec::new();
     let text = |seen: &[u8]| String::from_utf8_lossy(seen).into_owned();
     let mut read = |seen: &mut Vec<u8>| {
@@ -351,6 +351,10 @@ fn a_log_that_nobody_reads_stops_nothing() {
         seen.extend(&part[..length]);
     };
     while !text(&seen).contains("\"event\":\"baseline\"") {
+        read(&mut seen);
+    }
+    // From now on the pipe is small, and nobody reads it. What it holds already has to fit.
+    while fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(4096)).is_err() {
         read(&mut seen);
     }
     let log = text(&seen);
