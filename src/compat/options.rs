@@ -52,6 +52,14 @@ impl Given {
         self.all(option).pop().filter(|value| !value.is_empty())
     }
 
+    /// The last address of an option that podnudge is to listen on, without the name of the own host.
+    pub(super) fn last_address(&self, option: &str) -> Option<String> {
+        self.last(option).map(|address| match address.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => address,
+        })
+    }
+
     /// Whether a switch is given, and not as `false`.
     pub(super) fn is_on(&self, switch: &str) -> bool {
         self.last(switch).is_some_and(|value| value != "false")

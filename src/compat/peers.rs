@@ -192,7 +192,7 @@ fn nats_server_config_reloader(arguments: &[String]) -> Option<Translation> {
     let mut remarks = vec![remark.to_owned()];
     let attempts = given.last("max-retries").and_then(|text| {
         let attempts = given::number("-max-retries", &text, &mut remarks)?;
-        Some(given::attempts("-max-retries", attempts, 1, &mut remarks))
+        Some(given::bounded("-max-retries", attempts, (1, u32::MAX), &mut remarks))
     });
     let wait = given.last("retry-wait-secs").and_then(|text| {
         given::seconds("-retry-wait-secs", &text, Duration::from_hours(1), &mut remarks)

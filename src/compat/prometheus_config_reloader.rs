@@ -135,10 +135,7 @@ fn watch(draft: &mut Draft, given: &Given) -> Result<(), Reason> {
 
 /// The address that `--listen-address` names.
 fn listen(given: &Given) -> Result<String, Reason> {
-    let Some(address) = given.last("listen-address") else { return Ok("off".to_owned()) };
-    if let Some(port) = address.strip_prefix("localhost:") {
-        return Ok(format!("127.0.0.1:{port}"));
-    }
+    let Some(address) = given.last_address("listen-address") else { return Ok("off".to_owned()) };
     let is_address = address.starts_with(':') || address.parse::<std::net::SocketAddr>().is_ok();
     if is_address {
         return Ok(address);

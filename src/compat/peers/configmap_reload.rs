@@ -17,7 +17,7 @@ struct Options {
     method: Option<String>,
     status: Option<i64>,
     /// How many requests it sends for a change until one succeeds.
-    attempts: Option<i64>,
+    attempts: Option<u32>,
     listen: Option<String>,
 }
 
@@ -72,18 +72,15 @@ fn read(given: &Given, volumes: Vec<String>, urls: &[String], remarks: &mut Rema
     let attempts = number("webhook-retries");
     let attempts = attempts.map(|attempts| {
         // A negative number of them is never used up.
-        let least = if attempts < 0 { given::MOST_ATTEMPTS } else { 1 };
-        given::attempts("--webhook-retries", attempts, least, remarks)
+        let least = if attempts < 0 { u32::MAX } else { 1 };
+        given::bounded("--webhook-retries", attempts, (least, u32::MAX), remarks)
     });
     let url = |(number, url): (usize, &String)| {
         let file = format!("/etc/podnudge/webhook-{}", number + 1);
         given::without_credentials(url, &file, remarks)
     };
     let urls = urls.iter().enumerate().map(url).collect();
-    let listen = given.last("web.listen-address").map(|address| {
-        let port = address.strip_prefix("localhost:");
-        port.map(|port| format!("127.0.0.1:{port}")).unwrap_or(address)
-    });
+    let listen = given.last_address("web.listen-address");
     let method = given.all("webhook-method").pop().filter(|method| method != "POST");
     // Go takes no method for GET.
     let method = method.map(|method| if method.is_empty() { "GET".to_owned() } else { method });

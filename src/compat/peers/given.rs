@@ -10,8 +10,6 @@ use crate::shown;
 /// What podnudge does not do, and what to do instead.
 pub(super) type Remarks = Vec<String>;
 
-/// What is never used up: `retry.attempts` can be any number of 32 bits.
-pub(super) const MOST_ATTEMPTS: i64 = 4_294_967_295;
 /// The shortest wait and time limit.
 const LEAST: Duration = Duration::from_millis(10);
 
@@ -43,19 +41,16 @@ fn no_number(name: &str, text: &str) -> String {
 pub(super) fn bounded(
     name: &str,
     number: i64,
-    (least, most): (i64, i64),
+    (least, most): (u32, u32),
     remarks: &mut Remarks,
-) -> i64 {
-    let bounded = number.clamp(least, most);
-    if bounded != number {
-        remarks.push(becomes(name, &number.to_string(), &bounded.to_string()));
-    }
-    bounded
-}
-
-/// How many attempts, as far as podnudge can count.
-pub(super) fn attempts(name: &str, number: i64, least: i64, remarks: &mut Remarks) -> i64 {
-    bounded(name, number, (least, MOST_ATTEMPTS), remarks)
+) -> u32 {
+    let nearest = if number < i64::from(least) { least } else { most };
+    u32::try_from(number).ok().filter(|number| (least..=most).contains(number)).unwrap_or_else(
+        || {
+            remarks.push(becomes(name, &number.to_string(), &nearest.to_string()));
+            nearest
+        },
+    )
 }
 
 fn becomes(name: &str, given: &str, bounded: &str) -> String {

@@ -91,7 +91,7 @@ fn k8s_sidecar_file(
     {
         // The first attempt is none of them.
         let retries =
-            given::bounded("REQ_RETRY_TOTAL", retries, (0, given::MOST_ATTEMPTS - 1), remarks);
+            given::bounded("REQ_RETRY_TOTAL", retries, (0, u32::MAX - 1), remarks);
         _ = writeln!(file, "retry.attempts = {}", retries.saturating_add(1));
     }
     if let Some(script) = script {
