@@ -180,12 +180,13 @@ fn is_of_the_loop(file: &Path) -> bool {
 }
 
 fn forbid(file: &Path, words: &[&str]) {
-    for (number, line) in code(file).lines().enumerate() {
+    let text = fs::read_to_string(file).expect("a source file can be read");
+    for (number, line) in lines_of_code(&text) {
         if line.trim_start().starts_with("//") {
             continue;
         }
         for word in words {
-            assert!(!line.contains(word), "{}:{}: `{word}`", file.display(), number + 1);
+            assert!(!line.contains(word), "{}:{}: `{word}`", file.display(), number);
         }
     }
 }
@@ -193,7 +194,66 @@ fn forbid(file: &Path, words: &[&str]) {
 /// The text of a source file without its unit tests.
 pub(crate) fn code(file: &Path) -> String {
     let text = fs::read_to_string(file).expect("a source file can be read");
-    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+    let lines: Vec<&str> = lines_of_code(&text).iter().map(|(_, line)| *line).collect();
+    lines.join("\n")
+}
+
+/// The lines that are not part of a module for tests, each with its number. Whatever else is compiled
+/// for tests only, and all that follows a module for tests, is code. The end of a module is the first
+/// brace with the indentation of its beginning, as rustfmt writes it.
+fn lines_of_code(text: &str) -> Vec<(usize, &str)> {
+    let mut lines = text.lines().zip(1..).map(|(line, number)| (number, line)).peekable();
+    let mut code = Vec::new();
+    while let Some((number, line)) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            code.push((number, line));
+            continue;
+        }
+        // Other attributes may follow.
+        let mut item = vec![(number, line)];
+        while let Some(attribute) = lines.next_if(|(_, line)| line.trim().starts_with("#[")) {
+            item.push(attribute);
+        }
+        match lines.next_if(|(_, line)| line.trim().starts_with("mod ")) {
+            None => code.extend(item),
+            Some((_, module)) if module.ends_with('{') => {
+                let indentation = module.len() - module.trim_start().len();
+                let is_end = |line: &str| line.len() == indentation + 1 && line.ends_with('}');
+                while lines.next().is_some_and(|(_, line)| !is_end(line)) {}
+            }
+            Some(_) => {}
+        }
+    }
+    code
+}
+
+#[test]
+fn only_modules_for_tests_are_no_code() {
+    let text = "\
+use a;
+#[cfg(test)]
+#[path = \"tests.rs\"]
+mod from_a_file;
+use b;
+#[cfg(test)]
+fn for_tests() {
+}
+mod inner {
+    #[cfg(test)]
+    mod tests {
+        fn c() {
+        }
+    }
+    fn d() {}
+}
+#[cfg(test)]
+#[cfg(feature = \"cluster\")]
+mod tests {
+    fn e() {}
+}
+fn f() {}";
+    let numbers: Vec<usize> = lines_of_code(text).iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [1, 5, 6, 7, 8, 9, 15, 16, 22]);
 }
 
 /// All files below a folder, or the file itself.

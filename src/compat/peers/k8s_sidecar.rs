@@ -90,8 +90,7 @@ fn k8s_sidecar_file(
     if let Some(retries) = retries.and_then(|text| given::number("REQ_RETRY_TOTAL", text, remarks))
     {
         // The first attempt is none of them.
-        let retries =
-            given::bounded("REQ_RETRY_TOTAL", retries, (0, u32::MAX - 1), remarks);
+        let retries = given::bounded("REQ_RETRY_TOTAL", retries, (0, u32::MAX - 1), remarks);
         _ = writeln!(file, "retry.attempts = {}", retries.saturating_add(1));
     }
     if let Some(script) = script {
