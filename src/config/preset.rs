@@ -45,6 +45,8 @@ settings! {
         broken: String = required("broken = \"ends\"", string("text"));
         /// Whether a broken configuration ends it.
         ends: bool = default("false", boolean());
+        /// Whether it starts a worker again that has ended, with the configuration that it keeps. It starts new ones before the old ones end.
+        starts_again: bool = default("false", boolean());
         /// A program that checks its configuration, with its arguments.
         check: Vec<String> = list("", string("an argument"));
         /// What it needs, and what podnudge cannot know or do.

@@ -275,6 +275,11 @@ impl Rule {
             || self.settings.evict.is_some()
     }
 
+    /// Whether new child processes are one of the proofs.
+    pub(crate) fn proves_by_children(&self) -> bool {
+        self.verify.proofs.iter().any(|proof| matches!(proof, ProofBy::ChildrenNewer))
+    }
+
     /// Whether a restart is one of the actions.
     #[must_use]
     pub fn restarts_target(&self) -> bool {

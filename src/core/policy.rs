@@ -82,6 +82,8 @@ pub struct Policy {
     pub proof: bool,
     /// How long the proof may take.
     pub verify_timeout: Duration,
+    /// The longest interval between looks for the proof. New children may run beside the old ones for 100 ms only.
+    pub verify_interval: Duration,
 }
 
 /// How the slots of the replicas are used.
@@ -228,6 +230,11 @@ impl Policy {
             // A preset that is chosen later may have one.
             proof: !rule.verify.proofs.is_empty() || rule.awaits_preset(),
             verify_timeout: rule.verify.timeout,
+            verify_interval: Duration::from_millis(if rule.proves_by_children() {
+                50
+            } else {
+                2000
+            }),
         }
     }
 

@@ -95,7 +95,12 @@ pub async fn check_proofs(
     let Some(before) = before.filter(|one| one.states.len() == rule.verify.proofs.len()) else {
         return Proof::Pending(Reason::new("the state before the action is unknown"));
     };
-    for (proof, states) in rule.verify.proofs.iter().zip(&before.states) {
+    let proofs = rule.verify.proofs.iter().zip(&before.states);
+    // The children first: the old ones end soon, and a request may take long.
+    let is_by_children =
+        |(_, states): &(&ProofBy, &ProofState)| matches!(states, ProofState::Children(_));
+    let (children, others): (Vec<_>, Vec<_>) = proofs.partition(is_by_children);
+    for (proof, states) in children.into_iter().chain(others) {
         let asked = match (proof, states) {
             (ProofBy::Http(proof), ProofState::Bodies(before)) => http::check(proof, before).await,
             (ProofBy::Http(proof), _) => http::check(proof, &[]).await,

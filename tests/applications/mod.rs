@@ -18,4 +18,5 @@ mod plays;
 mod pod;
 pub(crate) mod presets;
 mod prometheus;
+mod respawn;
 mod waiting;

@@ -262,6 +262,7 @@ pub(crate) fn policy() -> Policy {
         alive_for: Duration::from_secs(1),
         proof: false,
         verify_timeout: Duration::from_secs(30),
+        verify_interval: Duration::from_secs(2),
     }
 }
 

@@ -9,8 +9,8 @@ use crate::core::evidence::Evidence;
 use crate::core::policy::Policy;
 use crate::reason::Reason;
 
-/// The interval between polls: initial and maximum.
-const POLL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// The first interval between polls, if the rule does not need a shorter one.
+const POLL: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -134,7 +134,7 @@ impl Verification {
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => Finding::Gone(reason),
             (Alive::Replaced, _) => {
-                self.next_poll = Some(now.after(POLL.0));
+                self.next_poll = Some(now.after(POLL));
                 self.extend_deadline(now, policy);
                 Finding::Inconclusive
             }
@@ -144,14 +144,14 @@ impl Verification {
                     && absence.was_read
                     && !std::mem::replace(&mut self.is_reader_missing, true) =>
             {
-                self.next_poll = Some(now.after(POLL.0));
+                self.next_poll = Some(now.after(POLL));
                 self.pending = Some(absence.reason);
                 Finding::Inconclusive
             }
             (Alive::Absent(absence), _) if is_late => Finding::NoProcess(absence),
             (_, Proof::Pending(reason)) if is_late => Finding::Unproven(reason),
             (Alive::Absent(Absence { reason, .. }), _) | (_, Proof::Pending(reason)) => {
-                let wait = backoff::doubled(POLL.0, self.polls, POLL.1);
+                let wait = backoff::doubled(POLL, self.polls, policy.verify_interval);
                 self.polls = self.polls.saturating_add(1);
                 self.next_poll = Some(now.after(wait).min(self.deadline));
                 self.pending = Some(reason);
