@@ -25,6 +25,7 @@ mod cluster;
 #[cfg(feature = "compat")]
 mod compat;
 mod drain;
+mod e2e_scripts;
 #[cfg(feature = "cluster")]
 mod eager;
 #[cfg(feature = "cluster")]
