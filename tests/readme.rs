@@ -117,6 +117,15 @@ fn the_readme_has_at_most_150_lines() {
     assert!(include_str!("../README.md").lines().count() <= 150);
 }
 
+#[test]
+fn the_first_screen_of_the_readme_names_the_demo_and_the_tests() {
+    let (first, _) = include_str!("../README.md").split_once("\n## ").unwrap();
+    assert!(first.lines().count() <= 30);
+    for command in ["`cargo run --release --example demo`", "`./test`"] {
+        assert!(first.contains(command), "{command} is not before the first section");
+    }
+}
+
 /// The words of command lines, written as `["--watch=/a", "--signal=HUP"]` or as one option per
 /// line with a dash.
 fn options(yaml: &str) -> Vec<Vec<String>> {

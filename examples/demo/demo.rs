@@ -48,6 +48,10 @@ fn main() -> ExitCode {
 }
 
 fn demo() {
+    println!(
+        "podnudge is built first, as it ships: some minutes the first time, and seconds afterwards.\n\
+         Then it makes real processes reload in six parts, in less than a minute."
+    );
     let podnudge = build();
     println!(
         "\n1. One option. podnudge finds the process that mounts the volume, and knows the program."
@@ -273,16 +277,7 @@ fn build() -> PathBuf {
         }
     }
     let built = command
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--release",
-            "--package",
-            "podnudge",
-            "--bin",
-            "podnudge",
-        ])
+        .args(["build", "--locked", "--release", "--package", "podnudge", "--bin", "podnudge"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .expect("cargo can be run");

@@ -34,7 +34,14 @@ pub(crate) fn podnudge() -> Command {
 
 /// The environment that is passed on when this program starts itself again.
 pub(crate) fn passed_on() -> impl Iterator<Item = (&'static str, OsString)> {
-    let names = ["LLVM_PROFILE_FILE", "PODNUDGE_FLEET_SEED", "RUST_BACKTRACE", "TMPDIR"];
+    let names = [
+        "LLVM_PROFILE_FILE",
+        "PODNUDGE_FLEET_SEED",
+        "PODNUDGE_PLACE",
+        "PODNUDGE_TABLE",
+        "RUST_BACKTRACE",
+        "TMPDIR",
+    ];
     names.into_iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value)))
 }
 

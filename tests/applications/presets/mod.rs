@@ -8,6 +8,7 @@
 //! - With a publish directory and without a check, podnudge rolls a broken change back if it can
 //!   see the failure.
 
+mod place;
 mod scene;
 mod seen;
 mod subjects;
@@ -16,6 +17,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use place::Place;
+use place::Row;
 use podnudge::config::presets;
 use scene::{Rule, Scene};
 pub(super) use seen::{Class, Seen};
@@ -23,7 +26,7 @@ use serde_json::Value;
 pub(crate) use subjects::{Subject, subjects};
 
 use crate::support::pod::in_network;
-use crate::support::wait::{is_within, wait_until};
+use crate::support::wait::{LIMIT, is_within, wait_until};
 
 /// Makes a test of each part, and lists them.
 macro_rules! tests {
@@ -56,18 +59,18 @@ tests! {
     keepalived: reloads rejects publishes;
     lighttpd: reloads rejects publishes is_signalled;
     mariadb: reloads rejects publishes is_signalled;
-    mosquitto: reloads publishes is_signalled;
+    mosquitto: reloads reloads_at_its_usual_place publishes is_signalled;
     nats: reloads rejects publishes is_signalled;
     nginx: reloads rejects publishes is_signalled;
-    pgbouncer: reloads publishes is_signalled;
+    pgbouncer: reloads reloads_at_its_usual_place publishes is_signalled;
     php_fpm: reloads rejects publishes;
     postgres: reloads rejects publishes is_signalled;
     prometheus: reloads rejects publishes is_signalled;
-    redis: reloads publishes;
+    redis: reloads reloads_at_its_usual_place publishes;
     rsyslog: reloads rejects publishes is_signalled;
     squid: reloads rejects publishes;
     sshd: reloads rejects publishes;
-    stunnel: reloads publishes is_signalled;
+    stunnel: reloads reloads_at_its_usual_place publishes is_signalled;
     unbound: reloads rejects publishes;
     varnish: reloads rejects publishes;
 }
@@ -77,30 +80,79 @@ fn subject(test: &str) -> &'static Subject {
     subjects().find(|subject| subject.preset == name).unwrap()
 }
 
-/// The preset alone: two good changes, a broken one, and the fix.
+/// The volume alone: two good changes, a broken one, and the fix.
 fn reloads(subject: &'static Subject) {
-    let mut scene = Scene::new(subject, Rule::Preset);
+    reloads_at(subject, Place::asked_for().unwrap_or(Place::Etc.or_fixed(subject)));
+}
+
+/// For the applications without a check, which are not tested by `rejects`.
+fn reloads_at_its_usual_place(subject: &'static Subject) {
+    reloads_at(subject, Place::Usual);
+}
+
+fn reloads_at(subject: &'static Subject, place: Place) {
+    let mut scene = Scene::new(subject, Rule::Preset, place);
     let known = scene.known;
-    for version in ["7101", "7102"] {
-        scene.change_to(version);
+    let mut rows = Vec::new();
+    for (edit, version) in [("good", "7101"), ("good", "7102")] {
+        rows.push(observe(&mut scene, edit, version));
     }
     let ends = scene.application.ends();
-    assert_eq!(ends, if subject.restarts() { 2 } else { 0 });
-    scene.break_with("7103");
-    if known.ends && !subject.restarts() {
-        scene.agent.wait_for("tripped", 1);
-    }
-    is_never_in_sync(&scene);
-    assert_eq!(scene.application.ends() > ends, known.ends);
+    rows.push(observe(&mut scene, "broken", "7103"));
     let takes_a_part = known.broken.starts_with("takes");
-    assert_eq!(subject.shows("7103"), takes_a_part);
-    assert_eq!(subject.shows("7102"), !takes_a_part && !known.ends);
+    let (shows_broken, shows_last) = (subject.shows("7103"), subject.shows("7102"));
+    let has_ended = scene.application.ends() > ends;
+    rows.push(observe(&mut scene, "fix", "7104"));
+    place::write_to_table(subject, place, &rows);
+
+    for row in &rows {
+        assert!(row.is_true(), "{row:?}\n{}", scene.agent.log());
+    }
+    let [first, second, _, fix] = rows.as_slice() else { unreachable!("there are four edits") };
+    for row in [first, second] {
+        assert!(row.is_as_promised(known), "{row:?}\n{}", scene.agent.log());
+    }
+    assert_eq!(ends, if subject.restarts() { 2 } else { 0 });
+    assert_eq!(has_ended, known.ends);
+    assert_eq!(shows_broken, takes_a_part);
+    assert_eq!(shows_last, !takes_a_part && !known.ends);
+    assert!(fix.serves && fix.in_sync != "no", "{fix:?}\n{}", scene.agent.log());
     let warnings = scene.agent.events("preflight");
     let warnings: Vec<&Value> = warnings.iter().map(|warning| &warning["problem"]).collect();
     assert_eq!(warnings, if known.ends { vec!["unchecked"] } else { Vec::new() });
-    scene.write("7104", "");
-    wait_until("the fix is in effect", || subject.shows("7104"));
-    wait_until("podnudge knows it", || scene.status()["in_sync"] != "no");
+}
+
+/// Makes an edit, and looks at what podnudge says of it and what the application serves: for a good one until
+/// podnudge says what its preset promises, for a broken one for some seconds.
+fn observe(scene: &mut Scene, edit: &'static str, version: &'static str) -> Row {
+    let is_broken = edit == "broken";
+    let ends = scene.application.ends();
+    scene.write_until_seen(version, if is_broken { scene.subject.fault } else { "" });
+    let mut said_yes = false;
+    let mut row = Row::default();
+    let mut looks = || {
+        let status = scene.status();
+        let text = |name: &str| status[name].as_str().unwrap_or_default().to_owned();
+        row = Row {
+            edit,
+            ends: scene.application.ends() - ends,
+            // The application is used meanwhile.
+            serves: scene.subject.shows(version),
+            in_sync: text("in_sync"),
+            evidence: text("evidence"),
+            state: text("state"),
+            message: text("message"),
+            has_lied: false,
+        };
+        said_yes |= row.in_sync == "yes";
+        !is_broken && row.serves && row.is_as_promised(scene.known)
+    };
+    is_within(if is_broken { place::time_for_broken() } else { LIMIT }, &mut looks);
+    row.has_lied = if is_broken { said_yes } else { row.in_sync == "yes" && !row.serves };
+    if scene.known.ends && is_broken && !scene.subject.restarts() {
+        assert!(scene.agent.count("tripped") > 0, "{}", scene.agent.log());
+    }
+    row
 }
 
 /// Meanwhile the application is used.
@@ -114,7 +166,7 @@ fn is_never_in_sync(scene: &Scene) {
 
 /// With the preset's check: a broken change, and then a good one.
 fn rejects(subject: &'static Subject) {
-    let mut scene = Scene::new(subject, Rule::Checked);
+    let mut scene = Scene::new(subject, Rule::Checked, Place::Usual);
     scene.break_with("7101");
     scene.agent.wait_for("rejected", 1);
     wait_until("the status shows it", || scene.status()["state"] == "rejected");
@@ -129,10 +181,10 @@ fn rejects(subject: &'static Subject) {
 /// HUP, and neither a preset nor a proof: the application survives, and keeps its configuration or a
 /// part of it, as it does not reload on HUP or the content is broken.
 fn is_signalled(subject: &'static Subject) {
-    let mut scene = Scene::new(subject, Rule::Signalled);
+    let mut scene = Scene::new(subject, Rule::Signalled, Place::Usual);
     let does_not_reload = scene.known.no_reload_on.contains(&Signal::SIGHUP);
     if does_not_reload {
-        scene.write("7103", "");
+        scene.write_until_seen("7103", "");
     } else {
         scene.break_with("7103");
     }
@@ -150,7 +202,7 @@ fn is_signalled(subject: &'static Subject) {
 
 /// With a publish directory and without a check: a good change, a broken one, and a good one.
 fn publishes(subject: &'static Subject) {
-    let mut scene = Scene::new(subject, Rule::Published);
+    let mut scene = Scene::new(subject, Rule::Published, Place::Srv.or_fixed(subject));
     scene.change_to("7101");
     scene.wait_until_good();
     let ends = scene.application.ends();
@@ -173,7 +225,7 @@ fn publishes(subject: &'static Subject) {
 #[test]
 fn a_gunicorn_that_fails_slowly_is_not_in_sync() {
     in_network(|| {
-        let mut scene = Scene::new(subject("gunicorn"), Rule::Preset);
+        let mut scene = Scene::new(subject("gunicorn"), Rule::Preset, Place::Usual);
         scene.change_to("7101");
         for (how, outcome) in [("loops", "retrying"), ("ends", "tripped")] {
             let before = scene.status()["digest_on_disk"].clone();
@@ -190,7 +242,7 @@ fn a_gunicorn_that_fails_slowly_is_not_in_sync() {
 #[test]
 fn a_gunicorn_that_fails_slowly_is_rolled_back() {
     in_network(|| {
-        let mut scene = Scene::new(subject("gunicorn"), Rule::Published);
+        let mut scene = Scene::new(subject("gunicorn"), Rule::Published, Place::Usual);
         scene.change_to("7101");
         scene.wait_until_good();
         for (number, how) in ["loops", "ends"].iter().enumerate() {
@@ -209,7 +261,7 @@ fn every_application_is_tested_completely() {
         if has_check {
             vec!["reloads", "rejects", "publishes"]
         } else {
-            vec!["reloads", "publishes"]
+            vec!["reloads", "reloads_at_its_usual_place", "publishes"]
         }
     };
     // Some are also signalled.

@@ -3,26 +3,38 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use podnudge::config::{Preset, preset};
 use serde_json::Value;
 
+use super::place::Place;
 use super::subjects::Subject;
-use crate::applications::plain::{Application, volume};
+use crate::applications::plain::Application;
 use crate::applications::pod::Container;
 use crate::support::agent::Agent;
 use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
-use crate::support::program::{PATH, command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::program::{PATH, command};
+use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
 /// How long a new process must survive: longer than one that cannot start lives on a busy machine.
 const LIFE: &str = "3s";
 
+/// Mounts a directory in a mount namespace of its own, and runs a program there: `SOURCE DIR PROGRAM…`.
+/// So podnudge and the application mount the volume, as containers do, and nothing else does.
+const MOUNTED: [&str; 5] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-ec",
+    "mkdir -p \"$1\"; mount --bind \"$0\" \"$1\"; shift; exec \"$@\"",
+];
+
 /// How podnudge is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// With the preset alone.
+    /// With the watched volume alone, and with the preset if that has to be asked for.
     Preset,
     /// With the preset, and with its check by an option.
     Checked,
@@ -42,42 +54,36 @@ pub(super) struct Scene {
     #[expect(dead_code, reason = "it runs until it is dropped")]
     pause: Application,
     kubelet: Kubelet,
+    dir: &'static str,
     folder: tempfile::TempDir,
 }
 
 impl Subject {
-    /// A text with its placeholders filled in.
-    fn filled(&self, text: &str, folder: &Path, version: &str) -> String {
-        text.replace("{dir}", self.dir)
-            .replace("{run}", folder.join("run").to_str().unwrap())
-            .replace("{version}", version)
-    }
-
     pub(super) fn shows(&self, version: &str) -> bool {
         self.seen.shows(&self.mark.replace("{version}", version))
     }
 
     /// Prepares its directories and files, and the programs of its check.
-    fn prepare(&self, folder: &Path) {
+    fn prepare(&self, dir: &str, folder: &Path) {
         // Some applications change to an unprivileged user.
         for path in [folder.to_owned(), folder.join("run")] {
             fs::create_dir_all(&path).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         }
         for (name, text) in self.others {
-            fs::write(folder.join("run").join(name), self.filled(text, folder, "")).unwrap();
+            fs::write(folder.join("run").join(name), filled(text, dir, folder, "")).unwrap();
         }
         fs::create_dir(folder.join("bin")).unwrap();
         for (name, program) in self.programs {
             symlink(program, folder.join("bin").join(name)).unwrap();
         }
-        let script = self.filled(self.prepare, folder, "");
+        let script = filled(self.prepare, dir, folder, "");
         let output = command("sh").args(["-ec", &script]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The configuration for [`Rule::Published`].
-    fn file(&self, folder: &Path) -> String {
+    fn file(&self, dir: &str, folder: &Path) -> String {
         // podnudge waits for a proof that does not come, or for a process that it never sees because
         // it ends at once.
         let limits = match self.known().evidence.as_str() {
@@ -93,7 +99,7 @@ impl Subject {
              min-interval = \"0s\"\npublish.dir = \"{}\"\ntarget.process = \"{}\"\n{limits}",
             self.preset,
             folder.join("source").display(),
-            self.dir,
+            dir,
             self.process,
         );
         let file = folder.join("podnudge.toml");
@@ -112,29 +118,34 @@ impl Subject {
 }
 
 impl Scene {
-    /// Starts the application with version 7100, and then podnudge.
-    pub(super) fn new(subject: &'static Subject, rule: Rule) -> Self {
+    /// Starts the application with version 7100, and then podnudge. What the application reads is mounted
+    /// at this place.
+    pub(super) fn new(subject: &'static Subject, rule: Rule, place: Place) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        subject.prepare(at);
+        let (at, dir) = (folder.path(), place.of(subject));
+        subject.prepare(dir, at);
+        let content = at.join("content");
         let is_published = rule == Rule::Published;
-        let mut kubelet = volume(subject.dir);
         if is_published {
-            kubelet = Kubelet::new(at.join("source"));
+            fs::create_dir(&content).unwrap();
         }
-        write(&mut kubelet, subject, at, "7100", "");
+        let mut kubelet =
+            Kubelet::new(if is_published { at.join("source") } else { content.clone() });
+        write(&mut kubelet, subject, dir, at, "7100", "");
+        wait_until_commit_is_past(&kubelet.volume);
         let arguments = match rule {
-            Rule::Preset => by_options(subject),
+            Rule::Preset => by_options(subject, dir),
             Rule::Checked => [
-                by_options(subject),
+                by_options(subject, dir),
                 vec!["--check-exec".to_owned(), subject.known().check.join(" ")],
+                vec!["--config".to_owned(), with_work_dir(at)],
             ]
             .concat(),
             Rule::Signalled => [
                 "--settle",
                 "20ms",
                 "--watch",
-                subject.dir,
+                dir,
                 "--process",
                 subject.process,
                 "--signal",
@@ -142,24 +153,43 @@ impl Scene {
             ]
             .map(str::to_owned)
             .to_vec(),
-            Rule::Published => vec!["--config".to_owned(), subject.file(at)],
+            Rule::Published => vec!["--config".to_owned(), subject.file(dir, at)],
         };
         let path = format!("{}:{PATH}", at.join("bin").display());
+        let container = |program: &[&str]| -> Vec<String> {
+            let content = content.to_str().unwrap();
+            [MOUNTED.as_slice(), &[content, dir], program]
+                .concat()
+                .into_iter()
+                .map(str::to_owned)
+                .collect()
+        };
+        let work = at.join("work").display().to_string();
+        fs::create_dir(&work).unwrap();
+        let podnudge = |first: &[&str]| -> Command {
+            let script = "mount -t tmpfs tmpfs \"$0\"; exec \"$@\"";
+            let program = ["sh", "-ec", script, &work, env!("CARGO_BIN_EXE_podnudge")];
+            let line = container(&[program.as_slice(), first].concat());
+            let mut command = command(&line[0]);
+            command.args(&line[1..]).args(&arguments).env("PATH", &path);
+            command
+        };
         if is_published {
-            let once = podnudge().arg("once").args(&arguments).env("PATH", &path).output().unwrap();
+            let once = podnudge(&["once"]).output().unwrap();
             assert!(once.status.success(), "{}", String::from_utf8_lossy(&once.stderr));
         }
         let pause = Application::start("sleep", &["infinity"], &at.join("pause.log"));
-        let fill = |argument: &&str| subject.filled(argument, at, "");
-        let line = subject.command.iter().map(fill).collect();
+        let line: Vec<String> =
+            subject.command.iter().map(|word| filled(word, dir, at, "")).collect();
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        // Programs name their threads by /proc, and otherwise those of another process.
+        let script = "mount -t proc proc /proc; exec \"$0\" \"$@\"";
+        let line = container(&[["sh", "-ec", script].as_slice(), &line].concat());
         let application = Container::start(line, at.join("application.log"));
         wait_until("the application runs version 7100", || subject.shows("7100"));
-        let mut command = podnudge();
-        command.args(["--log", "json", "--listen", "127.0.0.1:0"]).args(&arguments);
-        command.env("PATH", path);
-        let agent = Agent::spawn(at, command);
-        let scene =
-            Self { subject, known: subject.known(), agent, application, pause, kubelet, folder };
+        let agent = Agent::spawn(at, podnudge(&["--log", "json", "--listen", "127.0.0.1:0"]));
+        let known = subject.known();
+        let scene = Self { subject, known, agent, application, pause, kubelet, dir, folder };
         wait_until("podnudge knows what the application runs", || {
             scene.agent.count("baseline|applied|delivered") > 0
         });
@@ -167,7 +197,7 @@ impl Scene {
     }
 
     pub(super) fn write(&mut self, version: &str, fault: &str) {
-        write(&mut self.kubelet, self.subject, self.folder.path(), version, fault);
+        write(&mut self.kubelet, self.subject, self.dir, self.folder.path(), version, fault);
     }
 
     /// Writes a good version, and waits until it is in effect with the evidence of the preset.
@@ -188,15 +218,20 @@ impl Scene {
     /// Waits until the published content has passed its trial.
     pub(super) fn wait_until_good(&self) {
         wait_until("the published content is the last good content", || {
-            let record = fs::read_to_string(Path::new(self.subject.dir).join("..podnudge.json"));
+            let record = fs::read_to_string(self.folder.path().join("content/..podnudge.json"));
             record.is_ok_and(|record| record.contains("\"is-open\":false"))
         });
     }
 
     /// Writes a broken version, and waits until podnudge has seen it.
     pub(super) fn break_with(&mut self, version: &str) {
+        self.write_until_seen(version, self.subject.fault);
+    }
+
+    /// Until then, what podnudge says is about the content before.
+    pub(super) fn write_until_seen(&mut self, version: &str, fault: &str) {
         let before = self.status()["digest_on_disk"].clone();
-        self.write(version, self.subject.fault);
+        self.write(version, fault);
         wait_until("podnudge has seen the change", || self.status()["digest_on_disk"] != before);
     }
 
@@ -210,16 +245,38 @@ impl Scene {
     }
 }
 
-fn write(kubelet: &mut Kubelet, subject: &Subject, folder: &Path, version: &str, fault: &str) {
+/// A text with its placeholders filled in.
+fn filled(text: &str, dir: &str, folder: &Path, version: &str) -> String {
+    text.replace("{dir}", dir)
+        .replace("{run}", folder.join("run").to_str().unwrap())
+        .replace("{version}", version)
+}
+
+fn write(
+    kubelet: &mut Kubelet,
+    subject: &Subject,
+    dir: &str,
+    folder: &Path,
+    version: &str,
+    fault: &str,
+) {
     let (key, text) = subject.file;
-    let content = subject.filled(text, folder, version) + fault + "\n";
+    let content = filled(text, dir, folder, version) + fault + "\n";
     kubelet.write(&payload(&[(key, &content)]));
 }
 
-/// The watched volume, the target, and as little else as possible.
-fn by_options(subject: &Subject) -> Vec<String> {
-    let mut options = vec!["--settle", "20ms", "--on-start", "never", "--min-interval", "0s"];
-    options.extend(["--watch", subject.dir, "--process", subject.process]);
+/// A configuration with a work directory that only podnudge's container mounts.
+fn with_work_dir(folder: &Path) -> String {
+    let file = folder.join("podnudge.toml");
+    let work = folder.join("work").display().to_string();
+    fs::write(&file, format!("[agent]\nwork-dir = \"{work}\"\n[[rule]]\nname = \"app\"\n"))
+        .unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// The watched volume, the preset if podnudge rightly does not take it unasked, and shorter times.
+fn by_options(subject: &Subject, dir: &str) -> Vec<String> {
+    let mut options = vec!["--settle", "20ms", "--min-interval", "0s", "--watch", dir];
     if subject.restarts() {
         options.extend(["--alive-for", LIFE]);
     }
