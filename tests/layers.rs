@@ -43,7 +43,10 @@ const LAYERS: &[(&str, Imports)] = &[
     ("checks", &[&["expand", "exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["expand", "volume", "files", "folder"], CORE]),
     ("verify", &[&["publish", "checks", "exchange", "process", "threads"], CORE]),
-    ("action", &[&["verify", "publish", "exchange", "process"], CORE]),
+    (
+        "action",
+        &[&["verify", "publish", "exchange", "process", "volume", "threads", "files"], CORE],
+    ),
     (
         "preflight",
         &[&["verify", "exchange", "process", "volume", "core", "config", "reason", "shown"]],

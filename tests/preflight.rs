@@ -196,10 +196,10 @@ const ABOUT_ADDRESSES: &[Mistake] = &[
         fix: Some(|folder| fs::write(folder.join("token"), "hunter2").unwrap()),
     },
     Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\", body-file = \"FOLDER/body\" }",
+        settings: "http = { url = \"http://127.0.0.1/\", body-file = \"{dir}/body\" }",
         problem: "file-missing",
-        parts: &["/body` does not exist"],
-        fix: Some(|folder| fs::write(folder.join("body"), "").unwrap()),
+        parts: &["has no key `body` to send as the body of the request", "`{dir}/NAME`"],
+        fix: Some(|folder| fs::write(folder.join("volume/body"), "").unwrap()),
     },
     Mistake {
         settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nexec = [\"nginxx\", \"-t\"]",

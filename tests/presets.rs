@@ -296,3 +296,22 @@ fn a_signal_that_does_not_reload_the_program_is_reported() {
         }
     });
 }
+
+/// What a preset sends or reads must be content of its rule, wherever the volume is mounted: a path of the
+/// application's own image may exist in podnudge's container, too, with other content.
+#[test]
+fn no_preset_names_a_file_by_a_fixed_path() {
+    for preset in presets() {
+        let settings = preset.as_file();
+        let (_, settings) = settings.split_once("\n\n[[rule]]\n").unwrap();
+        let (_, settings) = settings.split_once("\n\n").unwrap();
+        let words = settings.lines().filter(|line| {
+            !line.starts_with(['#', 'r']) && !line.contains("-because") && !line.contains("json-")
+        });
+        for word in words.flat_map(|line| line.split(['"', '\'', ' ', ',', '='])) {
+            assert!(!word.starts_with('/'), "{}: {word}", preset.name);
+        }
+        let is_fixed = |argument: &String| argument.split('=').any(|part| part.starts_with('/'));
+        assert!(!preset.check.iter().any(is_fixed), "{}: {:?}", preset.name, preset.check);
+    }
+}

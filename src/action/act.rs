@@ -159,7 +159,7 @@ async fn try_to_act(
                 baseline.processes = roots(sent);
                 baseline.signal = Some(action.name);
             }),
-            Action::Http(action) => progress.record(http::send(action).await),
+            Action::Http(action) => progress.record(http::act(rule, action, act.digest).await),
             Action::Exec(program) => progress.record(program::run(rule, program, act).await),
             Action::Command(command) => progress.record(socket::send(command).await),
             // Each is the only action of its rule.

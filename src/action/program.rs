@@ -2,11 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 
 use crate::config::{Program, Rule};
 use crate::core::command::Act;
 use crate::core::event::Acted;
 use crate::exchange::program;
+use crate::volume::contents::folder;
 use crate::volume::snapshot::Key;
 
 /// The longest list of changed keys that is passed to programs, in bytes.
@@ -17,7 +19,10 @@ const MOST_CHANGED: usize = 64 * 1024;
 pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
     let digest = act.digest.to_string();
     let (keys, are_all) = changed_keys(&act.changed);
+    let volumes = rule.volumes_read();
+    let dir = volumes.first().map_or(Path::new("/"), |volume| folder(volume));
     let mut environment = vec![
+        ("PODNUDGE_DIR", dir.as_os_str()),
         ("PODNUDGE_RULE", OsStr::new(&rule.name)),
         ("PODNUDGE_DIGEST", OsStr::new(&digest)),
         ("PODNUDGE_CHANGED_KEYS", &keys),

@@ -8,7 +8,7 @@ use super::contents::Post;
 use crate::config::HttpCheck;
 use crate::core::event::Checked;
 use crate::exchange::http::{
-    SHORT_ANSWER, describe, exchange_content, is_about_content, is_expected, response_reason,
+    SHORT_ANSWER, describe, exchange, is_about_content, is_expected, response_reason,
 };
 
 /// Checks one key after the other; the first that does not pass decides.
@@ -32,7 +32,7 @@ pub async fn check_key(check: &HttpCheck, key: &str, content: Vec<u8>) -> Checke
         // hyper omits it for an empty body, and some servers require it (RFC 9110, 8.6).
         endpoint.headers.push((CONTENT_LENGTH, HeaderValue::from_static("0")));
     }
-    match exchange_content(&endpoint, check.method.clone(), Some(content), SHORT_ANSWER).await {
+    match exchange(&endpoint, check.method.clone(), Some(content), SHORT_ANSWER).await {
         Ok(answer) if is_expected(answer.status, &check.expect) => Checked::Passed,
         Ok(answer) => {
             let reason = response_reason(&what, &format!(" for `{key}`"), &answer);

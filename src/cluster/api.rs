@@ -222,7 +222,7 @@ impl Api {
         most: usize,
     ) -> Result<Vec<u8>, ApiError> {
         let endpoint = self.endpoint(call, limit).map_err(ApiError::Refused)?;
-        let sent = http::exchange_content(&endpoint, call.verb.method(), body, most).await;
+        let sent = http::exchange(&endpoint, call.verb.method(), body, most).await;
         let answer = sent.map_err(|error| call.unanswered(error))?;
         call.judge(answer, most)
     }

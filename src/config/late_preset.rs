@@ -44,7 +44,7 @@ impl Rule {
             verify: made.settings.verify,
             ..self.settings.clone()
         };
-        if let Some(reason) = settings.unpublished_body() {
+        if let Some(reason) = settings.wrong_body() {
             return Err(reason);
         }
         Ok(Self {

@@ -14,6 +14,7 @@ mod action;
 mod agent;
 mod check;
 mod cluster;
+mod content_file;
 mod drain;
 mod expand;
 mod file;

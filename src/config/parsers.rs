@@ -11,6 +11,9 @@ use super::problem::nearest;
 use crate::reason::Reason;
 use crate::shown::{literal, path_literal};
 
+/// What stands for the directory of the first volume.
+pub(super) const DIR: &str = "{dir}";
+
 /// A duration from `least` to `most`, with a unit.
 pub(crate) fn bounded_duration(
     text: &str,
@@ -124,6 +127,17 @@ pub(super) fn key(text: &str) -> Result<String, Reason> {
     }
     Err(is_not(text, "the name of a key")
         .hint("keys are named by their path below the volume, such as `sites/a.conf`"))
+}
+
+/// Parses `{dir}/NAME`, or an absolute path.
+pub(super) fn content_path(text: &str) -> Result<PathBuf, Reason> {
+    let Some(name) = text.strip_prefix(DIR) else { return path(text) };
+    let path = path(name).ok().filter(|path| path.parent().is_some());
+    let path = path.ok_or_else(|| {
+        Reason::new(format!("{} names no file below `{DIR}`", literal(text)))
+            .hint(format!("write the name of a key, such as `{DIR}/Caddyfile`"))
+    })?;
+    Ok(PathBuf::from(format!("{DIR}{}", path.display())))
 }
 
 /// An absolute path.

@@ -39,24 +39,18 @@ impl Publish {
         self.folders.iter().map(|folder| current.join(folder)).collect()
     }
 
-    /// Why a request must not have this file as its body, if that is in a watched path: its content is
-    /// published only then.
-    pub(super) fn unpublished_body(&self, body: &Path, watched: &[PathBuf]) -> Option<Reason> {
-        let mut volumes = watched.iter().zip(&self.folders);
-        let published = volumes.find_map(|(volume, folder)| {
-            let key = match body.strip_prefix(volume).ok()? {
-                key if key.as_os_str().is_empty() => Path::new(volume.file_name()?),
-                key => key,
-            };
-            Some(self.dir.join(folder).join(key))
-        })?;
+    /// Why a request must not have this key of a volume as its body: the application would load it from the
+    /// volume, even if podnudge has rolled it back.
+    pub(super) fn unpublished(&self, body: &Path, volume: usize, key: &Path) -> Reason {
+        let folder = self.folders.get(volume).map_or(Path::new(""), PathBuf::as_path);
+        let published = self.dir.join(folder).join(key);
         let message = format!(
             "{} is in a watched path, and its content is not published yet when it is sent",
             path_literal(body)
         );
         let published = published.display().to_string();
         let hint = format!("send what is published: `body-file = {published:?}`");
-        Some(Reason::new(message).hint(hint))
+        Reason::new(message).hint(hint)
     }
 
     /// Checks the directory against the watched paths and podnudge's own settings.

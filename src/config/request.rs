@@ -13,7 +13,7 @@ use super::table::PairError;
 settings! {
     /// An HTTP request that makes the application reload.
     pub struct HttpSettings = "[rule.http]",
-        &[Relation::AtMostOne(&["body", "body-file"])];
+        &[Relation::AtMostOne(&["body", "body-file"]), Relation::Together(&["reject-body", "reject-because"])];
     {
         /// Send a request to this http or https URL.
         url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", url()).option("url", "URL", Actions).common();
@@ -23,8 +23,12 @@ settings! {
         timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
         /// The body of the request.
         body: Option<String> = optional("none", string("text"));
-        /// A file with the body of the request, read for each request.
-        body_file: Option<PathBuf> = optional("", path());
+        /// A file of the content that is sent as the body: `{dir}/NAME`, where `{dir}` is the first volume as the application reads it, or its path in a watched volume or in the publish directory.
+        body_file: Option<PathBuf> = optional("", path_by(parsers::content_path));
+        /// Do not send a body that matches this regular expression: the application does not take it as it is meant. Such content counts as rejected.
+        reject_body: Option<regex_lite::Regex> = optional("", regex());
+        /// Why such a body is not sent, and what to write instead.
+        reject_because: Option<String> = optional("", string("text"));
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
         /// Credentials, headers and certificates.
@@ -76,6 +80,8 @@ pub struct HttpAction {
     pub method: Method,
     /// The request body.
     pub body: Body,
+    /// A body that is not sent, and why.
+    pub reject: Option<(regex_lite::Regex, String)>,
     /// Statuses that mean success; empty: any 2xx.
     pub expect: Vec<u16>,
 }
@@ -87,8 +93,8 @@ pub enum Body {
     Empty,
     /// This text.
     Text(String),
-    /// The content of this file, read for each request.
-    File(PathBuf),
+    /// This file of the content that the request is about, as `body-file` names it.
+    Content(PathBuf),
 }
 
 /// An HTTP request that checks the content of a key.
@@ -194,10 +200,12 @@ impl HttpSettings {
         let endpoint = self.access.endpoint(place, ("url", &self.url), self.timeout);
         let body = match (&self.body, &self.body_file) {
             (Some(text), _) => Body::Text(text.clone()),
-            (None, Some(file)) => Body::File(file.clone()),
+            (None, Some(file)) => Body::Content(file.clone()),
             (None, None) => Body::Empty,
         };
-        HttpAction { endpoint, method: self.method.clone(), body, expect: self.expect.clone() }
+        let reject = self.reject_body.clone().zip(self.reject_because.clone());
+        let expect = self.expect.clone();
+        HttpAction { endpoint, method: self.method.clone(), body, reject, expect }
     }
 }
 

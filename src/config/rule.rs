@@ -246,6 +246,13 @@ impl Rule {
         }
     }
 
+    /// The directory of each volume that the application reads: of the current generation, if podnudge publishes.
+    #[must_use]
+    pub fn volumes_read(&self) -> Vec<PathBuf> {
+        let publish = self.settings.publish.as_ref();
+        publish.map_or_else(|| self.settings.watch.clone(), Publish::volumes)
+    }
+
     /// The signal that only a process that handles it gets, if there is one such target.
     #[must_use]
     pub fn checked_signal(&self) -> Option<Signal> {
@@ -321,16 +328,9 @@ impl RuleSettings {
                 self.on_failure = Vec::new();
             }
         }
-        if let Some(reason) = self.unpublished_body() {
+        if let Some(reason) = self.wrong_body() {
             place.inner("http").problem(Value("body-file"), reason);
         }
-    }
-
-    /// Why the request must not have the body that it has, if it is content that is to be published:
-    /// the application would load it from the volume, even if podnudge has rolled it back.
-    pub(super) fn unpublished_body(&self) -> Option<Reason> {
-        let body = self.http.as_ref()?.body_file.as_ref()?;
-        self.publish.as_ref()?.unpublished_body(body, &self.watch)
     }
 }
 

@@ -14,15 +14,13 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCod
 
 use super::relay::{self, BEFORE_ANSWER, Relaying};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
-use crate::config::{Auth, Body, Endpoint, Tls};
-use crate::files::{self, LARGEST};
+use crate::config::{Auth, Endpoint, Tls};
+use crate::files;
 use crate::reason::Reason;
 use crate::shown;
 
 /// The most bytes of a response that are read if only its status matters.
 pub(crate) const SHORT_ANSWER: usize = 64 * 1024;
-/// The largest body that is sent from a file, in bytes.
-const LARGEST_BODY: u64 = 16 * LARGEST;
 
 const CANNOT_SET_UP: &str = "cannot set up the request";
 const TOO_MUCH: &str =
@@ -100,26 +98,6 @@ pub fn describe(method: &Method, endpoint: &Endpoint) -> String {
 /// # Errors
 /// If there is no response in time, or the request cannot be built.
 pub async fn exchange(
-    endpoint: &Endpoint,
-    method: Method,
-    body: &Body,
-    max_bytes: usize,
-) -> Result<Answer, ExchangeError> {
-    let content = match body {
-        Body::Empty => None,
-        Body::Text(text) => Some(text.clone().into_bytes()),
-        Body::File(path) => {
-            Some(files::read_with_hint(path, LARGEST_BODY).map_err(ExchangeError::Failed)?)
-        }
-    };
-    exchange_content(endpoint, method, content, max_bytes).await
-}
-
-/// Like [`exchange`], with a body from memory.
-///
-/// # Errors
-/// As for [`exchange`].
-pub(crate) async fn exchange_content(
     endpoint: &Endpoint,
     method: Method,
     content: Option<Vec<u8>>,
@@ -239,7 +217,7 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
 
 #[cfg(feature = "tls")]
 fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
-    let bundle = files::read_with_hint(&tls.ca_file, LARGEST)?;
+    let bundle = files::read_with_hint(&tls.ca_file, files::LARGEST)?;
     let path = tls.ca_file.display();
     let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
         Reason::new(format!("`{path}` contains no PEM certificates: {}", causes(&error)))
@@ -249,9 +227,9 @@ fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> 
     }
     let builder = builder.tls_certs_only(certificates).https_only(true);
     let Some(client) = &tls.client else { return Ok(builder) };
-    let mut pem = files::read_with_hint(&client.cert_file, LARGEST)?;
+    let mut pem = files::read_with_hint(&client.cert_file, files::LARGEST)?;
     pem.push(b'\n');
-    pem.extend(files::read_with_hint(&client.key_file, LARGEST)?);
+    pem.extend(files::read_with_hint(&client.key_file, files::LARGEST)?);
     let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
         let (cert, key) = (client.cert_file.display(), client.key_file.display());
         Reason::new(format!("`{cert}` and `{key}` are not a PEM certificate and its key"))

@@ -7,6 +7,7 @@ use crate::core::preflight::{Problem, ProblemKind};
 use crate::exchange::program;
 use crate::reason::Reason;
 use crate::shown::literal;
+use crate::volume::contents::folder;
 
 /// The first program of the rule that does not exist.
 pub(super) fn missing_program(rule: &Rule) -> Option<Problem> {
@@ -33,15 +34,30 @@ pub(super) fn missing_program(rule: &Rule) -> Option<Problem> {
     Some(Problem::new(ProblemKind::ProgramMissing, Reason::new(message).hint(hint)))
 }
 
-/// The first file of the rule's requests that does not exist: a body, credentials or certificates.
-pub(super) fn missing_file(rule: &Rule) -> Option<Problem> {
+/// A body that the rule's requests send, and that no volume has. It is looked for in the watched volumes: content
+/// is published only then.
+pub(super) fn missing_body(rule: &Rule) -> Option<Problem> {
     let bodies = rule.actions.iter().filter_map(|action| match action {
         Action::Http(http) => match &http.body {
-            Body::File(path) => Some(path),
+            Body::Content(path) => Some(path),
             Body::Empty | Body::Text(_) => None,
         },
         _ => None,
     });
+    let is_missing = |body: &&PathBuf| {
+        let file = rule.settings.content_file(body).ok();
+        let volume = file.as_ref().and_then(|file| rule.settings.watch.get(file.volume));
+        // What cannot be read is a problem of the volume.
+        file.zip(volume).is_some_and(|(file, volume)| {
+            volume.exists() && !folder(volume).join(file.key).exists()
+        })
+    };
+    let reason = rule.settings.missing_content(bodies.into_iter().find(is_missing)?);
+    Some(Problem::new(ProblemKind::FileMissing, reason))
+}
+
+/// The first file of the rule's requests that does not exist: credentials or certificates.
+pub(super) fn missing_file(rule: &Rule) -> Option<Problem> {
     let credentials = rule.endpoints().filter_map(|endpoint| match &endpoint.auth {
         Some(Auth::Basic(basic)) => Some(&basic.password_file),
         Some(Auth::Bearer(token)) => Some(token),
@@ -53,7 +69,7 @@ pub(super) fn missing_file(rule: &Rule) -> Option<Problem> {
         std::iter::once(&tls.ca_file).chain(client)
     });
     let is_missing = |path: &&PathBuf| !path.exists();
-    let missing = bodies.chain(credentials).chain(certificates).find(is_missing)?;
+    let missing = credentials.chain(certificates).find(is_missing)?;
     let message =
         format!("the file `{}` does not exist in podnudge's container", missing.display());
     let hint = "mount the volume that contains it into podnudge's container, too";

@@ -51,6 +51,7 @@ pub(crate) async fn preflight(
     let targets = found.and_then(Result::ok).unwrap_or_default();
     problems.extend(files::missing_program(rule));
     problems.extend(files::missing_file(rule));
+    problems.extend(files::missing_body(rule));
     problems.extend(volumes::subpath(rule, &targets));
     problems.extend(volumes::not_mounted(rule, &targets));
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));

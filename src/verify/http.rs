@@ -5,7 +5,7 @@
 use reqwest::Method;
 
 use super::body::{self, MAX_BODY, Page};
-use crate::config::{Body, HttpProof};
+use crate::config::HttpProof;
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{describe, exchange, is_expected, unexpected_response};
 use crate::reason::Reason;
@@ -39,7 +39,7 @@ pub async fn check(proof: &HttpProof, before: &[body::ValueBefore]) -> Result<()
 
 async fn page(proof: &HttpProof) -> Result<Page, Reason> {
     let what = describe(&Method::GET, &proof.endpoint);
-    let answer = exchange(&proof.endpoint, Method::GET, &Body::Empty, MAX_BODY).await;
+    let answer = exchange(&proof.endpoint, Method::GET, None, MAX_BODY).await;
     let answer = answer.map_err(ExchangeError::into_reason)?;
     if !is_expected(answer.status, &proof.expect) {
         return Err(unexpected_response(&what, &answer));

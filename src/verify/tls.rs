@@ -19,11 +19,7 @@ use crate::volume::snapshot::Digest;
 /// # Errors
 /// If it is another one, or there is none.
 pub(super) async fn check(rule: &Rule, digest: Digest, proof: &TlsProof) -> Result<Leaf, Reason> {
-    let volumes = match &rule.settings.publish {
-        Some(publish) => publish.volumes(),
-        None => rule.settings.watch.clone(),
-    };
-    let wanted = in_content(rule, volumes, Some(digest), proof).await?;
+    let wanted = in_content(rule, rule.volumes_read(), Some(digest), proof).await?;
     let der = presented(proof.address, proof.server_name.as_deref(), proof.timeout).await;
     let der = der.map_err(ExchangeError::into_reason)?;
     let (address, key) = (&proof.address, &proof.certificate);

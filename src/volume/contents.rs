@@ -1,32 +1,24 @@
-//! Reads the contents of keys, for checks, for the proof by a certificate, and for copies of whole
-//! volumes.
+//! Reads the contents of keys: for checks, for the proof by a certificate, for the body of a request, and for
+//! copies of whole volumes.
 //!
 //! Reads the volumes; changes nothing.
 
-#[cfg(feature = "tls")]
 use std::ffi::OsStr;
-#[cfg(feature = "tls")]
 use std::io;
-#[cfg(feature = "tls")]
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "tls")]
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
 pub(crate) use super::reader::{Content, Contents};
 use super::reader::{Purpose, ReadError, Reader, Reading};
-#[cfg(feature = "tls")]
 use super::scan;
-#[cfg(feature = "tls")]
 use super::snapshot::Key;
 use super::snapshot::{self, Digest};
 use crate::config::KeyFilter;
-#[cfg(feature = "tls")]
-use crate::files::{self, FileError, LARGEST};
+use crate::files::{self, FileError};
 use crate::reason::Reason;
-#[cfg(feature = "tls")]
 use crate::shown;
 
 /// The contents of one volume.
@@ -104,7 +96,7 @@ fn read<'a, 'b>(
     let (mut digests, mut read) = (Vec::new(), Vec::new());
     let mut kept = 0;
     for path in volumes {
-        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let folder = folder(path);
         let mut reader = Reader::new(path, keys, purpose(folder, &read));
         reader.kept_elsewhere = kept;
         let snapshot = match reader.read() {
@@ -122,34 +114,37 @@ fn read<'a, 'b>(
     if snapshot::digest(digests) == expected { Ok(read) } else { Err(ContentsError::Moved) }
 }
 
-/// Reads one key of these volumes, if they have the expected digest: its content in each volume that
-/// has it. Does not change the access times of files that podnudge owns, and keeps nothing else.
+/// Reads one key of these volumes, if they have the expected digest: its content in each volume, if that has
+/// it, of at most so many bytes. Does not change the access times of files that podnudge owns, and keeps
+/// nothing else.
 ///
 /// # Errors
 /// If they cannot be read, or have another digest.
-#[cfg(feature = "tls")]
 pub(crate) fn read_key(
     volumes: &[PathBuf],
     keys: &KeyFilter,
     expected: Option<Digest>,
     key: &Key,
-) -> Result<Vec<Vec<u8>>, Reason> {
+    most: u64,
+) -> Result<Vec<Option<Vec<u8>>>, Reason> {
     let changed = || Reason::new("the content has changed meanwhile");
     let (mut digests, mut contents) = (Vec::new(), Vec::new());
     for path in volumes {
         let reading = scan::read_own(path, keys).map_err(|error| error.reason())?;
         let snapshot = reading.snapshot.ok_or_else(changed)?;
         digests.push(snapshot.digest());
-        let Some(digest) = snapshot.keys.get(key) else { continue };
-        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-        let path = folder.join(OsStr::from_bytes(&key.0));
-        let bytes = read_own(&path).map_err(|error| {
+        let Some(digest) = snapshot.keys.get(key) else {
+            contents.push(None);
+            continue;
+        };
+        let path = folder(path).join(OsStr::from_bytes(&key.0));
+        let bytes = read_own(&path, most).map_err(|error| {
             Reason::new(format!("cannot read `{}`: {error}", shown::path(&path)))
         })?;
         if digest.0 != <[u8; 32]>::from(Sha256::digest(&bytes)) {
             return Err(changed());
         }
-        contents.push(bytes);
+        contents.push(Some(bytes));
     }
     if expected.is_some_and(|expected| snapshot::digest(digests) != expected) {
         return Err(changed());
@@ -157,12 +152,16 @@ pub(crate) fn read_key(
     Ok(contents)
 }
 
-#[cfg(feature = "tls")]
-fn read_own(path: &Path) -> Result<Vec<u8>, FileError> {
+fn read_own(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = |flags| rustix::fs::open(path, flags, Mode::empty());
     let file = open(flags | OFlags::NOATIME).or_else(|_| open(flags)).map_err(io::Error::from)?;
-    files::read_to_end(file.into(), LARGEST)
+    files::read_to_end(file.into(), most)
+}
+
+/// The directory that the names of a volume's keys are relative to: for a watched file, its parent.
+pub(crate) fn folder(volume: &Path) -> &Path {
+    if volume.is_dir() { volume } else { volume.parent().unwrap_or(volume) }
 }
 
 /// The digest over all keys of all volumes, including ignored ones.

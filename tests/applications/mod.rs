@@ -7,6 +7,8 @@
 
 mod apache;
 #[cfg(feature = "tls")]
+mod caddy;
+#[cfg(feature = "tls")]
 mod certificates;
 mod haproxy;
 #[cfg(feature = "tls")]

@@ -7,7 +7,7 @@ use reqwest::Method;
 use super::http::{self, unexpected_response};
 use super::socket::{check_answer, send_command};
 use super::{AnswerEnd, ExchangeError};
-use crate::config::{Body, Endpoint, SocketAddress, SocketCommand};
+use crate::config::{Endpoint, SocketAddress, SocketCommand};
 use crate::fuzz::{Target, assert_reason, fuzz, loopback};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ fn an_http_answer_is_the_same_in_one_piece_and_in_several() {
                     tls: None,
                     timeout: LIMIT,
                 };
-                let asked = http::exchange(&endpoint, Method::POST, &Body::Empty, MOST);
+                let asked = http::exchange(&endpoint, Method::POST, None, MOST);
                 let (asked, ()) = tokio::join!(asked, loopback::answer(&listener, input, pieces));
                 asked.map_err(ExchangeError::into_reason)
             })

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::certificate::Certificate;
 use crate::config::KeyFilter;
+use crate::files::LARGEST;
 use crate::reason::Reason;
 use crate::volume::contents::read_key;
 use crate::volume::snapshot::{Digest, Key};
@@ -63,7 +64,7 @@ pub(crate) fn first_in_key(
 ) -> Result<Leaf, Reason> {
     let key = Key(name.as_bytes().to_vec());
     let mut found = None;
-    for content in read_key(volumes, keys, expected, &key)? {
+    for content in read_key(volumes, keys, expected, &key, LARGEST)?.into_iter().flatten() {
         let read = CertificateDer::from_pem_slice(&content).ok().and_then(|der| Leaf::read(&der));
         let leaf = read.ok_or_else(|| {
             Reason::new(format!("there is no PEM certificate in the key `{key}`"))

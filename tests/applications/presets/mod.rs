@@ -14,6 +14,8 @@ mod seen;
 mod subjects;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -25,6 +27,7 @@ pub(super) use seen::{Class, Seen};
 use serde_json::Value;
 pub(crate) use subjects::{Subject, subjects};
 
+use crate::applications::plain::volume;
 use crate::support::pod::in_network;
 use crate::support::wait::{LIMIT, is_within, wait_until};
 
@@ -51,7 +54,7 @@ tests! {
     apache: reloads rejects publishes;
     bind9: reloads rejects publishes;
     blackbox_exporter: reloads rejects publishes;
-    caddy: reloads rejects publishes is_signalled;
+    caddy: reloads rejects publishes is_signalled is_not_mistaken;
     dnsmasq: reloads rejects publishes is_signalled;
     dovecot: reloads rejects publishes is_signalled;
     gunicorn: reloads rejects publishes;
@@ -72,7 +75,7 @@ tests! {
     sshd: reloads rejects publishes;
     stunnel: reloads reloads_at_its_usual_place publishes is_signalled;
     unbound: reloads rejects publishes;
-    varnish: reloads rejects publishes;
+    varnish: reloads rejects publishes is_not_mistaken;
 }
 
 fn subject(test: &str) -> &'static Subject {
@@ -82,7 +85,19 @@ fn subject(test: &str) -> &'static Subject {
 
 /// The volume alone: two good changes, a broken one, and the fix.
 fn reloads(subject: &'static Subject) {
-    reloads_at(subject, Place::asked_for().unwrap_or(Place::Etc.or_fixed(subject)));
+    reloads_at(subject, Place::asked_for().unwrap_or(Place::Etc));
+}
+
+/// Where the image of the application has a file at the path that the application's own documentation uses, that
+/// is not content: it must never reach the application.
+fn is_not_mistaken(subject: &'static Subject) {
+    let (key, text) = subject.file;
+    volume(subject.dir);
+    fs::write(Path::new(subject.dir).join(key), text.replace("{version}", "9999")).unwrap();
+    for place in [Place::Etc, Place::Srv] {
+        reloads_at(subject, place);
+        assert!(!subject.shows("9999"));
+    }
 }
 
 /// For the applications without a check, which are not tested by `rejects`.
@@ -202,7 +217,7 @@ fn is_signalled(subject: &'static Subject) {
 
 /// With a publish directory and without a check: a good change, a broken one, and a good one.
 fn publishes(subject: &'static Subject) {
-    let mut scene = Scene::new(subject, Rule::Published, Place::Srv.or_fixed(subject));
+    let mut scene = Scene::new(subject, Rule::Published, Place::Srv);
     scene.change_to("7101");
     scene.wait_until_good();
     let ends = scene.application.ends();
@@ -266,7 +281,11 @@ fn every_application_is_tested_completely() {
     };
     // Some are also signalled.
     let of_preset = |parts: &[&'static str]| -> Vec<&str> {
-        parts.iter().copied().filter(|part| *part != "is_signalled").collect()
+        parts
+            .iter()
+            .copied()
+            .filter(|part| !["is_signalled", "is_not_mistaken"].contains(part))
+            .collect()
     };
     let wanted: BTreeMap<&str, _> =
         subjects().map(|subject| (subject.preset, parts(subject))).collect();

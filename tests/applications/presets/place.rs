@@ -29,12 +29,6 @@ impl Place {
         }
     }
 
-    /// The usual place for an application whose preset names a file by its whole path.
-    pub(super) fn or_fixed(self, subject: &Subject) -> Self {
-        let path = format!("{}/{}", subject.dir, subject.file.0);
-        if subject.known().as_file().contains(&path) { Self::Usual } else { self }
-    }
-
     /// The place that the table asks for.
     pub(super) fn asked_for() -> Option<Self> {
         match std::env::var_os("PODNUDGE_PLACE")?.to_str() {
