@@ -419,6 +419,37 @@ fn an_exit_after_the_first_of_two_actions_without_rollback_is_in_sync_after_the_
     });
 }
 
+/// It ends some time after the signal was survived, and so does each process that is started then: no rollout waits
+/// for these ends.
+#[test]
+fn an_application_that_keeps_ending_after_it_was_reloaded_is_not_in_sync() {
+    in_namespace(|| {
+        let mut pod = Pod::new();
+        let file = pod.file("volume/app.conf");
+        let application = pod.supervised(&format!(
+            "trap 'echo hup >>hups' HUP; while :; do grep -q broken '{}' && {{ sleep 2; exit 1; }}; sleep 0.05; done",
+            file.display()
+        ));
+        let settings = format!(
+            "{}on-start = \"never\"\nsignal = {{ name = \"HUP\" }}",
+            TARGET.replace("min-interval", "jitter = \"0s\"\nmin-interval")
+        );
+        let agent = pod.nudge(&settings);
+        agent.wait_for("baseline", 1);
+        pod.change("broken");
+        agent.wait_for("delivered", 1);
+        agent.wait_for("keeps-ending", 1);
+        let reason = agent.last("keeps-ending", "reason");
+        assert!(reason.starts_with("the target ended 3 times in "), "{reason}");
+        assert_eq!(agent.last("keeps-ending", "hint"), "the log of its container says why");
+        assert_eq!((agent.count("tripped"), agent.count("sent")), (0, 1), "{}", agent.log());
+        assert!(application.starts() >= 3);
+        pod.change("fixed");
+        agent.wait_for(ROLLED_OUT, 2);
+        assert_eq!(agent.count("keeps-ending"), 1);
+    });
+}
+
 #[test]
 fn an_application_that_keeps_ending_after_a_restart_is_reported_with_the_place_to_look() {
     in_namespace(|| {

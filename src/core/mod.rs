@@ -11,6 +11,7 @@ mod candidate;
 mod changed;
 mod checks;
 pub mod command;
+mod crashes;
 mod drain;
 pub mod event;
 pub mod evidence;

@@ -20,6 +20,7 @@ mod verification;
 mod wait;
 
 use super::command::Extent;
+use super::crashes::Ends;
 use super::event::Acted;
 use super::gate::{Cause, Supersedable};
 use super::slot::Standing;
@@ -75,7 +76,7 @@ pub(super) struct Rollout {
     /// The restart of the target by this attempt.
     target_restart: Option<TargetRestart>,
     /// When the target first ended with this content, and how often it has ended since.
-    ends: Option<(Moment, u32)>,
+    ends: Option<Ends>,
     /// The last reported absence or refusal, to report each only once.
     reported: Option<(State, String)>,
 }

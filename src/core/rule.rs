@@ -6,6 +6,7 @@
 //! A rollout begins in [`Rule::begin`], and ends in `Rule::finish` (`rule/outcome.rs`) or when another rollout
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
+mod crashes;
 mod drain;
 mod evict;
 mod halts;
@@ -27,6 +28,7 @@ use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
 use super::checks::{Checks, Verdict};
 use super::command::Command;
+use super::crashes::Crashes;
 use super::drain::Drain;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
@@ -67,6 +69,8 @@ pub(super) struct Rule {
     rollout: Option<Rollout>,
     /// The last rollout's content, until it is the last good generation. Only without a rollout.
     trial: Option<Trial>,
+    /// Ends of the target after the last rollout. Only without a rollout and a trial.
+    crashes: Option<Crashes>,
     /// Content that did not reach the application: all attempts failed.
     given_up: Option<Failed>,
     tracker: Box<dyn Tracker>,
@@ -138,6 +142,7 @@ impl Rule {
             approved: None,
             rollout: None,
             trial: None,
+            crashes: None,
             given_up: None,
             tracker,
             budget: Budget::default(),
@@ -180,7 +185,7 @@ impl Rule {
         cause: Cause,
         out: &mut VecDeque<Command>,
     ) {
-        self.trial = None;
+        (self.trial, self.crashes) = (None, None);
         // A person may trigger the way back.
         let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
         let mut rollout = Rollout::new(content, direction, cause, goes_back);
@@ -233,6 +238,7 @@ impl Rule {
         self.start_due_checks(now, out);
         self.schedule(now, out);
         self.continue_trial(now, out);
+        self.look_for_crashes(now, out);
         let has_progressed = self.pass_gate(now, out)
             || self.end_drain_without_slot(now, out)
             || self.end_drain_without_content(now, out)
@@ -291,7 +297,7 @@ impl Rule {
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
         let (slot, drain) = (self.slot.used.next_wakeup(), self.drain.next_wakeup());
-        [rollout, gate, self.next_check(), source, preflight, trial, slot, drain]
+        [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), slot, drain]
             .into_iter()
             .flatten()
             .min()

@@ -7,6 +7,7 @@ use super::missing::{FoundBy, Missing};
 use super::progress::{Context, Effect, Outcome, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::core::backoff;
+use crate::core::crashes::Ends;
 use crate::core::event::Absence;
 use crate::core::fact::Fact;
 use crate::core::gate;
@@ -15,9 +16,6 @@ use crate::reason::Reason;
 
 /// The interval between polls for an absent target: initial and maximum.
 const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-
-/// After so many ends of the target with the same content, podnudge reports that it keeps ending.
-const ENDS_REPORTED: u32 = 3;
 
 /// The kind of failure of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,17 +123,10 @@ impl Rollout {
         progress: &mut Progress,
     ) -> Reason {
         let now = ctx.now.mono;
-        let (since, before) = self.ends.unwrap_or((now, 0));
-        let count = before.saturating_add(1);
-        self.ends = Some((since, count));
-        if count == 1 {
-            return reason;
-        }
-        let during = Duration::from_secs(now.since(since).as_secs());
-        let during = humantime::format_duration(during);
-        let message = format!("the target ended {count} times in {during} with this content");
-        let reason = Reason::new(message).hint("the log of its container says why");
-        if count == ENDS_REPORTED {
+        let ends = Ends::after(self.ends, now);
+        self.ends = Some(ends);
+        let reason = ends.reason(now).unwrap_or(reason);
+        if ends.is_reported() {
             progress.report(Fact::KeepsEnding(self.digest(), reason.clone()));
         }
         reason

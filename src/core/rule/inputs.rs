@@ -120,7 +120,7 @@ impl Rule {
 
     /// Handles a resync: the application may have started, and read the content, since the last one.
     pub(in crate::core) fn resynced(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let is_idle = self.rollout.is_none() && self.candidate.is_none();
+        let is_idle = self.rollout.is_none() && self.candidate.is_none() && !self.keeps_ending();
         let Some(disk) = self.source.on_disk().filter(|_| is_idle) else { return };
         let conclusion = self.tracker.look_for_evidence(disk.digest);
         self.apply_conclusion(now, disk, conclusion, out);
@@ -133,6 +133,7 @@ impl Rule {
         target: Inspection,
         out: &mut VecDeque<Command>,
     ) {
+        self.looked_for_crashes(now, &target, out);
         let Some(disk) = self.source.on_disk().filter(|_| self.tracker.is_inspecting()) else {
             return self.progress(now, Input::Inspected(target), out);
         };

@@ -77,6 +77,8 @@ impl Rule {
                 let acts_elsewhere = self.neighbours.busy.is_some();
                 if let Some(trial) = &mut self.trial {
                     trial.ended(acts_elsewhere);
+                } else if !acts_elsewhere {
+                    self.crashed(now, out);
                 }
             }
             Input::Verified(verified) if self.rollout.is_none() => {

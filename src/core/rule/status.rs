@@ -4,6 +4,7 @@ use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::core::candidate::Candidate;
 use crate::core::checks::Verdict;
+use crate::core::crashes::Crashes;
 use crate::core::evidence::{Evidence, InSync};
 use crate::core::preflight::ProblemKind;
 use crate::core::source::Activity;
@@ -29,7 +30,7 @@ impl Rule {
             reason: self.reason(now.mono).or_else(|| self.source.unreadable()).cloned(),
             not_ready: self.not_ready(),
             in_sync: match evidence {
-                _ if !is_running || !is_complete => InSync::No,
+                _ if !is_running || !is_complete || self.keeps_ending() => InSync::No,
                 evidence if evidence.is_proof() && !may_have_read_other && !is_missing => {
                     InSync::Yes
                 }
@@ -104,6 +105,7 @@ impl Rule {
             None if !self.tracker.is_started() => State::Starting,
             None if self.is_held(now) => State::Held,
             None if self.awaits_publish_retry(now) || self.given_up.is_some() => State::Failed,
+            None if self.keeps_ending() => State::Failed,
             None if self.candidate.as_ref().is_some_and(Candidate::is_scheduled) => State::Waiting,
             None => State::Idle,
         };
@@ -145,6 +147,7 @@ impl Rule {
             .or_else(|| given_up.map(|given_up| &given_up.reason))
             .or_else(|| self.rejection_reason())
             .or_else(|| rollout.and_then(Rollout::reason))
+            .or_else(|| self.crashes.as_ref().and_then(Crashes::reason))
             .or_else(|| self.delay_of_end())
             .or_else(|| self.wait_reason())
     }
