@@ -398,6 +398,24 @@ fn credentials_sent_unencrypted_cause_a_warning() {
     );
 }
 
+#[test]
+fn the_api_server_is_reached_without_tls_on_a_loopback_address_only() {
+    let parsed = |url: &str| {
+        let file = format!(
+            "[cluster]\nurl = \"{url}\"\n[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n"
+        );
+        config::parse("c.toml", &file, &Overrides::default(), None).map(|(_, warnings)| warnings)
+    };
+    for right in ["http://127.0.0.1:8001", "http://localhost:8001", "http://[::1]/", "https://a"] {
+        assert!(parsed(right).unwrap().is_empty(), "{right}");
+    }
+    for wrong in ["http://a", "http://10.96.0.1:443", "http://127.example.org", "HTTP://0.0.0.0/"] {
+        let problem = parsed(wrong).unwrap_err().to_string();
+        let start = "c.toml:2:7: the service account's token would be sent over the network";
+        assert!(problem.starts_with(start), "{wrong}: {problem}");
+    }
+}
+
 /// Without a slot, a restart may be one of many, also if it is the last resort, and so may a drain and an eviction.
 #[test]
 fn rules_that_may_interrupt_wait_by_default_while_the_slots_are_unreachable() {

@@ -98,6 +98,7 @@ const BEYOND: [(&str, &[&str]); 4] = [
         "a_watched_path_with_a_nul", "a_watched_path_with_an_escape_sequence",
         "a_watched_path_with_dots", "an_invalid_address", "an_empty_name",
         "an_empty_process_name",
+        "an_api_server_without_tls",
         "an_eviction_at_each_start", "an_expanded_file_that_cannot_be_written",
         "an_unknown_method", "an_unknown_signal", "invalid_patterns",
         "an_invalid_json_pointer", "an_invalid_metric_name", "signal_number_zero",

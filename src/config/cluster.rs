@@ -7,7 +7,7 @@ settings! {
     /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `eager-sync`, `events` and `lease` of `[rule.limit]`; in a pod, nothing needs to be set to reach it.
     #[derive(PartialEq, Eq)]
     pub struct Cluster = "[cluster]", &[Relation::Needs(&["objects"], &["eager-sync"])]; validated {
-        /// The URL of the API server.
+        /// The URL of the API server: https, or http on a loopback address, as of `kubectl proxy`. Each request carries the token.
         url: Option<reqwest::Url> = optional("`https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT`, as the kubelet sets them", url());
         /// A file with the CA certificates (PEM) to trust for the API server.
         ca_file: PathBuf = default("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", path());
@@ -97,8 +97,10 @@ impl Cluster {
             && is_http
             && !request::is_loopback(url)
         {
-            let reason = Reason::new("the credentials are sent over the network unencrypted");
-            place.warn(Value("url"), reason.hint("use https"));
+            let message = "the service account's token would be sent over the network unencrypted";
+            let hint =
+                "use https, or a proxy on a loopback address such as `http://127.0.0.1:8001`";
+            place.problem(Value("url"), Reason::new(message).hint(hint));
         }
         if cfg!(feature = "cluster") {
             return;
