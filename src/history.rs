@@ -153,7 +153,7 @@ impl Changed {
                     change.waits(now, reason);
                 }
             }
-            Fact::Retrying(reason, ..) | Fact::TargetAbsent(reason) | Fact::Refused(reason) => {
+            Fact::Retrying(_, _, reason) | Fact::TargetAbsent(reason) | Fact::Refused(reason) => {
                 if let Some(change) = self.in_rollout() {
                     change.waits(now, reason);
                 }

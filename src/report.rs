@@ -18,7 +18,8 @@ use tracing::{debug, error, info, warn};
 use crate::checks;
 use crate::config::{Config, LogLevel, Rule};
 use crate::core::event::VolumeId;
-use crate::core::fact::{Basis, Fact};
+use crate::core::evidence::Evidence;
+use crate::core::fact::{Attempt, Basis, Fact};
 use crate::core::kubelet::StartDelay;
 use crate::reason::Reason;
 use crate::shown;
@@ -250,11 +251,17 @@ fn line(
         Fact::TargetAbsent(reason) =>
             (Info, line("waiting-for-target", "the target does not run yet, or is not ready")
                 .reason(reason)),
-        Fact::Retrying(reason, attempt, wait) =>
+        Fact::Retrying(digest, Attempt { number, most, next, is_unproven }, reason) => {
+            let message = match is_unproven {
+                true => "nothing shows yet that the application runs the new content; podnudge acts again",
+                false => "the action failed; podnudge acts again",
+            };
             (Warn, Line {
-                attempt: Some(*attempt),
-                ..line("retrying", "the action failed").wait(*wait).reason(reason)
-            }),
+                attempt: Some(*number),
+                attempts: Some(*most),
+                ..line("retrying", message).digest(digest).wait(*next).reason(reason)
+            })
+        }
         Fact::Refused(reason) =>
             (Error, line("refused", "action not attempted")
                 .reason(reason)),
@@ -270,12 +277,17 @@ fn line(
         Fact::KeepsEnding(digest, reason) =>
             (Error, line("keeps-ending", "the target ends again and again")
                 .digest(digest).reason(reason)),
-        Fact::Applied(digest, evidence, took) =>
+        Fact::Applied(digest, evidence, took) => {
+            let message = match evidence {
+                Evidence::Accepted => "the application has accepted the new content",
+                _ => "the application runs the new content",
+            };
             (Info, Line {
                 evidence: Some(evidence.name()),
                 after: Some(time(*took)),
-                ..line("applied", "the application runs the new content").digest(digest)
-            }),
+                ..line("applied", message).digest(digest)
+            })
+        }
         Fact::Delivered(digest, took) =>
             (Info, Line {
                 after: Some(time(*took)),
@@ -442,12 +454,16 @@ mod tests {
             Fact::Held(why(), Some(wait)),
             Fact::Fresh(one, target()),
             Fact::TargetAbsent(Reason::new("nobody")),
-            Fact::Retrying(why(), 2, wait),
+            Fact::Retrying(
+                one,
+                Attempt { number: 2, most: 10, next: wait, is_unproven: true },
+                why(),
+            ),
             Fact::Refused(why()),
             Fact::GaveUp(one, why(), 3),
             Fact::Tripped(one, why()),
             Fact::KeepsEnding(one, why()),
-            Fact::Applied(one, crate::core::evidence::Evidence::Verified, wait),
+            Fact::Applied(one, Evidence::Verified, wait),
             Fact::Delivered(one, wait),
             Fact::Preflight(problem()),
             Fact::PreflightSolved(kind),

@@ -7,7 +7,7 @@ use podnudge::clock::UnixTime;
 use podnudge::core::command::Command;
 use podnudge::core::event::{RuleId, VolumeId};
 use podnudge::core::evidence::Evidence;
-use podnudge::core::fact::Fact;
+use podnudge::core::fact::{Attempt, Fact};
 use podnudge::core::status::{Change, Outcome, State};
 use podnudge::history::{History, MOST_BYTES, MOST_CHANGES};
 use podnudge::reason::Reason;
@@ -17,6 +17,7 @@ use crate::scenarios::{files_below, played};
 use crate::support::random::Random;
 
 const RULE: RuleId = RuleId(0);
+const ATTEMPT: Attempt = Attempt { number: 1, most: 3, next: Duration::ZERO, is_unproven: true };
 
 /// A history, and its clock in milliseconds.
 #[derive(Default)]
@@ -192,7 +193,7 @@ fn any(random: &mut Random, long: &Reason) -> Command {
         3 => Fact::Passed(some),
         4 => Fact::Held(long.clone(), None),
         5 => Fact::Sent(some, "x".repeat(1000)),
-        6 => Fact::Retrying(long.clone(), 1, Duration::ZERO),
+        6 => Fact::Retrying(some, ATTEMPT, long.clone()),
         7 => Fact::RollingBack(some, other, long.clone()),
         8 => Fact::RolledBack(some),
         9 => Fact::GaveUp(some, long.clone(), 3),

@@ -171,6 +171,10 @@ async fn try_to_act(
             },
         };
         if let Err(acted) = step {
+            let acted = match (acted, rule.preset) {
+                (Acted::Declined(reason), Some(preset)) => Acted::Declined(preset.explain(reason)),
+                (acted, _) => acted,
+            };
             return progress.interrupted(acted, act, baseline);
         }
     }

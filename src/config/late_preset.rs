@@ -20,7 +20,7 @@ impl Rule {
         let report = Report::new(FILE, "", "", &|_| None, unresolved.bundle.as_deref());
         let place = Place::root(&report).nth("rule", 0);
         let at = At::Preset(preset.name.clone());
-        let mut entries = unresolved.verify.0.clone();
+        let mut entries = unresolved.own.0.clone();
         let watch = Node { at: at.clone(), value: Value::Text("/etc".to_owned()) };
         entries.insert("watch".to_owned(), (at, watch));
         add(&mut entries, preset);
@@ -41,6 +41,7 @@ impl Rule {
             signal: made.settings.signal,
             http: made.settings.http,
             command: made.settings.command,
+            retry: made.settings.retry,
             verify: made.settings.verify,
             ..self.settings.clone()
         };

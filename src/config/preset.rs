@@ -18,6 +18,9 @@ use super::tree::{self, Entries, Node, Value as Tree};
 /// The length to which the kernel cuts the name of a process.
 const COMM_LENGTH: usize = 15;
 
+/// The tables of a rule that belong to the action of a preset.
+const FILLED: [&str; 2] = ["verify", "retry"];
+
 /// The files, by name.
 macro_rules! files {
     ($($name:literal)+) => {
@@ -71,8 +74,8 @@ pub struct Rows(pub(super) Entries);
 /// What a rule without an action needs to get a preset later.
 #[derive(Debug, Clone)]
 pub(super) struct Unresolved {
-    /// The rule's own settings for the verification.
-    pub(super) verify: Rows,
+    /// The rule's own settings of the tables that a preset fills, besides its action.
+    pub(super) own: Rows,
     /// The system's CA bundle.
     pub(super) bundle: Option<PathBuf>,
 }
@@ -158,6 +161,25 @@ impl Preset {
         Ok(preset)
     }
 
+    /// Why there is no proof, or why the application has declined content, with what that probably means and where to
+    /// look.
+    pub(crate) fn explain(&self, reason: Reason) -> Reason {
+        let Self { name, check, .. } = self;
+        if reason.hint.is_some() || !self.broken.starts_with("keeps the running configuration") {
+            return reason;
+        }
+        let mut hint = format!(
+            "{name} has probably rejected this content and keeps the old one: its log says why (`kubectl logs POD -c CONTAINER`)"
+        );
+        if !check.is_empty() {
+            let shown = format!(
+                "; a check finds this before the action: `podnudge presets {name}` shows it"
+            );
+            hint += &shown;
+        }
+        reason.hint(hint)
+    }
+
     /// A configuration file with the settings that the preset stands for.
     #[must_use]
     pub fn as_file(&self) -> String {
@@ -195,9 +217,11 @@ pub(super) fn merge(root: &mut Entries, report: &Report<'_>) -> Vec<Option<Unres
             return None;
         }
         let has_action = acts(rule);
-        let verify = rule.get("verify").map(|verify| ("verify".to_owned(), verify.clone()));
+        let own =
+            FILLED.iter().filter_map(|key| Some(((*key).to_owned(), rule.get(*key)?.clone())));
+        let own = Rows(own.collect());
         let bundle = report.bundle.map(ToOwned::to_owned);
-        (!has_action).then(|| Unresolved { verify: Rows(verify.into_iter().collect()), bundle })
+        (!has_action).then_some(Unresolved { own, bundle })
     };
     tree::tables(root, "rule").map(each).collect()
 }
@@ -220,10 +244,18 @@ pub(super) fn add(rule: &mut Entries, preset: &Preset) {
     let acts = acts(rule);
     let replaces =
         acts && !preset.rule.0.keys().any(|key| is_action(key) && rule.contains_key(key));
+    // The time is for the proof of the preset alone.
+    let has_own_proof = rule.contains_key("verify");
     for (key, (_, node)) in &preset.rule.0 {
         let is_replaced = is_action(key) && acts && !rule.contains_key(key);
-        if !is_replaced && (!replaces || key != "verify") {
-            fill(rule, key, node, &At::Preset(preset.name.clone()));
+        let is_unused = is_replaced || (replaces && FILLED.contains(&key.as_str()));
+        if !is_unused {
+            let mut node = node.clone();
+            if let (true, Tree::Table(verify)) = (key == "verify" && has_own_proof, &mut node.value)
+            {
+                verify.remove("timeout");
+            }
+            fill(rule, key, &node, &At::Preset(preset.name.clone()));
         }
     }
 }

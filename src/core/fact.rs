@@ -10,6 +10,19 @@ use super::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Digest};
 
+/// An attempt that failed, and the one that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// How many are made.
+    pub most: u32,
+    /// The time until the next one.
+    pub next: Duration,
+    /// Whether the action took place, and only its proof is missing.
+    pub is_unproven: bool,
+}
+
 /// Something that happened to a rule and that an operator may want to know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -86,8 +99,8 @@ pub enum Fact {
     Fresh(Digest, String),
     /// The target does not exist yet.
     TargetAbsent(Reason),
-    /// An attempt failed; the next one follows after this wait.
-    Retrying(Reason, u32, Duration),
+    /// An attempt failed; the next one follows.
+    Retrying(Digest, Attempt, Reason),
     /// The action was refused: nothing was sent. It is attempted again later.
     Refused(Reason),
     /// No further attempt is made for this digest.

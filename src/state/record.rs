@@ -1,6 +1,6 @@
 //! The format of a state file: JSON with a version. Pure.
 //!
-//! Version 1, of podnudge 0.3 and older, has only what the application ran, and no number. A later version
+//! Version 1, from before the first release, has only what the application ran, and no number. A later version
 //! may add fields, which this one ignores; a higher number says that they must not be ignored.
 //!
 //! A neighbour may have written the file: nothing in it is longer, or more, than what podnudge writes, and

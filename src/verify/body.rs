@@ -27,6 +27,10 @@ pub struct Page {
     pub end: AnswerEnd,
 }
 
+/// Advice for those who choose the value of a proof.
+pub(super) const MUST_CHANGE: &str =
+    "the value must change on every reload, even if the content is the same; a hash does not";
+
 /// The value before the action, with which a proof compares.
 #[derive(Debug)]
 pub enum ValueBefore {
@@ -90,9 +94,7 @@ pub fn check(proof: &BodyProof, before: &ValueBefore, page: &Page) -> Result<(),
                 ValueBefore::Value(before) if *before != now => Ok(()),
                 ValueBefore::Value(_) => {
                     let same = format_args!("{what} has not changed: it is {}", summary(&now));
-                    Err(page.reason(same).hint(
-                        "the value must change on every reload, even if the content is the same; a hash does not",
-                    ))
+                    Err(page.reason(same).hint(MUST_CHANGE))
                 }
                 _ => Err(page.unknown_before(&what)),
             }

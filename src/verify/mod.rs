@@ -68,7 +68,7 @@ async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> 
     let alive = if baseline.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
     let proof = match proof {
         Proof::Given | Proof::NotConfigured => delivery(baseline).map_or(proof, Proof::Pending),
-        Proof::Pending(_) => proof,
+        Proof::Pending(reason) => Proof::Pending(explained(rule, reason)),
     };
     Verified { alive, proof }
 }
@@ -116,6 +116,17 @@ fn failed_or_replaced(baseline: &mut Baseline, failed: Verified, context: &Conte
 fn absent(rule: &Rule, reason: Reason) -> Verified {
     let was_read = publish::was_read(rule);
     Verified { alive: Alive::Absent(Absence { reason, was_read }), proof: Proof::NotConfigured }
+}
+
+/// What the missing proof probably means, as the preset knows it, which has chosen the proof.
+fn explained(rule: &Rule, reason: Reason) -> Reason {
+    match rule.preset {
+        Some(preset) => {
+            let hint = reason.hint.filter(|hint| hint != body::MUST_CHANGE);
+            preset.explain(Reason { hint, ..reason })
+        }
+        None => reason,
+    }
 }
 
 fn pending(reason: Reason) -> Verified {

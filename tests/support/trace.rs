@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use podnudge::core::command::{Act, Command, Intent, RollBack};
 use podnudge::core::event::VolumeId;
-use podnudge::core::fact::{Basis, Fact};
+use podnudge::core::fact::{Attempt, Basis, Fact};
 use podnudge::core::kubelet::StartDelay;
 use podnudge::volume::snapshot::{Changes, Digest, Key};
 
@@ -241,8 +241,8 @@ impl Trace {
                 format!("{} was read at start by {target}", self.name(*digest))
             }
             Fact::TargetAbsent(reason) => format!("target absent: {reason}"),
-            Fact::Retrying(reason, attempt, wait) => {
-                format!("attempt {attempt} failed, next in {}: {reason}", time(*wait))
+            Fact::Retrying(_, Attempt { number, next, .. }, reason) => {
+                format!("attempt {number} failed, next in {}: {reason}", time(*next))
             }
             Fact::Refused(reason) => format!("not attempted: {reason}"),
             Fact::GaveUp(digest, reason, attempts) => {

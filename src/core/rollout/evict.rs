@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::failures::Failure;
 use super::progress::{Context, Effect, Outcome, Progress};
 use super::{Rollout, TargetRestart, WaitFor};
 use crate::core::backoff;
@@ -62,7 +63,7 @@ impl Rollout {
             return progress.end(Outcome::Ineffective(reason));
         }
         let wait = backoff::wait_after(self.attempt, ctx.policy.retry);
-        progress.report(Fact::Retrying(reason.clone(), self.attempt, wait));
+        progress.report(self.retrying(Failure::Undelivered, reason.clone(), wait, ctx));
         self.wait(WaitFor::Retry, ctx.now.mono.after(wait), reason);
     }
 }

@@ -9,7 +9,7 @@ use super::{Direction, Rollout, Step, WaitFor};
 use crate::core::backoff;
 use crate::core::crashes::Ends;
 use crate::core::event::Absence;
-use crate::core::fact::Fact;
+use crate::core::fact::{Attempt, Fact};
 use crate::core::gate;
 use crate::core::status::State;
 use crate::reason::Reason;
@@ -166,7 +166,8 @@ impl Rollout {
         if repeats && !is_last {
             let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.retry));
             let at = ctx.last_action.map_or(at, |last| at.max(last.after(policy.min_interval)));
-            progress.report(Fact::Retrying(reason.clone(), self.attempt, at.since(ctx.now.mono)));
+            let wait = at.since(ctx.now.mono);
+            progress.report(self.retrying(failure, reason.clone(), wait, ctx));
             self.wait(WaitFor::Retry, at, reason);
         } else if may_restart && self.may_escalate(ctx) {
             progress.report(Fact::Escalating(self.digest(), reason.clone()));
@@ -178,6 +179,23 @@ impl Rollout {
                 None => Outcome::GaveUp(reason),
             });
         }
+    }
+
+    /// Says that an attempt failed, and that another one follows after this wait.
+    pub(super) fn retrying(
+        &self,
+        failure: Failure,
+        reason: Reason,
+        next: Duration,
+        ctx: &Context<'_>,
+    ) -> Fact {
+        let attempt = Attempt {
+            number: self.attempt,
+            most: ctx.policy.retry.attempts,
+            next,
+            is_unproven: failure == Failure::Unproven,
+        };
+        Fact::Retrying(self.digest(), attempt, reason)
     }
 
     /// Allowed once per rollout, and within the budget.

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use super::failures::Failure;
 use super::progress::{Context, Effect, Outcome, Progress};
 use super::{Rollout, Step, TargetRestart};
 use crate::clock::Moment;
 use crate::core::evidence::Evidence;
-use crate::core::fact::Fact;
 use crate::reason::Reason;
 
 /// So many ends of podnudge without a restart of the pod show that the kubelet has no rule for its exit code. After
@@ -72,7 +72,7 @@ impl Rollout {
         let ends = self.target_restart.map_or(0, TargetRestart::pod_ends);
         self.has_seen_restart();
         if ends < ENDS_WITHOUT_EFFECT {
-            progress.report(Fact::Retrying(reason, self.attempt, Duration::ZERO));
+            progress.report(self.retrying(Failure::Undelivered, reason, Duration::ZERO, ctx));
             return self.act(ctx, progress);
         }
         progress.effect(Effect::Failed);

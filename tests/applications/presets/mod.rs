@@ -58,17 +58,17 @@ tests! {
     dnsmasq: reloads rejects publishes is_signalled;
     dovecot: reloads rejects publishes is_signalled;
     gunicorn: reloads rejects publishes;
-    haproxy: reloads rejects publishes is_signalled;
+    haproxy: reloads rejects publishes is_signalled gives_up_soon;
     keepalived: reloads rejects publishes;
     lighttpd: reloads rejects publishes is_signalled;
     mariadb: reloads rejects publishes is_signalled;
     mosquitto: reloads reloads_at_its_usual_place publishes is_signalled;
-    nats: reloads rejects publishes is_signalled;
-    nginx: reloads rejects publishes is_signalled;
+    nats: reloads rejects publishes is_signalled gives_up_soon;
+    nginx: reloads rejects publishes is_signalled gives_up_soon;
     pgbouncer: reloads reloads_at_its_usual_place publishes is_signalled;
     php_fpm: reloads rejects publishes;
     postgres: reloads rejects publishes is_signalled;
-    prometheus: reloads rejects publishes is_signalled;
+    prometheus: reloads rejects publishes is_signalled gives_up_soon;
     redis: reloads reloads_at_its_usual_place publishes;
     rsyslog: reloads rejects publishes is_signalled;
     squid: reloads rejects publishes;
@@ -86,6 +86,27 @@ fn subject(test: &str) -> &'static Subject {
 /// The volume alone: two good changes, a broken one, and the fix.
 fn reloads(subject: &'static Subject) {
     reloads_at(subject, Place::asked_for().unwrap_or(Place::Etc));
+}
+
+/// Broken content that the application keeps out: the error comes with the preset's own attempts, and says what has
+/// probably happened and where to look.
+fn gives_up_soon(subject: &'static Subject) {
+    let mut scene = Scene::new(subject, Rule::Preset, Place::Usual);
+    scene.break_with("7101");
+    scene.agent.wait_for("gave-up", 1);
+    let last = |name: &str| scene.agent.last("gave-up", name);
+    assert_eq!(scene.agent.events("gave-up")[0]["attempts"], 3);
+    let expected = format!(
+        "{} has probably rejected this content and keeps the old one: its log says why (`kubectl logs POD -c CONTAINER`)",
+        subject.preset
+    );
+    assert!(last("hint").starts_with(&expected), "{}", scene.agent.log());
+    let retries = scene.agent.events("retrying");
+    let seen: Vec<_> = retries.iter().map(|one| (&one["attempt"], &one["attempts"])).collect();
+    assert_eq!(seen, [(&Value::from(1), &Value::from(3)), (&Value::from(2), &Value::from(3))]);
+    assert!(retries.iter().all(|one| one["digest"].is_string() && one["wait"].is_string()));
+    assert_eq!(scene.status()["in_sync"], "no");
+    scene.change_to("7102");
 }
 
 /// Where the image of the application has a file at the path that the application's own documentation uses, that
@@ -284,7 +305,7 @@ fn every_application_is_tested_completely() {
         parts
             .iter()
             .copied()
-            .filter(|part| !["is_signalled", "is_not_mistaken"].contains(part))
+            .filter(|part| !["is_signalled", "is_not_mistaken", "gives_up_soon"].contains(part))
             .collect()
     };
     let wanted: BTreeMap<&str, _> =
