@@ -14,7 +14,7 @@ use crate::cluster::{self, Api};
 use crate::config::{Config, Rule};
 use crate::core::event::{VolumeId, Watch};
 use crate::core::preflight::{Problem, ProblemKind};
-use crate::core::{actions, proof_kinds};
+use crate::core::{Actions, proof_kinds};
 use crate::preflight::{Addresses, Stage, preflight, still_starting};
 use crate::process::{Context, choose_preset, find, others, why};
 use crate::reason::Reason;
@@ -143,7 +143,7 @@ async fn examine_rule(
     }
     RuleFindings {
         rule: rule.name.clone(),
-        action: actions(rule),
+        action: Actions::of(rule).to_string(),
         proof: proof_kinds(rule),
         volumes,
         target: match &targets {

@@ -474,7 +474,7 @@ fn sample() -> Status {
         slot: None,
         start_expected_at: Some(at(1_700_000_120)),
         start_delay_seconds: Some(20),
-        action: "signal".to_owned(),
+        action: "signal".into(),
         proof: "children-newer".to_owned(),
         targets: vec![TargetStatus { pid: 41, name: "my \"app\"".to_owned() }],
         preflight: Vec::new(),

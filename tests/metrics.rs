@@ -55,6 +55,19 @@ fn the_last_success_is_absent_until_content_was_applied_and_not_moved_by_a_failu
     assert_eq!(value(&metrics(&agent), series), Some(success));
 }
 
+/// The preset's name is in the status, for people; a label that changed with it would end the series.
+#[test]
+fn the_label_of_the_action_is_its_kind() {
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let volume = kubelet.volume.to_str().unwrap().to_owned();
+    let agent = nudge(folder.path(), &["--watch", &volume, "--preset", "nginx"]);
+    let metrics = metrics(&agent);
+    let series = "podnudge_actions_total{rule=\"default\",action=\"signal\",outcome=\"applied\"}";
+    assert_eq!(value(&metrics, series), Some(0.0), "{metrics}");
+    let status = ask(&agent.last("started", "listen"), "GET", "/status");
+    assert!(status.contains("\"action\": \"signal (preset nginx)\""), "{status}");
+}
+
 #[test]
 fn each_watched_path_has_its_commit_time() {
     let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);

@@ -122,7 +122,7 @@ impl Rules {
             Command::Act(act) if act.rule == OTHER => return None,
             Command::Act(act) if act.extent == Extent::Prepare => Event::Acted(RULE, Acted::Ready),
             Command::Act(_) => {
-                let ends_pod = self.core.status(self.now).rules[0].action == "restart-pod";
+                let ends_pod = self.core.status(self.now).rules[0].action.kinds() == "restart-pod";
                 if !ends_pod {
                     self.did.push((second, "acted"));
                 }
@@ -151,7 +151,7 @@ fn draining() -> Policy {
 
 /// Its target is not that of the other rule.
 fn restarting_the_pod() -> Policy {
-    let (action, target) = ("restart-pod".to_owned(), TargetName::Exact("name", "app".to_owned()));
+    let (action, target) = ("restart-pod".into(), TargetName::Exact("name", "app".to_owned()));
     Policy { action, pod_exit_code: Some(88), has_checks: true, target, ..world::policy() }
 }
 

@@ -96,7 +96,7 @@ fn status(outside: &str) -> Status {
         slot: Some(SlotStatus { held: Some(text()), reason: Some(why()) }),
         start_expected_at: None,
         start_delay_seconds: None,
-        action: "signal".to_owned(),
+        action: "signal".into(),
         proof: "children-newer".to_owned(),
         targets: vec![TargetStatus { pid: 41, name: text() }],
         preflight: vec![Problem::new(ProblemKind::TargetNotFound, why())],

@@ -49,7 +49,7 @@ use podnudge::core::event::{
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
-use podnudge::core::{Policy, SlotPolicy, Turns};
+use podnudge::core::{Actions, Policy, SlotPolicy, Turns};
 use podnudge::reason::Reason;
 
 #[test]
@@ -193,6 +193,7 @@ fn standing(text: &str, place: &str) -> Option<Standing> {
 fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     let time = || duration(value, place);
     match key {
+        "action" if value == "unknown" => policy.action = Actions::unknown(),
         "action" => {
             policy.is_restart = value.starts_with("restart");
             policy.pod_exit_code = (value == "restart-pod").then_some(88);

@@ -295,7 +295,7 @@ fn checks(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
 
 fn actions(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
     let counters = &rule.counters;
-    let (name, action) = (rule.name.clone(), rule.action.clone());
+    let (name, action) = (rule.name.clone(), rule.action.kinds().to_owned());
     [
         ("delivered", counters.actions_delivered),
         ("applied", counters.actions_applied),

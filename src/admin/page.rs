@@ -100,7 +100,7 @@ fn rule(html: &mut Html, rule: &RuleStatus, now: UnixTime) {
         html.markup(if rule.targets.is_empty() { "none" } else { "" });
     });
     html.row("Action", |html| {
-        html.text(if rule.action.is_empty() { "none" } else { &rule.action });
+        html.text(&rule.action.to_string());
     });
     html.row("Proof", |html| {
         html.text(&rule.proof);

@@ -52,7 +52,7 @@ use event::{Alive, ApiServer, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
 use mounts::MountChanges;
 use neighbours::Neighbours;
-pub use policy::{Policy, PolicyVolume, SlotPolicy, TargetName, Turns, actions, proof_kinds};
+pub use policy::{Actions, Policy, PolicyVolume, SlotPolicy, TargetName, Turns, proof_kinds};
 use rollout::Input;
 use rule::Rule;
 use source::Source;

@@ -1,7 +1,10 @@
 //! The part of a rule's configuration that decisions need: times and choices, but no paths to open
 //! and no addresses.
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Serialize, Serializer};
 
 use super::ids::VolumeId;
 use super::kubelet;
@@ -17,8 +20,8 @@ use crate::shown;
 pub struct Policy {
     /// The rule's name.
     pub name: String,
-    /// The kinds of its actions, such as `signal`, or `exec+http`.
-    pub action: String,
+    /// Its actions.
+    pub action: Actions,
     /// The kinds of its proofs, such as `children-newer`, or `none`.
     pub proof_kinds: String,
     /// How its target is identified.
@@ -193,7 +196,7 @@ impl Policy {
         let unset_interval = pod_exit_code.map_or(Duration::ZERO, |_| kubelet::MIN_INTERVAL);
         Self {
             name: rule.name.clone(),
-            action: actions(rule),
+            action: Actions::of(rule),
             proof_kinds: proof_kinds(rule),
             target: TargetName::of(rule),
             volumes: rule.settings.watch.iter().enumerate().map(volume).collect(),
@@ -264,15 +267,62 @@ impl Policy {
     }
 }
 
-/// The kinds of the rule's actions.
-#[must_use]
-pub fn actions(rule: &config::Rule) -> String {
-    let names = rule.actions.iter().map(Action::name);
-    let names: Vec<&str> = names.collect();
-    match rule.preset {
-        Some(preset) => format!("{} (preset {})", names.join("+"), preset.name),
-        None if rule.awaits_preset() => "not known yet: no action is set".to_owned(),
-        None => names.join("+"),
+/// What a rule does: the kinds of its actions, and the preset that they come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actions {
+    kinds: Option<String>,
+    preset: Option<String>,
+}
+
+impl Actions {
+    /// Those of a rule.
+    #[must_use]
+    pub fn of(rule: &config::Rule) -> Self {
+        let preset = rule.preset.map(|preset| preset.name.clone());
+        let names: Vec<&str> = rule.actions.iter().map(Action::name).collect();
+        let is_known = preset.is_some() || !rule.awaits_preset();
+        Self { kinds: is_known.then(|| names.join("+")), preset }
+    }
+
+    /// Those of a rule without an action, before its preset is chosen.
+    #[must_use]
+    pub fn unknown() -> Self {
+        Self { kinds: None, preset: None }
+    }
+
+    /// Whether podnudge knows how the application reloads.
+    #[must_use]
+    pub fn are_known(&self) -> bool {
+        self.kinds.is_some()
+    }
+
+    /// The kinds alone, such as `signal`, or `unknown`.
+    #[must_use]
+    pub fn kinds(&self) -> &str {
+        self.kinds.as_deref().unwrap_or("unknown")
+    }
+}
+
+/// Actions of these kinds, by settings of the rule.
+impl From<&str> for Actions {
+    fn from(kinds: &str) -> Self {
+        Self { kinds: Some(kinds.to_owned()), preset: None }
+    }
+}
+
+impl fmt::Display for Actions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kinds, &self.preset) {
+            (Some(kinds), Some(preset)) => write!(f, "{kinds} (preset {preset})"),
+            (Some(kinds), None) => f.write_str(kinds),
+            (None, _) => f.write_str("not known yet: no action is set"),
+        }
+    }
+}
+
+impl Serialize for Actions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

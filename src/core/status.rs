@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::evidence::{Evidence, InSync};
 use super::fact::Fact;
+use super::policy::Actions;
 use super::preflight::Problem;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
@@ -183,8 +184,8 @@ pub struct RuleStatus {
     /// it would not wait, or if podnudge has not seen it end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_delay_seconds: Option<u64>,
-    /// The kinds of the rule's actions, such as `signal`, or `exec+http`.
-    pub action: String,
+    /// The rule's actions, such as `signal`, or `signal (preset nginx)`.
+    pub action: Actions,
     /// The kinds of the configured proofs, such as `children-newer`, or `none`.
     pub proof: String,
     /// The target processes that were found last and still run, at most [`RuleStatus::MOST_TARGETS`].

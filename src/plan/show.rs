@@ -53,7 +53,7 @@ pub fn show(config: &Config, options: &Options) -> Result<Shown, Reason> {
 /// What was simulated, in one line.
 fn title(scenario: &Scenario) -> String {
     let policy = &scenario.policy;
-    let mut parts = vec![format!("{} replicas", scenario.replicas), policy.action.clone()];
+    let mut parts = vec![format!("{} replicas", scenario.replicas), policy.action.to_string()];
     if scenario.changes > 1 {
         let every = format_duration(scenario.every);
         parts.push(format!("{} changes, one each {every}", scenario.changes));

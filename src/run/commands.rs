@@ -232,7 +232,7 @@ impl Agent {
         // The preflight reports why a preset cannot be used.
         if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
             let policy = Box::new(Policy::new(&rule, VolumeId(0)));
-            report::preset(&rule.name, &target, &policy.action);
+            report::preset(&rule.name, &target, &policy.action.to_string());
             if let Some(state) = self.rules.get_mut(id.0) {
                 state.config = Arc::new(rule);
             }

@@ -59,7 +59,7 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         slot: Some(SlotStatus { held: None, reason: Some(Reason::new(SECRET)) }),
         start_expected_at: Some(at(1_700_000_120)),
         start_delay_seconds: Some(20),
-        action: "signal".to_owned(),
+        action: "signal".into(),
         proof: "none".to_owned(),
         targets: vec![TargetStatus { pid: 41, name: target.to_owned() }],
         preflight: Vec::new(),

@@ -230,7 +230,7 @@ impl Slots {
 pub(crate) fn policy() -> Policy {
     Policy {
         name: "app".to_owned(),
-        action: "signal".to_owned(),
+        action: "signal".into(),
         proof_kinds: "none".to_owned(),
         target: TargetName::Any,
         volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],

@@ -30,6 +30,14 @@ impl Rule {
             reason: self.reason(now.mono).or_else(|| self.source.unreadable()).cloned(),
             not_ready: self.not_ready(),
             in_sync: match evidence {
+                // It may read its files by itself.
+                _ if !self.policy.action.are_known()
+                    && is_complete
+                    && disk.is_some()
+                    && !is_running =>
+                {
+                    InSync::Unknown
+                }
                 _ if !is_running || !is_complete || self.keeps_ending() => InSync::No,
                 evidence if evidence.is_proof() && !may_have_read_other && !is_missing => {
                     InSync::Yes
