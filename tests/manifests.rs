@@ -649,6 +649,94 @@ fn all_manifests_are_valid_from_their_first_version_to_the_last() {
     assert_eq!(found, wanted);
 }
 
+/// What the manifests, the components and the chart give a token and rights.
+fn with_access() -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = shipped()
+        .iter()
+        .map(|path| (path.display().to_string(), fs::read_to_string(root().join(path)).unwrap()))
+        .collect();
+    let native = [&["component"], &ACCESS[..]].concat();
+    let classic = [&native[..], &["component/classic"]].concat();
+    for components in [native, classic] {
+        all.push((components.join(" "), kustomized(&components, "").unwrap()));
+    }
+    let chart = chart();
+    let access = "podnudge.access={\"lease\": {\"name\": \"web\", \"slots\": 2}, \"services\": true, \"eagerSync\": {\"configMaps\": [\"a\"]}, \"evict\": true, \"events\": true}";
+    for classic in ["classic=false", "classic=true"] {
+        let name = format!("the chart with {classic}");
+        all.push((name, templated(chart.path(), &[access, classic]).unwrap()));
+    }
+    all
+}
+
+/// A neighbour with podnudge's token may do what podnudge may.
+#[test]
+fn no_container_but_podnudge_has_a_token() {
+    let (mut failed, mut tokens) = (Vec::new(), 0);
+    for (file, text) in with_access() {
+        for one in documents(&text) {
+            let spec =
+                if one["kind"] == "Pod" { &one["spec"] } else { &one["spec"]["template"]["spec"] };
+            // The tests bring workloads without an account.
+            let is_ours = file.starts_with("k8s/") || spec["serviceAccountName"].is_string();
+            if !spec.is_object() || !is_ours {
+                continue;
+            }
+            let name = one["metadata"]["name"].as_str().unwrap();
+            if spec["automountServiceAccountToken"] != "false" {
+                failed.push(format!("{file}: {name}: each container has the token"));
+            }
+            let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+            let has_token = |volume: &&Value| volume.to_string().contains("serviceAccountToken");
+            let volumes = list(spec, "volumes");
+            for volume in volumes.iter().filter(has_token) {
+                let containers =
+                    ["initContainers", "containers"].map(|key| list(spec, key)).concat();
+                let mounts = |container: &&Value| {
+                    list(container, "volumeMounts")
+                        .iter()
+                        .any(|mount| mount["name"] == volume["name"])
+                };
+                let holders: Vec<&Value> =
+                    containers.iter().filter(mounts).map(|container| &container["name"]).collect();
+                if holders != ["podnudge"] {
+                    failed.push(format!("{file}: {name}: {holders:?} have the token"));
+                }
+                tokens += 1;
+            }
+        }
+    }
+    assert_eq!(failed, <[String; 0]>::default());
+    assert!(tokens >= 9, "only {tokens} pods with a token");
+}
+
+/// A Role cannot limit its rights to the own pod.
+#[test]
+fn the_admission_policy_holds_each_account_with_rights() {
+    let resource = json!({"group": "", "version": "v1", "resource": "pods"});
+    let pod = json!({"metadata": {"name": "other"}});
+    let mut accounts = BTreeMap::new();
+    for (file, text) in with_access() {
+        for binding in documents(&text).iter().filter(|it| it["kind"] == "RoleBinding") {
+            for subject in binding["subjects"].as_array().unwrap() {
+                assert_eq!(subject["kind"], "ServiceAccount", "{file}");
+                accounts.insert(subject["name"].as_str().unwrap().to_owned(), file.clone());
+            }
+        }
+    }
+    assert!(accounts.len() >= 5, "{accounts:?}");
+    accounts.retain(|account, _| {
+        let user = json!({"username": format!("system:serviceaccount:test:{account}")});
+        let request = json!({
+            "operation": "CREATE", "namespace": "test", "userInfo": user, "name": "other", "resource": resource,
+            "subResource": "eviction",
+        });
+        let input = json!({"request": request, "object": pod, "oldObject": null});
+        admit(&["k8s/access/policy.yaml"], &input).denied.is_empty()
+    });
+    assert!(accounts.is_empty(), "not held: {accounts:?}");
+}
+
 /// Each pod of `k8s/` conforms to the Pod Security Standard "restricted".
 #[test]
 fn every_pod_of_the_manifests_is_restricted() {
