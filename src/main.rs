@@ -11,6 +11,7 @@ use podnudge::cli::{self, Command, Stop, Stream};
 use podnudge::exchange::{children, supervisor};
 use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
+use podnudge::process::marks::mark_as_agent;
 use podnudge::reason::Reason;
 use podnudge::{
     admin, checks, config, doctor, exchange, install, lockdown, logs, plan, run, stderr, supervise,
@@ -24,13 +25,14 @@ static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(bug));
     let first = std::env::args_os().nth(1).unwrap_or_default();
-    if first == supervisor::ALONE {
-        return supervisor::alone();
-    }
     if first == supervise::COMMAND
         && let Some(ended) = supervise::run(std::env::args_os().skip(2), std::env::vars_os)
     {
         return ended;
+    }
+    mark_as_agent();
+    if first == supervisor::ALONE {
+        return supervisor::alone();
     }
     if first == checks::alone::ALONE {
         lockdown::be_ended_first();

@@ -37,7 +37,7 @@ use self::options::{Asked, Options, parse};
 use self::state::{Event, State, Step};
 use crate::exit::{Exit, sentence};
 use crate::process::descendants;
-use crate::process::select::SUPERVISOR;
+use crate::process::marks::SUPERVISOR;
 use crate::process::signal::pass_on;
 use crate::process::supervisor::REQUEST;
 use crate::reason::Reason;

@@ -101,6 +101,7 @@ mod status;
 mod supervise;
 mod supervised;
 mod support;
+mod two_podnudges;
 mod volume;
 mod was_read;
 mod words;

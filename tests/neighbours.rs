@@ -255,7 +255,7 @@ fn the_holder_of_a_lock_is_named() {
     };
     let text = refusal();
     let named = format!(
-        "another podnudge publishes to `{}`: process {} (podnudge)",
+        "another podnudge publishes to `{}`: process {} (podnudge-agent)",
         pod.path("publish").display(),
         agent.pid()
     );

@@ -56,8 +56,6 @@ impl Supervisor {
     fn start(mut oom: Option<OomScore>) -> io::Result<Self> {
         // A session of its own: no process elsewhere can be in a process group of the program's.
         _ = rustix::process::setsid();
-        // It would be called `exe`.
-        _ = prctl::set_name(c"podnudge");
         _ = prctl::set_child_subreaper(true);
         // Continues it when podnudge ends, if its program has stopped it.
         _ = prctl::set_pdeathsig(Signal::SIGCONT);

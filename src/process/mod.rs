@@ -17,6 +17,7 @@ mod handling;
 mod identity;
 mod inspect;
 mod last_targets;
+pub mod marks;
 mod node;
 mod preset;
 pub mod proc;

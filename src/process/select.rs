@@ -5,12 +5,12 @@ pub mod pod;
 pub mod taker;
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::pod::{OwnPod, Pod};
 use super::Identity;
+use super::marks::is_supervisor;
 use crate::clock::Moment;
 use crate::config::{Target, TargetBy, nearest};
 use crate::reason::Reason;
@@ -18,9 +18,6 @@ use crate::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;
-/// The name that `podnudge supervise` gives to its process (`PR_SET_NAME`). Such a process is never a target:
-/// its command is.
-pub const SUPERVISOR: &CStr = c"podnudge-init";
 /// The most processes that a message lists.
 const MAX_LISTED: usize = 8;
 /// A process that started later than this after its pidfile was written is another one. An application
@@ -72,6 +69,8 @@ pub struct ProcessTable {
     pub parents: BTreeMap<i32, i32>,
     /// podnudge's own process.
     pub own: OwnProcess,
+    /// The pids of other podnudges.
+    pub agents: Vec<i32>,
 }
 
 /// A pidfile.
@@ -159,8 +158,8 @@ impl Process {
 /// `all`.
 ///
 /// Never selects PID 1 (`/pause` if the namespace is shared; TERM to it restarts every container),
-/// podnudge itself, `podnudge supervise`, or a process of podnudge's own container, unless that is the only
-/// container.
+/// podnudge itself, another podnudge, what these have started, `podnudge supervise`, or a process of podnudge's
+/// own container, unless that is the only container.
 ///
 /// # Errors
 /// If there is no match, or more than one root without `all`, or if the rule's pidfile is older than the
@@ -207,14 +206,19 @@ pub(super) fn candidates(table: &ProcessTable) -> Vec<&Process> {
     let allowed = |process: &&Process| {
         let pid = process.identity.pid;
         pid != 1
-            && pid != table.own.pid
+            && !is_of_podnudge(process, table)
             && process.pod == Pod::Own
             && !is_pause(process)
             && !is_supervisor(&process.comm)
             && (only_container || process.container != table.own.container)
-            && !descends_from(process, table.own.pid, table)
     };
     table.processes.iter().filter(allowed).collect()
+}
+
+/// Whether a process is podnudge, this one or another, or was started by one.
+fn is_of_podnudge(process: &Process, table: &ProcessTable) -> bool {
+    let mut agents = table.agents.iter().chain([&table.own.pid]);
+    agents.any(|agent| process.identity.pid == *agent || descends_from(process, *agent, table))
 }
 
 /// Whether there is a process of another container, `/pause` included.
@@ -225,11 +229,6 @@ fn has_foreign_process(table: &ProcessTable) -> bool {
 
 fn is_pause(process: &Process) -> bool {
     process.comm == "pause" && process.arguments.first().is_none_or(|first| first == "/pause")
-}
-
-/// Whether a process with this name is `podnudge supervise`.
-pub(super) fn is_supervisor(comm: &str) -> bool {
-    comm.as_bytes() == SUPERVISOR.to_bytes()
 }
 
 fn matches(by: &TargetBy, pidfile: Option<Pidfile>, process: &Process) -> bool {

@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::find::TargetProcess;
+use super::marks::is_supervisor;
 use super::proc::{self, contains, mask};
-use super::select::is_supervisor;
 use crate::config::SignalAction;
 use crate::shown;
 

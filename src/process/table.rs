@@ -5,14 +5,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::marks::{is_agent, is_supervisor};
 use super::proc::{
     ProcessStat, all_pids, arguments, cgroup, container, exe, read_proc_file, read_process_file,
     stat, uid,
 };
 use super::select::pod::{OwnPod, Pod};
-use super::select::{
-    COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal, is_supervisor,
-};
+use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
 use super::{Identity, node, texts};
 use crate::config::{Target, TargetBy};
 use crate::reason::Reason;
@@ -63,6 +62,8 @@ pub(super) fn read(
         table.parents.insert(pid, stat.parent);
         if is_supervisor(&stat.comm) {
             supervisors.push(pid);
+        } else if is_agent(&stat.comm) && pid != own.pid {
+            table.agents.push(pid);
         }
         if !stat.is_dead {
             alive.push((stat.start_ticks, pid, stat.parent));

@@ -3,7 +3,7 @@
 
 use nix::sys::signal::Signal;
 
-use super::{Process, ProcessTable, Refusal, descends_from, list};
+use super::{Process, ProcessTable, Refusal, descends_from, is_of_podnudge, list};
 use crate::reason::Reason;
 
 /// A process of the target's tree: the root, or one that a wrapper has started.
@@ -37,16 +37,13 @@ pub enum Role {
     Unknown,
 }
 
-/// The processes below the root, in its container. Never podnudge's own.
+/// The processes below the root, in its container. None of podnudge's.
 pub(in crate::process) fn below<'a>(root: &Process, table: &'a ProcessTable) -> Vec<&'a Process> {
-    let is_own = |process: &Process| {
-        process.identity.pid == table.own.pid || descends_from(process, table.own.pid, table)
-    };
     let is_below = |process: &&Process| {
         process.identity.pid != root.identity.pid
             && process.container == root.container
             && descends_from(process, root.identity.pid, table)
-            && !is_own(process)
+            && !is_of_podnudge(process, table)
     };
     table.processes.iter().filter(is_below).collect()
 }
