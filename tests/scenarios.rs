@@ -352,7 +352,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "api-server" => api_server(world, rest, place),
         "trigger" => world.tell(Event::Trigger(None)),
         "problem" => {
-            let kind = ProblemKind::TargetNotFound;
+            let is_blind = rest.starts_with("not mounted");
+            let kind = if is_blind { ProblemKind::NotMounted } else { ProblemKind::TargetNotFound };
             world.problems = vec![Problem { kind, reason: Reason::new(rest) }];
         }
         "no-problem" => world.problems = Vec::new(),

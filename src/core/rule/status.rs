@@ -22,8 +22,14 @@ impl Rule {
         // The volumes changed unseen: the process that runs may have read something else.
         let may_have_read_other =
             self.tracker.reads_volumes() && self.source.has_gap_before(now.mono);
-        // What ran the content has ended, and nothing is known to run it now.
-        let is_missing = self.preflight.contains(ProblemKind::TargetNotFound);
+        // What ran the content has ended, and nothing is known to run it now; or the target cannot read it.
+        let cannot_run = [
+            ProblemKind::TargetNotFound,
+            ProblemKind::NotMounted,
+            ProblemKind::NotPublished,
+            ProblemKind::Subpath,
+        ];
+        let is_missing = cannot_run.iter().any(|kind| self.preflight.contains(*kind));
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
