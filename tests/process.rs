@@ -560,14 +560,7 @@ fn the_target_is_found_by_its_mount_of_the_volume() {
             let mut kubelet = Kubelet::new(&volume);
             kubelet.write(&payload(&[("a.conf", "1")]));
             let elsewhere = folder.path().join("elsewhere");
-            // A process whose mount namespace lacks the volume.
-            let bystander =
-                Target::start_by(folder.path(), "bystander", Behaviour::Handles, |program| {
-                    let mut unshare = command("unshare");
-                    let script = "umount \"$0\" && exec \"$@\"";
-                    unshare.args(["--mount", "sh", "-c", script]).arg(&volume).arg(program);
-                    unshare
-                });
+            let bystander = Target::start_without(folder.path(), "bystander", &volume);
             let target = container(folder.path(), "app", &volume, &elsewhere);
             let agent = nudge(folder.path(), &[]);
             kubelet.write(&payload(&[("a.conf", "2")]));

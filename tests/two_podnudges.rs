@@ -29,13 +29,7 @@ impl Scene {
         assert!(mount.args(["-t", "tmpfs", "tmpfs"]).arg(&volume).status().unwrap().success());
         let mut kubelet = Kubelet::new(&volume);
         kubelet.write(&payload(&[("a.conf", "1")]));
-        let bystander =
-            Target::start_by(folder.path(), "bystander", Behaviour::Handles, |program| {
-                let mut unshare = command("unshare");
-                let script = "umount \"$0\" && exec \"$@\"";
-                unshare.args(["--mount", "sh", "-c", script]).arg(&volume).arg(program);
-                unshare
-            });
+        let bystander = Target::start_without(folder.path(), "bystander", &volume);
         Self { folder, kubelet, _bystander: bystander }
     }
 

@@ -56,6 +56,16 @@ impl Target {
         Self::start_by(folder, name, behaviour, |program| command(program))
     }
 
+    /// A process whose mount namespace lacks the volume: one of another container that does not mount it.
+    pub(crate) fn start_without(folder: &Path, name: &str, volume: &Path) -> Self {
+        Self::start_by(folder, name, Behaviour::Handles, |program| {
+            let mut unshare = command("unshare");
+            let script = "umount \"$0\" && exec \"$@\"";
+            unshare.args(["--mount", "sh", "-c", script]).arg(volume).arg(program);
+            unshare
+        })
+    }
+
     /// The same, started through another program, such as `unshare` or `setpriv`.
     pub(crate) fn start_by(
         folder: &Path,
