@@ -174,7 +174,7 @@ impl Changed {
         let (digest, outcome, evidence, reason) = match fact {
             Fact::Applied(digest, evidence, _) => (digest, Outcome::Applied, *evidence, None),
             Fact::Fresh(digest, _) => (digest, Outcome::Applied, Evidence::ReadAtStart, None),
-            Fact::Delivered(digest, _) => (digest, Outcome::Delivered, Evidence::Delivered, None),
+            Fact::Delivered(digest, evidence, _) => (digest, Outcome::Delivered, *evidence, None),
             Fact::Superseded(digest) => (digest, Outcome::Superseded, Evidence::None, None),
             Fact::Rejected(digest, why) => (digest, Outcome::Rejected, Evidence::None, Some(why)),
             Fact::RolledBack(digest) => (digest, Outcome::RolledBack, Evidence::None, None),

@@ -28,6 +28,9 @@ use crate::volume::mounts;
 use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
+
+/// Why an application may not open the content after an action.
+const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
 #[cfg(feature = "cluster")]
 pub(crate) use eager::eager_sync;
 use line::{Line, short, time};
@@ -288,12 +291,22 @@ fn line(
                 ..line("applied", message).digest(digest)
             })
         }
-        Fact::Delivered(digest, took) =>
+        Fact::Delivered(digest, Evidence::Unread, took) =>
+            (Warn, Line {
+                after: Some(time(*took)),
+                ..line("unread", "nothing has opened the new content since the action")
+                    .digest(digest).hint(UNREAD_HINT)
+            }),
+        Fact::Delivered(digest, evidence, took) => {
+            let message = match evidence {
+                Evidence::Read => "delivered and read; not verified: no proof is configured",
+                _ => "delivered; not verified: no proof is configured",
+            };
             (Info, Line {
                 after: Some(time(*took)),
-                ..line("delivered", "delivered; not verified: no proof is configured")
-                    .digest(digest)
-            }),
+                ..line("delivered", message).digest(digest)
+            })
+        }
         Fact::Preflight(problem) =>
             (Warn, Line {
                 problem: Some(problem.kind.name()),
@@ -464,7 +477,9 @@ mod tests {
             Fact::Tripped(one, why()),
             Fact::KeepsEnding(one, why()),
             Fact::Applied(one, Evidence::Verified, wait),
-            Fact::Delivered(one, wait),
+            Fact::Delivered(one, Evidence::Delivered, wait),
+            Fact::Delivered(one, Evidence::Read, wait),
+            Fact::Delivered(one, Evidence::Unread, wait),
             Fact::Preflight(problem()),
             Fact::PreflightSolved(kind),
             Fact::Superseded(one),

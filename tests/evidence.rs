@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
+use crate::support::application::Application;
 use crate::support::http::{answering, ask};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
@@ -62,7 +63,7 @@ fn a_survived_signal_without_proof_is_delivered_and_in_sync_is_unknown() {
         let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("delivered", 1);
-        assert_eq!(knowledge(&agent), ["unknown", "delivered"]);
+        assert_eq!(knowledge(&agent), ["unknown", "read"]);
         assert_eq!((agent.count("applied"), &status(&agent)["digest_applied"]), (0, &Value::Null));
         let address = agent.last("started", "listen");
         let metrics = ask(&address, "GET", "/metrics");
@@ -80,7 +81,7 @@ fn a_survived_signal_without_proof_is_delivered_and_in_sync_is_unknown() {
 fn new_workers_are_evidence_only_if_they_are_the_configured_proof() {
     for (arguments, event, wanted) in [
         (&["--children-newer"][..], "applied", ["yes", "verified"]),
-        (&[], "delivered", ["unknown", "delivered"]),
+        (&[], "delivered", ["unknown", "read"]),
     ] {
         let (folder, mut kubelet) = scene();
         let target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
@@ -126,8 +127,8 @@ fn a_stopped_process_has_not_received_the_signal() {
 #[test]
 fn an_accepted_request_is_evidence() {
     let (folder, mut kubelet) = scene();
-    let (url, _) = answering(&[("200 OK", "", "")]);
-    let agent = nudge(folder.path(), &["--url", &url]);
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let agent = nudge(folder.path(), &["--url", &application.url()]);
     assert_eq!(knowledge(&agent), ["unknown", "none"]);
     kubelet.write(&payload(&[("a.conf", "2")]));
     agent.wait_for("applied", 1);
@@ -135,6 +136,18 @@ fn an_accepted_request_is_evidence() {
     kubelet.remove();
     agent.wait_for("volume-missing", 1);
     assert_eq!(knowledge(&agent)[0], "no");
+}
+
+/// It answers with success, and opens nothing.
+#[test]
+fn an_accepted_request_after_which_nothing_is_read_is_no_evidence() {
+    let (folder, mut kubelet) = scene();
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let agent = nudge(folder.path(), &["--url", &url]);
+    kubelet.write(&payload(&[("a.conf", "2")]));
+    agent.wait_for("unread", 1);
+    assert_eq!(knowledge(&agent), ["unknown", "unread"]);
+    assert_eq!(agent.count("applied"), 0);
 }
 
 #[test]
@@ -209,7 +222,7 @@ fn verified_content_is_still_verified_after_a_restart_of_podnudge() {
 
 #[test]
 fn delivered_content_is_still_unknown_after_a_restart_of_podnudge() {
-    assert_remembers(&[], "delivered", ["unknown", "delivered"]);
+    assert_remembers(&[], "delivered", ["unknown", "read"]);
 }
 
 fn assert_remembers(proof: &[&str], event: &str, wanted: [&str; 2]) {
@@ -233,9 +246,9 @@ fn assert_remembers(proof: &[&str], event: &str, wanted: [&str; 2]) {
 #[test]
 fn the_evidence_of_published_content_survives_a_restart_of_podnudge() {
     let (folder, mut kubelet) = scene();
-    let (url, _) = answering(&[("200 OK", "", "")]);
     let config = folder.path().join("config");
     fs::create_dir(&config).unwrap();
+    let url = Application::start(&config, "a.conf").url();
     command("chmod").arg("0777").arg(&config).status().unwrap();
     let arguments = ["--url", &url, "--publish", config.to_str().unwrap()];
     let start = || start(folder.path(), &arguments);

@@ -7,7 +7,7 @@ use crate::support::random::Random;
 use crate::support::world::{self, World};
 use podnudge::core::SlotPolicy;
 use podnudge::core::command::Extent;
-use podnudge::core::event::{Alive, Event, Proof, RuleId, SlotState, Verified, VolumeId};
+use podnudge::core::event::{Alive, Event, Proof, Reads, RuleId, SlotState, Verified, VolumeId};
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
 use podnudge::reason::Reason;
@@ -82,7 +82,8 @@ impl Fleet {
             let is_bad = content == "bad";
             let gone = Alive::Gone(Reason::new("it ended with code 1"));
             let alive = if is_bad { gone } else { Alive::Yes };
-            world.application.verifies = Verified { alive, proof: Proof::NotConfigured };
+            world.application.verifies =
+                Verified { alive, proof: Proof::NotConfigured, reads: Reads::Unknown };
             world.put(0, Some(BTreeMap::from([("a".to_owned(), content)])));
             world.tell(Event::Hint(VolumeId(0), 1));
         }

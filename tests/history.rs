@@ -154,7 +154,7 @@ fn content_that_went_back_before_it_was_looked_at_is_no_change() {
 fn a_trigger_is_a_change_of_its_own_unless_one_goes_on() {
     let mut played = Played::default();
     played.at(1000).fact(Fact::Triggered).command(&act(1));
-    played.at(1500).fact(Fact::Delivered(digest(1), Duration::ZERO));
+    played.at(1500).fact(Fact::Delivered(digest(1), Evidence::Delivered, Duration::ZERO));
     played.at(2000).keys_change(2000, &["a"]).fact(Fact::Rejected(digest(2), why()));
     played.at(3000).fact(Fact::Triggered).command(&Command::Check(RULE, digest(2)));
     played.at(4000).fact(Fact::Triggered);
@@ -241,7 +241,7 @@ fn reported(command: &Command) -> Option<(Digest, Outcome)> {
     let Command::Report(_, fact) = command else { return None };
     match fact {
         Fact::Applied(digest, ..) => Some((*digest, Outcome::Applied)),
-        Fact::Delivered(digest, _) => Some((*digest, Outcome::Delivered)),
+        Fact::Delivered(digest, ..) => Some((*digest, Outcome::Delivered)),
         Fact::Rejected(digest, _) => Some((*digest, Outcome::Rejected)),
         Fact::Tripped(digest, _) => Some((*digest, Outcome::Tripped)),
         _ => None,

@@ -401,7 +401,11 @@ fn the_expected_delay_of_the_kubelet_is_said_for_the_main_process_of_a_container
     let pod = SharedPod::start(folder.path());
     let start_application = || {
         let mut command = pod.container('b');
-        command.args(["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"]);
+        command.args([
+            "sh",
+            "-c",
+            "cat \"$0\"/*/..data/*; trap 'exit 0' TERM; while :; do sleep 0.05; done",
+        ]);
         command.arg(folder.path()).spawn().unwrap()
     };
     let mut application = start_application();

@@ -42,7 +42,7 @@ const LAYERS: &[(&str, Imports)] = &[
     ("cluster", &[&["exchange", "files", "random", "surroundings"], CORE]),
     ("checks", &[&["expand", "exchange", "volume", "exit", "files", "folder"], CORE]),
     ("publish", &[&["expand", "volume", "files", "folder"], CORE]),
-    ("verify", &[&["publish", "checks", "exchange", "process", "threads"], CORE]),
+    ("verify", &[&["publish", "checks", "exchange", "process", "volume", "threads"], CORE]),
     (
         "action",
         &[&["verify", "publish", "exchange", "process", "volume", "threads", "files"], CORE],

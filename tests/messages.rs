@@ -238,7 +238,7 @@ fn a_signal_without_a_proof_is_reported_as_not_verified() {
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("delivered", 1);
         let message = agent.last("delivered", "message");
-        assert_eq!(message, "delivered; not verified: no proof is configured");
+        assert_eq!(message, "delivered and read; not verified: no proof is configured");
         assert_not_in_sync(&agent);
     });
 }

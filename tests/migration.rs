@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::applications::plain::volume;
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::http::{request, requests, respond};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_network};
@@ -236,7 +236,7 @@ fn does_the_same(applications: &mut Applications, line: &str) {
     for request in seen.lock().unwrap().iter() {
         assert!(request.starts_with(&format!("{method} ")), "{line}: {request}");
     }
-    agent.wait_for("applied|delivered", rules);
+    agent.wait_for(ROLLED_OUT, rules);
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn who_only_reads_the_publish_directory_can_neither_take_nor_share_its_lock() {
         let dir = seen.display().to_string();
         let _held = LockHolder::start(1000, &dir, "O_RDONLY", "flock").unwrap();
         let agent = pod.start();
-        agent.wait_for("baseline|applied|delivered", 1);
+        agent.wait_for("baseline|applied|delivered|unread", 1);
     });
 }
 

@@ -9,7 +9,8 @@ use podnudge::clock::{Now, UnixTime};
 use podnudge::config::DrainBefore;
 use podnudge::core::command::{Command, Extent};
 use podnudge::core::event::{
-    Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, RuleId, Verified, VolumeId,
+    Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Reads, RuleId, Verified,
+    VolumeId,
 };
 use podnudge::core::jitter::Replica;
 
@@ -133,9 +134,10 @@ impl Rules {
                 self.did.push((second, "ended"));
                 return None;
             }
-            Command::Verify(rule) => {
-                Event::Verified(rule, Verified { alive: Alive::Yes, proof: Proof::NotConfigured })
-            }
+            Command::Verify(rule) => Event::Verified(
+                rule,
+                Verified { alive: Alive::Yes, proof: Proof::NotConfigured, reads: Reads::Unknown },
+            ),
             Command::LookAtPod(rule, number, _) => Event::PodLooked(rule, number, PodLook::Yes),
             _ => return None,
         })

@@ -189,7 +189,7 @@ fn the_evidence_of_a_preset_is_what_podnudge_can_get() {
         let [action] = rule.actions.as_slice() else { panic!("{} has one action", preset.name) };
         let evidence = match action {
             _ if !rule.verify.proofs.is_empty() => "verified",
-            Action::Signal(_) => "delivered",
+            Action::Signal(_) => "read",
             Action::Restart | Action::RestartPod(_) | Action::Evict(_) => "read-at-start",
             Action::Http(_) | Action::Exec(_) | Action::Command(_) => "accepted",
         };

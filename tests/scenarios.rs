@@ -44,8 +44,8 @@ use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::{ApproveBefore, DrainBefore, JitterBy, OnStart, Overrides};
 use podnudge::core::command::Command;
 use podnudge::core::event::{
-    Absence, Acted, Alive, ApiServer, Checked, Event, PodLook, Proof, RuleId, SlotState, Standing,
-    VolumeId, Watch,
+    Absence, Acted, Alive, ApiServer, Checked, Event, PodLook, Proof, Reads, RuleId, SlotState,
+    Standing, VolumeId, Watch,
 };
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
@@ -401,6 +401,9 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
                 "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
                 "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
                 "given" => verifies.proof = Proof::Given,
+                // What was opened since the action.
+                "nothing-read" => verifies.reads = Reads::Nothing,
+                "key-read" => verifies.reads = Reads::Key,
                 _ => panic!("{place}: unknown verification result"),
             }
         }

@@ -23,6 +23,7 @@ use crate::publish;
 use crate::reason::Reason;
 use crate::verify::proofs::{self, StateBefore};
 use crate::verify::{Baseline, Partial};
+use crate::volume::reads::ReadWatch;
 
 /// Runs the rule's actions once, one after the other. `last` is the state from the attempt before
 /// this one.
@@ -139,7 +140,9 @@ async fn try_to_act(
         return prepare::prepare(rule, act, &targets).map(|()| (Acted::Ready, Baseline::default()));
     }
     if act.restart {
-        return restart(context, rule, act, &targets).await;
+        let reads = watch_reads(rule);
+        let restarted = restart(context, rule, act, &targets).await;
+        return restarted.map(|(acted, baseline)| (acted, Baseline { reads, ..baseline }));
     }
     let before = match proofs::state_before(rule, act.digest, &roots(&targets)).await {
         Ok(before) => before,
@@ -150,7 +153,8 @@ async fn try_to_act(
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));
-    let mut baseline = Baseline { before, ..Baseline::of(&targets) };
+    let reads = watch_reads(rule);
+    let mut baseline = Baseline { before, reads, ..Baseline::of(&targets) };
     let mut progress = Progress::default();
     for action in &rule.actions {
         let step = match action {
@@ -167,7 +171,9 @@ async fn try_to_act(
             // Always the last action: after it no process would receive another one.
             Action::Restart => match restart(context, rule, act, &targets).await {
                 Err(acted) => Err(acted),
-                restarted => return restarted,
+                Ok((acted, restarted)) => {
+                    return Ok((acted, Baseline { reads: baseline.reads, ..restarted }));
+                }
             },
         };
         if let Err(acted) = step {
@@ -179,6 +185,12 @@ async fn try_to_act(
         }
     }
     Ok((progress.to_acted(), baseline))
+}
+
+/// Watches what the application is to read, from now on.
+fn watch_reads(rule: &Rule) -> Option<Arc<ReadWatch>> {
+    let watch = || Arc::new(ReadWatch::start(&rule.volumes_read(), &rule.keys));
+    rule.is_read_by_application().then(watch)
 }
 
 /// The result of the earlier attempt for this digest, if it was interrupted and a process has ended

@@ -9,6 +9,7 @@ use crate::core::command::Act;
 use crate::core::event::Acted;
 use crate::exchange::program;
 use crate::volume::contents::folder;
+use crate::volume::reads::OwnRead;
 use crate::volume::snapshot::Key;
 
 /// The longest list of changed keys that is passed to programs, in bytes.
@@ -30,6 +31,8 @@ pub(super) async fn run(rule: &Rule, program: &Program, act: &Act) -> Acted {
     if !are_all {
         environment.push(("PODNUDGE_CHANGED_KEYS_CUT", OsStr::new("1")));
     }
+    // Such programs read the volumes, too.
+    let _own = OwnRead::begin();
     match program::run(
         &program.arguments,
         &environment,

@@ -8,6 +8,7 @@ use super::copy::PrivateCopy;
 use crate::config::{Program, Rule};
 use crate::core::event::Checked;
 use crate::exchange::program;
+use crate::volume::reads::OwnRead;
 use crate::volume::snapshot::Digest;
 
 /// Runs the program. Exit code 0 accepts the content; its output is the reason of a rejection.
@@ -26,6 +27,7 @@ pub(super) async fn check(
         ("PODNUDGE_DIGEST", OsStr::new(&digest)),
         ("PODNUDGE_DIR", copy.first().as_os_str()),
     ];
+    let _own = OwnRead::begin();
     let ended = program::run(
         &arguments,
         &environment,

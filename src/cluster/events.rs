@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::clock::UnixTime;
 use crate::core::event::SlotState;
+use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
 use crate::shown;
 use crate::surroundings::Pod;
@@ -85,7 +86,11 @@ pub fn of_fact(rule: &str, fact: &Fact, shows_digests: bool) -> Option<(EventRea
             let (content, evidence) = (content(digest), evidence.name());
             (EventReason::ConfigApplied, format!("the application runs {content} ({evidence})"))
         }
-        Fact::Delivered(digest, _) => (
+        Fact::Delivered(digest, Evidence::Unread, _) => (
+            EventReason::ConfigDelivered,
+            format!("nothing has opened {} since the action; {WHY}", content(digest)),
+        ),
+        Fact::Delivered(digest, ..) => (
             EventReason::ConfigDelivered,
             format!("{} was delivered; not verified: no proof is configured", content(digest)),
         ),
@@ -174,7 +179,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::core::evidence::Evidence;
     use crate::reason::Reason;
 
     const DIGEST: Digest = Digest([0xab; 32]);
@@ -184,7 +188,8 @@ mod tests {
         let secret = || Reason::new("unexpected `hunter2`").hint("hunter2");
         let facts = [
             Fact::Applied(DIGEST, Evidence::Verified, Duration::ZERO),
-            Fact::Delivered(DIGEST, Duration::ZERO),
+            Fact::Delivered(DIGEST, Evidence::Delivered, Duration::ZERO),
+            Fact::Delivered(DIGEST, Evidence::Unread, Duration::ZERO),
             Fact::Rejected(DIGEST, secret()),
             Fact::GaveUp(DIGEST, secret(), 3),
             Fact::Tripped(DIGEST, secret()),
@@ -195,7 +200,7 @@ mod tests {
             let of_facts = facts.iter().filter_map(move |it| of_fact("web", it, shows_digests));
             of_facts.chain(of_slot("web", &slot, shows_digests)).collect::<Vec<_>>()
         };
-        assert_eq!((all(true).len(), all(false).len()), (7, 7));
+        assert_eq!((all(true).len(), all(false).len()), (8, 8));
         for (_, message) in all(true).iter().chain(&all(false)) {
             assert!(
                 message.starts_with("rule `web`: ") && !message.contains("hunter2"),

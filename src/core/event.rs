@@ -367,6 +367,20 @@ pub struct Verified {
     pub alive: Alive,
     /// Whether the configured proof was found.
     pub proof: Proof,
+    /// Whether the new content was opened since the action.
+    pub reads: Reads,
+}
+
+/// Whether a key of the new content was opened since the action.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// It cannot be told, or the action does not have the application read it.
+    #[default]
+    Unknown,
+    /// No key was opened.
+    Nothing,
+    /// A key was opened: by the application, the kubelet or another container.
+    Key,
 }
 
 /// Whether the process that was acted on is still running.

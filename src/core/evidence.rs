@@ -9,8 +9,13 @@ pub enum Evidence {
     /// It does not.
     #[default]
     None,
+    /// As `Delivered` or more, but nothing has opened a key of the content since the action: the application reads
+    /// a copy, another mount, or its configuration only at its start.
+    Unread,
     /// The target received the signal and survived. It may have kept its old configuration.
     Delivered,
+    /// The same, and a key of the content was opened since the action. The application may have rejected it.
+    Read,
     /// The application answered the request with success, or the program ended with 0.
     Accepted,
     /// The target started after the content was in place, and survived.
@@ -33,15 +38,24 @@ pub enum InSync {
 
 impl Evidence {
     /// From weakest to strongest.
-    pub const ALL: [Self; 5] =
-        [Self::None, Self::Delivered, Self::Accepted, Self::ReadAtStart, Self::Verified];
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Unread,
+        Self::Delivered,
+        Self::Read,
+        Self::Accepted,
+        Self::ReadAtStart,
+        Self::Verified,
+    ];
 
     /// The name in status, log and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::Unread => "unread",
             Self::Delivered => "delivered",
+            Self::Read => "read",
             Self::Accepted => "accepted",
             Self::ReadAtStart => "read-at-start",
             Self::Verified => "verified",

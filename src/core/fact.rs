@@ -111,8 +111,9 @@ pub enum Fact {
     KeepsEnding(Digest, Reason),
     /// The application runs the digest, by this evidence; the duration is the time since its commit.
     Applied(Digest, Evidence, Duration),
-    /// The target received the signal and survived, and no proof is configured.
-    Delivered(Digest, Duration),
+    /// The content was delivered, and by this evidence it is not known whether the application runs it. The duration
+    /// is the time since its commit.
+    Delivered(Digest, Evidence, Duration),
     /// A problem would prevent the rule's actions.
     Preflight(Problem),
     /// A problem of this kind no longer exists.

@@ -353,6 +353,12 @@ impl Core {
         self.rules.iter().all(Rule::is_stopped)
     }
 
+    /// Whether a rule looks for evidence that its application runs what was delivered.
+    #[must_use]
+    pub fn is_verifying(&self, rule: RuleId) -> bool {
+        self.rules.get(rule.0).is_some_and(Rule::is_verifying)
+    }
+
     /// Whether the pod is to get requests of its Services: no rule drains it.
     #[must_use]
     pub fn is_serving(&self) -> bool {

@@ -219,6 +219,11 @@ impl Rollout {
         )
     }
 
+    /// Whether it looks for evidence of the application.
+    pub(super) fn is_verifying(&self) -> bool {
+        matches!(self.step, Step::Verifying(_))
+    }
+
     /// Whether it waits for an attempt, or for a process that has read the content.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.step, Step::Waiting { .. } | Step::Tripped { .. })

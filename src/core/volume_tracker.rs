@@ -130,6 +130,10 @@ impl Tracker for VolumeTracker {
         if !self.is_resolved() || self.running != Some(disk) || self.evidence.is_proof() {
             return Conclusion::Nothing;
         }
+        // The process that has opened nothing may have started after the content was in place, too.
+        if self.evidence == Evidence::Unread {
+            return Conclusion::Nothing;
+        }
         self.inspect(Question::Later)
     }
 

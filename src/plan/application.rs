@@ -6,7 +6,7 @@ use super::overlap::Span;
 use super::scenario::{Restarts, Scenario};
 use crate::clock::Moment;
 use crate::core::TargetName;
-use crate::core::event::{Absence, Alive, Inspection, Proof, Verified};
+use crate::core::event::{Absence, Alive, Inspection, Proof, Reads, Verified};
 use crate::core::kubelet::Ends;
 use crate::reason::Reason;
 
@@ -113,7 +113,11 @@ impl<'a> Application<'a> {
     pub(super) fn verify(&self, now: Moment) -> Verified {
         let policy = &self.scenario.policy;
         if !self.runs(now) {
-            return Verified { alive: Alive::Absent(not_started()), proof: Proof::NotConfigured };
+            return Verified {
+                alive: Alive::Absent(not_started()),
+                proof: Proof::NotConfigured,
+                reads: Reads::Unknown,
+            };
         }
         let is_young = now.since(self.started) < policy.alive_for;
         let proof = if is_young || (policy.proof && now < self.ready) {
@@ -124,7 +128,11 @@ impl<'a> Application<'a> {
             Proof::NotConfigured
         };
         let has_process = policy.target != TargetName::None && !is_young;
-        Verified { alive: if has_process { Alive::Yes } else { Alive::Unknown }, proof }
+        Verified {
+            alive: if has_process { Alive::Yes } else { Alive::Unknown },
+            proof,
+            reads: Reads::Unknown,
+        }
     }
 
     /// When the replica was down, counted from `first`, and how long requests failed.

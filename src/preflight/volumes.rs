@@ -1,6 +1,6 @@
 //! The volumes of a rule as they are mounted in podnudge's and in the target's container.
 
-use crate::config::{Action, Body, Rule};
+use crate::config::Rule;
 use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::{Context, TargetProcess, View, view_of};
 use crate::reason::Reason;
@@ -33,14 +33,8 @@ fn subpath_of(rule: &Rule, target: &TargetProcess) -> Option<Reason> {
 /// The target mounts nothing of what it is to read: the watched volumes, on a signal, a request or at its start, or
 /// the directory to which podnudge publishes.
 pub(super) fn not_mounted(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
-    // Programs and socket commands may bring the content there, as a body does.
-    let makes_it_read = |action: &Action| match action {
-        Action::Signal(_) | Action::Restart => true,
-        Action::Http(http) => !matches!(http.body, Body::Content(_)),
-        _ => false,
-    };
     let publish = rule.settings.publish.as_ref();
-    if publish.is_none() && !rule.actions.iter().all(makes_it_read) {
+    if publish.is_none() && !rule.is_read_by_application() {
         return None;
     }
     let is_blind = |target: &&TargetProcess| {

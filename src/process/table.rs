@@ -184,7 +184,7 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
 /// What a process sees of volumes that podnudge mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum View {
-    /// It mounts one of them, or a directory of it.
+    /// It mounts one of them, or a directory of it, and no part of them by subPath.
     Mounted,
     /// It mounts a generation of one by subPath at this path, and sees no change.
     SubPath(PathBuf),
@@ -205,7 +205,8 @@ pub(crate) fn view_of(identity: Identity, paths: &[PathBuf]) -> Option<View> {
     };
     let volumes = all.iter().filter(|mount| mount.mount_point != Path::new("/"));
     let mut seen: Vec<&Mount> = volumes.filter(shares).collect();
-    seen.sort_by_key(|mount| mount.is_subpath());
+    // A key that is mounted beside the volume is read from there, if at all.
+    seen.sort_by_key(|mount| !mount.is_subpath());
     // Its root file system may hold the volume.
     let is_root = |mount: &&Mount| mount.mount_point == Path::new("/");
     if seen.is_empty() && all.iter().filter(is_root).any(|mount| shares(&mount)) {

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, Dir as Entries, FileType, Mode, OFlags, Stat, openat, 
 use super::directory::Dir;
 use crate::folder::DIRECTORY;
 use crate::volume::reader::{accessed, changed};
+use crate::volume::reads::OwnRead;
 
 /// The most files and directories to examine.
 const MAX_ENTRIES: u32 = 1000;
@@ -78,5 +79,6 @@ impl AccessSearch {
 /// Whether podnudge's own read did not change the access time: it must own the file, or have the
 /// capability FOWNER.
 fn can_read_without_atime(folder: BorrowedFd<'_>, name: &CStr) -> bool {
+    let _own = OwnRead::begin();
     openat(folder, name, NO_ATIME, Mode::empty()).is_ok()
 }

@@ -52,6 +52,10 @@ impl Line {
         Self { wait: Some(time(wait)), ..self }
     }
 
+    pub(super) fn hint(self, hint: &str) -> Self {
+        Self { hint: Some(hint.to_owned()), ..self }
+    }
+
     pub(super) fn reason(self, Reason { message, hint }: &Reason) -> Self {
         Self { reason: Some(message.clone()), hint: hint.clone(), ..self }
     }

@@ -349,6 +349,7 @@ impl Agent {
                 if has_ended {
                     self.handle_event(Event::Ended(rule));
                 }
+                self.end_read_watch(rule);
             }
             Done::Verified(rule, verified, baseline) => {
                 let before = self.rules.get(rule.0).map(|state| &state.baseline.processes);
@@ -363,6 +364,7 @@ impl Agent {
                 if has_ended {
                     self.handle_event(Event::Ended(rule));
                 }
+                self.end_read_watch(rule);
             }
             Done::Preflight(rule, mut problems, addresses) => {
                 let failure = self.state.as_ref().and_then(StateDir::failure);
@@ -395,6 +397,14 @@ impl Agent {
     fn set_baseline(&mut self, rule: RuleId, baseline: Baseline) {
         if let Some(state) = self.rules.get_mut(rule.0) {
             state.baseline = baseline;
+        }
+    }
+
+    /// Ends the watch for reads of the content, if its verification has ended.
+    fn end_read_watch(&mut self, rule: RuleId) {
+        let is_over = !self.core.is_verifying(rule);
+        if let Some(state) = self.rules.get_mut(rule.0).filter(|_| is_over) {
+            state.baseline.reads = None;
         }
     }
 }

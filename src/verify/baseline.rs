@@ -9,6 +9,7 @@ use crate::clock::Moment;
 use crate::core::event::Acted;
 use crate::process::exit_watch::{self, ExitWatch};
 use crate::process::{Identity, ProcessState, TargetProcess, process_state, roots};
+use crate::volume::reads::ReadWatch;
 use crate::volume::snapshot::Digest;
 
 /// The state that an action passes to its verification and to the next attempt: the processes it
@@ -28,6 +29,8 @@ pub(crate) struct Baseline {
     pub(crate) signal: Option<Signal>,
     /// The values that the proofs compare with.
     pub(crate) before: Option<Arc<StateBefore>>,
+    /// Tells whether the new content was opened since the action.
+    pub(crate) reads: Option<Arc<ReadWatch>>,
     /// The actions that were done, if a later action of the rule failed.
     pub(crate) partial: Option<Partial>,
 }

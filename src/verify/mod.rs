@@ -17,10 +17,11 @@ mod socket;
 pub(crate) mod tls;
 
 use crate::config::Rule;
-use crate::core::event::{Absence, Alive, Proof, Verified};
+use crate::core::event::{Absence, Alive, Proof, Reads, Verified};
 use crate::process::{self, Context, Identity, ProcessState, Refusal, age, find, process_state};
 use crate::publish;
 use crate::reason::Reason;
+use crate::volume::reads::Opened;
 pub(crate) use baseline::{Baseline, Partial};
 
 /// Verifies once. Returns the state for the next verification.
@@ -29,8 +30,16 @@ pub(crate) async fn verify(
     rule: &Rule,
     mut baseline: Baseline,
 ) -> (Verified, Baseline) {
+    // Before the proofs, which may read the volumes, too.
+    let look = |baseline: &Baseline| baseline.reads.as_ref().map(|reads| reads.look());
+    look(&baseline);
     let verified = check_once(context, rule, &mut baseline).await;
-    (verified, baseline)
+    let reads = match look(&baseline) {
+        Some(Opened::Nothing) => Reads::Nothing,
+        Some(Opened::Key) => Reads::Key,
+        Some(Opened::Unknown) | None => Reads::Unknown,
+    };
+    (Verified { reads, ..verified }, baseline)
 }
 
 async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> Verified {
@@ -70,7 +79,7 @@ async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> 
         Proof::Given | Proof::NotConfigured => delivery(baseline).map_or(proof, Proof::Pending),
         Proof::Pending(reason) => Proof::Pending(explained(rule, reason)),
     };
-    Verified { alive, proof }
+    unread(alive, proof)
 }
 
 /// Why a signal has not reached all processes yet, if so.
@@ -85,7 +94,7 @@ fn check_processes(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
         match process_state(*process) {
             ProcessState::Running => {}
             ProcessState::Ended(reason) => {
-                return Err(Verified { alive: Alive::Gone(reason), proof: Proof::NotConfigured });
+                return Err(unread(Alive::Gone(reason), Proof::NotConfigured));
             }
             ProcessState::Unknown(reason) => return Err(pending(reason)),
         }
@@ -109,13 +118,13 @@ fn failed_or_replaced(baseline: &mut Baseline, failed: Verified, context: &Conte
     }
     baseline.replaced = std::mem::take(&mut baseline.processes);
     let reason = Reason::new("another rule has restarted the target");
-    Verified { alive: Alive::Replaced, proof: Proof::Pending(reason) }
+    unread(Alive::Replaced, Proof::Pending(reason))
 }
 
 /// The result if a process that podnudge has terminated was not restarted yet.
 fn absent(rule: &Rule, reason: Reason) -> Verified {
     let was_read = publish::was_read(rule);
-    Verified { alive: Alive::Absent(Absence { reason, was_read }), proof: Proof::NotConfigured }
+    unread(Alive::Absent(Absence { reason, was_read }), Proof::NotConfigured)
 }
 
 /// What the missing proof probably means, as the preset knows it, which has chosen the proof.
@@ -130,5 +139,10 @@ fn explained(rule: &Rule, reason: Reason) -> Reason {
 }
 
 fn pending(reason: Reason) -> Verified {
-    Verified { alive: Alive::Unknown, proof: Proof::Pending(reason) }
+    unread(Alive::Unknown, Proof::Pending(reason))
+}
+
+/// Before it is known whether the content was read.
+fn unread(alive: Alive, proof: Proof) -> Verified {
+    Verified { alive, proof, reads: Reads::Unknown }
 }

@@ -19,6 +19,7 @@ use crate::exchange::program;
 use crate::process::Identity;
 use crate::process::children::Children;
 use crate::reason::Reason;
+use crate::volume::reads::OwnRead;
 use crate::volume::snapshot::Digest;
 
 /// The state before an action, with which the proofs compare.
@@ -133,6 +134,7 @@ async fn run_program(rule: &Rule, digest: Digest, proof: &Program) -> Result<(),
     let digest = digest.to_string();
     let environment =
         [("PODNUDGE_RULE", OsStr::new(&rule.name)), ("PODNUDGE_DIGEST", OsStr::new(&digest))];
+    let _own = OwnRead::begin();
     let ended = program::run(
         &proof.arguments,
         &environment,

@@ -12,6 +12,7 @@ mod glob;
 mod link;
 pub mod mounts;
 pub(crate) mod reader;
+pub(crate) mod reads;
 pub mod scan;
 pub mod snapshot;
 mod tree;

@@ -27,6 +27,7 @@ use super::mounts;
 pub(crate) use super::reader::Root;
 use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, is_mounted, modified};
 pub use super::reader::{Directory, ReadError, Reading};
+use super::reads::OwnRead;
 use super::snapshot::{Digest, Generation, Snapshot};
 use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
 use crate::clock::UnixTime;
@@ -98,6 +99,7 @@ fn open_without_links(path: &Path) -> Result<OwnedFd, Errno> {
 
 impl Reader<'_> {
     pub(super) fn read(&mut self) -> Result<Reading, ReadError> {
+        let _own = (self.purpose != Purpose::Fingerprint).then(OwnRead::begin);
         // Before the reading, so that a link that is replaced meanwhile shows in the next one.
         let (links, is_mounted, opened) = if let Ok(root) = open_without_links(self.path) {
             (Links::none(), is_mounted(root.as_fd()), Ok(root))

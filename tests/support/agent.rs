@@ -14,7 +14,7 @@ use super::wait::wait_until;
 
 /// The log events of a rollout that succeeded, with or without evidence that the application runs the
 /// content.
-pub(crate) const ROLLED_OUT: &str = "applied|delivered";
+pub(crate) const ROLLED_OUT: &str = "applied|delivered|unread";
 
 /// A running podnudge. Killed at the end of its test if it still runs.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::core::command::{Act, Command};
 use podnudge::core::event::{
-    Absence, Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Publication, RuleId,
-    Standing, Verified, VolumeId,
+    Absence, Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Publication, Reads,
+    RuleId, Standing, Verified, VolumeId,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -454,28 +454,44 @@ impl Pair {
         if baseline.process.is_none() && baseline.replaced.is_some() {
             let Some(there) = there else {
                 let alive = Alive::Absent(self.absence(rule));
-                return Verified { alive, proof: Proof::NotConfigured };
+                return Verified { alive, proof: Proof::NotConfigured, reads: Reads::Unknown };
             };
             baseline.process = Some(there.pid);
         }
         let pending = |reason: &str| Proof::Pending(Reason::new(reason));
         let seen = match (baseline.process, there) {
-            (None, _) => Verified { alive: Alive::Unknown, proof: Proof::NotConfigured },
+            (None, _) => Verified {
+                alive: Alive::Unknown,
+                proof: Proof::NotConfigured,
+                reads: Reads::Unknown,
+            },
             (Some(pid), Some(there)) if there.pid == pid => {
                 let age = self.now.mono.since(there.started);
                 if baseline.replaced.is_some() && age < self.policies[rule].alive_for {
-                    Verified { alive: Alive::Unknown, proof: pending("it is too young") }
+                    Verified {
+                        alive: Alive::Unknown,
+                        proof: pending("it is too young"),
+                        reads: Reads::Unknown,
+                    }
                 } else {
-                    Verified { alive: Alive::Yes, proof: Proof::NotConfigured }
+                    Verified {
+                        alive: Alive::Yes,
+                        proof: Proof::NotConfigured,
+                        reads: Reads::Unknown,
+                    }
                 }
             }
             (Some(pid), _) if self.replaced.contains(&pid) => {
                 baseline = Baseline { process: None, replaced: Some(pid) };
-                Verified { alive: Alive::Replaced, proof: pending("another rule restarted it") }
+                Verified {
+                    alive: Alive::Replaced,
+                    proof: pending("another rule restarted it"),
+                    reads: Reads::Unknown,
+                }
             }
             (Some(pid), _) => {
                 let alive = Alive::Gone(Reason::new(format!("process {pid} ended")));
-                Verified { alive, proof: Proof::NotConfigured }
+                Verified { alive, proof: Proof::NotConfigured, reads: Reads::Unknown }
             }
         };
         self.baselines[rule] = baseline;

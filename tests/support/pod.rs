@@ -148,6 +148,28 @@ fn report(line: &str) {
     file.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
+/// Reads the keys of all volumes in the folder of the target, as an application reads its configuration.
+fn read_volumes() {
+    #[expect(clippy::disallowed_methods, reason = "the environment configures a target")]
+    let report = std::env::var(REPORT).unwrap();
+    let folder = Path::new(&report).parent().unwrap();
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    for volume in entries(folder) {
+        let mut paths = entries(&volume.join("..data"));
+        while let Some(path) = paths.pop() {
+            if path.is_dir() {
+                paths.extend(entries(&path));
+            } else {
+                // It may be gone by now, or not be readable for this user.
+                drop(fs::read(&path));
+            }
+        }
+    }
+}
+
 /// The main function of a target. Returns at once unless this process was started as a target.
 #[test]
 fn target_main() {
@@ -166,8 +188,10 @@ fn target_main() {
     let mut signals = Signals::new([handled]).unwrap();
     let work = || again().env(BEHAVIOUR, "Worker").spawn().unwrap();
     let mut worker = behaviour.starts_with("Master").then(work);
+    read_volumes();
     report(&format!("ready {role}"));
     for _ in signals.forever() {
+        read_volumes();
         report(&format!("hup {role}"));
         match behaviour.as_str() {
             "Dies" => return,

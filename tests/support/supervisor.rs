@@ -17,11 +17,12 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Runs a shell script as the application. Its last argument is the path of this folder, by
-    /// which podnudge finds it.
+    /// Runs a shell script as the application, which first reads the volumes in this folder. Its last argument is
+    /// the folder, by which podnudge finds it.
     pub(crate) fn start(folder: &Path, script: &str) -> Self {
         let starts = folder.join("starts");
-        let script = format!("echo $$ >> '{}'; {script}", starts.display());
+        let reads = "cat \"$0\"/*/..data/* >/dev/null 2>&1";
+        let script = format!("echo $$ >> '{}'; {reads}; {script}", starts.display());
         let begin = {
             let marker = folder.to_str().unwrap().to_owned();
             move || {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use podnudge::core::command::{Act, Command, Intent, RollBack};
 use podnudge::core::event::VolumeId;
+use podnudge::core::evidence::Evidence;
 use podnudge::core::fact::{Attempt, Basis, Fact};
 use podnudge::core::kubelet::StartDelay;
 use podnudge::volume::snapshot::{Changes, Digest, Key};
@@ -254,8 +255,15 @@ impl Trace {
                 let (name, evidence) = (self.name(*digest), evidence.name());
                 format!("applied {name} after {} ({evidence})", time(*after))
             }
-            Fact::Delivered(digest, after) => {
-                format!("delivered {} after {}, without proof", self.name(*digest), time(*after))
+            Fact::Delivered(digest, evidence, after) => {
+                let (name, after) = (self.name(*digest), time(*after));
+                match evidence {
+                    Evidence::Unread => {
+                        format!("delivered {name} after {after}, but nothing read it")
+                    }
+                    Evidence::Read => format!("delivered {name} after {after}, and it was read"),
+                    _ => format!("delivered {name} after {after}, without proof"),
+                }
             }
             Fact::Preflight(problem) => {
                 format!("problem {}: {}", problem.kind.name(), problem.reason)

@@ -9,7 +9,8 @@ use podnudge::config::{Drain, DrainBefore, Hold, Jitter, JitterBy, OnStart, Rest
 use podnudge::core::command::{Act, Command, Extent, Intent, PodIs};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, PodLook, Probe, Proof,
-    Publication, Published, RuleId, Scan, SlotState, Standing, Targets, Verified, VolumeId, Watch,
+    Publication, Published, Reads, RuleId, Scan, SlotState, Standing, Targets, Verified, VolumeId,
+    Watch,
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
@@ -308,7 +309,11 @@ impl World {
             disks,
             application: Application {
                 acts: Acted::Sent(app(41)),
-                verifies: Verified { alive: Alive::Yes, proof: Proof::NotConfigured },
+                verifies: Verified {
+                    alive: Alive::Yes,
+                    proof: Proof::NotConfigured,
+                    reads: Reads::Unknown,
+                },
                 checks: Checked::Passed,
                 started: Some(Moment(UPTIME - Duration::from_mins(1))),
                 runs: None,

@@ -4,13 +4,18 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::core::backoff;
-use crate::core::event::{Absence, Alive, Proof, Verified};
+use crate::core::event::{Absence, Alive, Proof, Reads, Verified};
 use crate::core::evidence::Evidence;
 use crate::core::policy::Policy;
+use crate::core::volume_tracker::MAX_STARTUP;
 use crate::reason::Reason;
 
 /// The first interval between polls, if the rule does not need a shorter one.
 const POLL: Duration = Duration::from_millis(100);
+
+/// How long after an action the application may take until it opens the content. Measured with applications that
+/// reload on a signal: they open it within a second.
+const READ_WAIT: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -34,6 +39,8 @@ pub(super) struct Verification {
     next_poll: Option<Moment>,
     /// Why the last poll found no proof.
     pending: Option<Reason>,
+    /// Until when the application may open the content: from the first success on, while nothing has.
+    read_until: Option<Moment>,
 }
 
 /// The result of a poll.
@@ -70,6 +77,7 @@ impl Verification {
             has_ended: false,
             next_poll: Some(if policy.proof { acted_at } else { survived }),
             pending: None,
+            read_until: None,
         }
     }
 
@@ -157,13 +165,45 @@ impl Verification {
                 self.pending = Some(reason);
                 Finding::Inconclusive
             }
-            (_, Proof::Given) if now >= survived => Finding::Succeeded(Evidence::Verified),
-            (_, Proof::NotConfigured) if now >= survived => Finding::Succeeded(self.unproven),
+            (_, Proof::Given) if now >= survived => {
+                self.succeeded(now, Evidence::Verified, verified.reads, policy)
+            }
+            (_, Proof::NotConfigured) if now >= survived => {
+                self.succeeded(now, self.unproven, verified.reads, policy)
+            }
             (_, Proof::Given | Proof::NotConfigured) => {
                 self.next_poll = Some(survived);
                 self.pending = None;
                 Finding::Inconclusive
             }
+        }
+    }
+
+    /// Waits until the content is opened, if that can be seen. An application that opens nothing of it cannot run
+    /// it, whatever else was found.
+    fn succeeded(
+        &mut self,
+        now: Moment,
+        evidence: Evidence,
+        reads: Reads,
+        policy: &Policy,
+    ) -> Finding {
+        let until = *self.read_until.get_or_insert_with(|| match self.unproven {
+            // The new process was found just now.
+            Evidence::ReadAtStart => now.after(MAX_STARTUP),
+            _ => self.acted_at.after(READ_WAIT),
+        });
+        match (reads, evidence) {
+            (Reads::Nothing, _) if now >= until => Finding::Succeeded(Evidence::Unread),
+            (Reads::Nothing, _) => {
+                let wait = backoff::doubled(POLL, self.polls, policy.verify_interval);
+                self.polls = self.polls.saturating_add(1);
+                self.next_poll = Some(now.after(wait).min(until));
+                self.pending = None;
+                Finding::Inconclusive
+            }
+            (Reads::Key, Evidence::Delivered) => Finding::Succeeded(Evidence::Read),
+            (Reads::Key | Reads::Unknown, evidence) => Finding::Succeeded(evidence),
         }
     }
 }

@@ -140,7 +140,7 @@ impl Rule {
         let digest = rollout.digest();
         let took = now.wall.since(rollout.content().committed);
         if !evidence.is_proof() {
-            return self.report(Fact::Delivered(digest, took), out);
+            return self.report(Fact::Delivered(digest, evidence, took), out);
         }
         if !is_fresh {
             self.counters.actions_applied += 1;

@@ -78,6 +78,10 @@ impl Rule {
         }
     }
 
+    pub(in crate::core) fn is_verifying(&self) -> bool {
+        self.rollout.as_ref().is_some_and(Rollout::is_verifying)
+    }
+
     fn slot_status(&self, now: Moment) -> SlotStatus {
         let held = self.slot.state().slot().filter(|_| self.slot.state().is_held(now));
         let held = held.map(ToOwned::to_owned);

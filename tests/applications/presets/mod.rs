@@ -22,7 +22,7 @@ use nix::sys::signal::Signal;
 use place::Place;
 use place::Row;
 use podnudge::config::presets;
-use scene::{Rule, Scene};
+use scene::{ReadsFrom, Rule, Scene};
 pub(super) use seen::{Class, Seen};
 use serde_json::Value;
 pub(crate) use subjects::{Subject, subjects};
@@ -50,25 +50,25 @@ macro_rules! tests {
 }
 
 tests! {
-    alertmanager: reloads rejects publishes;
-    apache: reloads rejects publishes;
-    bind9: reloads rejects publishes;
+    alertmanager: reloads rejects publishes does_not_read;
+    apache: reloads rejects publishes does_not_read;
+    bind9: reloads rejects publishes does_not_read;
     blackbox_exporter: reloads rejects publishes;
     caddy: reloads rejects publishes is_signalled is_not_mistaken;
     dnsmasq: reloads rejects publishes is_signalled;
-    dovecot: reloads rejects publishes is_signalled;
-    gunicorn: reloads rejects publishes;
-    haproxy: reloads rejects publishes is_signalled gives_up_soon;
+    dovecot: reloads rejects publishes is_signalled does_not_read;
+    gunicorn: reloads rejects publishes does_not_read;
+    haproxy: reloads rejects publishes is_signalled gives_up_soon does_not_read;
     keepalived: reloads rejects publishes;
     lighttpd: reloads rejects publishes is_signalled;
     mariadb: reloads rejects publishes is_signalled;
     mosquitto: reloads reloads_at_its_usual_place publishes is_signalled;
-    nats: reloads rejects publishes is_signalled gives_up_soon;
-    nginx: reloads rejects publishes is_signalled gives_up_soon;
+    nats: reloads rejects publishes is_signalled gives_up_soon does_not_read;
+    nginx: reloads rejects publishes is_signalled gives_up_soon does_not_read has_a_subpath;
     pgbouncer: reloads reloads_at_its_usual_place publishes is_signalled;
-    php_fpm: reloads rejects publishes;
-    postgres: reloads rejects publishes is_signalled;
-    prometheus: reloads rejects publishes is_signalled gives_up_soon;
+    php_fpm: reloads rejects publishes does_not_read;
+    postgres: reloads rejects publishes is_signalled does_not_read;
+    prometheus: reloads rejects publishes is_signalled gives_up_soon does_not_read;
     redis: reloads reloads_at_its_usual_place publishes;
     rsyslog: reloads rejects publishes is_signalled;
     squid: reloads rejects publishes;
@@ -107,6 +107,39 @@ fn gives_up_soon(subject: &'static Subject) {
     assert!(retries.iter().all(|one| one["digest"].is_string() && one["wait"].is_string()));
     assert_eq!(scene.status()["in_sync"], "no");
     scene.change_to("7102");
+}
+
+/// The entrypoint copies the volume: whatever the application does after its action, it runs what it started with.
+fn does_not_read(subject: &'static Subject) {
+    never_claims(subject, ReadsFrom::Copy);
+}
+
+/// One key is mounted by subPath beside the volume, and the application reads that.
+fn has_a_subpath(subject: &'static Subject) {
+    let scene = never_claims(subject, ReadsFrom::SubPath);
+    assert_eq!(scene.agent.last("preflight", "problem"), "subpath", "{}", scene.agent.log());
+}
+
+fn never_claims(subject: &'static Subject, from: ReadsFrom) -> Scene {
+    let mut scene = Scene::reading(subject, Rule::Preset, Place::Etc, from);
+    for (n, (version, fault)) in [("7101", ""), ("7102", subject.fault)].into_iter().enumerate() {
+        scene.write_until_seen(version, fault);
+        let mut claims = false;
+        let has_ended = || {
+            claims |= scene.status()["in_sync"] == "yes";
+            scene.agent.count("unread") > n
+        };
+        assert!(is_within(LIMIT, has_ended), "{}", scene.agent.log());
+        let status = scene.status();
+        assert_eq!(
+            (&status["in_sync"], &status["evidence"]),
+            (&"unknown".into(), &"unread".into())
+        );
+        assert!(!claims, "{}", scene.agent.log());
+        assert!(subject.shows("7100"));
+    }
+    assert!(scene.agent.last("unread", "hint").contains("a copy that was made at its start"));
+    scene
 }
 
 /// Where the image of the application has a file at the path that the application's own documentation uses, that
@@ -275,6 +308,12 @@ fn a_gunicorn_that_fails_slowly_is_not_in_sync() {
     });
 }
 
+/// It has loaded the application, with its settings, before it started its workers: new ones have the old settings.
+#[test]
+fn a_gunicorn_with_preload_is_not_in_sync() {
+    in_network(|| drop(never_claims(&subjects::PRELOADED, ReadsFrom::Volume)));
+}
+
 #[test]
 fn a_gunicorn_that_fails_slowly_is_rolled_back() {
     in_network(|| {
@@ -300,13 +339,10 @@ fn every_application_is_tested_completely() {
             vec!["reloads", "reloads_at_its_usual_place", "publishes"]
         }
     };
-    // Some are also signalled.
+    // Some have tests of their own, too.
+    const ALL: [&str; 4] = ["reloads", "reloads_at_its_usual_place", "rejects", "publishes"];
     let of_preset = |parts: &[&'static str]| -> Vec<&str> {
-        parts
-            .iter()
-            .copied()
-            .filter(|part| !["is_signalled", "is_not_mistaken", "gives_up_soon"].contains(part))
-            .collect()
+        parts.iter().copied().filter(|part| ALL.contains(part)).collect()
     };
     let wanted: BTreeMap<&str, _> =
         subjects().map(|subject| (subject.preset, parts(subject))).collect();

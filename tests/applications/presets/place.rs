@@ -65,7 +65,7 @@ impl Row {
 
     /// Whether podnudge knows of a good edit what its preset promises.
     pub(super) fn is_as_promised(&self, preset: &Preset) -> bool {
-        let in_sync = if preset.evidence == "delivered" { "unknown" } else { "yes" };
+        let in_sync = if preset.evidence == "read" { "unknown" } else { "yes" };
         self.state == "idle" && self.in_sync == in_sync && self.evidence == preset.evidence
     }
 }

@@ -44,6 +44,17 @@ pub(super) enum Rule {
     Published,
 }
 
+/// From where the application reads its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadsFrom {
+    /// From the volume, as podnudge takes it for granted.
+    Volume,
+    /// From a copy that the entrypoint has made, although the container mounts the volume.
+    Copy,
+    /// From a subPath mount of its key beside the volume.
+    SubPath,
+}
+
 /// A pod.
 pub(super) struct Scene {
     pub(super) subject: &'static Subject,
@@ -107,6 +118,24 @@ impl Subject {
         file.to_str().unwrap().to_owned()
     }
 
+    /// The command of its container.
+    fn command(&self, from: ReadsFrom) -> Vec<String> {
+        let key = self.file.0;
+        let (script, here) = match from {
+            ReadsFrom::Volume => ("", "{dir}"),
+            ReadsFrom::Copy => ("cp -rL {dir} {run}/copy; exec \"$0\" \"$@\"", "{run}/copy"),
+            ReadsFrom::SubPath => (
+                "mkdir {run}/sub; touch {run}/sub/$KEY; mount --bind \"$(readlink -f {dir}/$KEY)\" {run}/sub/$KEY; \
+                 exec \"$0\" \"$@\"",
+                "{run}/sub",
+            ),
+        };
+        let script = script.replace("$KEY", key);
+        let first = if script.is_empty() { vec![] } else { vec!["sh", "-ec", &script] };
+        let words = self.command.iter().map(|word| word.replace("{dir}", here));
+        first.into_iter().map(str::to_owned).chain(words).collect()
+    }
+
     /// Whether only a restart makes it read its configuration.
     pub(super) fn restarts(&self) -> bool {
         self.known().evidence == "read-at-start"
@@ -121,6 +150,16 @@ impl Scene {
     /// Starts the application with version 7100, and then podnudge. What the application reads is mounted
     /// at this place.
     pub(super) fn new(subject: &'static Subject, rule: Rule, place: Place) -> Self {
+        Self::reading(subject, rule, place, ReadsFrom::Volume)
+    }
+
+    /// The same with an application that may read something else than the volume.
+    pub(super) fn reading(
+        subject: &'static Subject,
+        rule: Rule,
+        place: Place,
+        from: ReadsFrom,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (at, dir) = (folder.path(), place.of(subject));
         subject.prepare(dir, at);
@@ -180,7 +219,7 @@ impl Scene {
         }
         let pause = Application::start("sleep", &["infinity"], &at.join("pause.log"));
         let line: Vec<String> =
-            subject.command.iter().map(|word| filled(word, dir, at, "")).collect();
+            subject.command(from).iter().map(|word| filled(word, dir, at, "")).collect();
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         // Programs name their threads by /proc, and otherwise those of another process.
         let script = "mount -t proc proc /proc; exec \"$0\" \"$@\"";
@@ -191,7 +230,7 @@ impl Scene {
         let known = subject.known();
         let scene = Self { subject, known, agent, application, pause, kubelet, dir, folder };
         wait_until("podnudge knows what the application runs", || {
-            scene.agent.count("baseline|applied|delivered") > 0
+            scene.agent.count("baseline|applied|delivered|unread") > 0
         });
         scene
     }
@@ -204,7 +243,7 @@ impl Scene {
     pub(super) fn change_to(&mut self, version: &str) {
         let before = self.status()["digest_on_disk"].clone();
         self.write(version, "");
-        let in_sync = if self.known.evidence == "delivered" { "unknown" } else { "yes" };
+        let in_sync = if self.known.evidence == "read" { "unknown" } else { "yes" };
         wait_until(&format!("{version} is in effect with the evidence of the preset"), || {
             let status = self.status();
             status["digest_on_disk"] != before

@@ -55,3 +55,17 @@ const COMMON: Subject = Subject {
 pub(crate) fn subjects() -> impl Iterator<Item = &'static Subject> {
     [requests::REQUESTS, restarts::RESTARTS, signals::SIGNALS].into_iter().flatten()
 }
+
+/// gunicorn with `--preload`, whose application reads its settings when it is loaded: once.
+pub(super) static PRELOADED: Subject = Subject {
+    preset: "gunicorn",
+    process: "gunicorn",
+    command: &["gunicorn", "--preload", "--chdir", "{run}", "-b", "127.0.0.1:8080", "app:app"],
+    file: ("settings", "{version}"),
+    others: &[(
+        "app.py",
+        "version = open('{dir}/settings').read().encode()\n\
+         def app(environ, start):\n    start('200 OK', [])\n    return [version]\n",
+    )],
+    ..COMMON
+};

@@ -1,0 +1,234 @@
+//! Detects whether anything reads the new content after an action: one inotify instance for some seconds.
+//!
+//! Watches the directories of one generation; changes nothing. The kernel reports no process with an event
+//! (inotify(7)), so what podnudge and its programs read at the same time is told apart by counting: see
+//! [`OwnReads`]. Reads in other containers, and by the kubelet when it compares the content, look like reads
+//! by the application: that something was read proves nothing. That nothing was read does.
+
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+
+use super::filter;
+use crate::config::KeyFilter;
+
+/// The most directories to watch. A ConfigMap volume has one for each first part of a nested path.
+const MAX_DIRECTORIES: usize = 64;
+/// The most entries to look at when searching for directories.
+const MAX_ENTRIES: usize = 20_000;
+/// Room for some events, each with a name of at most 255 bytes.
+const EVENTS_BUFFER: usize = 4096;
+/// The most events to take at once: the kernel keeps 16,384, and more may follow meanwhile.
+const MAX_EVENTS: usize = 20_000;
+
+/// What has become of the new content since an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// No key was opened.
+    Nothing,
+    /// A key was opened, and not by podnudge.
+    Key,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Counts the reads of volumes by podnudge itself, and the programs that it runs.
+struct OwnReads {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+static OWN_READS: OwnReads = OwnReads { begun: AtomicU64::new(0), ended: AtomicU64::new(0) };
+
+/// A read by podnudge itself, or by a program that it has started, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct OwnRead(());
+
+impl OwnRead {
+    pub(crate) fn begin() -> Self {
+        OWN_READS.begun.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for OwnRead {
+    fn drop(&mut self) {
+        OWN_READS.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl OwnReads {
+    /// How many have begun, if none is in progress.
+    fn count(&self) -> Option<u64> {
+        let ended = self.ended.load(Ordering::SeqCst);
+        let begun = self.begun.load(Ordering::SeqCst);
+        (begun == ended).then_some(begun)
+    }
+}
+
+/// A watch for reads of one generation of a rule's content, from just before an action on.
+#[derive(Debug)]
+pub(crate) struct ReadWatch(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// `None` once there is nothing more to find out.
+    watch: Option<Watch>,
+    opened: Opened,
+}
+
+#[derive(Debug)]
+struct Watch {
+    inotify: OwnedFd,
+    /// The key, or the directory's part of the keys, of each watch.
+    places: Vec<(i32, Place)>,
+    filter: KeyFilter,
+    /// The own reads that had ended when it was looked at last.
+    own: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Directory(Vec<u8>),
+    File,
+}
+
+impl ReadWatch {
+    /// Watches what is at these paths now: directories of keys, or files. If that is not possible, the watch
+    /// knows nothing.
+    pub(crate) fn start(paths: &[PathBuf], filter: &KeyFilter) -> Self {
+        let watch = Watch::start(paths, filter).ok();
+        let opened = if watch.is_some() { Opened::Nothing } else { Opened::Unknown };
+        Self(Mutex::new(State { watch, opened }))
+    }
+
+    /// What was opened since the start. Ends the watch once a key was.
+    pub(crate) fn look(&self) -> Opened {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = &mut state.watch {
+            let opened = watch.look();
+            if opened != Opened::Nothing {
+                *state = State { watch: None, opened };
+            }
+        }
+        state.opened
+    }
+}
+
+impl Watch {
+    fn start(paths: &[PathBuf], filter: &KeyFilter) -> io::Result<Self> {
+        // Before the watch: what begins later may be seen by it.
+        let own = OWN_READS.count();
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        let mut watch = Self { inotify, places: Vec::new(), filter: filter.clone(), own };
+        let mut entries = MAX_ENTRIES;
+        for path in paths {
+            // Through `..data`: the watch is on this generation, whatever is swapped in later.
+            let real = fs::canonicalize(path)?;
+            let data = real.join("..data");
+            let real = if real.is_dir() && data.is_dir() { fs::canonicalize(data)? } else { real };
+            if real.is_dir() {
+                watch.add_directories(&real, Vec::new(), &mut entries)?;
+            } else {
+                watch.add(&real, Place::File)?;
+            }
+        }
+        Ok(watch)
+    }
+
+    /// Watches a directory and those below it.
+    ///
+    /// # Errors
+    /// Also if there are too many, or a link, behind which a read would not be seen.
+    fn add_directories(
+        &mut self,
+        path: &Path,
+        prefix: Vec<u8>,
+        entries: &mut usize,
+    ) -> io::Result<()> {
+        let unknown = |why: &str| Err(io::Error::other(why));
+        if self.places.len() >= MAX_DIRECTORIES {
+            return unknown("too many directories");
+        }
+        self.add(path, Place::Directory(prefix.clone()))?;
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let Some(left) = entries.checked_sub(1) else { return unknown("too many entries") };
+            *entries = left;
+            let kind = entry.file_type()?;
+            if kind.is_symlink() || kind.is_socket() {
+                return unknown("an entry that is read elsewhere");
+            }
+            if kind.is_dir() {
+                let below = [&prefix, entry.file_name().as_bytes(), b"/"].concat();
+                self.add_directories(&entry.path(), below, entries)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path, place: Place) -> io::Result<()> {
+        let events = WatchFlags::OPEN | WatchFlags::ACCESS;
+        let number = inotify::add_watch(&self.inotify, path, events)?;
+        self.places.push((number, place));
+        Ok(())
+    }
+
+    fn look(&mut self) -> Opened {
+        let before = OWN_READS.count();
+        let is_opened = self.take_events();
+        let after = OWN_READS.count();
+        let is_alone = self.own.is_some() && self.own == before && self.own == after;
+        self.own = after;
+        match is_opened {
+            Ok(false) => Opened::Nothing,
+            Ok(true) if is_alone => Opened::Key,
+            Ok(true) | Err(_) => Opened::Unknown,
+        }
+    }
+
+    /// Whether a key was opened or read since the last call.
+    fn take_events(&self) -> io::Result<bool> {
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BUFFER];
+        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
+        let mut is_opened = false;
+        for _ in 0..MAX_EVENTS {
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(Errno::WOULDBLOCK) => return Ok(is_opened),
+                Err(error) => return Err(error.into()),
+            };
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                return Err(io::Error::other("events were lost"));
+            }
+            // Whoever lists a directory opens it, too.
+            if event.events().intersects(ReadFlags::ISDIR | ReadFlags::IGNORED) {
+                continue;
+            }
+            is_opened |= self.is_key(event.wd(), event.file_name().map(|name| name.to_bytes()));
+        }
+        Ok(is_opened)
+    }
+
+    /// Whether an event is about a key that counts.
+    fn is_key(&self, number: i32, name: Option<&[u8]>) -> bool {
+        let mut places = self.places.iter().filter(|(place, _)| *place == number);
+        places.any(|(_, place)| match (place, name) {
+            (Place::File, _) => true,
+            (Place::Directory(prefix), Some(name)) => {
+                let key = [prefix.as_slice(), name].concat();
+                filter::is_included(&self.filter, &key)
+            }
+            (Place::Directory(_), None) => false,
+        })
+    }
+}
