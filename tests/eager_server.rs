@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::agent::Agent;
 use crate::support::api_server::{ApiServer, Fault, Store};
-use crate::support::http;
+use crate::support::application::Application;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::program::podnudge;
 use crate::support::rights::{access, rights_of};
@@ -95,10 +95,7 @@ impl Scene {
             store.create(PODS, pod(&kubelet.volume)).unwrap();
         });
         before(&server);
-        let url = http::server(|stream| {
-            http::request(&stream);
-            http::respond(stream, "200 OK", "", "");
-        });
+        let url = Application::start(&kubelet.volume, "a.conf").url();
         let (token, config) = (folder.path().join("token"), folder.path().join("podnudge.toml"));
         fs::write(&token, "token").unwrap();
         let text = format!(

@@ -28,7 +28,7 @@ fn scene() -> (TempDir, Kubelet) {
 /// Starts podnudge for the volume of the scene, and waits for its first scan.
 fn start(folder: &Path, arguments: &[&str]) -> Agent {
     let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--watch"]);
+    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "100ms", "--watch"]);
     command.arg(folder.join("volume")).args(arguments);
     let agent = Agent::spawn(folder, command);
     agent.wait_for("started", 1);

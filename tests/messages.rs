@@ -18,7 +18,16 @@ use crate::support::wait::wait_until;
 /// Starts podnudge for the volume `folder/volume`, and waits for its first scan.
 fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--resync", "1s"]);
+    command.args([
+        "--log",
+        "json",
+        "--listen",
+        "127.0.0.1:0",
+        "--settle",
+        "100ms",
+        "--resync",
+        "1s",
+    ]);
     command.args(["--on-start", "never", "--watch"]).arg(folder.join("volume")).args(arguments);
     let agent = Agent::spawn(folder, command);
     agent.wait_for("baseline", 1);

@@ -40,7 +40,9 @@ impl Pod {
         let outside = folder.path().join("outside/file");
         fs::write(&outside, MINE).unwrap();
         chown(&outside, Some(1000), Some(1000)).unwrap();
-        let application = Application::start(&folder.path().join("publish"), "app.conf");
+        let (publish, watched) =
+            (folder.path().join("publish"), folder.path().join("volume/app.conf"));
+        let application = Application::start_reading(&publish, "app.conf", watched);
         let pod = Self { folder, kubelet, application, outside };
         // Where podnudge publishes, it remembers in the publish directory.
         let config = "[agent]\nlisten = \"off\"\nlog = \"json\"\nresync = \"1s\"\nwork-dir = \"FOLDER/work\"\n\

@@ -391,24 +391,27 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         // `deadly a=2`: this content ends the application.
         "services" => services(world, rest, place),
         "deadly" => world.deadly = world.digest_of(pairs(rest).into_iter().collect()),
-        "verify" => {
-            let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
-            let verifies = &mut world.application.verifies;
-            match how {
-                "alive" => verifies.alive = Alive::Yes,
-                "replaced" => verifies.alive = Alive::Replaced,
-                "absent" => verifies.alive = Alive::Absent(Absence::unread(Reason::new(why))),
-                "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
-                "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
-                "given" => verifies.proof = Proof::Given,
-                // What was opened since the action.
-                "nothing-read" => verifies.reads = Reads::Nothing,
-                "key-read" => verifies.reads = Reads::Key,
-                _ => panic!("{place}: unknown verification result"),
-            }
-        }
+        "verify" => verify(world, rest, place),
         "expect" => expect(world, rest, place),
         _ => panic!("{place}: unknown event `{verb}`"),
+    }
+}
+
+/// Sets what a verification finds from now on.
+fn verify(world: &mut World, rest: &str, place: &str) {
+    let (how, why) = rest.split_once(' ').unwrap_or((rest, ""));
+    let verifies = &mut world.application.verifies;
+    match how {
+        "alive" => verifies.alive = Alive::Yes,
+        "replaced" => verifies.alive = Alive::Replaced,
+        "absent" => verifies.alive = Alive::Absent(Absence::unread(Reason::new(why))),
+        "gone" => verifies.alive = Alive::Gone(Reason::new(why)),
+        "pending" => verifies.proof = Proof::Pending(Reason::new(why)),
+        "given" => verifies.proof = Proof::Given,
+        // What was opened since the action.
+        "nothing-read" => verifies.reads = Reads::Nothing,
+        "key-read" => verifies.reads = Reads::Key,
+        _ => panic!("{place}: unknown verification result"),
     }
 }
 

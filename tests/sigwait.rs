@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_namespace;
 use crate::support::program::{command, podnudge};
@@ -141,7 +141,7 @@ fn assert_takes(kind: &str) {
     let agent = scene.nudge();
     for n in 1..=3 {
         scene.kubelet.write(&payload(&[("a.conf", &format!("{n} and more"))]));
-        agent.wait_for("delivered", n);
+        agent.wait_for(ROLLED_OUT, n);
     }
     assert_eq!(scene.lines("hup"), 3, "{}", agent.log());
     assert!(program.0.try_wait().unwrap().is_none());

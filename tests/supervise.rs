@@ -21,9 +21,8 @@ use crate::support::wait::wait_until;
 const REQUEST: Signal = Signal::SIGSTKFLT;
 /// A user without capabilities.
 const USER: [&str; 4] = ["--reuid=65532", "--regid=65532", "--clear-groups", "--bounding-set=-all"];
-/// An application that ends on TERM, with 5. A start is a line in `starts`.
-const APP: &str =
-    "trap 'echo term >>terms; exit 5' TERM; echo $$ >>starts; while :; do sleep 0.02; done";
+/// An application that ends on TERM, with 5. A start is a line in `starts`. It reads the volume, where there is one.
+const APP: &str = "trap 'echo term >>terms; exit 5' TERM; cat */..data/* >/dev/null 2>&1; echo $$ >>starts; while :; do sleep 0.02; done";
 
 struct Scene {
     folder: TempDir,
@@ -516,7 +515,7 @@ fn podnudge_restarts_a_supervised_application_again_and_again() {
             (
                 "by-shell",
                 "process = \"by-shell-x\"",
-                "ln -sf /bin/sleep by-shell-x; echo $$ >>starts; ./by-shell-x 1000; exit 3"
+                "ln -sf /bin/sleep by-shell-x; cat */..data/* >/dev/null 2>&1; echo $$ >>starts; ./by-shell-x 1000; exit 3"
                     .to_owned(),
                 false,
             ),
@@ -642,7 +641,7 @@ fn nginx_below_the_supervisor_is_restarted_and_reloaded() {
         let script = "echo $$ >>starts; exec nginx -p $PWD -c volume/nginx.conf -g 'daemon off; pid nginx.pid; error_log stderr;'";
         let content = |n: usize| {
             let text = format!(
-                "user root; worker_processes 2; events {{}} http {{ access_log off; server {{ listen 127.0.0.1:808{n}; return 200 v{n}; }} }}"
+                "user root; worker_processes 2; events {{}} http {{ include ../other/a; access_log off; server {{ listen 127.0.0.1:808{n}; return 200 v{n}; }} }}"
             );
             payload(&[("nginx.conf", text.as_str())])
         };
@@ -657,7 +656,7 @@ fn nginx_below_the_supervisor_is_restarted_and_reloaded() {
         let mut kubelet = Kubelet::new(folder.join("volume"));
         kubelet.write(&content(0));
         let mut other = Kubelet::new(folder.join("other"));
-        other.write(&payload(&[("a", "0")]));
+        other.write(&payload(&[("a", "# 0")]));
         let mut by = podnudge();
         by.args(["supervise", "--stop-signal", "QUIT", "--", "sh", "-c", script]);
         let mut app = Supervised::spawn(by, folder.clone());
@@ -675,7 +674,7 @@ fn nginx_below_the_supervisor_is_restarted_and_reloaded() {
             kubelet.write(&content(n));
             wait_until("the restart is applied", || agent.count("applied") >= 2 * n - 1);
             assert!(answer(n).contains(&format!("v{n}")), "{}", agent.log());
-            other.write(&payload(&[("a", &n.to_string())]));
+            other.write(&payload(&[("a", &format!("# {n}"))]));
             wait_until("the reload is applied", || agent.count("applied") >= 2 * n);
             assert_eq!(app.starts().len(), n + 1, "{}", agent.log());
         }

@@ -257,7 +257,7 @@ fn a_shell_with_a_trap_gets_the_signal_itself() {
             let path = scene.path().join("app").display().to_string();
             let agent = scene.nudge_by(signal, &["--cmdline", &path]);
             scene.change();
-            agent.wait_for("delivered", 1);
+            agent.wait_for(ROLLED_OUT, 1);
             wait_until("the shell has run its trap", || {
                 let report = fs::read_to_string(scene.path().join("app.report")).unwrap();
                 report.contains("hup shell")
@@ -309,7 +309,7 @@ fn workers_of_an_application_that_executes_itself_are_not_signalled() {
             let worker_path = scene.path().join("worker").display().to_string();
             let agent = scene.nudge(&["--cmdline", &worker_path]);
             scene.change();
-            agent.wait_for("delivered", 1);
+            agent.wait_for(ROLLED_OUT, 1);
             wait_until_old(&[&worker]);
             scene.change();
             agent.wait_for("refused", 1);
@@ -317,7 +317,7 @@ fn workers_of_an_application_that_executes_itself_are_not_signalled() {
             assert!(reason.contains("(app) does not handle SIGHUP: it would end"), "{reason}");
             assert_eq!(agent.count("sent"), 1, "{}", agent.log());
             fs::write(scene.path().join("go"), "").unwrap();
-            agent.wait_for("delivered", 2);
+            agent.wait_for(ROLLED_OUT, 2);
             assert!(agent.last("sent", "target").ends_with(" (app)"), "{}", agent.log());
             assert_eq!(worker.signals(), 0, "{}", agent.log());
         }

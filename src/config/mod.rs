@@ -36,6 +36,7 @@ mod preset;
 mod problem;
 mod program;
 mod publish;
+mod reads;
 mod relations;
 mod request;
 mod risk;

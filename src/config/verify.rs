@@ -23,7 +23,7 @@ settings! {
         validated
     {
         /// The process must survive a signal or a restart for this long, and with `children-newer` also its new child process.
-        alive_for: Option<Duration> = optional("`1s`, if the rule signals or restarts a process", duration(ZERO, MINUTE.saturating_mul(10))).option("alive-for", "TIME", Verification);
+        alive_for: Option<Duration> = optional("`1s` after a signal, `10s` after a restart whose new process is the only evidence", duration(ZERO, MINUTE.saturating_mul(10))).option("alive-for", "TIME", Verification);
         /// The time limit for all proofs. For the same time after them, published content is rolled back if the target ends.
         timeout: Duration = default("30s", time_limit(HOUR));
         /// After a signal, the process must start a new child process that survives, as nginx, Apache httpd, gunicorn and php-fpm do.
@@ -237,6 +237,10 @@ impl MetricEquals {
     }
 }
 
+/// How long a process must survive its restart, if nothing else shows that it works: one that cannot use its content may
+/// end after some seconds only.
+const AFTER_RESTART: Duration = SECOND.saturating_mul(10);
+
 impl VerifySettings {
     fn validate(&mut self, place: &Place<'_>) {
         validate_program(place, "exec", &self.exec);
@@ -263,9 +267,9 @@ impl VerifySettings {
 
     pub(super) fn resolve(&mut self, rule: &Place<'_>, actions: &[Action]) -> Verify {
         let place = &rule.inner("verify");
-        if actions.iter().any(Action::needs_process) {
-            self.alive_for.get_or_insert(SECOND);
-        } else if !actions.is_empty()
+        let has_process = actions.iter().any(Action::needs_process);
+        if !has_process
+            && !actions.is_empty()
             && !["signal", "restart", "restart-pod"].iter().any(|key| rule.has(key))
         {
             refuse_without(place, "alive-for", "a signal or a restart");
@@ -294,6 +298,10 @@ impl VerifySettings {
         if !self.exec.is_empty() {
             let (arguments, timeout) = (self.exec.clone(), self.exec_timeout);
             proofs.push(ProofBy::Exec(Program { arguments, timeout }));
+        }
+        if has_process {
+            let is_only_evidence = proofs.is_empty() && actions.iter().any(Action::restarts);
+            self.alive_for.get_or_insert(if is_only_evidence { AFTER_RESTART } else { SECOND });
         }
         let alive_for = self.alive_for.unwrap_or(SECOND);
         if self.children_newer == Some(true) && self.timeout <= alive_for {

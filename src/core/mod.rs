@@ -39,6 +39,7 @@ pub mod status;
 mod tracker;
 mod trial;
 mod turns;
+mod verified;
 mod volume_tracker;
 
 use std::collections::VecDeque;
@@ -46,7 +47,7 @@ use std::time::Duration;
 
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
-use checks::{Checks, OtherChecks};
+use checks::OtherChecks;
 use command::Command;
 use event::{Alive, ApiServer, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
@@ -102,12 +103,9 @@ impl Core {
             std::iter::repeat_n(RuleId(n), policy.volumes.len())
         };
         let rule_of_volume = rules.iter().enumerate().flat_map(of_volumes).collect();
-        let rules = rules
-            .into_iter()
-            .enumerate()
-            .map(|(n, (policy, found))| Rule::new(RuleId(n), policy, found, replica.clone(), now));
+        let rule = |(n, (policy, found))| Rule::new(RuleId(n), policy, found, replica.clone(), now);
         let mut core = Self {
-            rules: rules.collect(),
+            rules: rules.into_iter().enumerate().map(rule).collect(),
             rule_of_volume,
             commands: VecDeque::new(),
             intervals,
@@ -280,30 +278,28 @@ impl Core {
 
     /// The state of the other rules: of those that may act on the same target, and the checks of all.
     fn neighbours(&self, index: usize) -> Neighbours {
+        let waits = |other: &Rule, activity: &str| {
+            Reason::new(format!("waits for rule `{}`, which {activity}", other.name()))
+        };
         let waits_for = |is_blocking: fn(&Rule) -> bool, activity: &str| {
-            let (_, other) = self.sharing(index).find(|(_, other)| is_blocking(other))?;
-            Some(Reason::new(format!("waits for rule `{}`, which {activity}", other.name())))
+            let mut sharing = self.sharing(index).map(|(_, other)| other);
+            sharing.find(|other| is_blocking(other)).map(|other| waits(other, activity))
         };
-        let others = || self.rules.iter().enumerate().filter(|(other, _)| *other != index);
-        let checks = |is_ahead: fn(&Checks) -> bool| {
-            let (_, other) = others().find(|(_, other)| is_ahead(other.checks()))?;
-            Some(Reason::new(format!("waits for the check of rule `{}`", other.name())))
+        let first_other = |is_so: fn(&Rule) -> bool| {
+            let mut rules = self.rules.iter().enumerate();
+            rules.find(|(other, rule)| *other != index && is_so(rule)).map(|(_, rule)| rule)
         };
-        let ends_pod = || {
-            let (_, other) = others().find(|(_, other)| other.ends_pod())?;
-            Some(Reason::new(format!("waits for rule `{}`, which restarts the pod", other.name())))
+        let checked_before = |is_so: fn(&Rule) -> bool| {
+            let wait = |rule: &Rule| format!("waits for the check of rule `{}`", rule.name());
+            first_other(is_so).map(|rule| Reason::new(wait(rule)))
         };
-        let acts = || {
-            let is_in_action = |other: &Rule| other.is_busy() && !other.ends_pod();
-            let (_, other) = others().find(|(_, other)| is_in_action(other))?;
-            let message = format!("waits for rule `{}`, which has not finished", other.name());
-            Some(Reason::new(message))
-        };
+        let ends_pod = || first_other(Rule::ends_pod).map(|rule| waits(rule, "restarts the pod"));
+        let acts = |other: &Rule| other.is_busy() && !other.ends_pod();
         Neighbours {
-            acts: acts(),
+            acts: first_other(acts).map(|rule| waits(rule, "has not finished")),
             checks: OtherChecks {
-                any: checks(Checks::is_running),
-                alone: checks(Checks::is_running_alone),
+                any: checked_before(|rule| rule.checks().is_running()),
+                alone: checked_before(|rule| rule.checks().is_running_alone()),
             },
             busy: waits_for(Rule::is_busy, "acts on the same target").or_else(ends_pod),
             unproven: waits_for(Rule::is_unproven, "has not finished with the same target"),
@@ -314,8 +310,8 @@ impl Core {
     /// The last other rule to expose content to the same target, if it did so after this rule.
     fn newer_rule(&self, index: usize) -> Option<usize> {
         let exposed_at = self.rules.get(index)?.own_exposed_at();
-        let others = self.sharing(index);
-        let exposed = others.filter_map(|(other, rule)| Some((rule.exposed_at()?, other)));
+        let sharing = self.sharing(index);
+        let exposed = sharing.filter_map(|(other, rule)| Some((rule.exposed_at()?, other)));
         exposed.max().filter(|(at, _)| Some(*at) > exposed_at).map(|(_, other)| other)
     }
 

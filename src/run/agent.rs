@@ -341,30 +341,10 @@ impl Agent {
             Done::Acted(rule, acted, baseline) => {
                 #[cfg(feature = "compat")]
                 self.count_attempt(rule, &acted);
-                self.exits.watch(rule, baseline.exit_watches());
-                // It may have ended before the exit watch was set up.
-                let has_ended = baseline.has_ended();
-                self.set_baseline(rule, baseline);
-                self.handle_event(Event::Acted(rule, acted));
-                if has_ended {
-                    self.handle_event(Event::Ended(rule));
-                }
-                self.end_read_watch(rule);
+                self.handle_with(rule, baseline, Event::Acted(rule, acted));
             }
             Done::Verified(rule, verified, baseline) => {
-                let before = self.rules.get(rule.0).map(|state| &state.baseline.processes);
-                // After a restart: the new processes.
-                let is_new = before != Some(&baseline.processes);
-                let has_ended = is_new && baseline.has_ended();
-                if is_new {
-                    self.exits.watch(rule, baseline.exit_watches());
-                }
-                self.set_baseline(rule, baseline);
-                self.handle_event(Event::Verified(rule, verified));
-                if has_ended {
-                    self.handle_event(Event::Ended(rule));
-                }
-                self.end_read_watch(rule);
+                self.handle_with(rule, baseline, Event::Verified(rule, verified));
             }
             Done::Preflight(rule, mut problems, addresses) => {
                 let failure = self.state.as_ref().and_then(StateDir::failure);
@@ -394,14 +374,24 @@ impl Agent {
         self.rules.get(id.0).map(|state| Arc::clone(&state.config))
     }
 
-    fn set_baseline(&mut self, rule: RuleId, baseline: Baseline) {
+    /// Handles what an action or a verification has found about these processes.
+    fn handle_with(&mut self, rule: RuleId, baseline: Baseline, found: Event) {
+        let before = self.rules.get(rule.0).map(|state| &state.baseline.processes);
+        // A verification finds others after a restart.
+        let are_new = matches!(found, Event::Acted(..)) || before != Some(&baseline.processes);
+        if are_new {
+            self.exits.watch(rule, baseline.exit_watches());
+        }
+        // They may have ended before the exit watch was set up.
+        let have_ended = are_new && baseline.has_ended();
         if let Some(state) = self.rules.get_mut(rule.0) {
             state.baseline = baseline;
         }
-    }
-
-    /// Ends the watch for reads of the content, if its verification has ended.
-    fn end_read_watch(&mut self, rule: RuleId) {
+        self.handle_event(found);
+        if have_ended {
+            self.handle_event(Event::Ended(rule));
+        }
+        // Only a verification looks whether the content is read.
         let is_over = !self.core.is_verifying(rule);
         if let Some(state) = self.rules.get_mut(rule.0).filter(|_| is_over) {
             state.baseline.reads = None;

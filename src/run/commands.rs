@@ -54,6 +54,7 @@ impl Agent {
         match command {
             Command::Scan(rule, volumes) => {
                 let Some(config) = self.rule(rule) else { return };
+                self.look_at_reads();
                 let volumes = self.paths(volumes);
                 let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
                 // A volume of the kubelet is small, and is read without the delay of a thread.
@@ -153,6 +154,13 @@ impl Agent {
         }
     }
 
+    /// Looks at what was opened until now, before a scan opens it, too.
+    fn look_at_reads(&self) {
+        for reads in self.rules.iter().filter_map(|state| state.baseline.reads.as_ref()) {
+            reads.look();
+        }
+    }
+
     fn ends_target(&self, act: &Act) -> bool {
         let ends = |rule: Arc<Rule>| rule.restarts_target() || rule.settings.evict.is_some();
         act.extent == Extent::Send && (act.restart || self.rule(act.rule).is_some_and(ends))
@@ -177,6 +185,7 @@ impl Agent {
         }
         let Some(config) = self.rule(act.rule) else { return };
         let context = Arc::clone(&self.context);
+        let reports_changes = self.watching.hints().have_come();
         let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
         let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
         #[cfg(feature = "cluster")]
@@ -189,7 +198,11 @@ impl Agent {
             if let Err(reason) = expand::before(&config, &mut act).await {
                 return Done::Acted(act.rule, Acted::Failed(reason), last);
             }
-            let (acted, baseline) = action::act(&context, &config, &act, last).await;
+            let (acted, mut baseline) = action::act(&context, &config, &act, last).await;
+            if !reports_changes {
+                // inotify may not report reads either.
+                baseline.reads = None;
+            }
             #[cfg(feature = "cluster")]
             let acted = evict::evict_if_ready(evictor, acted, act.before).await;
             Done::Acted(act.rule, acted, baseline)

@@ -3,8 +3,10 @@
 //! Watches the directories of one generation; changes nothing. The kernel reports no process with an event
 //! (inotify(7)), so what podnudge and its programs read at the same time is told apart by counting: see
 //! [`OwnReads`]. Reads in other containers, and by the kubelet when it compares the content, look like reads
-//! by the application: that something was read proves nothing. That nothing was read does.
+//! by the application: that something was read proves nothing. That nothing was read does, where inotify reports what
+//! other containers do.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -42,31 +44,40 @@ pub(crate) enum Opened {
 }
 
 /// Counts the reads of volumes by podnudge itself, and the programs that it runs.
+#[derive(Debug)]
 struct OwnReads {
     begun: AtomicU64,
     ended: AtomicU64,
 }
 
-static OWN_READS: OwnReads = OwnReads { begun: AtomicU64::new(0), ended: AtomicU64::new(0) };
+static OWN_READS: OwnReads = OwnReads::new();
 
 /// A read by podnudge itself, or by a program that it has started, for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct OwnRead(());
+pub(crate) struct OwnRead(&'static OwnReads);
 
 impl OwnRead {
     pub(crate) fn begin() -> Self {
-        OWN_READS.begun.fetch_add(1, Ordering::SeqCst);
-        Self(())
+        Self::counted_by(&OWN_READS)
+    }
+
+    fn counted_by(reads: &'static OwnReads) -> Self {
+        reads.begun.fetch_add(1, Ordering::SeqCst);
+        Self(reads)
     }
 }
 
 impl Drop for OwnRead {
     fn drop(&mut self) {
-        OWN_READS.ended.fetch_add(1, Ordering::SeqCst);
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl OwnReads {
+    const fn new() -> Self {
+        Self { begun: AtomicU64::new(0), ended: AtomicU64::new(0) }
+    }
+
     /// How many have begun, if none is in progress.
     fn count(&self) -> Option<u64> {
         let ended = self.ended.load(Ordering::SeqCst);
@@ -92,7 +103,8 @@ struct Watch {
     /// The key, or the directory's part of the keys, of each watch.
     places: Vec<(i32, Place)>,
     filter: KeyFilter,
-    /// The own reads that had ended when it was looked at last.
+    own_reads: &'static OwnReads,
+    /// How many of them had ended at the last look.
     own: Option<u64>,
 }
 
@@ -106,7 +118,7 @@ impl ReadWatch {
     /// Watches what is at these paths now: directories of keys, or files. If that is not possible, the watch
     /// knows nothing.
     pub(crate) fn start(paths: &[PathBuf], filter: &KeyFilter) -> Self {
-        let watch = Watch::start(paths, filter).ok();
+        let watch = Watch::start(paths, filter, &OWN_READS).ok();
         let opened = if watch.is_some() { Opened::Nothing } else { Opened::Unknown };
         Self(Mutex::new(State { watch, opened }))
     }
@@ -125,11 +137,16 @@ impl ReadWatch {
 }
 
 impl Watch {
-    fn start(paths: &[PathBuf], filter: &KeyFilter) -> io::Result<Self> {
+    fn start(
+        paths: &[PathBuf],
+        filter: &KeyFilter,
+        own_reads: &'static OwnReads,
+    ) -> io::Result<Self> {
         // Before the watch: what begins later may be seen by it.
-        let own = OWN_READS.count();
+        let own = own_reads.count();
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mut watch = Self { inotify, places: Vec::new(), filter: filter.clone(), own };
+        let mut watch =
+            Self { inotify, places: Vec::new(), filter: filter.clone(), own_reads, own };
         let mut entries = MAX_ENTRIES;
         for path in paths {
             // Through `..data`: the watch is on this generation, whatever is swapped in later.
@@ -137,7 +154,7 @@ impl Watch {
             let data = real.join("..data");
             let real = if real.is_dir() && data.is_dir() { fs::canonicalize(data)? } else { real };
             if real.is_dir() {
-                watch.add_directories(&real, Vec::new(), &mut entries)?;
+                watch.add_directories(&real, b"", &mut entries)?;
             } else {
                 watch.add(&real, Place::File)?;
             }
@@ -152,14 +169,14 @@ impl Watch {
     fn add_directories(
         &mut self,
         path: &Path,
-        prefix: Vec<u8>,
+        prefix: &[u8],
         entries: &mut usize,
     ) -> io::Result<()> {
         let unknown = |why: &str| Err(io::Error::other(why));
         if self.places.len() >= MAX_DIRECTORIES {
             return unknown("too many directories");
         }
-        self.add(path, Place::Directory(prefix.clone()))?;
+        self.add(path, Place::Directory(prefix.to_vec()))?;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let Some(left) = entries.checked_sub(1) else { return unknown("too many entries") };
@@ -169,8 +186,8 @@ impl Watch {
                 return unknown("an entry that is read elsewhere");
             }
             if kind.is_dir() {
-                let below = [&prefix, entry.file_name().as_bytes(), b"/"].concat();
-                self.add_directories(&entry.path(), below, entries)?;
+                let below = [prefix, entry.file_name().as_bytes(), b"/"].concat();
+                self.add_directories(&entry.path(), &below, entries)?;
             }
         }
         Ok(())
@@ -184,9 +201,9 @@ impl Watch {
     }
 
     fn look(&mut self) -> Opened {
-        let before = OWN_READS.count();
+        let before = self.own_reads.count();
         let is_opened = self.take_events();
-        let after = OWN_READS.count();
+        let after = self.own_reads.count();
         let is_alone = self.own.is_some() && self.own == before && self.own == after;
         self.own = after;
         match is_opened {
@@ -214,7 +231,7 @@ impl Watch {
             if event.events().intersects(ReadFlags::ISDIR | ReadFlags::IGNORED) {
                 continue;
             }
-            is_opened |= self.is_key(event.wd(), event.file_name().map(|name| name.to_bytes()));
+            is_opened |= self.is_key(event.wd(), event.file_name().map(CStr::to_bytes));
         }
         Ok(is_opened)
     }
@@ -230,5 +247,104 @@ impl Watch {
             }
             (Place::Directory(_), None) => false,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A kubelet's volume with these keys, each with a text of its name.
+    fn volume(keys: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let generation = folder.path().join("..2026_11_25_00_00_00.1");
+        for key in keys {
+            let path = generation.join(key);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            fs::write(path, key).expect("a key");
+        }
+        symlink("..2026_11_25_00_00_00.1", folder.path().join("..data")).expect("a link");
+        folder
+    }
+
+    fn read(folder: &tempfile::TempDir, key: &str) {
+        fs::read(folder.path().join("..data").join(key)).expect("the key");
+    }
+
+    fn watch(paths: &[&Path], filter: &KeyFilter, reads: &'static OwnReads) -> io::Result<Watch> {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
+        Watch::start(&paths, filter, reads)
+    }
+
+    #[test]
+    fn a_key_that_is_opened_at_any_depth_is_seen_and_a_listing_is_not() {
+        static READS: OwnReads = OwnReads::new();
+        let folder = volume(&["a.conf", "sites/b.conf", "sites/deep/c.conf"]);
+        for key in ["a.conf", "sites/b.conf", "sites/deep/c.conf"] {
+            let mut watch =
+                watch(&[folder.path()], &KeyFilter::default(), &READS).expect("a watch");
+            assert_eq!(watch.look(), Opened::Nothing);
+            fs::read_dir(folder.path().join("..data/sites")).expect("a listing").for_each(drop);
+            assert_eq!(watch.look(), Opened::Nothing, "listed only");
+            read(&folder, key);
+            assert_eq!(watch.look(), Opened::Key, "{key}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_later_generation_and_keys_that_do_not_count_are_not_seen() {
+        static READS: OwnReads = OwnReads::new();
+        let folder = volume(&["a.conf", "README.md"]);
+        let ignore = vec![glob::Pattern::new("*.md").expect("a pattern")];
+        let filter = KeyFilter { ignore, ..KeyFilter::default() };
+        let mut watch = watch(&[folder.path()], &filter, &READS).expect("a watch");
+        read(&folder, "README.md");
+        let newer = folder.path().join("..2026_11_25_00_01_00.2");
+        fs::create_dir(&newer).expect("a directory");
+        fs::write(newer.join("a.conf"), "2").expect("a key");
+        symlink("..2026_11_25_00_01_00.2", folder.path().join("..data_tmp")).expect("a link");
+        fs::rename(folder.path().join("..data_tmp"), folder.path().join("..data")).expect("a swap");
+        read(&folder, "a.conf");
+        assert_eq!(watch.look(), Opened::Nothing);
+    }
+
+    #[test]
+    fn what_podnudge_reads_itself_is_told_apart_or_unknown() {
+        static READS: OwnReads = OwnReads::new();
+        let folder = volume(&["a.conf"]);
+        let start = || watch(&[folder.path()], &KeyFilter::default(), &READS).expect("a watch");
+        let mut during = start();
+        drop(OwnRead::counted_by(&READS));
+        assert_eq!(during.look(), Opened::Nothing, "nothing was opened");
+        let own = OwnRead::counted_by(&READS);
+        read(&folder, "a.conf");
+        assert_eq!(during.look(), Opened::Unknown, "during an own read");
+        let mut begun_before = start();
+        read(&folder, "a.conf");
+        drop(own);
+        assert_eq!(begun_before.look(), Opened::Unknown, "an own read had begun before");
+        let mut alone = start();
+        read(&folder, "a.conf");
+        assert_eq!(alone.look(), Opened::Key);
+    }
+
+    #[test]
+    fn a_single_file_is_watched_and_a_link_or_too_many_directories_are_not() {
+        static READS: OwnReads = OwnReads::new();
+        let folder = volume(&["a.conf", "b.conf"]);
+        let file = folder.path().join("..data/a.conf");
+        let mut of_file = watch(&[&file], &KeyFilter::default(), &READS).expect("a watch");
+        read(&folder, "b.conf");
+        assert_eq!(of_file.look(), Opened::Nothing);
+        read(&folder, "a.conf");
+        assert_eq!(of_file.look(), Opened::Key);
+
+        symlink("/etc/hostname", folder.path().join("..data/c.conf")).expect("a link");
+        assert!(watch(&[folder.path()], &KeyFilter::default(), &READS).is_err());
+        let names: Vec<String> = (0..MAX_DIRECTORIES).map(|n| format!("{n}/key")).collect();
+        let many = volume(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(watch(&[many.path()], &KeyFilter::default(), &READS).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -18,12 +18,18 @@ pub(crate) struct Application {
 impl Application {
     /// Answers 200 after reading `key` of the volume, or 400 if the content contains `broken`.
     pub(crate) fn start(volume: &Path, key: &str) -> Self {
+        Self::start_reading(volume, key, PathBuf::new())
+    }
+
+    /// The same, and reads another file before.
+    pub(crate) fn start_reading(volume: &Path, key: &str, before: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let reloads = Arc::new(Mutex::new(Vec::new()));
         let (file, seen) = (volume.join(key), Arc::clone(&reloads));
         thread::spawn(move || {
             for stream in requests(&listener) {
+                drop(fs::read(&before));
                 let content = fs::read_to_string(&file).unwrap_or_default();
                 let status = if content.contains("broken") { "400 Broken" } else { "200 OK" };
                 seen.lock().unwrap().push(content);

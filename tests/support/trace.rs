@@ -256,14 +256,8 @@ impl Trace {
                 format!("applied {name} after {} ({evidence})", time(*after))
             }
             Fact::Delivered(digest, evidence, after) => {
-                let (name, after) = (self.name(*digest), time(*after));
-                match evidence {
-                    Evidence::Unread => {
-                        format!("delivered {name} after {after}, but nothing read it")
-                    }
-                    Evidence::Read => format!("delivered {name} after {after}, and it was read"),
-                    _ => format!("delivered {name} after {after}, without proof"),
-                }
+                let (name, how) = (self.name(*digest), without_proof(*evidence));
+                format!("delivered {name} after {}, {how}", time(*after))
             }
             Fact::Preflight(problem) => {
                 format!("problem {}: {}", problem.kind.name(), problem.reason)
@@ -407,4 +401,13 @@ fn time(duration: Duration) -> String {
 
 fn seconds(time: Duration) -> String {
     format!("{:.3}s", time.as_secs_f64())
+}
+
+/// What is known of content that was delivered, and not proven.
+fn without_proof(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Unread => "but nothing read it",
+        Evidence::Read => "and it was read",
+        _ => "without proof",
+    }
 }

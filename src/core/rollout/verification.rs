@@ -190,7 +190,7 @@ impl Verification {
     ) -> Finding {
         let until = *self.read_until.get_or_insert_with(|| match self.unproven {
             // The new process was found just now.
-            Evidence::ReadAtStart => now.after(MAX_STARTUP),
+            Evidence::ReadAtStart => now.after(MAX_STARTUP.saturating_sub(policy.alive_for)),
             _ => self.acted_at.after(READ_WAIT),
         });
         match (reads, evidence) {

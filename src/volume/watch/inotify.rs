@@ -46,6 +46,8 @@ struct State {
     /// The subscribed volumes of each directory, each with the entry that it needs.
     subscriptions: BTreeMap<PathBuf, Vec<(VolumeId, Entry)>>,
     pending: Pending,
+    /// Whether the kernel has reported a change by another process.
+    has_reported: bool,
     /// Watched directories that were removed or renamed, or may have been unmounted: their watches
     /// may be dead.
     gone: BTreeSet<PathBuf>,
@@ -99,6 +101,12 @@ impl Hints {
         }
     }
 
+    /// Whether inotify has ever reported a change of a volume. In a sandbox such as gVisor it does not report what other
+    /// containers do (<https://github.com/google/gvisor/issues/11326>), and the kubelet is outside of it.
+    pub(crate) fn have_come(&self) -> bool {
+        self.state().has_reported
+    }
+
     fn hint(&self, volumes: impl IntoIterator<Item = VolumeId>) {
         let mut state = self.state();
         state.pending.touch(volumes);
@@ -118,6 +126,7 @@ impl Hints {
         match event {
             Ok(event) if event.need_rescan() => state.pending.all = true,
             Ok(event) if is_relevant(event.kind) => {
+                state.has_reported = true;
                 let touch = match event.kind {
                     EventKind::Remove(_) | EventKind::Modify(_) => State::removed,
                     _ => State::written,
