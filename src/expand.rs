@@ -1,4 +1,5 @@
-//! Decompresses a file and replaces the environment variables in it, for `[rule.expand]`.
+//! Decompresses a file and replaces the environment variables in it, for `[rule.expand]`: in pieces, because little
+//! content may stand for much.
 //!
 //! Reads podnudge's environment. The messages contain the names of variables, and no values.
 
@@ -6,20 +7,22 @@
 #[path = "../tests/fuzz/expand.rs"]
 mod fuzz;
 
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 use miniz_oxide::inflate::TINFLStatus;
-use miniz_oxide::inflate::core::inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF as ONE_BUFFER;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use crate::config::Expand;
 use crate::reason::Reason;
 use crate::shown;
 
-/// How many bytes a file may have after it was decompressed.
+/// How many bytes a file may have after it was decompressed, and with its variables.
 const LARGEST: usize = 16 << 20;
-/// How many bytes to have room for at first. That doubles.
-const FIRST_BUFFER: usize = 64 << 10;
+/// How many bytes are decompressed at once. Deflate refers to at most so many before (RFC 1951, section 2).
+const WINDOW: usize = 32 << 10;
+/// The longest name of a variable, in bytes.
+const LONGEST_NAME: usize = 1024;
 /// The variable that stands for the number at the end of a pod's name.
 const ORDINAL: &str = "STATEFULSET_ORDINAL_NUMBER";
 
@@ -31,36 +34,86 @@ const EXTRA: u8 = 4;
 const NAME: u8 = 8;
 const COMMENT: u8 = 16;
 
-/// The file of these that is to be written, expanded.
-///
-/// # Errors
-/// If it is missing, cannot be decompressed, or names a variable that is not set.
-pub(crate) fn of_volumes<'a>(
-    expand: &Expand,
-    mut files: impl Iterator<Item = (PathBuf, &'a [u8])>,
-) -> Result<Vec<u8>, Reason> {
-    let Some((path, content)) = files.find(|(path, _)| *path == expand.file) else {
-        let reason = Reason::new(format!("`{}` is missing", shown::path(&expand.file)));
-        return Err(reason.hint("it is the `file` of `[rule.expand]`"));
-    };
-    of_content(expand, &path, content)
+/// Why a file was not expanded.
+#[derive(Debug)]
+pub(crate) enum ExpandError {
+    /// It is missing, cannot be decompressed, is too large, or names a variable that is not set.
+    Content(Reason),
+    /// The expanded file cannot be written.
+    Output(io::Error),
 }
 
-/// This content of the file, expanded.
-///
-/// # Errors
-/// If it cannot be decompressed, or names a variable that is not set.
-pub(crate) fn of_content(expand: &Expand, path: &Path, content: &[u8]) -> Result<Vec<u8>, Reason> {
-    let variable = |name: &str| match (&expand.ordinal_from, name) {
-        (Some(pod), ORDINAL) => Some(ordinal(&value(pod).unwrap_or_default())),
-        _ => value(name),
-    };
-    let named = |Reason { message, hint }: Reason| {
-        let message = format!("`{}` {message}", shown::path(path));
-        Reason { message, hint }
-    };
-    let plain = decompressed(content).map_err(named)?;
-    substituted(plain.as_deref().unwrap_or(content), variable).map_err(named)
+/// A file of the volumes that is to be expanded.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    expand: &'a Expand,
+    path: PathBuf,
+    content: &'a [u8],
+}
+
+impl<'a> Source<'a> {
+    /// The file of these that is to be written.
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub(crate) fn of_volumes(
+        expand: &'a Expand,
+        mut files: impl Iterator<Item = (PathBuf, &'a [u8])>,
+    ) -> Result<Self, Reason> {
+        let Some((path, content)) = files.find(|(path, _)| *path == expand.file) else {
+            let reason = Reason::new(format!("`{}` is missing", shown::path(&expand.file)));
+            return Err(reason.hint("it is the `file` of `[rule.expand]`"));
+        };
+        Ok(Self { expand, path, content })
+    }
+
+    /// Whether it can be expanded.
+    ///
+    /// # Errors
+    /// If it cannot be decompressed, becomes too large, or names a variable that is not set.
+    pub(crate) fn check(&self) -> Result<(), Reason> {
+        match self.write_to(&mut io::sink()) {
+            Ok(()) => Ok(()),
+            Err(ExpandError::Content(reason)) => Err(reason),
+            Err(ExpandError::Output(error)) => Err(Reason::new(error.to_string())),
+        }
+    }
+
+    /// Writes it, expanded, in pieces.
+    ///
+    /// # Errors
+    /// As [`Source::check`], or if the output takes no more: then a part of it was written.
+    pub(crate) fn write_to(&self, output: &mut impl Write) -> Result<(), ExpandError> {
+        let variable = |name: &str| match (&self.expand.ordinal_from, name) {
+            (Some(pod), ORDINAL) => Some(ordinal(&value(pod).unwrap_or_default())),
+            _ => value(name),
+        };
+        expanded(self.content, variable, output).map_err(|error| match error {
+            ExpandError::Content(Reason { message, hint }) => {
+                let message = format!("`{}` {message}", shown::path(&self.path));
+                ExpandError::Content(Reason { message, hint })
+            }
+            error @ ExpandError::Output(_) => error,
+        })
+    }
+}
+
+fn expanded(
+    content: &[u8],
+    variable: impl Fn(&str) -> Option<Vec<u8>>,
+    output: &mut impl Write,
+) -> Result<(), ExpandError> {
+    let mut substitution = Substitution { variable, output, pending: Vec::new(), written: 0 };
+    if content.starts_with(&GZIP) {
+        decompressed(content, |piece| substitution.take(piece))?;
+    } else {
+        content.chunks(WINDOW).try_for_each(|piece| substitution.take(piece))?;
+    }
+    substitution.finish()
+}
+
+fn content_error(message: impl Into<String>) -> ExpandError {
+    ExpandError::Content(Reason::new(message))
 }
 
 /// The value of an environment variable.
@@ -74,49 +127,47 @@ fn ordinal(pod: &[u8]) -> Vec<u8> {
     pod.get(pod.len() - digits..).unwrap_or_default().to_vec()
 }
 
-/// The content of a gzip file; `None` if it is no such file. Such a file has one member or several, whose
-/// contents follow each other (RFC 1952, section 2.2).
-fn decompressed(content: &[u8]) -> Result<Option<Vec<u8>>, Reason> {
-    if !content.starts_with(&GZIP) {
-        return Ok(None);
-    }
-    let broken = || Reason::new("is gzip that cannot be decompressed");
+/// Decompresses a gzip file. Such a file has one member or several, whose contents follow each other (RFC 1952, section
+/// 2.2).
+fn decompressed(
+    content: &[u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), ExpandError>,
+) -> Result<(), ExpandError> {
+    let broken = || content_error("is gzip that cannot be decompressed");
     let mut state = Box::<DecompressorOxide>::default();
-    let (mut plain, mut length, mut rest) = (Vec::new(), 0, content);
+    let (mut window, mut total, mut rest) = (vec![0; WINDOW], 0, content);
     while !rest.is_empty() {
-        let start = length;
         rest = body(rest).ok_or_else(broken)?;
         state.init();
+        let (mut at, mut length, mut checksum) = (0, 0, Checksum::default());
         loop {
-            let member = plain.get_mut(start..).unwrap_or_default();
-            let (status, read, written) =
-                decompress(&mut state, rest, member, length - start, ONE_BUFFER);
+            let (status, read, written) = decompress(&mut state, rest, &mut window, at, 0);
+            let piece = window.get(at..at + written).unwrap_or_default();
+            checksum.add(piece);
             length += written;
+            total += written;
+            if total > LARGEST {
+                let message = format!("has more than {LARGEST} bytes when it is decompressed");
+                return Err(content_error(message));
+            }
+            take(piece)?;
             rest = rest.get(read..).unwrap_or_default();
-            let is_full = length > LARGEST;
+            at = (at + written) % WINDOW;
             match status {
-                TINFLStatus::Done if !is_full => break,
-                TINFLStatus::HasMoreOutput if !is_full => {
-                    plain.resize((2 * plain.len()).clamp(FIRST_BUFFER, LARGEST + 1), 0);
-                }
-                TINFLStatus::Done | TINFLStatus::HasMoreOutput => {
-                    let message = format!("has more than {LARGEST} bytes when it is decompressed");
-                    return Err(Reason::new(message));
-                }
+                TINFLStatus::Done => break,
+                TINFLStatus::HasMoreOutput => {}
                 _ => return Err(broken()),
             }
         }
         let (trailer, after) = rest.split_at_checked(8).ok_or_else(broken)?;
-        let member = plain.get(start..length).unwrap_or_default();
         // The length modulo 2^32: a member has fewer bytes.
-        let size = u32::try_from(member.len()).unwrap_or(u32::MAX);
-        if trailer != [crc32(member).to_le_bytes(), size.to_le_bytes()].concat() {
+        let size = u32::try_from(length).unwrap_or(u32::MAX);
+        if trailer != [checksum.end().to_le_bytes(), size.to_le_bytes()].concat() {
             return Err(broken());
         }
         rest = after;
     }
-    plain.truncate(length);
-    Ok(Some(plain))
+    Ok(())
 }
 
 /// What follows the header of a gzip member: the compressed data, eight bytes with a checksum and the length,
@@ -139,46 +190,115 @@ fn body(content: &[u8]) -> Option<&[u8]> {
 }
 
 /// The checksum of gzip (RFC 1952, section 8), bit by bit: the files are small.
-fn crc32(content: &[u8]) -> u32 {
-    let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-    !content.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
-}
+struct Checksum(u32);
 
-/// The content with the values of variables in place of `$(NAME)`, where `NAME` is made of letters, digits
-/// and underscores. Anything else stays as it is.
-fn substituted(
-    content: &[u8],
-    variable: impl Fn(&str) -> Option<Vec<u8>>,
-) -> Result<Vec<u8>, Reason> {
-    let mut output = Vec::with_capacity(content.len());
-    let mut rest = content;
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"$(") {
-        let (before, reference) = rest.split_at(at);
-        output.extend_from_slice(before);
-        let Some((name, after)) = name(reference) else {
-            output.extend_from_slice(b"$(");
-            rest = reference.get(2..).unwrap_or_default();
-            continue;
-        };
-        let Some(value) = variable(name) else {
-            let reason = Reason::new(format!("refers to `$({name})`, which is not set"));
-            return Err(reason.hint("set it in the environment of podnudge's container"));
-        };
-        output.extend_from_slice(&value);
-        if output.len() > LARGEST {
-            return Err(Reason::new(format!("has more than {LARGEST} bytes with its variables")));
-        }
-        rest = after;
+impl Default for Checksum {
+    fn default() -> Self {
+        Self(!0)
     }
-    output.extend_from_slice(rest);
-    Ok(output)
 }
 
-/// The name in a reference such as `$(NAME)`, and what follows.
-fn name(reference: &[u8]) -> Option<(&str, &[u8])> {
-    let inner = reference.strip_prefix(b"$(")?;
-    let end = inner.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')?;
-    let (name, after) = inner.split_at_checked(end)?;
-    let after = after.strip_prefix(b")")?;
-    (!name.is_empty()).then_some((std::str::from_utf8(name).ok()?, after))
+impl Checksum {
+    fn add(&mut self, piece: &[u8]) {
+        let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
+        let add = |crc, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), step);
+        self.0 = piece.iter().fold(self.0, add);
+    }
+
+    fn end(self) -> u32 {
+        !self.0
+    }
+}
+
+/// Replaces `$(NAME)` by the value of the variable, where `NAME` is made of letters, digits and underscores.
+/// Anything else stays as it is.
+struct Substitution<'a, V, W> {
+    variable: V,
+    output: &'a mut W,
+    /// The end of what was taken, which may be the beginning of a reference.
+    pending: Vec<u8>,
+    written: usize,
+}
+
+/// What a text that begins with `$(` is.
+enum Reference<'a> {
+    /// A reference to this variable, and what follows.
+    To(&'a str, &'a [u8]),
+    /// No reference.
+    None,
+    /// It may become one with what follows.
+    Open,
+}
+
+impl<V: Fn(&str) -> Option<Vec<u8>>, W: Write> Substitution<'_, V, W> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), ExpandError> {
+        let mut taken = std::mem::take(&mut self.pending);
+        taken.extend_from_slice(piece);
+        let left = self.substitute(&taken, false)?;
+        taken.drain(..taken.len() - left);
+        self.pending = taken;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), ExpandError> {
+        let taken = std::mem::take(&mut self.pending);
+        self.substitute(&taken, true)?;
+        self.output.flush().map_err(ExpandError::Output)
+    }
+
+    /// Writes a text with its values, except for an end that may be the beginning of a reference, if more follows.
+    /// Returns the length of that end.
+    fn substitute(&mut self, text: &[u8], is_end: bool) -> Result<usize, ExpandError> {
+        let mut rest = text;
+        while let Some(at) = rest.windows(2).position(|pair| pair == b"$(") {
+            let (before, reference) = rest.split_at(at);
+            self.write(before)?;
+            rest = match Reference::of(reference) {
+                Reference::To(name, after) => {
+                    let Some(value) = (self.variable)(name) else {
+                        let message = format!("refers to `$({name})`, which is not set");
+                        let hint = "set it in the environment of podnudge's container";
+                        return Err(ExpandError::Content(Reason::new(message).hint(hint)));
+                    };
+                    self.write(&value)?;
+                    after
+                }
+                Reference::Open if !is_end => return Ok(reference.len()),
+                Reference::Open | Reference::None => {
+                    let (start, after) = reference.split_at(2);
+                    self.write(start)?;
+                    after
+                }
+            };
+        }
+        let left = usize::from(!is_end && rest.ends_with(b"$"));
+        let (whole, _) = rest.split_at(rest.len() - left);
+        self.write(whole)?;
+        Ok(left)
+    }
+
+    fn write(&mut self, piece: &[u8]) -> Result<(), ExpandError> {
+        self.written += piece.len();
+        if self.written > LARGEST {
+            let message = format!("has more than {LARGEST} bytes with its variables");
+            return Err(content_error(message));
+        }
+        self.output.write_all(piece).map_err(ExpandError::Output)
+    }
+}
+
+impl<'a> Reference<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let inner = text.get(2..).unwrap_or_default();
+        let longest = inner.get(..=LONGEST_NAME).unwrap_or(inner);
+        let is_in_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let Some(end) = longest.iter().position(|byte| !is_in_name(byte)) else {
+            return if inner.len() > LONGEST_NAME { Self::None } else { Self::Open };
+        };
+        let (name, after) = inner.split_at(end);
+        match (std::str::from_utf8(name), after.strip_prefix(b")")) {
+            (Ok(name), Some(after)) if !name.is_empty() => Self::To(name, after),
+            _ => Self::None,
+        }
+    }
 }

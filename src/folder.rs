@@ -88,13 +88,18 @@ impl Folder {
 
     /// Reads a file of at most `largest` bytes.
     pub(crate) fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>, FileError> {
+        files::read_to_end(self.open_file(name)?, largest)
+    }
+
+    /// Opens a file to be read.
+    pub(crate) fn open_file(&self, name: &str) -> Result<File, FileError> {
         // Check before opening, because to open a pipe alone has effects on its writer.
         let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
         files::check_kind(FileType::from_raw_mode(stat.st_mode))?;
         let fd = openat(&self.fd, name, READ, Mode::empty()).map_err(io::Error::from)?;
         let stat = fstat(&fd).map_err(io::Error::from)?;
         files::check_kind(FileType::from_raw_mode(stat.st_mode))?;
-        files::read_to_end(File::from(fd), largest)
+        Ok(File::from(fd))
     }
 
     /// Replaces a file by one with this content, by a rename: a kill at any moment leaves the old or the

@@ -2,9 +2,11 @@
 //! writes the volume when the pod is annotated.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::Signal;
@@ -16,7 +18,9 @@ use tempfile::TempDir;
 use crate::support::agent::Agent;
 use crate::support::api_server::{ApiServer, Fault, Store};
 use crate::support::application::Application;
+use crate::support::http;
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
+use crate::support::memory::MemoryLimit;
 use crate::support::program::podnudge;
 use crate::support::rights::{access, rights_of};
 use crate::support::wait::wait_until;
@@ -337,4 +341,72 @@ fn without_eager_sync_there_is_not_one_request() {
     assert_eq!(scene.status(), Value::Null);
     assert_eq!(scene.server.seen(), Vec::<String>::new());
     assert_eq!(scene.server.reviews(), Vec::<Value>::new());
+}
+
+/// An API server whose watches send the beginning of a line, and nothing more: 16 of just under 1 MiB are more than
+/// podnudge may hold. The binary is the one that ships.
+#[test]
+fn unfinished_lines_of_many_watches_are_bounded_under_the_memory_limit() {
+    const OBJECTS: usize = 16;
+    let binary = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let binary = binary.join("target/x86_64-unknown-linux-gnu/release/podnudge");
+    assert!(binary.exists(), "{} is not built: run ./test", binary.display());
+    let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
+    let watches = Arc::new(AtomicUsize::new(0));
+    let begun = Arc::clone(&watches);
+    let server = http::server(move |stream| {
+        let begun = Arc::clone(&begun);
+        thread::spawn(move || begin_a_line(stream, &begun));
+    });
+    let server = server.strip_suffix("/-/reload").unwrap();
+    let objects: Vec<String> = (0..OBJECTS).map(|n| format!("\"configmap/c{n}\"")).collect();
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let config = folder.path().join("podnudge.toml");
+    fs::write(folder.path().join("token"), "token").unwrap();
+    let text = format!(
+        "[cluster]\nurl = \"{server}\"\nnamespace = \"test\"\ntoken-file = \"{0}/token\"\n\
+         eager-sync = true\nobjects = [{1}]\n\
+         [[rule]]\nwatch = \"{0}/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{2}\"\n",
+        folder.path().display(),
+        objects.join(", "),
+        application.url(),
+    );
+    fs::write(&config, text).unwrap();
+    let limit = MemoryLimit::new(32 << 20);
+    let mut peak = limit.measure();
+    let mut command = limit.command(&binary);
+    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&config);
+    command.env("POD_NAME", "web-0");
+    let mut agent = Agent::spawn(folder.path(), command);
+    wait_until("each line was given up, and its object watched again", || {
+        assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
+        watches.load(Ordering::SeqCst) >= 3 * OBJECTS
+    });
+    println!("{OBJECTS} watches with unfinished lines: at most {} KiB", peak.read());
+    assert_eq!(limit.ended(), 0, "the kernel has ended a process");
+    assert!(agent.stop().success());
+}
+
+/// Answers a list with its object, and a watch with the beginning of a line.
+fn begin_a_line(mut stream: TcpStream, watches: &AtomicUsize) {
+    let request = http::request(&stream);
+    if request.contains("watch=true") {
+        watches.fetch_add(1, Ordering::SeqCst);
+        let line = "x".repeat((1 << 20) - 1);
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        drop(stream.write_all(format!("{head}{:x}\r\n{line}\r\n", line.len()).as_bytes()));
+        // Until podnudge has enough of it.
+        drop(stream.read(&mut [0]));
+        return;
+    }
+    let name = request.split("metadata.name%3D").nth(1).unwrap_or_default();
+    let name: String = name.chars().take_while(char::is_ascii_alphanumeric).collect();
+    let metadata = json!({"name": name, "uid": "x", "resourceVersion": "1"});
+    let body = json!({
+        "kind": "PartialObjectMetadataList",
+        "metadata": {"resourceVersion": "1"},
+        "items": [{"metadata": metadata}],
+        "status": {"allowed": true},
+    });
+    http::respond(stream, "200 OK", "content-type: application/json\r\n", &body.to_string());
 }

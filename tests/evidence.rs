@@ -72,7 +72,7 @@ fn a_survived_signal_without_proof_is_delivered_and_in_sync_is_unknown() {
         let url = format!("http://{address}");
         let output = podnudge().args(["status", "--url", &url]).output().unwrap();
         let table = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && table.contains("unknown  delivered"), "{table}");
+        assert!(output.status.success() && table.contains("unknown  read"), "{table}");
     });
 }
 

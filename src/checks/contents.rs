@@ -18,6 +18,8 @@ use crate::clock::UnixTime;
 use crate::config::Expand;
 use crate::config::{Check, Condition, KeyFilter, Syntax};
 use crate::core::event::Checked;
+#[cfg(feature = "compat")]
+use crate::expand::Source;
 use crate::reason::Reason;
 use crate::shown;
 #[cfg(feature = "compat")]
@@ -151,7 +153,7 @@ fn run_check(check: &Check, volumes: &[Volume], now: UnixTime) -> Result<(), Che
         Condition::Syntax(Syntax::Toml) => return texts(syntax::toml),
         Condition::Syntax(Syntax::Pem) => return certificates(selected(), now),
         #[cfg(feature = "compat")]
-        Condition::Expands(expand) => expanded(expand, volumes).map(drop),
+        Condition::Expands(expand) => expanded(expand, volumes),
         #[cfg(not(feature = "compat"))]
         Condition::Expands(_) => Ok(()),
         // These run after all other checks have passed.
@@ -173,13 +175,14 @@ fn reject_keys(keys: impl Iterator<Item = String>, one: &str, several: &str) -> 
     }
 }
 
-/// What is to be written for `[rule.expand]`.
+/// Whether the file of `[rule.expand]` can be written.
 #[cfg(feature = "compat")]
-fn expanded(expand: &Expand, volumes: &[Volume]) -> Result<Vec<u8>, Reason> {
+fn expanded(expand: &Expand, volumes: &[Volume]) -> Result<(), Reason> {
     let named = volumes.iter().flat_map(|Volume { folder, contents }| {
         contents.iter().map(move |(key, content)| (folder.join(OsStr::from_bytes(&key.0)), content))
     });
-    crate::expand::of_volumes(expand, named.map(|(path, content)| (path, content.bytes.as_slice())))
+    let files = named.map(|(path, content)| (path, content.bytes.as_slice()));
+    Source::of_volumes(expand, files)?.check()
 }
 
 #[cfg(feature = "tls")]

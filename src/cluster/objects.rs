@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::api::Api;
 use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
@@ -20,6 +20,10 @@ use crate::exchange::lines::{Reader, read_lines};
 const ANNOTATION: &str = "podnudge.io/sync";
 /// The most bytes of an object's metadata. Annotations alone may have 256 KiB, and JSON needs more for them.
 const LARGEST_METADATA: usize = 1024 * 1024;
+/// The longest line of a watch: the metadata of one object. One that has more is listed again.
+const LONGEST_LINE: usize = 256 * 1024;
+/// How many objects are listed at once: each answer is kept whole.
+static LISTS: Semaphore = Semaphore::const_new(4);
 /// The time for a request and its answer, or for the beginning of a watch.
 const LIMIT: Duration = Duration::from_secs(10);
 /// How much longer than asked for a watch may last.
@@ -46,6 +50,8 @@ impl Api {
     pub async fn list_metadata(&self, object: &ObjectName) -> Result<Listing, ApiError> {
         let query = vec![("fieldSelector", format!("metadata.name={}", object.name))];
         let call = self.call(kind(object), &object.name, Verb::List, query)?;
+        // Nobody closes it.
+        let _turn = LISTS.acquire().await;
         let answer = self.send(&call, None, LIMIT, LARGEST_METADATA).await?;
         Listing::parse(&answer, &object.name).map_err(|reason| call.failed(&reason))
     }
@@ -72,9 +78,9 @@ impl Api {
         let call = self.call(kind(object), &object.name, Verb::Watch, query)?;
         let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Refused)?;
         let mut lines = Lines { number, name: &object.name, events, failed: None };
-        let read = read_lines(&endpoint, LIMIT, LARGEST_METADATA, &mut lines).await;
+        let read = read_lines(&endpoint, LIMIT, LONGEST_LINE, &mut lines).await;
         let answer = read.map_err(|error| call.unanswered(error))?;
-        let end = call.judge(answer, LARGEST_METADATA).map(drop);
+        let end = call.judge(answer, LONGEST_LINE).map(drop);
         lines.failed.map_or(end, Err)
     }
 

@@ -4,14 +4,16 @@
 //! Reads the volumes; replaces one file by a rename.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, fsync};
 
 use crate::config::{Expand, Rule};
-use crate::expand;
-use crate::folder::{self, Folder};
+use crate::expand::{ExpandError, Source};
+use crate::folder::Folder;
 use crate::reason::Reason;
 use crate::shown;
 use crate::volume::contents::{ContentsError, Volume, read_file};
@@ -35,27 +37,75 @@ pub(crate) fn write(rule: &Rule, expand: &Expand, digest: Digest) -> Result<(), 
         contents.iter().map(move |(key, content)| (folder.join(OsStr::from_bytes(&key.0)), content))
     });
     let files = named.map(|(path, content)| (path, content.bytes.as_slice()));
-    let content = expand::of_volumes(expand, files)?;
-    replace(expand, &content).map_err(|error| reason(expand, &error.into()))
+    let source = Source::of_volumes(expand, files)?;
+    replace(expand, &source).map_err(|error| match error {
+        ExpandError::Content(reason) => reason,
+        ExpandError::Output(error) => reason(expand, &error),
+    })
 }
 
-fn replace(expand: &Expand, content: &[u8]) -> Result<(), rustix::io::Errno> {
+fn replace(expand: &Expand, source: &Source<'_>) -> Result<(), ExpandError> {
+    let failed = |error: rustix::io::Errno| ExpandError::Output(error.into());
     let (Some(parent), Some(name)) = (expand.to.parent(), expand.to.file_name()) else {
-        return Err(rustix::io::Errno::INVAL);
+        return Err(failed(rustix::io::Errno::INVAL));
     };
-    let folder = Folder::open(parent)?;
-    let is_there = folder.read(&name.to_string_lossy(), content.len() as u64 + 1);
-    if is_there.is_ok_and(|there| there == content) {
+    let (folder, name) = (Folder::open(parent).map_err(failed)?, name.to_string_lossy());
+    if let Ok(file) = folder.open_file(&name)
+        && is_same(source, file)?
+    {
         return Ok(());
     }
     // Of a podnudge that was killed.
-    folder.remove_own_leftovers(TEMPORARY)?;
+    folder.remove_own_leftovers(TEMPORARY).map_err(failed)?;
     // The application may run as any user.
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-    let write = |mut file| folder::write_and_sync(&mut file, content);
-    let new = folder.temporary_file(TEMPORARY, mode, write)?;
-    new.rename(&name.to_string_lossy()).inspect_err(|_| new.remove())?;
-    folder.sync()
+    let mut written = Ok(());
+    let new = folder.temporary_file(TEMPORARY, mode, |file| {
+        let mut output = BufWriter::new(&file);
+        written = source.write_to(&mut output);
+        drop(output);
+        if written.is_ok() { fsync(&file) } else { Err(rustix::io::Errno::CANCELED) }
+    });
+    written?;
+    let new = new.map_err(failed)?;
+    new.rename(&name).inspect_err(|_| new.remove()).map_err(failed)?;
+    folder.sync().map_err(failed)
+}
+
+/// Whether this file holds the content, expanded.
+fn is_same(source: &Source<'_>, file: File) -> Result<bool, ExpandError> {
+    let mut comparison = Comparison(BufReader::new(file));
+    match source.write_to(&mut comparison) {
+        Ok(()) => Ok(comparison.is_at_end()),
+        // It differs, or cannot be read.
+        Err(ExpandError::Output(_)) => Ok(false),
+        Err(error @ ExpandError::Content(_)) => Err(error),
+    }
+}
+
+/// Takes what a file holds, and fails at the first difference.
+struct Comparison(BufReader<File>);
+
+impl Comparison {
+    fn is_at_end(&mut self) -> bool {
+        self.0.fill_buf().is_ok_and(<[u8]>::is_empty)
+    }
+}
+
+impl Write for Comparison {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let there = self.0.fill_buf()?;
+        let length = there.len().min(piece.len());
+        if length == 0 && !piece.is_empty() || there.get(..length) != piece.get(..length) {
+            return Err(io::Error::other("another content"));
+        }
+        self.0.consume(length);
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn reason(expand: &Expand, error: &std::io::Error) -> Reason {
