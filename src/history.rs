@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::clock::UnixTime;
 use crate::core::command::{Command, Extent};
-use crate::core::event::RuleId;
+use crate::core::event::{Acted, RuleId};
 use crate::core::evidence::Evidence;
 use crate::core::fact::Fact;
 use crate::core::status::{Change, Outcome, State, StepName};
@@ -52,18 +52,31 @@ impl History {
                 changed.on_disk(now, *digest).goes_on(now, StepName::Check);
             }),
             Command::Publish(rule, digest) => {
-                self.happened(*rule, |changed| changed.acting(now, *digest));
+                self.happened(*rule, |changed| _ = changed.acting(now, *digest));
             }
             Command::RollBack(rule, back) => {
-                self.happened(*rule, |changed| changed.acting(now, back.to));
+                self.happened(*rule, |changed| _ = changed.acting(now, back.to));
             }
             Command::Act(act) if act.extent == Extent::Send => {
-                self.happened(act.rule, |changed| changed.acting(now, act.digest));
+                self.happened(act.rule, |changed| {
+                    changed.acting(now, act.digest).attempts += 1;
+                });
             }
             Command::Report(rule, fact) => {
                 self.happened(*rule, |changed| changed.reported(now, fact));
             }
             _ => {}
+        }
+    }
+
+    /// An action of a rule was answered. What was not sent waits, also if that was reported before.
+    pub fn acted(&mut self, now: UnixTime, rule: RuleId, acted: &Acted) {
+        if matches!(acted, Acted::Absent(_) | Acted::Failed(_) | Acted::Refused(_)) {
+            self.happened(rule, |changed| {
+                if let Some(change) = changed.in_rollout() {
+                    change.goes_on(now, StepName::Wait);
+                }
+            });
         }
     }
 
@@ -112,14 +125,16 @@ impl History {
 }
 
 impl Changed {
-    fn acting(&mut self, now: UnixTime, digest: Digest) {
+    fn acting(&mut self, now: UnixTime, digest: Digest) -> &mut Change {
         let digest = self.in_place_of(digest);
-        self.of(now, digest).goes_on(now, StepName::Act);
         self.rollout = Some(digest);
         let others = self.changes.iter_mut().filter(|change| change.is_open());
         for other in others.filter(|other| other.digest.is_some_and(|other| other != digest)) {
             other.ends(now, Outcome::Superseded);
         }
+        let change = self.of(now, digest);
+        change.goes_on(now, StepName::Act);
+        change
     }
 
     fn reported(&mut self, now: UnixTime, fact: &Fact) {

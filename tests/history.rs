@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use podnudge::clock::UnixTime;
-use podnudge::core::command::Command;
-use podnudge::core::event::{RuleId, VolumeId};
+use podnudge::clock::{Moment, UnixTime};
+use podnudge::core::command::{Act, Command, Extent};
+use podnudge::core::event::{Acted, RuleId, VolumeId};
 use podnudge::core::evidence::Evidence;
 use podnudge::core::fact::{Attempt, Fact};
 use podnudge::core::status::{Change, Outcome, State};
@@ -123,6 +123,61 @@ fn a_rollback_belongs_to_the_change_that_failed() {
     // The good content may be rolled out again later, as a change of its own.
     played.at(5000).keys_change(4900, &["a"]).command(&act(1));
     assert_eq!(played.lines()[1..], ["1 [a] 4900 settle, 5000 act, - in-progress"]);
+}
+
+/// The action of an attempt, as the core commands it.
+fn attempt(number: u32) -> Command {
+    Command::Act(Act {
+        rule: RULE,
+        digest: digest(2),
+        fresh_after: None,
+        extent: Extent::Send,
+        lenient: false,
+        at: Moment::default(),
+        before: None,
+        attempt: number,
+        restart: false,
+        changed: Vec::new(),
+    })
+}
+
+/// A refusal is reported once only, and podnudge tries again for minutes.
+#[test]
+fn a_port_that_refuses_connections_is_waited_for() {
+    let mut played = Played::default();
+    played.at(1000).keys_change(1000, &["a"]);
+    for n in 0..3 {
+        played.at(2000 + 1000 * n).command(&attempt(1));
+        played.at(2100 + 1000 * n);
+        if n == 0 {
+            played.fact(Fact::Refused(why()));
+        }
+        played.history.acted(played.now(), RULE, &Acted::Refused(why()));
+    }
+    let end = "3000 act, 3100 wait, 4000 act, 4100 wait, - in-progress why";
+    let first = "2 [a] 1000 settle, 2000 act, 2100 wait, ";
+    assert_eq!(played.lines(), [format!("{first}{end}")]);
+}
+
+/// The last steps have their own times, whatever was left out before.
+#[test]
+fn of_many_attempts_the_first_and_the_last_are_remembered() {
+    let mut played = Played::default();
+    played.at(1000).keys_change(1000, &["a"]).fact(Fact::Passed(digest(2)));
+    for n in 1..=30 {
+        played.at(u64::from(n) * 10_000).command(&attempt(n));
+        played.at(u64::from(n) * 10_000 + 100).fact(Fact::Sent(digest(2), String::new()));
+        if n < 30 {
+            played.at(u64::from(n) * 10_000 + 5000).fact(Fact::Retrying(digest(2), ATTEMPT, why()));
+        }
+    }
+    played.at(305_000).fact(Fact::GaveUp(digest(2), why(), 30));
+    let [change] = <[Change; 1]>::try_from(played.history.changes(RULE, State::Failed)).unwrap();
+    assert_eq!(change.attempts, 30);
+    let line = line(&change);
+    assert!(line.starts_with("2 [a] 1000 wait, 10000 act, 10100 verify, 15000 wait, "), "{line}");
+    let last = "285000 wait, 290000 act, 290100 verify, 295000 wait, 300000 act, 300100 verify, 305000 failed why";
+    assert!(line.ends_with(last), "{line}");
 }
 
 #[test]

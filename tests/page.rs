@@ -35,6 +35,7 @@ fn change(steps: &[(StepName, f64)], end: Option<f64>, outcome: Outcome) -> Chan
         outcome,
         evidence: Evidence::None,
         reason: None,
+        attempts: 1,
         steps: steps
             .iter()
             .map(|(step, began)| Step { step: *step, began_at: at(*began) })

@@ -8,8 +8,12 @@ use crate::core::status::{Change, ChangedKeys, Outcome, Step, StepName};
 use crate::reason::Reason;
 use crate::volume::snapshot::{Changes, Key};
 
-/// The most steps of a change. The last one then goes on until its end.
+/// The most steps of a change. Those of attempts in its middle are left out then: the step before them lasts longer.
 const MOST_STEPS: usize = 16;
+/// The first steps, which are always kept: those before the second attempt.
+const FIRST_STEPS: usize = 6;
+/// The most steps of an attempt, with the wait before it.
+const STEPS_OF_ATTEMPT: usize = 4;
 /// A shorter wait is none: what follows was only computed.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// The most names of keys of a change.
@@ -29,6 +33,7 @@ pub(super) fn begun(at: UnixTime) -> Change {
         outcome: Outcome::InProgress,
         evidence: Evidence::None,
         reason: None,
+        attempts: 0,
         steps: vec![Step { step: StepName::Settle, began_at: at }],
     }
 }
@@ -60,9 +65,21 @@ impl Change {
             }
         }
         let goes_on = self.steps.last().is_some_and(|last| last.step == step);
-        if !goes_on && self.steps.len() < MOST_STEPS {
+        if !goes_on {
+            if self.steps.len() == MOST_STEPS {
+                self.leave_out_an_attempt();
+            }
             self.steps.push(Step { step, began_at: now });
         }
+    }
+
+    /// Removes the earliest steps that are repeated after the first ones.
+    fn leave_out_an_attempt(&mut self) {
+        let name = |at: usize| self.steps.get(at).map(|step| step.step);
+        let first = name(FIRST_STEPS);
+        let mut lengths = 2..=STEPS_OF_ATTEMPT;
+        let repeated = lengths.find(|length| name(FIRST_STEPS + length) == first).unwrap_or(2);
+        self.steps.drain(FIRST_STEPS..FIRST_STEPS + repeated);
     }
 
     pub(super) fn waits(&mut self, now: UnixTime, reason: &Reason) {

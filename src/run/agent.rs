@@ -339,8 +339,7 @@ impl Agent {
             Done::MayAct(act) => self.act(act),
             Done::MayEnd(rule, code, before) => self.end_with(rule, code, before),
             Done::Acted(rule, acted, baseline) => {
-                #[cfg(feature = "compat")]
-                self.count_attempt(rule, &acted);
+                self.note_attempt(rule, &acted);
                 self.handle_with(rule, baseline, Event::Acted(rule, acted));
             }
             Done::Verified(rule, verified, baseline) => {

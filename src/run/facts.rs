@@ -1,9 +1,10 @@
 //! Reports what happens to the rules: to the log, as Events, and to the history of changes.
 
 use super::agent::Agent;
+use super::clock;
 #[cfg(not(feature = "page"))]
 use super::no_history::History;
-use crate::core::event::RuleId;
+use crate::core::event::{Acted, RuleId};
 use crate::core::fact::Fact;
 #[cfg(feature = "page")]
 use crate::history::History;
@@ -18,6 +19,13 @@ pub(super) struct Facts {
 }
 
 impl Agent {
+    /// Remembers what has become of an action.
+    pub(super) fn note_attempt(&mut self, rule: RuleId, acted: &Acted) {
+        #[cfg(feature = "compat")]
+        self.count_attempt(rule, acted);
+        self.facts.history.acted(clock::now().wall, rule, acted);
+    }
+
     /// Logs what the core has reported. Writing a line takes longer than sending a signal.
     pub(super) fn log_facts(&mut self) {
         for (rule, fact) in std::mem::take(&mut self.facts.pending) {

@@ -4,13 +4,15 @@
 
 use crate::clock::UnixTime;
 use crate::core::command::Command;
-use crate::core::event::RuleId;
+use crate::core::event::{Acted, RuleId};
 
 #[derive(Default)]
 pub(super) struct History;
 
 impl History {
     pub(super) fn read(&self, _: RuleId, _: UnixTime) {}
+
+    pub(super) fn acted(&self, _: UnixTime, _: RuleId, _: &Acted) {}
 
     pub(super) fn commanded(&self, _: UnixTime, _: &Command) {}
 }

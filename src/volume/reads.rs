@@ -103,6 +103,8 @@ struct Watch {
     /// The key, or the directory's part of the keys, of each watch.
     places: Vec<(i32, Place)>,
     filter: KeyFilter,
+    /// Whether there is a key to be opened at all.
+    has_keys: bool,
     own_reads: &'static OwnReads,
     /// How many of them had ended at the last look.
     own: Option<u64>,
@@ -145,8 +147,14 @@ impl Watch {
         // Before the watch: what begins later may be seen by it.
         let own = own_reads.count();
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mut watch =
-            Self { inotify, places: Vec::new(), filter: filter.clone(), own_reads, own };
+        let mut watch = Self {
+            inotify,
+            places: Vec::new(),
+            filter: filter.clone(),
+            has_keys: false,
+            own_reads,
+            own,
+        };
         let mut entries = MAX_ENTRIES;
         for path in paths {
             // Through `..data`: the watch is on this generation, whatever is swapped in later.
@@ -157,9 +165,10 @@ impl Watch {
                 watch.add_directories(&real, b"", &mut entries)?;
             } else {
                 watch.add(&real, Place::File)?;
+                watch.has_keys = true;
             }
         }
-        Ok(watch)
+        if watch.has_keys { Ok(watch) } else { Err(io::Error::other("there are no keys")) }
     }
 
     /// Watches a directory and those below it.
@@ -188,6 +197,9 @@ impl Watch {
             if kind.is_dir() {
                 let below = [prefix, entry.file_name().as_bytes(), b"/"].concat();
                 self.add_directories(&entry.path(), &below, entries)?;
+            } else {
+                let key = [prefix, entry.file_name().as_bytes()].concat();
+                self.has_keys |= filter::is_included(&self.filter, &key);
             }
         }
         Ok(())
@@ -331,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_file_is_watched_and_a_link_or_too_many_directories_are_not() {
+    fn a_single_file_is_watched_and_links_no_keys_or_too_many_directories_are_not() {
         static READS: OwnReads = OwnReads::new();
         let folder = volume(&["a.conf", "b.conf"]);
         let file = folder.path().join("..data/a.conf");
@@ -344,6 +356,12 @@ mod tests {
         symlink("/etc/hostname", folder.path().join("..data/c.conf")).expect("a link");
         assert!(watch(&[folder.path()], &KeyFilter::default(), &READS).is_err());
         let names: Vec<String> = (0..MAX_DIRECTORIES).map(|n| format!("{n}/key")).collect();
+        let none = KeyFilter {
+            ignore: vec![glob::Pattern::new("*").expect("a pattern")],
+            ..KeyFilter::default()
+        };
+        let keys = volume(&["a.conf"]);
+        assert!(watch(&[keys.path()], &none, &READS).is_err(), "no key counts");
         let many = volume(&names.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(watch(&[many.path()], &KeyFilter::default(), &READS).is_err());
     }

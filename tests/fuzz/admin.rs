@@ -93,6 +93,7 @@ fn change() -> Change {
         ended_at: None,
         outcome: Outcome::Failed,
         evidence: Evidence::None,
+        attempts: 3,
         reason: Some(Reason::new(SECRET).hint(SECRET)),
         steps: Vec::new(),
     }

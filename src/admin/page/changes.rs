@@ -56,6 +56,9 @@ fn change(html: &mut Html, change: &Change, now: UnixTime) {
         html.classed("li", name.name(), &text);
     }
     html.markup("</ul>\n");
+    if change.attempts > 1 {
+        html.markup("<p>").text(&format!("{} attempts.", change.attempts)).markup("</p>\n");
+    }
     if let Some(reason) = &change.reason {
         let is_good = matches!(change.outcome, Outcome::Applied | Outcome::Delivered);
         why(html, if is_good { "Was delayed" } else { "Reason" }, reason);

@@ -28,7 +28,10 @@ pub struct Change {
     /// The last reason to wait, to reject the content, to try again or to give up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// In the order of time, each from the end of the one before.
+    /// How often an action was begun.
+    pub attempts: u32,
+    /// In the order of time, each from the end of the one before. Of many attempts, some in the middle are left out: the
+    /// step before them lasts until the next one.
     pub steps: Vec<Step>,
 }
 
