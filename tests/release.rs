@@ -149,7 +149,7 @@ fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
 /// may become a part of a script.
 #[test]
 fn jobs_that_build_cannot_write_and_scripts_contain_no_expressions() {
-    for name in ["release", "test"] {
+    for name in ["release", "test", "advisories"] {
         let workflow = workflow(name);
         let jobs = workflow["jobs"].as_object().unwrap();
         assert!(!jobs.is_empty());
@@ -171,6 +171,13 @@ fn jobs_that_build_cannot_write_and_scripts_contain_no_expressions() {
             let builds =
                 builds || uses.any(|uses| uses.contains("build-push") || uses.starts_with("./"));
             assert!(!(may_write && builds), "{place} builds and may write");
+            // The builder of an image gets no login; what a script of this job builds could read it.
+            let logs_in = steps.iter().any(|step| {
+                step["uses"].as_str().is_some_and(|uses| uses.starts_with("docker/login-action@"))
+            });
+            let has_secrets = logs_in || !definition["environment"].is_null();
+            let runs_cargo = scripts.iter().any(|script| script.contains("cargo "));
+            assert!(!(has_secrets && runs_cargo), "{place} builds and has secrets");
             let checkouts = steps.iter().filter(|step| {
                 step["uses"].as_str().is_some_and(|uses| uses.starts_with("actions/checkout@"))
             });
@@ -179,4 +186,33 @@ fn jobs_that_build_cannot_write_and_scripts_contain_no_expressions() {
             }
         }
     }
+}
+
+/// `(architecture of the image, target of Rust)`.
+const TARGETS: [(&str, &str); 6] = [
+    ("linux/amd64", "x86_64-unknown-linux-gnu"),
+    ("linux/arm64", "aarch64-unknown-linux-gnu"),
+    ("linux/arm/v7", "armv7-unknown-linux-gnueabihf"),
+    ("linux/ppc64le", "powerpc64le-unknown-linux-gnu"),
+    ("linux/s390x", "s390x-unknown-linux-gnu"),
+    ("linux/riscv64", "riscv64gc-unknown-linux-gnu"),
+];
+
+/// A dependency of one architecture only has its licence and its advisories checked, too.
+#[test]
+fn the_dependencies_of_all_architectures_are_checked_and_their_advisories_each_week() {
+    let release = workflow("release");
+    let platforms = release["jobs"]["image"]["env"]["PLATFORMS"].as_str().unwrap();
+    assert_eq!(platforms, TARGETS.map(|(platform, _)| platform).join(","));
+    let deny: toml::Value = toml::from_str(&text("deny.toml")).unwrap();
+    let targets = deny["graph"]["targets"].as_array().unwrap();
+    let targets: Vec<&str> = targets.iter().map(|target| target.as_str().unwrap()).collect();
+    assert_eq!(targets, TARGETS.map(|(_, target)| target));
+
+    let advisories = text(".github/workflows/advisories.yml");
+    assert!(advisories.contains("cron: ") && advisories.contains("check advisories"));
+    // The same tool as in `.ci/run`.
+    let run = text(".ci/run");
+    let [version] = between(&run, "tool deny ", '\n')[..] else { panic!(".ci/run") };
+    assert!(advisories.contains(&format!("cargo-deny@{version}\n")), "{version}");
 }
