@@ -353,6 +353,50 @@ fn the_ca_file_option_applies_to_every_https_request_of_the_rule() {
     assert!(problems.to_string().starts_with("--ca-file: a CA file is only valid"), "{problems}");
 }
 
+/// The configuration and the warnings for these options, or for this file.
+fn parsed(options: &[&str], file: &str) -> (String, Vec<String>) {
+    let arguments = ["podnudge"].iter().chain(options).map(OsString::from);
+    let Ok(cli::Command::Run(run)) = cli::parse(arguments, []) else { unreachable!() };
+    let (config, warnings) = config::parse("c.toml", file, &run.overrides, None).unwrap();
+    (config::effective(&config), warnings.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn what_check_prints_is_a_configuration_without_warnings() {
+    let watch = "--watch=/a";
+    for options in [
+        &[watch][..],
+        &[watch, "--signal=HUP"],
+        &[watch, "--process=app", "--restart"],
+        &[watch, "--url=http://127.0.0.1/"],
+        &[watch, "--preset=nginx", "--publish=/config"],
+    ] {
+        let (printed, warnings) = parsed(options, "");
+        assert_eq!(warnings, Vec::<String>::new(), "{options:?}");
+        assert_eq!(parsed(&["--config=c.toml"], &printed), (printed.clone(), warnings));
+    }
+}
+
+#[test]
+fn actions_of_options_have_one_order_and_none_follows_a_restart_unnoticed() {
+    let order = |printed: &str| {
+        let actions = ["[rule.signal]", "[rule.restart]"];
+        printed.lines().filter(|line| actions.contains(line)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for options in [["--restart", "--signal=HUP"], ["--signal=HUP", "--restart"]] {
+        let (printed, warnings) = parsed(&[&["--watch=/a"], &options[..]].concat(), "");
+        assert_eq!(order(&printed), ["[rule.signal]", "[rule.restart]"], "{options:?}");
+        assert_eq!(warnings, Vec::<String>::new());
+    }
+    let rule = "[[rule]]\nwatch = \"/a\"\n[rule.restart]\n[rule.signal]\nname = \"HUP\"\n";
+    let (printed, warnings) = parsed(&["--config=c.toml"], rule);
+    assert_eq!(order(&printed), ["[rule.restart]", "[rule.signal]"]);
+    let hint = "hint: put it before the restart, or leave one of them out";
+    let expected =
+        format!("c.toml:4:7: `signal` is never performed: it follows a restart\n  {hint}");
+    assert_eq!(warnings, [expected]);
+}
+
 #[test]
 fn port_zero_causes_a_warning() {
     assert_snapshot!(

@@ -318,7 +318,8 @@ impl RuleSettings {
     }
 }
 
-/// The actions of a rule, in the order of the file.
+/// The actions of a rule: those of the file in its order, then those of options and environment variables, in the order
+/// of `ACTIONS`.
 fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
     if rule.on_failure.windows(2).any(|steps| steps != [Step::Retry, Step::Restart]) {
         let reason =
@@ -339,7 +340,16 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         rule.evict.map(Action::Evict),
     ];
     let mut actions: Vec<Action> = actions.into_iter().flatten().collect();
-    actions.sort_by_key(|action| place.key(action.name()));
+    actions.sort_by_key(|action| match place.key(action.name()) {
+        Some(At::File(byte)) => byte,
+        _ => usize::MAX,
+    });
+    let after_restart = actions.iter().skip_while(|action| !action.restarts()).nth(1);
+    if let Some(action) = after_restart {
+        let message = format!("`{}` is never performed: it follows a restart", action.name());
+        let hint = "put it before the restart, or leave one of them out";
+        place.warn(Spot::Key(action.name()), Reason::new(message).hint(hint));
+    }
     actions
 }
 

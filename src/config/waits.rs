@@ -52,7 +52,8 @@ words! {
 
 impl Jitter {
     fn validate(&mut self, place: &Place<'_>) {
-        if place.has("by") && self.window.is_zero() {
+        // `podnudge check` writes the default, too.
+        if place.has("by") && self.by != JitterBy::Pod && self.window.is_zero() {
             let reason = Reason::new("`by` has no effect: the jitter's window is `0s`");
             place.warn(Value("by"), reason.hint("add `window = \"30s\"`"));
         }
