@@ -427,7 +427,7 @@ fn an_application_that_keeps_ending_after_it_was_reloaded_is_not_in_sync() {
         let mut pod = Pod::new();
         let file = pod.file("volume/app.conf");
         let application = pod.supervised(&format!(
-            "trap 'echo hup >>hups' HUP; while :; do grep -q broken '{}' && {{ sleep 2; exit 1; }}; sleep 0.05; done",
+            "trap 'cat \"{0}\"' HUP; while :; do grep -q broken '{0}' && {{ for n in $(seq 40); do sleep 0.05; done; exit 1; }}; sleep 0.05; done",
             file.display()
         ));
         let settings = format!(
