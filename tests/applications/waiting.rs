@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plain::Application;
 use super::presets::{Class, Seen};
-use crate::support::agent::Agent;
+use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_network;
 use crate::support::program::{command, podnudge};
@@ -65,7 +65,7 @@ fn gets_the_signal(subject: &Subject) {
     agent.wait_for("baseline", 1);
     for version in 1..=2 {
         kubelet.write(&payload(&[(subject.key, &filled(subject.content, version))]));
-        agent.wait_for("delivered", version);
+        agent.wait_for(ROLLED_OUT, version);
         wait_until("the application has reloaded", || (subject.has_reloaded)(&output(), version));
     }
     assert!(agent.last("sent", "target").ends_with(&format!(" ({})", subject.process)));
