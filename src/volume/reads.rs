@@ -6,21 +6,22 @@
 //! by the application: that something was read proves nothing. That nothing was read does, where inotify reports what
 //! other containers do.
 
-use std::ffi::CStr;
-use std::fs;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{CWD, FileType, Mode, RawDir, openat, stat};
 use rustix::io::Errno;
 
 use super::filter;
+use super::reader::DIRECTORY;
+use super::tree::LISTING_BUFFER;
 use crate::config::KeyFilter;
 
 /// The most directories to watch. A ConfigMap volume has one for each first part of a nested path.
@@ -158,13 +159,12 @@ impl Watch {
         let mut entries = MAX_ENTRIES;
         for path in paths {
             // Through `..data`: the watch is on this generation, whatever is swapped in later.
-            let real = fs::canonicalize(path)?;
-            let data = real.join("..data");
-            let real = if real.is_dir() && data.is_dir() { fs::canonicalize(data)? } else { real };
-            if real.is_dir() {
-                watch.add_directories(&real, b"", &mut entries)?;
+            let data = path.join("..data");
+            let path = if is_directory(&data) { &data } else { path };
+            if is_directory(path) {
+                watch.add_directories(path, b"", &mut entries)?;
             } else {
-                watch.add(&real, Place::File)?;
+                watch.add(path, Place::File)?;
                 watch.has_keys = true;
             }
         }
@@ -186,20 +186,27 @@ impl Watch {
             return unknown("too many directories");
         }
         self.add(path, Place::Directory(prefix.to_vec()))?;
-        for entry in fs::read_dir(path)? {
+        let fd = openat(CWD, path, DIRECTORY, Mode::empty())?;
+        let mut buffer = [MaybeUninit::uninit(); LISTING_BUFFER];
+        let mut listing = RawDir::new(&fd, &mut buffer);
+        while let Some(entry) = listing.next() {
             let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
             let Some(left) = entries.checked_sub(1) else { return unknown("too many entries") };
             *entries = left;
-            let kind = entry.file_type()?;
-            if kind.is_symlink() || kind.is_socket() {
-                return unknown("an entry that is read elsewhere");
-            }
-            if kind.is_dir() {
-                let below = [prefix, entry.file_name().as_bytes(), b"/"].concat();
-                self.add_directories(&entry.path(), &below, entries)?;
-            } else {
-                let key = [prefix, entry.file_name().as_bytes()].concat();
-                self.has_keys |= filter::is_included(&self.filter, &key);
+            let key = [prefix, name].concat();
+            match entry.file_type() {
+                FileType::RegularFile => {
+                    self.has_keys |= filter::is_included(&self.filter, &key);
+                }
+                FileType::Directory => {
+                    let below = path.join(OsStr::from_bytes(name));
+                    self.add_directories(&below, &[&key, b"/".as_slice()].concat(), entries)?;
+                }
+                _ => return unknown("an entry that is read elsewhere"),
             }
         }
         Ok(())
@@ -262,8 +269,13 @@ impl Watch {
     }
 }
 
+fn is_directory(path: &Path) -> bool {
+    stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
