@@ -142,7 +142,7 @@ impl Scene {
         command.arg(folder.path().join("podnudge.toml"));
         let agent = Agent::spawn(folder.path(), command);
         agent.wait_for("baseline", 13);
-        agent.wait_for("applied", 1);
+        agent.wait_for("applied|unread", 1);
         let address = agent.last("started", "listen");
         let held = None;
         Self { agent, limit, address, volumes, other, application, server, writes: 0, held, folder }

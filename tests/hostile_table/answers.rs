@@ -203,9 +203,9 @@ fn handshakes() -> Vec<(&'static str, Answer)> {
 /// Any end of the attempt: which one depends on the rule.
 const OUTCOMES: [(&str, &str); 5] = [
     ("check", "check-failed|passed|rejected"),
-    ("action", "gave-up|applied"),
-    ("proof", "gave-up|applied"),
-    ("document", "gave-up|applied"),
+    ("action", "gave-up|applied|unread"),
+    ("proof", "gave-up|applied|unread"),
+    ("document", "gave-up|applied|unread"),
     ("handshake", "gave-up"),
 ];
 

@@ -86,7 +86,7 @@ pub(super) fn inputs() -> Vec<Input> {
             put(&scene.path("publish"));
             scene.nudge("published");
         }),
-        outcome: "applied|gave-up|refused|publication-lost|rolled-back",
+        outcome: "applied|unread|gave-up|refused|publication-lost|rolled-back",
         remove: Some(Box::new(refill)),
     };
     all().into_iter().map(input).collect()
