@@ -12,6 +12,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::exit,
+    clippy::print_stderr,
     clippy::print_stdout,
     reason = "a demo prints, measures times, and fails by panicking"
 )]
@@ -47,12 +49,21 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// How long the parts may take on a slow machine, without the build. A part that waits for a line that podnudge does
+/// not log must not wait for ever.
+const LONGEST: Duration = Duration::from_mins(5);
+
 fn demo() {
     println!(
         "podnudge is built first, as it ships: some minutes the first time, and seconds afterwards.\n\
          Then it makes real processes reload in six parts, in less than a minute."
     );
     let podnudge = build();
+    std::thread::spawn(|| {
+        std::thread::sleep(LONGEST);
+        eprintln!("the demo has not come to its end within {} s", LONGEST.as_secs());
+        std::process::exit(1);
+    });
     println!(
         "\n1. One option. podnudge finds the process that mounts the volume, and knows the program."
     );
@@ -171,6 +182,8 @@ fn master(volume: &Path) {
     let mut worker = start();
     for _ in signals.forever() {
         let mut old = std::mem::replace(&mut worker, start());
+        // As nginx does: the old worker may end once the new one runs.
+        std::thread::sleep(Duration::from_millis(100));
         old.kill().unwrap();
         old.wait().unwrap();
     }
