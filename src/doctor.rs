@@ -147,7 +147,7 @@ async fn examine_rule(
         proof: proof_kinds(rule),
         volumes,
         target: match &targets {
-            Some(targets) => Some(why(rule, targets)),
+            Some(targets) => Some(why(context, rule, targets)),
             None if !rule.names_process() => Some("not needed".to_owned()),
             None => None,
         },

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Child;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
+use crate::support::cgroups::{Cgroups, Driver};
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::{Behaviour, Target, in_namespace};
 use crate::support::program::command;
@@ -140,6 +141,45 @@ fn a_second_match_is_not_signalled_and_blocks_the_next_action() {
             }
         }
         assert_eq!((target.signals(), other.signals()), (2, 0));
+    });
+}
+
+/// A neighbour may have any name. It is not in the container of the process that took the last action.
+#[test]
+fn a_second_match_in_another_container_blocks_no_action() {
+    in_namespace(|| {
+        let mut scene = Scene::new();
+        let cgroups = Cgroups::new(Driver::Cgroupfs);
+        let elsewhere = scene.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let start = |folder: &Path, digit: &str| {
+            let group = cgroups.container("9b1f0a77-5f0a-4f4e-9d39-6c2f5b1f0a70", digit);
+            Target::start_by(folder, "app", Behaviour::Handles, |program| {
+                cgroups.command(&group, program)
+            })
+        };
+        let target = start(scene.path(), "a");
+        let agent = scene.nudge(&["--process", "app"]);
+        scene.change();
+        agent.wait_for(ROLLED_OUT, 1);
+        let other = start(&elsewhere, "b");
+        for n in 2..=3 {
+            scene.change();
+            agent.wait_for(ROLLED_OUT, n);
+        }
+        assert_eq!(agent.count("target-ambiguous|refused"), 0, "{}", agent.log());
+        assert_eq!((target.signals(), other.signals()), (3, 0));
+        assert_eq!(agent.count("target-chosen"), 1, "{}", agent.log());
+        let because = agent.last("target-chosen", "because");
+        let wanted =
+            format!("it is in the container of the last action's target, and not {}", other.pid());
+        assert!(because.starts_with(&wanted), "{because}");
+        // A podnudge that has not acted cannot tell.
+        drop(agent);
+        let agent = scene.nudge(&["--process", "app"]);
+        scene.change();
+        agent.wait_for("refused", 1);
+        assert_eq!((target.signals(), other.signals()), (3, 0));
     });
 }
 

@@ -18,7 +18,7 @@ use crate::support::kubelet::{Kubelet, payload};
 use crate::support::memory::MemoryLimit;
 use crate::support::pod::{Behaviour, Target, in_namespace, in_network};
 use crate::support::program::{command, podnudge};
-use crate::support::wait::{is_within, wait_until};
+use crate::support::wait::{is_within, wait_until, wait_until_commit_is_past};
 
 /// A mistake is reported within this time of the start.
 const AT_START: Duration = Duration::from_secs(2);
@@ -353,7 +353,9 @@ fn assert_in_time(agent: &Agent, mistake: &Mistake) {
     let output = podnudge().args(["status", "--url", &url]).output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("\n  problem: "), "{table}");
-    assert!(!ask(&address, "GET", "/status").contains("\"in_sync\":\"yes\""), "{settings}");
+    let answer = ask(&address, "GET", "/status");
+    let status: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_ne!(status["rules"][0]["in_sync"], "yes", "{settings}");
 }
 
 /// `podnudge doctor` finds this problem only.
@@ -448,6 +450,49 @@ fn a_target_of_another_uid_is_reported_with_the_security_context_to_set() {
                 fix: None,
             }],
         );
+    });
+}
+
+/// The targets started after the content, so each has read it. But what no action can reach is never in sync.
+#[test]
+fn a_target_that_no_action_can_reach_is_never_in_sync() {
+    in_namespace(|| {
+        let folder = scene();
+        let folder = folder.path();
+        wait_until_commit_is_past(&folder.join("volume"));
+        let target = |name: &str, does| Target::start(folder, name, does);
+        let _targets = [
+            target("nginx", Behaviour::Handles),
+            target("twice", Behaviour::Handles),
+            target("twice", Behaviour::Handles),
+            target("myapp", Behaviour::Handles),
+        ];
+        let default = target("default", Behaviour::Default);
+        wait_until_old(&default);
+        let table: &[(&[&str], &str)] = &[
+            (&["--process=nginx", "--signal=HUP"], "not-permitted"),
+            (&["--process=twice", "--signal=HUP"], "target-ambiguous"),
+            (&["--process=default", "--signal=HUP"], "signal-not-handled"),
+            (&["--process=myapp"], "no-preset"),
+        ];
+        for (options, problem) in table {
+            let mut podnudge = if *problem == "not-permitted" {
+                let mut command = command("setpriv");
+                command.args(["--reuid=65532", "--regid=65532", "--clear-groups"]);
+                command.arg(env!("CARGO_BIN_EXE_podnudge"));
+                command
+            } else {
+                podnudge()
+            };
+            podnudge.args(["--log", "json", "--listen", "127.0.0.1:0", "--watch"]);
+            podnudge.arg(folder.join("volume")).args(*options);
+            let agent = Agent::spawn(folder, podnudge);
+            agent.wait_for("baseline", 1);
+            agent.wait_for("preflight", 1);
+            let rule = &agent.status()["rules"][0];
+            assert_eq!(rule["preflight"][0]["problem"], *problem, "{rule:#}");
+            assert_eq!(rule["in_sync"], "unknown", "{rule:#}");
+        }
     });
 }
 

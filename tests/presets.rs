@@ -315,3 +315,32 @@ fn no_preset_names_a_file_by_a_fixed_path() {
         assert!(!preset.check.iter().any(is_fixed), "{}: {:?}", preset.name, preset.check);
     }
 }
+
+/// A shell that has just started may be about to start the application: podnudge waits, and refuses only one that
+/// has started nothing that it knows.
+#[test]
+fn below_a_young_shell_podnudge_waits_for_the_application() {
+    in_namespace(|| {
+        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
+        let script = "sleep 600; exec true";
+        let mut shell = command("sh").args(["-c", script, "entrypoint"]).spawn().unwrap();
+        let mut podnudge = podnudge();
+        podnudge.args(["--log", "json", "--listen", "off", "--settle", "20ms"]);
+        podnudge.args(["--on-start", "never", "--cmdline", "entrypoint", "--watch"]);
+        let agent = Agent::spawn(folder.path(), {
+            podnudge.arg(&kubelet.volume);
+            podnudge
+        });
+        agent.wait_for("baseline", 1);
+        kubelet.write(&[("a.conf".to_owned(), b"2".to_vec())].into());
+        agent.wait_for("waiting-for-target|refused", 1);
+        assert_eq!(agent.count("refused"), 0, "{}", agent.log());
+        let reason = agent.last("waiting-for-target", "reason");
+        assert!(reason.ends_with("(sh) starts is not known yet"), "{reason}");
+        agent.wait_for("refused", 1);
+        let hint = agent.last("refused", "hint");
+        assert!(hint.contains("--preset") && hint.contains("--process"), "{hint}");
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+    });
+}

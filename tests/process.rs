@@ -170,6 +170,7 @@ fn a_pid_reused_after_selection_is_never_signalled() {
             comm: "app".to_owned(),
             is_root: true,
             is_container: false,
+            container: String::new(),
             wrappers: Vec::new(),
         };
         let action = SignalAction { name: Signal::SIGHUP, allow_unhandled: true };

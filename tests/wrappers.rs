@@ -199,11 +199,7 @@ fn a_program_below_a_wrapper_gets_its_preset() {
         let table: &[(&str, &[&str], &str)] = &[
             ("pgbouncer", &[script.to_str().unwrap()], ""),
             ("mosquitto", &["tini", "--"], ""),
-            (
-                "dovecot",
-                &["bash", "-c", "trap : HUP; \"$0\" \"$@\"; echo done"],
-                "not to the dovecot below it",
-            ),
+            ("dovecot", &["bash", "-c", "trap : HUP; \"$0\" \"$@\"; echo done"], ""),
             ("redis-server", DASH, "takes a new configuration by a restart"),
             ("squid", &["dash", "-c", two], "has started several programs: nginx, squid"),
         ];

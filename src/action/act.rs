@@ -13,11 +13,12 @@ use super::restart::restart;
 use super::{http, pod, prepare, program, signal, socket};
 use crate::clock::Moment;
 use crate::config::{Action, Rule};
+use crate::core::MAX_STARTUP;
 use crate::core::command::{Act, Extent};
 use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
-    self, Context, Refusal, TargetProcess, all_read_config_after, choose_preset, find, find_cached,
-    find_to_restart, inspect, names, roots,
+    self, Context, Refusal, TargetProcess, age, all_read_config_after, choose_preset, find,
+    find_cached, find_to_restart, inspect, names, remember_container, roots,
 };
 use crate::publish;
 use crate::reason::Reason;
@@ -129,8 +130,7 @@ async fn try_to_act(
         return Ok((Acted::Fresh(process::targets(&targets)), baseline));
     }
     if rule.actions.is_empty() && !act.restart {
-        let unknown = choose_preset(context, rule).err();
-        return Err(Acted::Refused(unknown.unwrap_or(Reason::new("the rule has no action"))));
+        return Err(without_action(context, rule, &targets));
     }
     if act.extent == Extent::LookForFresh {
         let reason = Reason::new("the target did not start after the content was in place");
@@ -139,6 +139,7 @@ async fn try_to_act(
     if act.is_preparation() {
         return prepare::prepare(rule, act, &targets).map(|()| (Acted::Ready, Baseline::default()));
     }
+    remember_container(context, rule, &targets);
     if act.restart {
         let reads = watch_reads(rule);
         let restarted = restart(context, rule, act, &targets).await;
@@ -185,6 +186,20 @@ async fn try_to_act(
         }
     }
     Ok((progress.to_acted(), baseline))
+}
+
+/// Why a rule without an action cannot act. A target that has just started may be the shell that is about to execute
+/// the application.
+fn without_action(context: &Context, rule: &Rule, targets: &[TargetProcess]) -> Acted {
+    match choose_preset(context, rule) {
+        Err(reason) if !targets.iter().any(|target| age(target.identity) < MAX_STARTUP) => {
+            Acted::Refused(reason)
+        }
+        _ => {
+            let message = format!("what {} starts is not known yet", names(targets));
+            Acted::Absent(Absence::unread(Reason::new(message)))
+        }
+    }
 }
 
 /// Watches what the application is to read, from now on.

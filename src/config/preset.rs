@@ -123,14 +123,20 @@ impl Preset {
         report.finish(Some(Self { name, text, rule, ..preset })).ok().map(|(preset, _)| preset)
     }
 
-    /// The preset for a program, by the name of its process, as the kernel cuts it.
+    /// Whether it is for a program, by the name of its process, as the kernel cuts it.
     #[must_use]
-    pub fn of_program(comm: &str) -> Option<&'static Self> {
+    pub fn is_for(&self, comm: &str) -> bool {
         let is_name = |program: &glob::Pattern| {
             let cut: String = program.as_str().chars().take(COMM_LENGTH).collect();
             program.matches(comm) || (comm.len() == COMM_LENGTH && cut == comm)
         };
-        presets().iter().find(|preset| preset.programs.iter().any(is_name))
+        self.programs.iter().any(is_name)
+    }
+
+    /// The preset for a program, by the name of its process, as the kernel cuts it.
+    #[must_use]
+    pub fn of_program(comm: &str) -> Option<&'static Self> {
+        presets().iter().find(|preset| preset.is_for(comm))
     }
 
     /// The preset that a rule without an action uses for a program.
@@ -144,7 +150,7 @@ impl Preset {
                 format!("the rule has no action, and podnudge does not know how `{shown}` reloads");
             let hint = "set one: `--signal HUP`, `--url URL`, `--exec COMMAND` or `--restart`; \
                         `podnudge presets` lists the programs that it knows; if this one only starts the \
-                        application, set `--preset NAME`";
+                        application, set `--preset NAME`, and name its process with `--process`";
             return Err(Reason::new(message).hint(hint));
         };
         let Self { name, about, .. } = preset;

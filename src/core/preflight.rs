@@ -122,6 +122,23 @@ impl ProblemKind {
         )
     }
 
+    /// Whether no action could reach the target, or it cannot read the content: then nothing tells what it runs.
+    pub(super) fn hides_what_runs(self) -> bool {
+        matches!(
+            self,
+            Self::NamespaceNotShared
+                | Self::TargetNotFound
+                | Self::TargetAmbiguous
+                | Self::TargetUnsupported
+                | Self::SignalNotHandled
+                | Self::NotPermitted
+                | Self::NoPreset
+                | Self::Subpath
+                | Self::NotPublished
+                | Self::NotMounted
+        )
+    }
+
     /// Whether only the API server knows of the problem.
     fn is_of_rights(self) -> bool {
         matches!(

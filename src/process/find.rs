@@ -5,10 +5,12 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tracing::info;
 
 use super::Identity;
 use super::config_read::earliest_config_read;
 use super::context::Context;
+use super::prefer::preferred;
 use super::proc;
 use super::select::{self, Process, ProcessTable, Refusal};
 use super::table::{self, Detail};
@@ -31,6 +33,8 @@ pub struct TargetProcess {
     pub is_root: bool,
     /// Whether it is the main process of a container: its parent is outside of the pod.
     pub is_container: bool,
+    /// The id of its container; empty if there is none.
+    pub container: String,
     /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
     /// matching tree first. Empty if the target is that root.
     pub wrappers: Vec<Self>,
@@ -40,8 +44,8 @@ impl TargetProcess {
     fn new(process: &Process, is_root: bool) -> Self {
         let (name, comm) = (process.display_name(), process.comm.clone());
         let is_container = process.parent == 0;
-        let identity = process.identity;
-        Self { identity, name, comm, is_root, is_container, wrappers: Vec::new() }
+        let (identity, container) = (process.identity, process.container.clone());
+        Self { identity, name, comm, is_root, is_container, container, wrappers: Vec::new() }
     }
 
     fn below(wrappers: &[Process], process: &Process) -> Self {
@@ -72,6 +76,13 @@ pub(crate) fn find(context: &Context, rule: &Rule) -> Result<Vec<TargetProcess>,
             context.target_cache.store(rule, None);
             Err(context.last_targets.explain(rule, refusal))
         }
+    }
+}
+
+/// Remembers the container of the process that an action is for.
+pub(crate) fn remember_container(context: &Context, rule: &Rule, targets: &[TargetProcess]) {
+    if let [target] = targets {
+        context.last_targets.store_container(rule, &target.container);
     }
 }
 
@@ -127,9 +138,28 @@ fn search(
         // The error message lists all processes.
         table = table::read(own, target, volumes, wanted, Detail::All)?;
     }
-    let chosen = select::select(target, wanted, &table)?;
+    let (chosen, because) = match select::select(target, wanted, &table) {
+        Err(Refusal::Ambiguous(reason)) => {
+            let roots = select::matching_roots(target, wanted, &table);
+            let preferred = preferred(context, rule, signal, &roots, &table);
+            let (one, because) = preferred.ok_or(Refusal::Ambiguous(reason))?;
+            (vec![one], Some(because))
+        }
+        chosen => (chosen?, None),
+    };
+    if context.last_targets.store_reason(rule, because.as_deref())
+        && let ([target], Some(because)) = (chosen.as_slice(), because)
+    {
+        info!(
+            event = "target-chosen",
+            rule = rule.name,
+            target = target.display_name(),
+            because,
+            "several processes match; this one is the target"
+        );
+    }
     if let ([root], Some(signal)) = (chosen.as_slice(), signal) {
-        match find_taker(context, target, root, signal)? {
+        match find_taker(context, rule, root, signal)? {
             Taker::Root => {}
             // Another process may be the target next time, so it is not cached.
             Taker::Below(wrappers, taker) => {
@@ -178,8 +208,8 @@ pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + 
     Targets { names: all.map(|process| process.comm.clone()).collect(), text, are_containers }
 }
 
-/// For messages: the target processes, and the setting that they match.
-pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
+/// For messages: the target processes, the setting that they match, and why these ones.
+pub(crate) fn why(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> String {
     let how = match &rule.settings.target.by {
         TargetBy::Mount => "mounts the volume".to_owned(),
         TargetBy::Process(name) => format!("named `{name}`"),
@@ -192,7 +222,9 @@ pub(crate) fn why(rule: &Rule, chosen: &[TargetProcess]) -> String {
         _ => None,
     };
     let below = below.map_or_else(String::new, |root| format!(" below {}", root.name));
-    format!("{}{below}: {how}", names(chosen))
+    let because = context.last_targets.reason(rule);
+    let because = because.map_or_else(String::new, |because| format!("; chosen because {because}"));
+    format!("{}{below}: {how}{because}", names(chosen))
 }
 
 /// All processes, in detail; none if they cannot be read.

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use super::Identity;
 use super::proc::{self, contains, mask};
 use super::sigwait::{Taker, is_init, taker};
+use super::starter::is_foreign_supervisor;
 use crate::reason::Reason;
 
 /// A process without a handler that is younger than this may still be starting.
@@ -21,6 +22,8 @@ pub(super) enum Handling {
     Taken,
     /// It is an init, which waits for nearly all signals and passes them on to its child.
     Init,
+    /// It is a supervisor such as runsvdir, which may end or restart its programs on the signal.
+    Supervisor,
     /// It blocks the signal and has no handler now, as the master of `HAProxy` during its exec.
     Blocked,
     /// It has no handler, but has just started.
@@ -49,6 +52,10 @@ pub(super) enum Effect {
 /// If `/proc` cannot be read.
 pub(super) fn handling(process: Identity, signal: Signal) -> Result<Option<Handling>, Reason> {
     let Some(status) = proc::status(process.pid)? else { return Ok(None) };
+    let comm = status.lines().find_map(|line| line.strip_prefix("Name:\t")).unwrap_or_default();
+    if is_foreign_supervisor(comm, process.pid) {
+        return Ok(Some(Handling::Supervisor));
+    }
     let has = |field: &str| mask(&status, field).is_some_and(|mask| contains(mask, signal));
     let is_caught = has("SigCgt:");
     let has_exit_trap = is_caught && is_bash_with_exit_trap(process.pid, &status, signal);

@@ -3,7 +3,8 @@
 //!
 //! Reads `/proc/PID/stat`; changes nothing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use super::select::Refusal;
 use super::{Identity, ProcessState, process_state};
@@ -15,24 +16,55 @@ use crate::shown;
 /// A process and its name.
 type Named = (Identity, String);
 
-/// Each rule's name and its last target.
+/// What is remembered of a rule's last target.
+#[derive(Debug, Default, Clone)]
+struct Last {
+    /// The processes that the last search has found.
+    processes: Vec<Named>,
+    /// Why it has chosen these among several that match.
+    because: Option<String>,
+    /// The container of the target of the last action, if it has one.
+    container: Option<String>,
+}
+
+/// The last target of each rule, by the rule's name.
 #[derive(Debug, Default)]
-pub(super) struct LastTargets(Mutex<Vec<(String, Vec<Named>)>>);
+pub(super) struct LastTargets(Mutex<BTreeMap<String, Last>>);
 
 impl LastTargets {
     /// Stores the processes that a search has found.
     pub(super) fn store(&self, rule: &Rule, found: impl Iterator<Item = (Identity, String)>) {
         let found = found.collect();
-        let mut all = self.all();
-        match all.iter_mut().find(|(name, _)| *name == rule.name) {
-            Some((_, known)) => *known = found,
-            None => all.push((rule.name.clone(), found)),
-        }
+        self.with(rule, |last| last.processes = found);
+    }
+
+    /// Stores why a search has chosen its target among several. Returns whether that is new.
+    pub(super) fn store_reason(&self, rule: &Rule, because: Option<&str>) -> bool {
+        self.with(rule, |last| {
+            let before = std::mem::replace(&mut last.because, because.map(ToOwned::to_owned));
+            before != last.because
+        })
+    }
+
+    /// Stores the container of the target of an action.
+    pub(super) fn store_container(&self, rule: &Rule, container: &str) {
+        let container = (!container.is_empty()).then(|| container.to_owned());
+        self.with(rule, |last| last.container = container);
+    }
+
+    /// Why the last search has chosen its target among several.
+    pub(super) fn reason(&self, rule: &Rule) -> Option<String> {
+        self.of(rule).because
+    }
+
+    /// The container of the target of the last action.
+    pub(super) fn container_acted_on(&self, rule: &Rule) -> Option<String> {
+        self.of(rule).container
     }
 
     /// The processes of the last target that still run, at most [`RuleStatus::MOST_TARGETS`].
     pub(super) fn running(&self, rule: &Rule) -> Vec<TargetStatus> {
-        let known = self.of(rule).into_iter();
+        let known = self.of(rule).processes.into_iter();
         let running =
             known.filter(|(identity, _)| process_state(*identity) == ProcessState::Running);
         let status =
@@ -49,25 +81,24 @@ impl LastTargets {
         if !self.have_exited(rule) {
             return refusal;
         }
-        Refusal::NotFound(exited(&self.of(rule)))
+        Refusal::NotFound(exited(&self.of(rule).processes))
     }
 
     /// Whether the last target is known, and has ended.
     pub(super) fn have_exited(&self, rule: &Rule) -> bool {
-        let known = self.of(rule);
+        let known = self.of(rule).processes;
         let has_ended =
             |(identity, _): &Named| matches!(process_state(*identity), ProcessState::Ended(_));
         !known.is_empty() && known.iter().all(has_ended)
     }
 
-    fn of(&self, rule: &Rule) -> Vec<Named> {
-        let all = self.all();
-        let known = all.iter().find(|(name, _)| *name == rule.name);
-        known.map(|(_, known)| known.clone()).unwrap_or_default()
+    fn of(&self, rule: &Rule) -> Last {
+        self.with(rule, |last| last.clone())
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<(String, Vec<Named>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<T>(&self, rule: &Rule, act: impl FnOnce(&mut Last) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        act(all.entry(rule.name.clone()).or_default())
     }
 }
 

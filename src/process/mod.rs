@@ -19,6 +19,7 @@ mod inspect;
 mod last_targets;
 pub mod marks;
 mod node;
+mod prefer;
 mod preset;
 pub mod proc;
 mod reach;
@@ -26,6 +27,7 @@ mod restarts;
 pub mod select;
 pub mod signal;
 mod sigwait;
+mod starter;
 mod state;
 pub(crate) mod supervisor;
 mod table;
@@ -39,7 +41,7 @@ pub(crate) use context::Context;
 pub use find::TargetProcess;
 pub(crate) use find::{
     age_of_oldest_candidate, all_read_config_after, find, find_cached, find_to_restart, names,
-    others, roots, running_targets, targets, why,
+    others, remember_container, roots, running_targets, targets, why,
 };
 pub use identity::Identity;
 pub(crate) use inspect::inspect;

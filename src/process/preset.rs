@@ -2,36 +2,14 @@
 //!
 //! Reads `/proc`; signals nothing.
 
-use std::ffi::OsStr;
-use std::path::Path;
-
 use super::context::Context;
 use super::find::{TargetProcess, find, process_table};
 use super::handling::is_young;
-use super::proc;
-use super::select::taker::below;
-use super::select::{Process, Refusal};
+use super::select::Refusal;
+use super::starter::programs_below;
 use crate::config::{Preset, Rule};
 use crate::reason::Reason;
 use crate::shown;
-
-/// Inits and shells.
-const STARTERS: &[&str] = &[
-    "tini",
-    "tini-static",
-    "dumb-init",
-    "docker-init",
-    "catatonit",
-    "s6-svscan",
-    "s6-supervise",
-    "runsv",
-    "runsvdir",
-    "sh",
-    "ash",
-    "bash",
-    "dash",
-    "busybox",
-];
 
 /// Chooses the preset of a rule without an action of its own. Returns the rule with it, and the name
 /// of its target; `None` if the rule needs none or has it already, or if the target is not known yet.
@@ -114,32 +92,13 @@ fn preset_of(
     }
 }
 
-/// The names of the programs that an init or a shell has started, also by other inits and shells.
-/// None if the target is neither.
+/// The names of the programs that the target has started, if it is an init, a shell or a supervisor.
 fn programs_started_by(context: &Context, rule: &Rule, target: &TargetProcess) -> Vec<String> {
     let table = process_table(context, rule);
     let root = table.processes.iter().find(|process| process.identity == target.identity);
-    let Some(root) = root.filter(|root| is_starter(root)) else { return Vec::new() };
-    let all = below(root, &table);
-    let (mut starters, mut programs) = (vec![root.identity.pid], Vec::new());
-    while let Some(starter) = starters.pop() {
-        for child in all.iter().filter(|child| child.parent == starter) {
-            if is_starter(child) {
-                starters.push(child.identity.pid);
-            } else {
-                programs.push(child.comm.clone());
-            }
-        }
-    }
-    programs.sort();
-    programs.dedup();
-    programs
-}
-
-/// Whether a process is an init or a shell, or a script that a shell runs.
-fn is_starter(process: &Process) -> bool {
-    let is_one = |name: &OsStr| STARTERS.iter().any(|starter| name == *starter);
-    let arguments = proc::arguments(process.identity.pid).unwrap_or_default();
-    let interpreter = arguments.first().map(Path::new).and_then(Path::file_name);
-    is_one(OsStr::new(&process.comm)) || interpreter.is_some_and(is_one)
+    let programs = root.map(|root| programs_below(root, &table)).unwrap_or_default();
+    let mut names: Vec<String> = programs.iter().map(|program| program.comm.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
 }

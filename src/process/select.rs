@@ -2,6 +2,7 @@
 //! returns the selection or a refusal with its reason. `taker` looks below a wrapper.
 
 pub mod pod;
+mod refusals;
 pub mod taker;
 
 use std::collections::BTreeMap;
@@ -9,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use self::pod::{OwnPod, Pod};
+pub(super) use self::refusals::list;
+use self::refusals::{not_found, of_another_pod, stale};
 use super::Identity;
 use super::marks::is_supervisor;
 use crate::clock::Moment;
-use crate::config::{Target, TargetBy, nearest};
+use crate::config::{Target, TargetBy};
 use crate::reason::Reason;
 use crate::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;
-/// The most processes that a message lists.
-const MAX_LISTED: usize = 8;
 /// A process that started later than this after its pidfile was written is another one. An application
 /// writes the file after its start, so this only allows for a wall clock that was set meanwhile: the time
 /// of the file is from the wall clock, and the start time is not.
@@ -173,13 +174,7 @@ pub fn select<'a>(
     if candidates.is_empty() && !has_foreign_process(table) {
         return Err(Refusal::NamespaceNotShared);
     }
-    let has_uid = |process: &&Process| target.uid.is_none_or(|uid| process.uid == Some(uid));
-    let matching: Vec<&Process> = candidates
-        .iter()
-        .copied()
-        .filter(|process| matches(&target.by, pidfile, process))
-        .filter(has_uid)
-        .collect();
+    let matching = matching(target, pidfile, &candidates);
     let is_stale = |process: &&&Process| pidfile.is_some_and(|file| file.is_older_than(process));
     if let Some(process) = matching.iter().find(is_stale) {
         return Err(stale(target, process));
@@ -198,6 +193,35 @@ pub fn select<'a>(
             ),
         )),
     }
+}
+
+/// Those of the processes that match.
+fn matching<'a>(
+    target: &Target,
+    pidfile: Option<Pidfile>,
+    candidates: &[&'a Process],
+) -> Vec<&'a Process> {
+    let has_uid = |process: &&Process| target.uid.is_none_or(|uid| process.uid == Some(uid));
+    let matches = |process: &&Process| matches(&target.by, pidfile, process);
+    candidates.iter().copied().filter(matches).filter(has_uid).collect()
+}
+
+/// The matching processes without an ancestor among them.
+pub(super) fn matching_roots<'a>(
+    target: &Target,
+    pidfile: Option<Pidfile>,
+    table: &'a ProcessTable,
+) -> Vec<&'a Process> {
+    roots(&matching(target, pidfile, &candidates(table)), table)
+}
+
+/// A process and its descendants.
+pub(super) fn in_tree<'a>(
+    root: &Process,
+    table: &'a ProcessTable,
+) -> impl Iterator<Item = &'a Process> {
+    let (pid, all) = (root.identity.pid, table.processes.iter());
+    all.filter(move |process| process.identity.pid == pid || descends_from(process, pid, table))
 }
 
 /// The processes that may be selected at all.
@@ -273,78 +297,6 @@ fn descends_from(process: &Process, ancestor: i32, table: &ProcessTable) -> bool
         .any(|pid| pid == ancestor)
 }
 
-fn stale(target: &Target, process: &Process) -> Refusal {
-    let path = match &target.by {
-        TargetBy::Pidfile(path) => path.display().to_string(),
-        _ => String::new(),
-    };
-    let (name, pid) = (process.display_name(), process.identity.pid);
-    Refusal::NotFound(
-        Reason::new(format!("the pidfile `{path}` is older than process {name}, so its pid {pid} is that of a process that has ended"))
-            .hint("let the application write the file at each start, and remove an old one before that; or use process or cmdline, also if the clock of the node was set since"),
-    )
-}
-
-/// The refusal of a process that matches and is not of podnudge's pod.
-fn of_another_pod(
-    target: &Target,
-    pidfile: Option<Pidfile>,
-    table: &ProcessTable,
-) -> Option<Refusal> {
-    let is_foreign = |process: &&Process| {
-        process.pod != Pod::Own
-            && process.identity.pid != 1
-            && matches(&target.by, pidfile, process)
-    };
-    let process = table.processes.iter().find(is_foreign)?;
-    let name = process.display_name();
-    let of =
-        if process.pod == Pod::Another { "of another pod" } else { "not known to be of this pod" };
-    Some(Refusal::Unsupported(
-        Reason::new(format!("process {name} matches, and is {of}: podnudge sees the processes of the node"))
-            .hint("set shareProcessNamespace: true in place of hostPID; with hostPID, a target must be in a container of podnudge's pod, or mount the watched volume"),
-    ))
-}
-
-fn not_found(target: &Target, pidfile: Option<Pidfile>, candidates: &[&Process]) -> Refusal {
-    let uid = target.uid.map_or_else(String::new, |uid| format!(" of uid {uid}"));
-    let what = match &target.by {
-        TargetBy::Mount => return not_mounted(candidates),
-        TargetBy::Process(name) => format!("no process named `{name}`"),
-        TargetBy::Exe(path) => format!("no process runs `{}`", path.display()),
-        TargetBy::Cmdline(regex) => format!("no process has arguments that match `{regex}`"),
-        TargetBy::Pidfile(path) => {
-            let pid = pidfile.map(|file| file.pid).unwrap_or_default();
-            let path = path.display();
-            return Refusal::NotFound(
-                Reason::new(format!("no process{uid} has the pid {pid} from `{path}`")).hint(
-                    "the file may be left over, or its pid is from the application's own process namespace; prefer process or cmdline",
-                ),
-            );
-        }
-    };
-    let there = if candidates.is_empty() {
-        "no other container has a process".to_owned()
-    } else {
-        format!("processes found: {}", list(candidates))
-    };
-    let comms: Vec<&str> = candidates.iter().map(|process| process.comm.as_str()).collect();
-    let hint = match &target.by {
-        TargetBy::Process(name) => match nearest(name, &comms).or_else(|| longer(name, &comms)) {
-            Some(near) => format!("did you mean `{}`? {there}", shown::text(near)),
-            None => there,
-        },
-        // /proc/PID/exe is only readable as the same uid, or with SYS_PTRACE (proc(5)).
-        TargetBy::Exe(_) if candidates.iter().any(|process| process.exe.is_none()) => {
-            format!(
-                "{there}; some hide their executable from podnudge's uid: use process or cmdline"
-            )
-        }
-        _ => there,
-    };
-    Refusal::NotFound(Reason::new(format!("target not found: {what}{uid}")).hint(hint))
-}
-
 /// For messages: the processes that may be selected and are not, nor are descendants of, the chosen
 /// ones.
 pub(super) fn others(table: &ProcessTable, chosen: &[Identity]) -> Option<String> {
@@ -356,44 +308,4 @@ pub(super) fn others(table: &ProcessTable, chosen: &[Identity]) -> Option<String
     let others: Vec<&Process> =
         candidates(table).into_iter().filter(|process| !is_chosen(process)).collect();
     (!others.is_empty()).then(|| list(&others))
-}
-
-/// The name that begins with `name`, such as `redis-server` for `redis`.
-fn longer<'a>(name: &str, comms: &[&'a str]) -> Option<&'a str> {
-    comms.iter().find(|comm| comm.starts_with(name)).copied()
-}
-
-fn not_mounted(candidates: &[&Process]) -> Refusal {
-    let by_subpath = candidates.iter().find_map(|process| match &process.mounts {
-        Mounts::SubPath(path) => Some((process, path)),
-        _ => None,
-    });
-    match by_subpath {
-        Some((process, path)) => Refusal::Unsupported(
-            Reason::new(format!(
-                "process {} mounts the volume by subPath at `{}`, where it never changes",
-                process.display_name(),
-                shown::path(path)
-            ))
-            .hint("mount the whole volume into the application's container, without subPath"),
-        ),
-        None => Refusal::NotFound(
-            Reason::new("no process of another container mounts the watched volume").hint(
-                "mount the same volume into the application's container, or name the target by process, exe, cmdline or pidfile",
-            ),
-        ),
-    }
-}
-
-/// `41 (nginx, uid 101), 52 (php-fpm, uid 82)`, bounded.
-fn list(processes: &[&Process]) -> String {
-    let name = |process: &&Process| {
-        let uid = process.uid.map_or_else(String::new, |uid| format!(", uid {uid}"));
-        format!("{} ({}{uid})", process.identity.pid, shown::text(&process.comm))
-    };
-    let mut names: Vec<String> = processes.iter().take(MAX_LISTED).map(name).collect();
-    if processes.len() > MAX_LISTED {
-        names.push(format!("and {} more", processes.len() - MAX_LISTED));
-    }
-    names.join(", ")
 }

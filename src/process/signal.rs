@@ -267,6 +267,12 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
                 "podnudge found no process below it that handles {signal}; {NAME_IT}"
             ))));
         }
+        Handling::Supervisor => {
+            let what = format!(
+                "process {name} is a supervisor, which may end or restart its programs on {signal}, and no process below it handles {signal}"
+            );
+            return Err(SendError::Refused(Reason::new(what).hint(format!("{NAME_IT}; {allow}"))));
+        }
         // HAProxy's master does so during its exec, whether it ignores the signal or not.
         Handling::Blocked => {
             let what = format!("process {name} blocks {signal}, and has no handler for it now");

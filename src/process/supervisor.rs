@@ -84,7 +84,8 @@ fn read(pid: i32) -> Option<TargetProcess> {
     let name = format!("{pid} ({})", shown::text(&stat.comm));
     let is_container = stat.parent == 0;
     let (comm, wrappers) = (stat.comm, Vec::new());
-    Some(TargetProcess { identity, name, comm, is_root: false, is_container, wrappers })
+    let container = String::new();
+    Some(TargetProcess { identity, name, comm, is_root: false, is_container, container, wrappers })
 }
 
 /// Whether the request cannot harm this process: the supervisor blocks it, and reads it from a signalfd. Any

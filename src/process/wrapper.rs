@@ -7,10 +7,11 @@ use nix::sys::signal::Signal;
 use super::context::Context;
 use super::handling::{Handling, handling, is_young};
 use super::proc::{self, ProcessStat};
-use super::select::taker::{Member, Role, below, select_taker};
-use super::select::{Process, Refusal};
+use super::select::taker::{Member, Role, below, select_taker, several_take};
+use super::select::{self, Process, Refusal};
+use super::starter::{is_foreign_supervisor, programs_below};
 use super::table::{self, Detail};
-use crate::config::Target;
+use crate::config::Rule;
 use crate::reason::Reason;
 
 /// The process that takes the signal.
@@ -24,25 +25,38 @@ pub(super) enum Taker {
     Unknown,
 }
 
-/// Finds the process that takes the signal: the root, or where it does not take the signal, the one
-/// topmost process below it that does.
+/// Finds the process that takes the signal: the one of the rule's preset, or the root, or where that does not take
+/// the signal, the one topmost process below it that does.
 ///
 /// # Errors
-/// If several do, or if `/proc` cannot be read.
+/// If several do, if there is none below a supervisor yet, or if `/proc` cannot be read.
 pub(super) fn find_taker(
     context: &Context,
-    target: &Target,
+    rule: &Rule,
     root: &Process,
     signal: Signal,
 ) -> Result<Taker, Refusal> {
     let Some(top) = member(context, root, signal)? else { return Ok(Taker::Unknown) };
+    let preset = rule.preset.filter(|preset| !preset.is_for(&root.comm));
     match top.role {
-        Role::Taker => return Ok(Taker::Root),
-        Role::Init | Role::Wrapper => {}
+        Role::Taker if preset.is_none() => return Ok(Taker::Root),
+        Role::Taker | Role::Init | Role::Wrapper => {}
         Role::Starting | Role::Restarting | Role::Unknown => return Ok(Taker::Unknown),
     }
+    let target = &rule.settings.target;
     let table = table::read(&context.own, target, &[], None, Detail::All)?;
     let all = below(root, &table);
+    let found = |taker: &Process| Taker::Below(between(root, taker, &all), taker.clone());
+    if let Some(preset) = preset {
+        let matching: Vec<&Process> =
+            all.iter().copied().filter(|process| preset.is_for(&process.comm)).collect();
+        match select::roots(&matching, &table).as_slice() {
+            [] if top.role == Role::Taker => return Ok(Taker::Root),
+            [] => {}
+            [taker] => return Ok(found(taker)),
+            several => return Err(several_take(root, signal, several)),
+        }
+    }
     let mut tree = vec![top];
     let mut next = 0;
     // Processes below one that takes the signal are its workers.
@@ -54,19 +68,34 @@ pub(super) fn find_taker(
         }
     }
     let chosen = select_taker(target.uid, signal, &tree)?;
-    let above = |process: &Process| {
-        let parent = tree.iter().find(|member| member.process.identity.pid == process.parent);
-        parent.map(|member| member.process.clone())
-    };
-    if chosen.identity == root.identity {
-        return Ok(Taker::Unknown);
+    if chosen.identity != root.identity {
+        return Ok(found(chosen));
     }
-    let chain = std::iter::successors(above(chosen), |process| {
+    let is_starting =
+        |program: &&Process| tree.iter().any(|one| one.process == **program && one.is_young);
+    let programs = programs_below(root, &table);
+    if is_foreign_supervisor(&root.comm, root.identity.pid)
+        && (programs.is_empty() || programs.iter().any(is_starting))
+    {
+        let name = root.display_name();
+        let message = format!("the supervisor {name} has no program that handles {signal} now");
+        return Err(Refusal::NotFound(Reason::new(message)));
+    }
+    Ok(Taker::Unknown)
+}
+
+/// The processes between the root and the one that takes the signal: the root first, without the taker.
+fn between(root: &Process, taker: &Process, all: &[&Process]) -> Vec<Process> {
+    let above = |process: &Process| {
+        let mut parents = all.iter().copied().chain([root]);
+        parents.find(|parent| parent.identity.pid == process.parent).cloned()
+    };
+    let chain = std::iter::successors(above(taker), |process| {
         if process.identity == root.identity { None } else { above(process) }
     });
-    let mut wrappers: Vec<Process> = chain.take(tree.len()).collect();
+    let mut wrappers: Vec<Process> = chain.take(all.len() + 1).collect();
     wrappers.reverse();
-    Ok(Taker::Below(wrappers, chosen.clone()))
+    wrappers
 }
 
 /// `None` if it has ended.
@@ -80,7 +109,7 @@ fn member(context: &Context, process: &Process, signal: Signal) -> Result<Option
     }
     let role = match handling {
         Handling::Taken => Role::Taker,
-        Handling::Init => Role::Init,
+        Handling::Init | Handling::Supervisor => Role::Init,
         Handling::Blocked => Role::Restarting,
         _ if context.takers.is_restarting(process, signal) => Role::Restarting,
         Handling::Starting => Role::Starting,

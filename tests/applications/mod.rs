@@ -21,4 +21,5 @@ mod pod;
 pub(crate) mod presets;
 mod prometheus;
 mod respawn;
+mod several_processes;
 mod waiting;

@@ -8,6 +8,7 @@ pub(crate) mod api_server;
 pub(crate) mod application;
 #[cfg(feature = "tls")]
 pub(crate) mod certificate;
+pub(crate) mod cgroups;
 pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod manifests;

@@ -6,7 +6,6 @@ use crate::core::candidate::Candidate;
 use crate::core::checks::Verdict;
 use crate::core::crashes::Crashes;
 use crate::core::evidence::{Evidence, InSync};
-use crate::core::preflight::ProblemKind;
 use crate::core::source::Activity;
 use crate::core::status::{Counters, RuleStatus, SlotStatus, State};
 use crate::reason::Reason;
@@ -22,14 +21,7 @@ impl Rule {
         // The volumes changed unseen: the process that runs may have read something else.
         let may_have_read_other =
             self.tracker.reads_volumes() && self.source.has_gap_before(now.mono);
-        // What ran the content has ended, and nothing is known to run it now; or the target cannot read it.
-        let cannot_run = [
-            ProblemKind::TargetNotFound,
-            ProblemKind::NotMounted,
-            ProblemKind::NotPublished,
-            ProblemKind::Subpath,
-        ];
-        let is_missing = cannot_run.iter().any(|kind| self.preflight.contains(*kind));
+        let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
@@ -45,7 +37,7 @@ impl Rule {
                     InSync::Unknown
                 }
                 _ if !is_running || !is_complete || self.keeps_ending() => InSync::No,
-                evidence if evidence.is_proof() && !may_have_read_other && !is_missing => {
+                evidence if evidence.is_proof() && !may_have_read_other && !is_hidden => {
                     InSync::Yes
                 }
                 _ => InSync::Unknown,

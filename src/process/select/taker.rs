@@ -87,15 +87,24 @@ pub fn select_taker(
         [] => Ok(&root.process),
         several => {
             let several: Vec<&Process> = several.iter().map(|member| &member.process).collect();
-            let (root, list) = (root.process.display_name(), list(&several));
-            Err(Refusal::Ambiguous(
-                Reason::new(format!(
-                    "process {root} does not handle {signal}, and several processes below it do: {list}"
-                ))
-                .hint("name one by process, exe, cmdline, pidfile or uid"),
-            ))
+            Err(several_take(&root.process, signal, &several))
         }
     }
+}
+
+/// The refusal of several processes below a root that does not take the signal.
+pub(in crate::process) fn several_take(
+    root: &Process,
+    signal: Signal,
+    several: &[&Process],
+) -> Refusal {
+    let (root, list) = (root.display_name(), list(several));
+    let message = format!(
+        "process {root} does not handle {signal}, and several processes below it do: {list}"
+    );
+    Refusal::Ambiguous(
+        Reason::new(message).hint("name one by process, exe, cmdline, pidfile or uid"),
+    )
 }
 
 #[cfg(test)]
