@@ -25,6 +25,7 @@ use crate::reason::Reason;
 use crate::shown;
 use crate::version;
 use crate::volume::mounts;
+use crate::volume::naming::Naming;
 use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
@@ -33,7 +34,7 @@ pub(crate) use api::{api_unusable, events};
 const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
 #[cfg(feature = "cluster")]
 pub(crate) use eager::eager_sync;
-use line::{Line, short, time};
+use line::{Line, time};
 
 /// The most key names in a log line.
 const KEYS_SHOWN: usize = 20;
@@ -79,10 +80,11 @@ pub(crate) fn warn_secret_on_disk(rule: &Rule, work_dir: &Path) {
     }
 }
 
-/// Logs a fact about `rule`. `state_dir` is the state directory, if there is one, and `path` returns the
+/// Logs a fact about `rule`, with these names of content. `state_dir` is the state directory, if there is one, and `path` returns the
 /// escaped path of a volume.
 pub(crate) fn fact(
     rule: &str,
+    naming: Naming,
     fact: &Fact,
     state_dir: Option<&Path>,
     path: impl Fn(VolumeId) -> String,
@@ -95,8 +97,8 @@ pub(crate) fn fact(
                 event = line.event,
                 rule,
                 path = line.path,
-                digest = line.digest,
-                back_to = line.back_to,
+                digest = line.digest.map(|digest| naming.short(digest)),
+                back_to = line.back_to.map(|digest| naming.short(digest)),
                 target = line.target,
                 slot = line.slot,
                 answer = line.answer,
@@ -194,7 +196,7 @@ fn line(
             (Warn, line("publication-lost", "the publish directory does not hold what podnudge has published; it is published again")),
         Fact::RollingBack(bad, good, reason) =>
             (Error, Line {
-                back_to: Some(short(good)),
+                back_to: Some(*good),
                 ..line("rolling-back", "the new content does not work; rolling back to the last good content")
                     .digest(bad).reason(reason)
             }),
@@ -506,7 +508,7 @@ mod tests {
             tracing_subscriber::registry().with(lines.without_time().json().flatten_event(true));
         let all = || {
             for known in every_fact() {
-                fact("web", &known, None, |_| "/etc/app".to_owned());
+                fact("web", Naming::Plain, &known, None, |_| "/etc/app".to_owned());
             }
         };
         tracing::subscriber::with_default(text, all);

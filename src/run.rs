@@ -11,6 +11,7 @@ mod api_access;
 mod clock;
 mod commands;
 mod connections;
+mod digests;
 #[cfg(feature = "cluster")]
 mod eager;
 #[cfg(not(feature = "cluster"))]

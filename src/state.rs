@@ -24,6 +24,11 @@ use crate::reason::Reason;
 use crate::shown;
 use record::Unusable;
 
+/// The file of the key with which the content of Secrets is named.
+const NAMING_KEY: &str = "naming.key";
+/// Its length, in bytes.
+pub(crate) const NAMING_KEY_LENGTH: usize = 32;
+
 /// The largest state file, in bytes.
 const LARGEST: u64 = 64 * 1024;
 
@@ -115,6 +120,20 @@ impl StateDir {
         let path = shown::path(&self.0.path.join(file(rule)));
         let message = format!("cannot read the state file `{path}`: {problem}");
         Err(Reason::new(message).hint(hint))
+    }
+
+    /// The key with which the content of Secrets is named: that of an earlier podnudge, or else `new`, which is kept
+    /// if it can be written.
+    #[must_use]
+    pub fn naming_key(&self, new: [u8; NAMING_KEY_LENGTH]) -> [u8; NAMING_KEY_LENGTH] {
+        let files = lock(&self.0.files);
+        let Some(folder) = &files.folder else { return new };
+        let known = folder.read(NAMING_KEY, LARGEST).ok();
+        known.and_then(|known| known.try_into().ok()).unwrap_or_else(|| {
+            // Without it, a restart of podnudge gives new names.
+            _ = folder.replace(NAMING_KEY, ".naming.key-", &new);
+            new
+        })
     }
 
     /// Saves the state of `rule`, or keeps it until `retry` succeeds.

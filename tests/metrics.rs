@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
+use podnudge::config::KeyFilter;
+use podnudge::volume::scan::read;
+use podnudge::volume::snapshot::{Snapshot, digest};
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;
@@ -198,6 +201,63 @@ fn digests_are_labels_only_of_config_maps_or_if_asked_for() {
                 command("umount").arg(path).status().unwrap().success()
             });
         }
+    });
+}
+
+/// A PIN has 10,000 digests. In the log, the status and the history, a Secret's content has a name that only this
+/// podnudge can compute, and with a state directory the same name after a restart.
+#[test]
+fn nobody_can_guess_a_secret_from_the_log_or_the_status() {
+    in_namespace(|| {
+        let (folder, mut secret) = mounted("kubernetes.io~secret");
+        let watch = secret.volume.display().to_string();
+        let file = folder.path().join("podnudge.toml");
+        let state = folder.path().join("state");
+        fs::create_dir(&state).unwrap();
+        let start = |agent: &str| {
+            let text = format!(
+                "[agent]\n{agent}\n[[rule]]\nwatch = \"{watch}\"\nhttp.url = \"http://127.0.0.1:9/\"\non-start = \"never\"\n"
+            );
+            fs::write(&file, text).unwrap();
+            nudge(folder.path(), &["--config", file.to_str().unwrap()])
+        };
+        let digest = |volume: &Path| {
+            let reading = read(volume, &KeyFilter::default()).unwrap();
+            format!("{:.12}", digest(reading.snapshot.iter().map(Snapshot::digest)))
+        };
+        secret.write(&payload(&[("pin", "0815")]));
+        let next = digest(&secret.volume);
+        secret.write(&payload(&[("pin", "4711")]));
+        let plain = digest(&secret.volume);
+        let open = start("digests-in-metrics = \"all\"");
+        assert_eq!(open.last("baseline", "digest"), plain);
+        drop(open);
+        let mut names = Vec::new();
+        let with_state = format!("state-dir = \"{}\"", state.display());
+        for agent in ["", &with_state].repeat(2) {
+            let agent = start(agent);
+            let status = agent.status().to_string();
+            let (name, shown) = (agent.last("baseline", "digest"), status + &agent.log());
+            assert!(shown.contains(&name) && !shown.contains(&plain), "{shown}");
+            assert_eq!(name.len(), plain.len());
+            names.push(name);
+        }
+        let agent = start("");
+        secret.write(&payload(&[("pin", "0815")]));
+        agent.wait_for("waiting-for-target", 1);
+        let name = agent.last("scheduled", "digest");
+        let shown = agent.status().to_string() + &agent.log();
+        assert!(shown.contains(&name), "{shown}");
+        for digest in [&plain, &next] {
+            assert!(!shown.contains(digest), "{shown}");
+        }
+        drop(agent);
+        assert_eq!(names[1], names[3], "the key is in the state directory");
+        let distinct: std::collections::BTreeSet<_> = names.iter().chain([&plain]).collect();
+        assert_eq!(distinct.len(), 4, "{names:?}");
+        wait_until("it can be unmounted", || {
+            command("umount").arg(&secret.volume).status().unwrap().success()
+        });
     });
 }
 

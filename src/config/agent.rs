@@ -20,7 +20,7 @@ settings! {
         reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", Reload::choice()).option("reload", "WHO", Podnudge);
         /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
         reload_token_file: Option<PathBuf> = optional("", path());
-        /// Whose digests `/metrics` shows: those of rules that watch nothing but ConfigMaps, those of all rules, or none. The digest of a short secret can be guessed.
+        /// Whose digests `/metrics` shows: those of rules that watch nothing but ConfigMaps, those of all rules, or none. The digest of a short secret can be guessed, so the log and `/status` also name content otherwise, unless this is `all`.
         digests_in_metrics: DigestsInMetrics = default("configmaps", DigestsInMetrics::choice());
         /// Also serve `/healthz`, and the metrics of prometheus-config-reloader under their names.
         reloader_metrics: bool = default("false", boolean());

@@ -235,7 +235,7 @@ impl Publisher<'_> {
                 |name: &&Name| name.digest == to && self.digest_of(&dir, name) == Some(to);
             let Some(name) = generations.iter().rev().find(is_whole) else {
                 return Err(Reason::new(format!(
-                    "cannot roll back: generation {to:.12} is no longer in `{}`",
+                    "cannot roll back: the last good generation is no longer in `{}`",
                     self.publish.dir.display()
                 )));
             };

@@ -11,8 +11,8 @@ pub(super) struct Line {
     pub(super) event: &'static str,
     pub(super) message: &'static str,
     pub(super) path: Option<String>,
-    pub(super) digest: Option<String>,
-    pub(super) back_to: Option<String>,
+    pub(super) digest: Option<Digest>,
+    pub(super) back_to: Option<Digest>,
     pub(super) target: Option<String>,
     pub(super) slot: Option<String>,
     pub(super) answer: Option<String>,
@@ -41,7 +41,7 @@ impl Line {
     }
 
     pub(super) fn digest(self, digest: &Digest) -> Self {
-        Self { digest: Some(short(digest)), ..self }
+        Self { digest: Some(*digest), ..self }
     }
 
     pub(super) fn target(self, names: &str) -> Self {
@@ -59,10 +59,6 @@ impl Line {
     pub(super) fn reason(self, Reason { message, hint }: &Reason) -> Self {
         Self { reason: Some(message.clone()), hint: hint.clone(), ..self }
     }
-}
-
-pub(super) fn short(digest: &Digest) -> String {
-    format!("{digest:.12}")
 }
 
 /// Formats a duration; from 1 ms on, rounded to milliseconds.

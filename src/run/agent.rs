@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use super::answers::Counted;
 use super::clock;
 use super::connections::{Connections, accept};
+use super::digests::{Digests, NamingKey};
 use super::eager::EagerSyncing;
 use super::events::EventSending;
 use super::exits::ExitWatches;
@@ -23,7 +24,7 @@ use super::slots::SharedSlots;
 use crate::admin::server;
 use crate::checks::{self, Attempts, Left, LocalResult};
 use crate::clock::Moment;
-use crate::config::{self, Config, DigestsInMetrics, Rule};
+use crate::config::{self, Config, Rule};
 use crate::core::command::Act;
 use crate::core::event::{Acted, Event, Found, Published, RuleId, Verified, VolumeId};
 use crate::core::jitter::Replica;
@@ -37,7 +38,6 @@ use crate::report;
 use crate::state::StateDir;
 use crate::surroundings::Surroundings;
 use crate::verify::Baseline;
-use crate::volume::mounts;
 use crate::volume::scan::{ReadError, Reading};
 use crate::volume::snapshot::{Digest, Generation};
 use crate::volume::watch::{MountTable, Watching};
@@ -84,7 +84,7 @@ pub(super) struct RuleState {
     /// The task of the preflight.
     pub(super) preflight_task: Option<AbortHandle>,
     /// Whether the metrics may show its digests.
-    pub(super) shows_digests: bool,
+    pub(super) digests: Digests,
 }
 
 pub(super) struct Agent {
@@ -121,13 +121,9 @@ pub(super) struct Agent {
 }
 
 impl RuleState {
-    fn new(config: Rule, attempts: Attempts, agent: &config::Agent) -> Self {
+    fn new(config: Rule, attempts: Attempts, agent: &config::Agent, key: NamingKey) -> Self {
         Self {
-            shows_digests: match agent.digests_in_metrics {
-                DigestsInMetrics::All => true,
-                DigestsInMetrics::Configmaps => mounts::are_configmaps(&config.settings.watch),
-                DigestsInMetrics::None => false,
-            },
+            digests: Digests::of(&config, agent, key),
             config: Arc::new(config),
             baseline: Baseline::default(),
             checked_digest: None,
@@ -170,6 +166,7 @@ impl Agent {
         let events = EventSending::new(&config, surroundings.clone());
         let rights = Rights::new(&config, surroundings.clone(), replica.seed);
         let slots = SharedSlots::new(&config, surroundings, replica.seed);
+        let key = NamingKey::open(&config, state.as_ref());
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
             // podnudge also starts without it.
             let memory = state.as_ref().map(|state| state.load(&rule.name, clock::now()));
@@ -179,7 +176,7 @@ impl Agent {
             });
             let policy = Policy::new(rule, VolumeId(volumes.len()));
             let (attempts, Left { known, is_unreadable }) = Attempts::open(rule, &config.agent);
-            states.push(RuleState::new(rule.clone(), attempts, &config.agent));
+            states.push(RuleState::new(rule.clone(), attempts, &config.agent, key));
             let (interrupted, is_record_unreadable) = (known, is_unreadable);
             let pod = slots.pod().uid;
             let memory = memory.flatten();

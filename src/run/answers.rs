@@ -55,7 +55,7 @@ impl Agent {
         }
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);
-            rule.shows_digests = state.shows_digests;
+            state.digests.apply(rule);
         }
         status
     }

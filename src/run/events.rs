@@ -79,14 +79,14 @@ impl Agent {
     /// Takes a fact of a rule.
     pub(super) fn event_of_fact(&mut self, rule: RuleId, fact: &Fact) {
         let Some(state) = self.rules.get(rule.0) else { return };
-        let event = cluster::of_fact(&state.config.name, fact, state.shows_digests);
+        let event = cluster::of_fact(&state.config.name, fact, state.digests.are_public);
         self.events.occurred(rule, event);
     }
 
     /// Takes what is known of the slot of a rule.
     pub(super) fn event_of_slot(&mut self, rule: RuleId, slot: &SlotState) {
         let Some(state) = self.rules.get(rule.0) else { return };
-        let event = cluster::of_slot(&state.config.name, slot, state.shows_digests);
+        let event = cluster::of_slot(&state.config.name, slot, state.digests.are_public);
         self.events.occurred(rule, event);
     }
 

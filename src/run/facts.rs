@@ -1,6 +1,6 @@
 //! Reports what happens to the rules: to the log, as Events, and to the history of changes.
 
-use super::agent::Agent;
+use super::agent::{Agent, RuleState};
 use super::clock;
 #[cfg(not(feature = "page"))]
 use super::no_history::History;
@@ -30,9 +30,10 @@ impl Agent {
     pub(super) fn log_facts(&mut self) {
         for (rule, fact) in std::mem::take(&mut self.facts.pending) {
             self.event_of_fact(rule, &fact);
-            if let Some(config) = self.rule(rule) {
+            if let Some(RuleState { config, digests, .. }) = self.rules.get(rule.0) {
                 let state_dir = self.config.agent.state_dir.as_deref();
-                report::fact(&config.name, &fact, state_dir, |volume| self.display_path(volume));
+                let path = |volume| self.display_path(volume);
+                report::fact(&config.name, digests.naming, &fact, state_dir, path);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::{clock, locks, queues};
+use super::{clock, digests, locks, queues};
 use crate::checks::{self, Attempts, LocalResult};
 use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
@@ -116,7 +116,7 @@ async fn fill(
         || publisher.open(clock::now()).map_err(|reason| OnceError { reason, exit: Exit::Config });
     let found = open()?;
     let publish = async || publish(rule, publisher, config, &found, attempts, interrupted).await;
-    let Err(error) = retry(rule, &publisher.publish.dir, deadline, publish).await else {
+    let Err(error) = retry(rule, config, &publisher.publish.dir, deadline, publish).await else {
         return Ok(());
     };
     let found = open()?;
@@ -133,7 +133,7 @@ async fn fill(
             warn!(
                 event = "kept",
                 rule = rule.name,
-                digest = format!("{digest:.12}"),
+                digest = digests::plain(rule, &config.agent, digest),
                 reason = error.reason.message,
                 hint = error.reason.hint,
                 "the application starts with the content that was published before"
@@ -154,7 +154,7 @@ async fn expand(
     interrupted: &[Interrupted],
 ) -> Result<(), OnceError> {
     let Some(expand) = &rule.settings.expand else { return Ok(()) };
-    retry(rule, &expand.to, deadline, async || {
+    retry(rule, config, &expand.to, deadline, async || {
         let (digest, _) = checked_digest(rule, config, attempts, interrupted, None).await?;
         super::expand::write(rule, digest).await.map_err(NotPublished::Retry)?;
         Ok(digest)
@@ -165,6 +165,7 @@ async fn expand(
 /// Tries until the application has at `path` what it needs to start, or until that cannot be reached.
 async fn retry(
     rule: &Rule,
+    config: &Config,
     path: &Path,
     deadline: Moment,
     attempt: impl AsyncFn() -> Result<Digest, NotPublished>,
@@ -173,7 +174,8 @@ async fn retry(
     loop {
         match attempt().await {
             Ok(digest) => {
-                let (path, digest) = (shown::path(path), format!("{digest:.12}"));
+                let path = shown::path(path);
+                let digest = digests::plain(rule, &config.agent, digest);
                 info!(
                     event = "published",
                     rule = rule.name,

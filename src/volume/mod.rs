@@ -11,6 +11,7 @@ mod fuzz;
 mod glob;
 mod link;
 pub mod mounts;
+pub mod naming;
 pub(crate) mod reader;
 pub(crate) mod reads;
 pub mod scan;

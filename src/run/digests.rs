@@ -1,0 +1,79 @@
+//! Which digests of a rule people see.
+//!
+//! Reads the mount table once, and the file of the key.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::config::{self, Config, DigestsInMetrics, Rule};
+use crate::core::status::RuleStatus;
+use crate::state::{NAMING_KEY_LENGTH, StateDir};
+use crate::volume::mounts;
+use crate::volume::naming::Naming;
+use crate::volume::snapshot::Digest;
+
+/// The key for names of content: that of the state directory, or else a new one.
+#[derive(Clone, Copy)]
+pub(super) struct NamingKey([u8; NAMING_KEY_LENGTH]);
+
+impl NamingKey {
+    pub(super) fn open(config: &Config, state: Option<&StateDir>) -> Self {
+        let is_needed = !config.rules.iter().all(|rule| is_plain(rule, &config.agent));
+        let (new, state) = (random(), state.filter(|_| is_needed));
+        Self(state.map_or(new, |state| state.naming_key(new)))
+    }
+}
+
+/// Which digests of a rule people see.
+pub(super) struct Digests {
+    /// Whether metrics and Events have them.
+    pub(super) are_public: bool,
+    /// How the log, the status and the history name content.
+    pub(super) naming: Naming,
+}
+
+impl Digests {
+    pub(super) fn of(rule: &Rule, agent: &config::Agent, NamingKey(key): NamingKey) -> Self {
+        let is_plain = is_plain(rule, agent);
+        let are_public = match agent.digests_in_metrics {
+            DigestsInMetrics::All => true,
+            DigestsInMetrics::Configmaps => mounts::are_configmaps(&rule.settings.watch),
+            DigestsInMetrics::None => false,
+        };
+        Self { are_public, naming: if is_plain { Naming::Plain } else { Naming::Keyed(key) } }
+    }
+
+    /// Puts names in place of the digests of a status.
+    pub(super) fn apply(&self, status: &mut RuleStatus) {
+        status.shows_digests = self.are_public;
+        let all = [
+            &mut status.digest_on_disk,
+            &mut status.digest_applied,
+            &mut status.digest_running,
+            &mut status.digest_published,
+        ];
+        let digests = all.into_iter().flatten();
+        #[cfg(feature = "page")]
+        let digests = digests.chain(status.changes.iter_mut().flat_map(|one| &mut one.digest));
+        digests.for_each(|digest| *digest = self.naming.of(*digest));
+    }
+}
+
+/// The short digest of a rule's content for the log of a podnudge that has no key, if everybody may see it.
+pub(super) fn plain(rule: &Rule, agent: &config::Agent, digest: Digest) -> Option<String> {
+    is_plain(rule, agent).then(|| Naming::Plain.short(digest))
+}
+
+/// Whether the rule watches no Secret for certain: nothing is mounted on podnudge's root file system.
+fn is_plain(rule: &Rule, agent: &config::Agent) -> bool {
+    let paths = &rule.settings.watch;
+    agent.digests_in_metrics == DigestsInMetrics::All
+        || mounts::are_configmaps(paths)
+        || paths.iter().all(|path| mounts::is_on_root(path))
+}
+
+fn random() -> [u8; NAMING_KEY_LENGTH] {
+    let mut key = [0; NAMING_KEY_LENGTH];
+    // The kernel has no more to say to so short a request once it has booted (getrandom(2)).
+    _ = getrandom(&mut key, GetRandomFlags::empty());
+    key
+}
