@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::access::Access;
@@ -183,6 +183,11 @@ struct Scene {
 
 impl Scene {
     fn start(before: impl FnOnce(&ApiServer)) -> Self {
+        Self::accepting("", before)
+    }
+
+    /// The same with more settings of the rule.
+    fn accepting(settings: &str, before: impl FnOnce(&ApiServer)) -> Self {
         let (folder, _kubelet) = temporary_volume(&[("a.conf", "0")]);
         let server = ApiServer::start();
         let path = folder.path().display();
@@ -190,7 +195,7 @@ impl Scene {
             "[agent]\nlog = \"json\"\nlisten = \"off\"\nresync = \"1s\"\ngrace = \"2s\"\n\
              [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
              eager-sync = true\nobjects = [\"configmap/app\"]\nevents = true\n\
-             [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n",
+             [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n{settings}\n",
             server.url(),
         );
         fs::write(folder.path().join("token"), "token").unwrap();
@@ -211,7 +216,8 @@ impl Scene {
         let problems = status["rules"][0]["preflight"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let all = problems.iter().map(|it| (text(&it["problem"]), text(&it["reason"]["hint"])));
-        all.filter(|(name, _)| name.ends_with("-forbidden")).collect()
+        all.filter(|(name, _)| name.ends_with("-forbidden") || name.starts_with("rights-"))
+            .collect()
     }
 }
 
@@ -271,6 +277,59 @@ fn with_all_rights_and_without_an_answer_there_is_no_problem() {
         });
         wait_until("the rights are asked for", || !scene.server.reviews().is_empty());
         assert_eq!(scene.problems(), []);
+    }
+}
+
+/// podnudge tries to change a label of its pod, without an effect, which the policy must refuse.
+#[test]
+fn a_policy_that_does_not_hold_is_said() {
+    let unlimited = |server: &ApiServer| {
+        let pod = json!({"metadata": {"name": "web-1", "uid": "u-1"}});
+        server.with_store(|store| store.create("/api/v1/namespaces/test/pods", pod)).unwrap();
+        server.without_policy(true);
+    };
+    let scene = Scene::start(unlimited);
+    wait_until("the problem is in the status", || scene.problems().len() == 1);
+    let (problem, hint) = &scene.problems()[0];
+    assert_eq!(problem, "rights-unlimited");
+    assert!(hint.starts_with("apply k8s/access/policy.yaml"), "{hint}");
+    let trials = |scene: &Scene| {
+        let seen = scene.server.seen();
+        seen.into_iter().filter(|it| it.contains("podnudge.io/trial")).collect::<Vec<_>>()
+    };
+    let [trial] = &trials(&scene)[..] else { unreachable!("it is tried once") };
+    assert!(trial.starts_with("PATCH /api/v1/namespaces/test/pods/web-1?dryRun=All"), "{trial}");
+    let accepted = "accept = \"rights-unlimited\"";
+    for scene in [Scene::start(|_| {}), Scene::accepting(accepted, unlimited)] {
+        wait_until("it is tried", || trials(&scene).len() == 1);
+        scene.agent.wait_for("preflight", 1);
+        assert_eq!(scene.problems(), []);
+    }
+    // Without the right, there is nothing to limit.
+    let scene = Scene::start(|server| {
+        unlimited(server);
+        server.revoke("patch", "pods");
+    });
+    wait_until("the rights are asked for", || scene.problems().len() == 1);
+    assert_eq!((&*scene.problems()[0].0, trials(&scene).len()), ("eager-sync-forbidden", 0));
+}
+
+/// A Role without `create` is the better one where the Leases are made beforehand.
+#[test]
+fn leases_that_exist_need_not_be_created() {
+    for (exists, wanted) in [(true, vec![]), (false, vec!["slots-forbidden"])] {
+        let scene = Scene::start(|server| {
+            if exists {
+                let leases = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
+                let lease = json!({"metadata": {"name": "web-0"}, "spec": {}});
+                server.with_store(|store| store.create(leases, lease)).unwrap();
+            }
+            server.revoke("create", "leases");
+        });
+        wait_until("the rights are asked for", || scene.server.reviews().len() == 8);
+        scene.agent.wait_for("preflight", 1 + wanted.len());
+        let problems: Vec<String> = scene.problems().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(problems, wanted);
     }
 }
 

@@ -40,6 +40,6 @@ pub use identity::unknown_pod;
 pub use lease::{Lease, LeaseRequest};
 pub use metadata::{Listing, Metadata, WatchEvent};
 pub use pod::OwnPod;
-pub use rights::{Feature, Need, Right, RightsPreflight, needs, object_rights};
+pub use rights::{Feature, Need, Right, Rights, RightsPreflight, needs, object_rights};
 pub use slots::{Slots, SlotsSettings};
 pub use sources::Source;

@@ -55,6 +55,15 @@ pub struct Right {
     pub verb: &'static str,
 }
 
+/// What the API server says about the rights that are needed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Those that the service account lacks, and that are needed.
+    pub missing: Vec<Right>,
+    /// Whether it may do more with its pod than podnudge does: no policy limits it.
+    pub is_unlimited: bool,
+}
+
 /// A feature that the configuration uses, and the rights that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
@@ -135,6 +144,11 @@ impl Right {
         Self { name: Some(name.to_owned()), ..self }
     }
 
+    /// Whether it is for this verb and kind, whatever the name.
+    pub(super) fn is(&self, kind: Kind, verb: Verb) -> bool {
+        (self.group, self.resource, self.verb) == (kind.group, kind.resource, verb.name())
+    }
+
     /// The name in a request that needs the right: that of podnudge's own pod, unless the right says it.
     pub(super) fn name_in_request<'a>(&'a self, pod: &'a str) -> Option<&'a str> {
         let is_of_pod = self.resource == PODS.resource || self.resource == EVICTIONS.resource;
@@ -182,13 +196,17 @@ impl Need {
             return None;
         }
         let (kind, message) = self.feature.problem();
-        let is_only_create = missing.iter().all(|right| right.verb == Verb::Create.name());
-        let exception = match self.feature {
-            Feature::Slots if is_only_create => "; it is not needed if the Leases exist",
-            _ => "",
-        };
-        let hint = format!("{ADD}: {}{exception}", role_rules(&missing).join("; and "));
+        let hint = format!("{ADD}: {}", role_rules(&missing).join("; and "));
         Some(Problem::new(kind, Reason::new(message).hint(hint)))
+    }
+
+    /// The problem, if no policy limits the rights of this feature.
+    fn unlimited(&self) -> Option<Problem> {
+        let message = "podnudge may change more of its pod than an annotation, such as its labels and images, because no ValidatingAdmissionPolicy limits its service account";
+        let hint = "apply k8s/access/policy.yaml, which needs Kubernetes 1.30 and holds the accounts with the name `podnudge` or a name that ends with `-podnudge`; or set accept = \"rights-unlimited\"";
+        let problem =
+            || Problem::new(ProblemKind::RightsUnlimited, Reason::new(message).hint(hint));
+        (self.feature == Feature::EagerSync).then(problem)
     }
 }
 
@@ -261,15 +279,15 @@ impl RightsPreflight {
         self.at
     }
 
-    /// Takes the rights that are missing. Returns the problems of each rule that needs any right; nothing if the
+    /// Takes what the server says about the rights. Returns the problems of each rule that needs any right; nothing if the
     /// server does not say.
     pub fn answered(
         &mut self,
         now: Moment,
-        missing: Result<Vec<Right>, ApiError>,
+        rights: Result<Rights, ApiError>,
     ) -> Vec<(RuleId, Vec<Problem>)> {
-        let missing: BTreeSet<Right> = match missing {
-            Ok(missing) => missing.into_iter().collect(),
+        let Rights { missing, is_unlimited } = match rights {
+            Ok(rights) => rights,
             // Also of a refusal: the token may be about to be renewed, or the Roles are not loaded yet.
             Err(error) => {
                 let asked_for = error.retry_after().unwrap_or_default();
@@ -278,13 +296,18 @@ impl RightsPreflight {
             }
         };
         self.pace.answered();
-        if !missing.is_empty() {
+        let missing: BTreeSet<Right> = missing.into_iter().collect();
+        if !missing.is_empty() || is_unlimited {
             self.at = Some(now.after(AGAIN));
         }
         let rules: BTreeSet<RuleId> = self.needs.iter().map(|need| need.rule).collect();
         let problems = |rule| {
             let needs = self.needs.iter().filter(|need| need.rule == rule);
-            (rule, needs.filter_map(|need| need.problem(&missing)).collect())
+            let of = |need: &Need| {
+                let unlimited = is_unlimited.then(|| need.unlimited()).flatten();
+                need.problem(&missing).into_iter().chain(unlimited)
+            };
+            (rule, needs.flat_map(of).collect())
         };
         rules.into_iter().map(problems).collect()
     }
@@ -333,7 +356,7 @@ mod tests {
         ];
         assert_eq!(asked, wanted);
         assert_eq!(preflight.next_request(now(0)), None, "it is under way");
-        let problems = preflight.answered(now(1), Ok(Vec::new()));
+        let problems = preflight.answered(now(1), Ok(Rights::default()));
         assert_eq!(problems, [(RuleId(0), Vec::new())]);
         assert_eq!(preflight.next_wakeup(), None, "nothing is missing");
     }
@@ -346,7 +369,9 @@ mod tests {
         let mut preflight = RightsPreflight::new(needs_of(&all), now(0), 7);
         let mut missing = preflight.next_request(now(0)).expect("it is due");
         missing.retain(|right| right.verb != "get");
-        let [(RuleId(0), problems)] = &preflight.answered(now(1), Ok(missing))[..] else {
+        let [(RuleId(0), problems)] =
+            &preflight.answered(now(1), Ok(Rights { missing, is_unlimited: false }))[..]
+        else {
             unreachable!("one rule needs rights")
         };
         let said: Vec<String> = problems
@@ -362,16 +387,6 @@ mod tests {
         ];
         assert_eq!(said, wanted);
         assert_eq!(preflight.next_wakeup(), Some(now(1).after(AGAIN)), "until nothing is missing");
-    }
-
-    #[test]
-    fn leases_that_exist_need_not_be_created() {
-        let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0), 7);
-        let mut missing = preflight.next_request(now(0)).expect("it is due");
-        missing.retain(|right| right.verb == "create");
-        let problems = preflight.answered(now(1), Ok(missing));
-        let hint = problems[0].1[0].reason.hint.as_deref().unwrap_or_default();
-        assert!(hint.ends_with("verbs: [create]; it is not needed if the Leases exist"), "{hint}");
     }
 
     #[test]

@@ -13,5 +13,7 @@ words! {
         HostPid = "host-pid",
         /// The application can serve as soon as it is started, or the next replica may be restarted before.
         RestartUnproven = "restart-unproven",
+        /// No policy limits podnudge's service account, as in clusters before Kubernetes 1.30.
+        RightsUnlimited = "rights-unlimited",
     }
 }

@@ -81,6 +81,8 @@ pub enum ProblemKind {
     EagerSyncForbidden,
     /// The service account may not create Events.
     EventsForbidden,
+    /// No policy limits what the service account may do with podnudge's own pod.
+    RightsUnlimited,
     /// Nothing exists at a watched path. Only `podnudge doctor` says so: podnudge has a state for it.
     VolumeMissing,
     /// A volume cannot be read. Only `podnudge doctor` says so.
@@ -149,6 +151,7 @@ impl ProblemKind {
                 | Self::EvictionForbidden
                 | Self::EagerSyncForbidden
                 | Self::EventsForbidden
+                | Self::RightsUnlimited
         )
     }
 
@@ -194,6 +197,7 @@ impl ProblemKind {
             Self::EvictionForbidden => "eviction-forbidden",
             Self::EagerSyncForbidden => "eager-sync-forbidden",
             Self::EventsForbidden => "events-forbidden",
+            Self::RightsUnlimited => "rights-unlimited",
             Self::VolumeMissing => "volume-missing",
             Self::VolumeUnreadable => "volume-unreadable",
             Self::PortTaken => "port-taken",

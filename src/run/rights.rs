@@ -8,7 +8,7 @@ use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
 use crate::clock::Moment;
-use crate::cluster::{self, ApiError, Right, RightsPreflight};
+use crate::cluster::{self, ApiError, RightsPreflight};
 use crate::config::Config;
 use crate::core::event::Event;
 use crate::surroundings::Surroundings;
@@ -52,17 +52,20 @@ impl Agent {
         let Some(rights) = active.preflight.next_request(clock::now().mono) else { return };
         let (api, pod) = active.access.parts();
         let request = self.start_task(async move {
-            let missing = api.missing_rights(rights, &pod.name, LIMIT).await;
-            Done::Api(ApiAnswer::Rights(missing))
+            let rights = api.ask_for_rights(rights, &pod.name, LIMIT).await;
+            Done::Api(ApiAnswer::Rights(rights))
         });
         if let Some(active) = &mut self.rights.0 {
             active.access.begun(request);
         }
     }
 
-    pub(super) fn rights_answered(&mut self, missing: Result<Vec<Right>, ApiError>) {
+    pub(super) fn rights_answered(&mut self, rights: Result<cluster::Rights, ApiError>) {
         let Some(active) = &mut self.rights.0 else { return };
-        for (rule, problems) in active.preflight.answered(clock::now().mono, missing) {
+        for (rule, mut problems) in active.preflight.answered(clock::now().mono, rights) {
+            if let Some(config) = self.rule(rule) {
+                problems.retain(|problem| !config.accepts(problem.kind.name()));
+            }
             self.handle_event(Event::Rights(rule, problems));
         }
     }

@@ -11,7 +11,7 @@ use super::api_access::ApiAccess;
 use super::clock;
 use super::evict::Evictor;
 use crate::clock::{Moment, Now};
-use crate::cluster::{self, ApiError, Lease, Right, Slots, SlotsSettings};
+use crate::cluster::{self, ApiError, Lease, Slots, SlotsSettings};
 use crate::config::{Config, Rule, RuleSettings};
 use crate::core::command::{Command, Intent};
 use crate::core::event::{ApiServer, Event, RuleId, SlotState};
@@ -30,8 +30,8 @@ pub(super) enum ApiAnswer {
     Deletion(RuleId, bool),
     /// Whether an Event was created.
     Event(Result<(), ApiError>),
-    /// The rights that podnudge's service account lacks.
-    Rights(Result<Vec<Right>, ApiError>),
+    /// What podnudge's service account may do.
+    Rights(Result<cluster::Rights, ApiError>),
 }
 
 /// The slots of all rules.
@@ -253,7 +253,7 @@ impl Agent {
         self.api_server_seen(match &answer {
             ApiAnswer::Lease(_, lease) => cluster::api_server(lease),
             ApiAnswer::Event(answer) => cluster::api_server(answer),
-            ApiAnswer::Rights(missing) => cluster::api_server(missing),
+            ApiAnswer::Rights(rights) => cluster::api_server(rights),
             ApiAnswer::Deletion(..) => None,
         });
         match answer {
@@ -268,7 +268,7 @@ impl Agent {
                 self.halts_written(rule, dropped);
             }
             ApiAnswer::Event(answer) => self.events.answered(answer),
-            ApiAnswer::Rights(missing) => self.rights_answered(missing),
+            ApiAnswer::Rights(rights) => self.rights_answered(rights),
         }
     }
 

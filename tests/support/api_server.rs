@@ -176,6 +176,8 @@ struct Shared {
     reviews: Vec<Value>,
     /// The rights of the service account; `None` if it may do everything.
     rights: Option<BTreeSet<Access>>,
+    /// Whether no policy limits what a service account may do with its pod.
+    is_unlimited: bool,
     /// Each is used once, for the first request that it selects.
     faults: VecDeque<(Selects, Fault)>,
     /// For all requests that it selects.
@@ -295,6 +297,7 @@ impl ApiServer {
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let path = path.split('?').next().unwrap_or_default();
         let object = || serde_json::from_str(body).map_err(|_| (400, "BadRequest"));
+        let is_unlimited = shared.is_unlimited;
         let store = &mut shared.store;
         let done = match method {
             "GET" if line.contains("watch=true") => Ok(Value::Null),
@@ -306,6 +309,8 @@ impl ApiServer {
             }
             "POST" => object().and_then(|object| store.create(path, object)),
             "PUT" => object().and_then(|object| store.replace(path, object)),
+            // As k8s/access/policy.yaml does.
+            "PATCH" if body.contains("\"labels\"") && !is_unlimited => Err((422, "Invalid")),
             "PATCH" if line.contains("dryRun=All") => store.get(path),
             "PATCH" => object().and_then(|patch| store.patch(path, &patch)),
             "DELETE" => store.delete(path),
@@ -342,6 +347,11 @@ impl ApiServer {
         let before = rights.len();
         rights.retain(|right| (right.verb.as_str(), right.resource.as_str()) != (verb, resource));
         assert_ne!(rights.len(), before, "there was no such right");
+    }
+
+    /// From now on, a service account may do with its pod what its Role says.
+    pub(crate) fn without_policy(&self, is_unlimited: bool) {
+        self.shared.lock().unwrap().is_unlimited = is_unlimited;
     }
 
     /// Injects a fault for the next request that contains this text.
