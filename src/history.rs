@@ -149,7 +149,7 @@ impl Changed {
                 Some(last) => last.triggered = true,
                 None => self.unknown(now, None).triggered = true,
             },
-            Fact::Passed(digest) | Fact::Scheduled(digest, _) => {
+            Fact::Passed(digest) | Fact::Scheduled(digest, ..) => {
                 self.on_disk(now, *digest).goes_on(now, StepName::Wait);
             }
             Fact::Draining(digest, _) | Fact::EndingForPod(digest, _) | Fact::Evicted(digest) => {

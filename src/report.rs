@@ -19,7 +19,7 @@ use crate::checks;
 use crate::config::{Config, LogLevel, Rule};
 use crate::core::event::VolumeId;
 use crate::core::evidence::Evidence;
-use crate::core::fact::{Attempt, Basis, Fact};
+use crate::core::fact::{Attempt, Basis, Fact, Occasion};
 use crate::core::kubelet::StartDelay;
 use crate::reason::Reason;
 use crate::shown;
@@ -181,8 +181,11 @@ fn line(
         Fact::CheckFailed(reason, wait) =>
             (Warn, line("check-failed", "the checks could not be run; the content is not used")
                 .wait(*wait).reason(reason)),
-        Fact::Scheduled(digest, wait) =>
+        Fact::Scheduled(digest, wait, Occasion::New) =>
             (Info, line("scheduled", "new content")
+                .digest(digest).wait(*wait)),
+        Fact::Scheduled(digest, wait, Occasion::Unknown) =>
+            (Info, line("scheduled", "nothing shows whether the application has read this content")
                 .digest(digest).wait(*wait)),
         Fact::Cancelled(digest) =>
             (Info, line("cancelled", "the content is again what the application runs; nothing to do")
@@ -441,7 +444,8 @@ mod tests {
             Fact::Passed(one),
             Fact::Rejected(one, why()),
             Fact::CheckFailed(why(), wait),
-            Fact::Scheduled(one, wait),
+            Fact::Scheduled(one, wait, Occasion::New),
+            Fact::Scheduled(one, wait, Occasion::Unknown),
             Fact::Cancelled(one),
             Fact::Triggered,
             Fact::PublicationLost(Some(one)),

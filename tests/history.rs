@@ -7,7 +7,7 @@ use podnudge::clock::{Moment, UnixTime};
 use podnudge::core::command::{Act, Command, Extent};
 use podnudge::core::event::{Acted, RuleId, VolumeId};
 use podnudge::core::evidence::Evidence;
-use podnudge::core::fact::{Attempt, Fact};
+use podnudge::core::fact::{Attempt, Fact, Occasion};
 use podnudge::core::status::{Change, Outcome, State};
 use podnudge::history::{History, MOST_BYTES, MOST_CHANGES};
 use podnudge::reason::Reason;
@@ -91,7 +91,11 @@ fn act(number: u8) -> Command {
 fn a_change_has_its_steps_from_the_commit_to_the_proof() {
     let mut played = Played::default();
     played.at(1500).keys_change(1000, &["a.conf"]).command(&Command::Check(RULE, digest(2)));
-    played.at(1600).fact(Fact::Passed(digest(2))).fact(Fact::Scheduled(digest(2), Duration::ZERO));
+    played.at(1600).fact(Fact::Passed(digest(2))).fact(Fact::Scheduled(
+        digest(2),
+        Duration::ZERO,
+        Occasion::New,
+    ));
     played.at(4600).fact(Fact::Held(why(), None));
     played.at(9000).command(&act(2));
     played.at(9100).fact(Fact::Published(digest(2))).fact(Fact::Sent(digest(2), String::new()));
@@ -183,7 +187,7 @@ fn of_many_attempts_the_first_and_the_last_are_remembered() {
 #[test]
 fn newer_content_ends_the_changes_that_wait() {
     let mut played = Played::default();
-    let scheduled = |number| Fact::Scheduled(digest(number), Duration::from_secs(9));
+    let scheduled = |number| Fact::Scheduled(digest(number), Duration::from_secs(9), Occasion::New);
     played.at(1000).keys_change(1000, &["a"]).fact(scheduled(2));
     played.at(2000).keys_change(2000, &["b"]).fact(scheduled(3));
     played.at(3000).keys_change(3000, &["c"]).fact(scheduled(4));

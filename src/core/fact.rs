@@ -23,6 +23,15 @@ pub struct Attempt {
     pub is_unproven: bool,
 }
 
+/// Why content is rolled out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// It is not what the application runs.
+    New,
+    /// Nothing shows what the application runs, as where it started at the moment of the last commit.
+    Unknown,
+}
+
 /// Something that happened to a rule and that an operator may want to know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -55,8 +64,8 @@ pub enum Fact {
     Rejected(Digest, Reason),
     /// The checks failed to run, and are repeated after this wait.
     CheckFailed(Reason, Duration),
-    /// New content: its rollout is due after this wait.
-    Scheduled(Digest, Duration),
+    /// The rollout of this content is due after this wait.
+    Scheduled(Digest, Duration, Occasion),
     /// The content went back to what the application runs before its rollout was due.
     Cancelled(Digest),
     /// A person triggered the rule.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use podnudge::core::command::{Act, Command, Intent, RollBack};
 use podnudge::core::event::VolumeId;
 use podnudge::core::evidence::Evidence;
-use podnudge::core::fact::{Attempt, Basis, Fact};
+use podnudge::core::fact::{Attempt, Basis, Fact, Occasion};
 use podnudge::core::kubelet::StartDelay;
 use podnudge::volume::snapshot::{Changes, Digest, Key};
 
@@ -194,8 +194,8 @@ impl Trace {
             Fact::CheckFailed(reason, wait) => {
                 format!("check not possible, again in {}: {reason}", time(*wait))
             }
-            Fact::Scheduled(digest, wait) => {
-                format!("scheduled {} in {}", self.name(*digest), time(*wait))
+            Fact::Scheduled(digest, wait, occasion) => {
+                format!("scheduled {} in {}{}", self.name(*digest), time(*wait), why(*occasion))
             }
             Fact::Cancelled(digest) => {
                 format!("cancelled, the content is {} again", self.name(*digest))
@@ -393,6 +393,14 @@ fn keys(Changes { added, changed, removed }: &Changes) -> String {
     let all = [list("added", added), list("changed", changed), list("removed", removed)];
     let all: Vec<_> = all.into_iter().flatten().collect();
     if all.is_empty() { "no key changed".to_owned() } else { all.join(", ") }
+}
+
+/// Why content is rolled out that is not new.
+fn why(occasion: Occasion) -> &'static str {
+    match occasion {
+        Occasion::New => "",
+        Occasion::Unknown => ": nothing shows whether it was read",
+    }
 }
 
 fn time(duration: Duration) -> String {

@@ -7,7 +7,7 @@ use crate::clock::{Moment, Now};
 use crate::core::candidate::{Candidate, Trigger};
 use crate::core::checks::{Start, Verdict};
 use crate::core::command::Command;
-use crate::core::fact::Fact;
+use crate::core::fact::{Fact, Occasion};
 use crate::core::gate::{self, Cause, Closed, Conditions, Gate, Supersedable};
 use crate::core::jitter;
 use crate::core::rollout::{Direction, Outcome, Rollout};
@@ -142,7 +142,14 @@ impl Rule {
             let at = earliest
                 .filter(|_| cause == Cause::Changed)
                 .map_or(at, |earliest| at.max(earliest));
-            self.report(Fact::Scheduled(digest, at.since(now.mono)), out);
+            let [commits, ..] = self.source.counts();
+            let was_there = commits == 0 && !self.tracker.is_empty();
+            let occasion = if was_there && self.tracker.running().is_none() {
+                Occasion::Unknown
+            } else {
+                Occasion::New
+            };
+            self.report(Fact::Scheduled(digest, at.since(now.mono), occasion), out);
         }
         // A retry would make the application read the newer content.
         let is_retry = self.rollout.as_ref().is_some_and(|rollout| rollout.digest() != digest);
