@@ -44,6 +44,11 @@ pub(crate) async fn act(
         // Report it once: the following attempts act on the restarted process.
         return (acted, Baseline { partial: None, ..last });
     }
+    if context.ends.is_open(rule, act) {
+        let found = find(context, rule).unwrap_or_default();
+        let only = if let [one] = &*found { Some((one.identity, &*one.comm)) } else { None };
+        context.ends.judge(rule, only, act);
+    }
     let cached = cached_target(context, rule, act);
     let acted = try_to_act(context, rule, act, cached.as_ref()).await;
     match acted {
@@ -159,11 +164,13 @@ async fn try_to_act(
     let mut progress = Progress::default();
     for action in &rule.actions {
         let step = match action {
-            Action::Signal(action) => signal::send(*action, &targets).map(|sent| {
-                progress.signalled = Some(process::targets(sent.iter().copied()));
-                baseline.processes = roots(sent);
-                baseline.signal = Some(action.name);
-            }),
+            Action::Signal(action) => {
+                signal::send(context, rule, act, *action, &targets).map(|sent| {
+                    progress.signalled = Some(process::targets(sent.iter().copied()));
+                    baseline.processes = roots(sent);
+                    baseline.signal = Some(action.name);
+                })
+            }
             Action::Http(action) => progress.record(http::act(rule, action, act.digest).await),
             Action::Exec(program) => progress.record(program::run(rule, program, act).await),
             Action::Command(command) => progress.record(socket::send(command).await),

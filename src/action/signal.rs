@@ -2,17 +2,25 @@
 //!
 //! Reads `/proc`; changes nothing except by the signal.
 
-use crate::config::SignalAction;
+use crate::config::{Rule, SignalAction};
+use crate::core::command::Act;
 use crate::core::event::{Absence, Acted};
-use crate::process::TargetProcess;
 use crate::process::signal::{SendError, prepare};
+use crate::process::{Context, TargetProcess};
 
 /// Sends the signal to all targets, or to none if one of them must not get it. Returns those that
 /// received it.
-pub(super) fn send(
+pub(super) fn send<'a>(
+    context: &Context,
+    rule: &Rule,
+    act: &Act,
     action: SignalAction,
-    targets: &[TargetProcess],
-) -> Result<Vec<&TargetProcess>, Acted> {
+    targets: &'a [TargetProcess],
+) -> Result<Vec<&'a TargetProcess>, Acted> {
+    let known = |target: &TargetProcess| context.ends.reason(&target.comm, action.name);
+    if let Some(reason) = targets.iter().find_map(known).filter(|_| !action.allow_unhandled) {
+        return Err(Acted::Refused(reason));
+    }
     let mut ready = Vec::new();
     let mut ended = None;
     for target in targets {
@@ -33,7 +41,10 @@ pub(super) fn send(
     let mut sent = Vec::new();
     for (target, signal) in ready {
         match signal.send() {
-            Ok(()) => sent.push(target),
+            Ok(()) => {
+                context.ends.sent(rule, &target.comm, action.name, act);
+                sent.push(target);
+            }
             Err(error @ SendError::Gone(_)) => ended = Some(error),
             // Some targets have received the signal: only another attempt can reach all of them.
             Err(error) if !sent.is_empty() => return Err(Acted::Failed(error.reason())),

@@ -32,7 +32,7 @@ pub(super) fn problems(
             }
             let known = targets.iter().find_map(|target| known(rule, &target.comm));
             let unproven = unproven_restart(rule, targets);
-            signal(rule, targets).into_iter().chain(known).chain(unproven).collect()
+            signal(context, rule, targets).into_iter().chain(known).chain(unproven).collect()
         }
     }
 }
@@ -79,8 +79,13 @@ fn unproven_restart(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
 }
 
 /// Why the target cannot be signalled.
-fn signal(rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
-    signalled(rule, targets).iter().find_map(|(target, signal)| signal_problem(target, *signal))
+fn signal(context: &Context, rule: &Rule, targets: &[TargetProcess]) -> Option<Problem> {
+    signalled(rule, targets).iter().find_map(|(target, signal)| {
+        let ends = context.ends.reason(&target.comm, signal.name);
+        let ends = ends.filter(|_| !signal.allow_unhandled);
+        let problem = |reason| Problem::new(ProblemKind::SignalNotHandled, reason);
+        ends.map(problem).or_else(|| signal_problem(target, *signal))
+    })
 }
 
 /// Why it is not known yet whether the target handles the signal. podnudge looks again, the doctor does

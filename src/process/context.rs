@@ -2,6 +2,7 @@
 //!
 //! Reads `/proc/self`, once.
 
+use super::ends::Ends;
 use super::last_targets::LastTargets;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
@@ -17,6 +18,8 @@ pub(crate) struct Context {
     pub(super) own: OwnProcess,
     /// The processes that podnudge itself has terminated.
     pub(crate) restarts: Restarts,
+    /// The programs that end on a signal.
+    pub(crate) ends: Ends,
     /// The processes that took a signal.
     pub(super) takers: Takers,
     /// The target of each rule, as found by the last search.
@@ -31,6 +34,7 @@ impl Context {
         Self {
             own: table::own_process(),
             restarts: Restarts::default(),
+            ends: Ends::default(),
             takers: Takers::default(),
             target_cache: TargetCache::default(),
             last_targets: LastTargets::default(),

@@ -3,7 +3,6 @@
 //!
 //! Reads `/proc/PID/stat`; changes nothing.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::select::Refusal;
@@ -27,9 +26,9 @@ struct Last {
     container: Option<String>,
 }
 
-/// The last target of each rule, by the rule's name.
+/// The last target of each rule, and the rule's name.
 #[derive(Debug, Default)]
-pub(super) struct LastTargets(Mutex<BTreeMap<String, Last>>);
+pub(super) struct LastTargets(Mutex<Vec<(String, Last)>>);
 
 impl LastTargets {
     /// Stores the processes that a search has found.
@@ -98,7 +97,13 @@ impl LastTargets {
 
     fn with<T>(&self, rule: &Rule, act: impl FnOnce(&mut Last) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(all.entry(rule.name.clone()).or_default())
+        if let Some((_, last)) = all.iter_mut().find(|(name, _)| *name == rule.name) {
+            return act(last);
+        }
+        let mut last = Last::default();
+        let done = act(&mut last);
+        all.push((rule.name.clone(), last));
+        done
     }
 }
 

@@ -8,6 +8,7 @@ pub mod children;
 mod config_read;
 mod context;
 pub(crate) mod descendants;
+mod ends;
 pub(crate) mod exit_watch;
 mod find;
 #[cfg(test)]

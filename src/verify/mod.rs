@@ -39,6 +39,9 @@ pub(crate) async fn verify(
         Some(Opened::Key) => Reads::Key,
         Some(Opened::Unknown) | None => Reads::Unknown,
     };
+    if baseline.signal.is_some() && matches!(verified.alive, Alive::Gone(_)) {
+        context.ends.ended(rule);
+    }
     (Verified { reads, ..verified }, baseline)
 }
 

@@ -10,6 +10,7 @@ mod apache;
 mod caddy;
 #[cfg(feature = "tls")]
 mod certificates;
+mod ends_on_signal;
 mod haproxy;
 #[cfg(feature = "tls")]
 mod keystore;
