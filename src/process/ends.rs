@@ -88,7 +88,7 @@ impl Ends {
         let message = format!(
             "`{program}` ends on {signal}: it did so for content with which it has started again and runs"
         );
-        let hint = "set `restart` in place of the signal, or the signal on which it reloads; allow-unhandled = true sends this one anyway";
+        let hint = "set `restart`, or the signal on which it reloads; allow-unhandled = true sends this one anyway";
         is_known.then(|| Reason::new(message).hint(hint))
     }
 

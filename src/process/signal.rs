@@ -269,7 +269,7 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
         }
         Handling::Supervisor => {
             let what = format!(
-                "process {name} is a supervisor, which may end or restart its programs on {signal}, and no process below it handles {signal}"
+                "process {name} is a supervisor, which may end its programs on {signal}, and no process below it handles {signal}"
             );
             return Err(SendError::Refused(Reason::new(what).hint(format!("{NAME_IT}; {allow}"))));
         }
