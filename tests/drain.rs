@@ -105,7 +105,7 @@ fn a_restart_that_is_not_permitted_causes_no_drain() {
         agent.wait_for("refused", 1);
         // Some more attempts, at most 100 ms apart.
         let status = || ask(&agent.last("started", "listen"), "GET", "/status");
-        wait_until("it has tried again", || status().contains("\"state\": \"failed\""));
+        wait_until("it has tried again", || status().contains("\"state\": \"refused\""));
         assert!(is_serving(&agent));
         assert_eq!((agent.count("draining"), application.starts()), (0, 1));
     });

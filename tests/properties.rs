@@ -407,7 +407,7 @@ proptest! {
         }
         match rule.state {
             State::Idle => prop_assert_ne!(rule.in_sync, InSync::No),
-            State::Tripped | State::Failed => {
+            State::Tripped | State::Refused | State::Failed => {
                 prop_assert_eq!(rule.in_sync, InSync::No);
                 world.tell(Event::Trigger(None));
                 world.run_for(Duration::from_mins(1));
@@ -783,7 +783,7 @@ proptest! {
                     | State::Held
                     | State::WaitingForTarget
                     | State::Backoff
-                    | State::Failed
+                    | State::Refused
             );
             let reported = rule.next_action_at.filter(|_| is_waiting && world.is_at_rest());
             let Some(reported) = reported else {

@@ -13,7 +13,7 @@ use crate::core::evidence::{Evidence, InSync};
 use crate::core::status::{Counters, EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
 
 /// All states. Each is a series, and exactly one of them is 1.
-const STATES: [(State, &str); 20] = [
+const STATES: [(State, &str); 21] = [
     (State::Starting, "starting"),
     (State::WaitingForVolume, "waiting-for-volume"),
     (State::Idle, "idle"),
@@ -31,6 +31,7 @@ const STATES: [(State, &str); 20] = [
     (State::Acting, "acting"),
     (State::Verifying, "verifying"),
     (State::Backoff, "backoff"),
+    (State::Refused, "refused"),
     (State::Failed, "failed"),
     (State::Tripped, "tripped"),
     (State::Stopped, "stopped"),

@@ -186,7 +186,9 @@ fn state(state: State) -> String {
 fn class_of_state(state: State) -> &'static str {
     match state {
         State::Idle => "good",
-        State::Rejected | State::RolledBack | State::Failed | State::Tripped => "bad",
+        State::Rejected | State::RolledBack | State::Refused | State::Failed | State::Tripped => {
+            "bad"
+        }
         _ => "open",
     }
 }

@@ -167,7 +167,7 @@ fn add_details(table: &mut String, rule: &Rule, now: f64, colours: Colours) {
 fn row(rule: &Rule, now: f64) -> [Cell; 8] {
     let plain = |text: String| Cell { text: shown::text(&text), colour: Colour::None };
     let state = match rule.state.as_str() {
-        "rejected" | "rolled-back" | "failed" | "tripped" => Colour::Red,
+        "rejected" | "rolled-back" | "refused" | "failed" | "tripped" => Colour::Red,
         "held" | "backoff" | "waiting-for-volume" | "waiting-for-target" => Colour::Yellow,
         _ => Colour::None,
     };

@@ -265,7 +265,9 @@ pub enum State {
     Verifying,
     /// Waiting before the next attempt.
     Backoff,
-    /// Given up, or refused.
+    /// Nothing was sent, and podnudge tries again by itself.
+    Refused,
+    /// The last attempt failed, or the target keeps ending: a person is needed.
     Failed,
     /// The target ended just after the action: podnudge does not act again.
     Tripped,

@@ -126,7 +126,7 @@ impl Rollout {
             Acted::Declined(reason) => self.fail(Failure::Declined, reason, ctx, progress),
             Acted::Refused(reason) => {
                 progress.effect(Effect::NotSent);
-                if !self.has_reported(State::Failed, &reason) {
+                if !self.has_reported(State::Refused, &reason) {
                     progress.effect(Effect::Refused);
                 }
                 self.refusals = self.refusals.saturating_add(1);

@@ -57,7 +57,7 @@ impl Rollout {
                 progress.effect(Effect::Failed);
                 return progress.end(Outcome::RollBack(reason));
             }
-            if !self.has_reported(State::Failed, &reason) {
+            if !self.has_reported(State::Refused, &reason) {
                 progress.effect(Effect::Failed);
             }
             return self.refused(reason, ctx.policy.retry.max, ctx, progress);
@@ -214,9 +214,9 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        if !self.has_reported(State::Failed, &reason) {
+        if !self.has_reported(State::Refused, &reason) {
             progress.report(Fact::Refused(reason.clone()));
-            self.reported = Some((State::Failed, reason.message.clone()));
+            self.reported = Some((State::Refused, reason.message.clone()));
         }
         self.wait(WaitFor::Refusal, ctx.now.mono.after(wait), reason);
     }

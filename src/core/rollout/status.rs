@@ -20,7 +20,7 @@ impl Rollout {
     pub(in crate::core) fn state(&self) -> State {
         match (&self.step, self.direction) {
             (Step::Tripped { .. }, _) => State::Tripped,
-            (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Failed,
+            (Step::Waiting { what: WaitFor::Refusal, .. }, _) => State::Refused,
             (
                 Step::Waiting {
                     what: WaitFor::Budget | WaitFor::Slot | WaitFor::Disruption | WaitFor::Eviction,

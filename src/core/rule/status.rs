@@ -97,7 +97,7 @@ impl Rule {
         let is_missing = self.source.is_missing_a_volume();
         let is_inactive = self.rollout.as_ref().is_none_or(|rollout| {
             !rollout.is_busy()
-                && (rollout.failed_digest().is_none() || rollout.state() == State::Failed)
+                && (rollout.failed_digest().is_none() || rollout.state() == State::Refused)
         });
         if is_inactive
             && self.tracker.is_started()
@@ -114,8 +114,8 @@ impl Rule {
             Some(rollout) => rollout.state(),
             None if !self.tracker.is_started() => State::Starting,
             None if self.is_held(now) => State::Held,
-            None if self.awaits_publish_retry(now) || self.given_up.is_some() => State::Failed,
-            None if self.keeps_ending() => State::Failed,
+            None if self.awaits_publish_retry(now) => State::Refused,
+            None if self.given_up.is_some() || self.keeps_ending() => State::Failed,
             None if self.candidate.as_ref().is_some_and(Candidate::is_scheduled) => State::Waiting,
             None => State::Idle,
         };
