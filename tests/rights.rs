@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use crate::support::access::Access;
 use crate::support::agent::Agent;
 use crate::support::api_server::{ApiServer, Fault};
-use crate::support::kubelet::temporary_volume;
+use crate::support::application::Application;
+use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::manifests::templated;
 use crate::support::program::podnudge;
 use crate::support::rights::rights_of;
@@ -178,6 +179,7 @@ fn the_roles_of_the_documentation_grant_exactly_what_their_features_need() {
 struct Scene {
     agent: Agent,
     server: ApiServer,
+    kubelet: Kubelet,
     _folder: TempDir,
 }
 
@@ -188,15 +190,25 @@ impl Scene {
 
     /// The same with more settings of the rule.
     fn accepting(settings: &str, before: impl FnOnce(&ApiServer)) -> Self {
-        let (folder, _kubelet) = temporary_volume(&[("a.conf", "0")]);
+        Self::with(|_| "http://127.0.0.1:1/".to_owned(), settings, before)
+    }
+
+    /// `url` is what the application at the volume answers at.
+    fn with(
+        url: impl FnOnce(&Path) -> String,
+        settings: &str,
+        before: impl FnOnce(&ApiServer),
+    ) -> Self {
+        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
         let server = ApiServer::start();
         let path = folder.path().display();
         let text = format!(
             "[agent]\nlog = \"json\"\nlisten = \"off\"\nresync = \"1s\"\ngrace = \"2s\"\n\
              [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
              eager-sync = true\nobjects = [\"configmap/app\"]\nevents = true\n\
-             [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n{settings}\n",
+             [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"{}\"\nlimit.lease = \"web\"\n{settings}\n",
             server.url(),
+            url(&kubelet.volume),
         );
         fs::write(folder.path().join("token"), "token").unwrap();
         fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
@@ -207,7 +219,7 @@ impl Scene {
         command.env("PODNUDGE_POD_NAME", "web-1").env("PODNUDGE_POD_UID", "u-1");
         let agent = Agent::spawn(folder.path(), command);
         agent.wait_for("baseline", 1);
-        Self { agent, server, _folder: folder }
+        Self { agent, server, kubelet, _folder: folder }
     }
 
     /// The problems with rights in the status, each with its hint.
@@ -255,6 +267,42 @@ fn each_right_that_is_missing_is_said_once_with_the_rule_that_the_role_lacks() {
     assert_eq!((said.len(), asked), (4, 8), "{}", scene.agent.log());
     let review = &scene.server.reviews()[0];
     assert_eq!(review["apiVersion"], "authorization.k8s.io/v1", "{review}");
+}
+
+/// The refused request says nothing more than the preflight, which may be answered before it or after it.
+#[test]
+fn a_right_that_is_missing_is_not_said_again_when_its_request_is_refused() {
+    for (verb, resource, feature) in
+        [("list", "configmaps", "eager-sync"), ("create", "events", "events")]
+    {
+        let application = |volume: &Path| Application::start(volume, "a.conf").url();
+        let check = "check = [{ syntax = \"json\" }]";
+        let mut scene = Scene::with(application, check, |server| {
+            let pod = json!({"metadata": {"name": "web-1", "uid": "u-1"}});
+            server.with_store(|store| store.create("/api/v1/namespaces/test/pods", pod)).unwrap();
+            server.revoke(verb, resource);
+        });
+        wait_until("the right is missing", || scene.problems().len() == 1);
+        // Content that is rejected, and content that is applied: the second Event is sent after the answer to the first.
+        scene.kubelet.write(&payload(&[("a.conf", "{")]));
+        scene.agent.wait_for("rejected", 1);
+        scene.kubelet.write(&payload(&[("a.conf", "1")]));
+        let is_refused = |request: &&String| request.contains(&format!("/{resource}"));
+        wait_until("it is refused, and that is known", || {
+            let requests = scene.server.seen().iter().filter(is_refused).count();
+            let status = scene.agent.status();
+            let is_eager = feature == "eager-sync";
+            if is_eager {
+                !status["eager_sync"]["objects"][0]["reason"].is_null()
+            } else {
+                requests == 2
+            }
+        });
+        assert_eq!(scene.agent.count(&format!("{feature}-unavailable")), 0);
+        let said = scene.agent.events("preflight");
+        let said = said.iter().filter(|line| line["problem"] == format!("{feature}-forbidden"));
+        assert_eq!(said.count(), 1, "{}", scene.agent.log());
+    }
 }
 
 #[test]

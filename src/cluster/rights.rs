@@ -188,6 +188,10 @@ impl Feature {
 }
 
 impl Need {
+    fn lacks_any(&self, missing: &BTreeSet<Right>) -> bool {
+        self.rights.iter().any(|right| missing.contains(right))
+    }
+
     /// The problem, if some of these rights are missing.
     fn problem(&self, missing: &BTreeSet<Right>) -> Option<Problem> {
         let missing: Vec<&Right> =
@@ -255,6 +259,8 @@ pub struct RightsPreflight {
     /// When to ask; `None` while that is done, or if it need not be done again.
     at: Option<Moment>,
     pace: Pace,
+    /// Which features lack a right, as far as the server has said; `None` before the first answer.
+    lacking: Option<BTreeSet<Feature>>,
 }
 
 impl RightsPreflight {
@@ -262,7 +268,7 @@ impl RightsPreflight {
     #[must_use]
     pub fn new(needs: Vec<Need>, now: Moment, seed: u64) -> Self {
         let at = (!needs.is_empty()).then_some(now);
-        Self { needs, at, pace: Pace::new(seed) }
+        Self { needs, at, pace: Pace::new(seed), lacking: None }
     }
 
     /// The rights to ask for now, each once.
@@ -279,6 +285,12 @@ impl RightsPreflight {
         self.at
     }
 
+    /// Whether a problem says that this feature lacks a right; `None` before the first answer.
+    #[must_use]
+    pub fn lacks(&self, feature: Feature) -> Option<bool> {
+        Some(self.lacking.as_ref()?.contains(&feature))
+    }
+
     /// Takes what the server says about the rights. Returns the problems of each rule that needs any right; nothing if the
     /// server does not say.
     pub fn answered(
@@ -292,11 +304,14 @@ impl RightsPreflight {
             Err(error) => {
                 let asked_for = error.retry_after().unwrap_or_default();
                 self.at = Some(now.after(self.pace.refused().max(asked_for).min(AGAIN)));
+                self.lacking.get_or_insert_default();
                 return Vec::new();
             }
         };
         self.pace.answered();
         let missing: BTreeSet<Right> = missing.into_iter().collect();
+        let lacking = self.needs.iter().filter(|need| need.lacks_any(&missing));
+        self.lacking = Some(lacking.map(|need| need.feature).collect());
         if !missing.is_empty() || is_unlimited {
             self.at = Some(now.after(AGAIN));
         }

@@ -9,7 +9,7 @@ use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
 use crate::clock::Moment;
-use crate::cluster::{EagerAnswer, EagerRequest, EagerSync};
+use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature};
 use crate::config::Config;
 use crate::core::event::VolumeId;
 use crate::core::status::EagerSyncStatus;
@@ -34,6 +34,8 @@ struct Active {
     generations: Vec<Option<Generation>>,
     sender: mpsc::Sender<EagerAnswer>,
     answers: mpsc::Receiver<EagerAnswer>,
+    /// Why it is unavailable, until it is known whether the preflight says the same.
+    unsaid: Option<EagerFact>,
 }
 
 impl EagerSyncing {
@@ -52,6 +54,7 @@ impl EagerSyncing {
             generations: Vec::new(),
             sender,
             answers,
+            unsaid: None,
         }))
     }
 
@@ -100,9 +103,7 @@ impl Agent {
     pub(super) fn advance_eager_sync(&mut self) {
         while let Some(active) = &mut self.eager.0 {
             let request = active.machine.next_request(clock::now());
-            while let Some(fact) = active.machine.next_fact() {
-                report::eager_sync(&fact);
-            }
+            active.report(self.rights.lacks(Feature::EagerSync));
             let Some(request) = request else { return };
             let task = active.perform(request);
             let request = self.start_task(async move {
@@ -117,6 +118,23 @@ impl Agent {
 }
 
 impl Active {
+    /// Reports what has happened. That it is unavailable is left to the preflight if that says which right is missing.
+    fn report(&mut self, lacks_right: Option<bool>) {
+        while let Some(fact) = self.machine.next_fact() {
+            match fact {
+                EagerFact::Unavailable(_) => self.unsaid = Some(fact),
+                EagerFact::Available if self.unsaid.take().is_some() => {}
+                _ => report::eager_sync(&fact),
+            }
+        }
+        if let Some(lacks_right) = lacks_right
+            && let Some(fact) = self.unsaid.take()
+            && !lacks_right
+        {
+            report::eager_sync(&fact);
+        }
+    }
+
     /// Sends a request; its answers go to the loop.
     fn perform(&self, request: EagerRequest) -> impl Future<Output = ()> + use<> {
         let ((api, pod), sender) = (self.access.parts(), self.sender.clone());

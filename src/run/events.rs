@@ -8,7 +8,7 @@ use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
 use crate::clock::Moment;
-use crate::cluster::{self, ApiError, PodEvents};
+use crate::cluster::{self, ApiError, EventsFact, Feature, PodEvents};
 use crate::config::Config;
 use crate::core::event::{RuleId, SlotState};
 use crate::core::fact::Fact;
@@ -51,13 +51,6 @@ impl EventSending {
         }
     }
 
-    pub(super) fn answered(&mut self, answer: Result<(), ApiError>) {
-        let Some(active) = &mut self.0 else { return };
-        if let Some(fact) = active.machine.answered(clock::now().mono, answer) {
-            report::events(&fact);
-        }
-    }
-
     /// When to send the next one, if nothing else happens.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         self.0.as_ref()?.machine.next_wakeup()
@@ -88,6 +81,16 @@ impl Agent {
         let Some(state) = self.rules.get(rule.0) else { return };
         let event = cluster::of_slot(&state.config.name, slot, state.digests.are_public);
         self.events.occurred(rule, event);
+    }
+
+    /// Reports whether Events can be created. Of a missing right, the preflight tells.
+    pub(super) fn event_answered(&mut self, answer: Result<(), ApiError>) {
+        let Some(active) = &mut self.events.0 else { return };
+        let fact = active.machine.answered(clock::now().mono, answer);
+        let is_told = self.rights.lacks(Feature::Events) == Some(true);
+        if let Some(fact) = fact.filter(|fact| !is_told || *fact == EventsFact::Available) {
+            report::events(&fact);
+        }
     }
 
     /// Sends what is due.

@@ -8,7 +8,7 @@ use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
 use crate::clock::Moment;
-use crate::cluster::{self, ApiError, RightsPreflight};
+use crate::cluster::{self, ApiError, Feature, RightsPreflight};
 use crate::config::Config;
 use crate::core::event::Event;
 use crate::surroundings::Surroundings;
@@ -37,6 +37,12 @@ impl Rights {
     /// When to ask, if nothing else happens.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         self.0.as_ref()?.preflight.next_wakeup()
+    }
+
+    /// Whether a problem says that this feature lacks a right, so that its own log line need not; `None` before the
+    /// first answer.
+    pub(super) fn lacks(&self, feature: Feature) -> Option<bool> {
+        self.0.as_ref().map_or(Some(false), |active| active.preflight.lacks(feature))
     }
 
     /// podnudge is asked to stop: it does not wait for an answer.

@@ -267,7 +267,7 @@ impl Agent {
                 let dropped = self.slots.perform_deferred(rule, is_deleted);
                 self.halts_written(rule, dropped);
             }
-            ApiAnswer::Event(answer) => self.events.answered(answer),
+            ApiAnswer::Event(answer) => self.event_answered(answer),
             ApiAnswer::Rights(rights) => self.rights_answered(rights),
         }
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use podnudge::config;
 use serde_json::{Value, json};
 
 use super::{FOLDER, manifest, rules, text};
@@ -90,6 +91,18 @@ fn there_are_seven_alerts_which_promtool_accepts() {
     write_rules(folder.path(), |_| {});
     let output = promtool(folder.path(), &["check", "rules", "--lint-fatal", "rules.yaml"]);
     assert!(output.status.success() && said(&output).contains("7 rules"), "{}", said(&output));
+}
+
+#[test]
+fn problems_that_may_be_wanted_fire_no_alert() {
+    let schema: Value = serde_json::from_str(&config::schema(config::FILE)).unwrap();
+    let accept = &schema["properties"]["rule"]["items"]["properties"]["accept"];
+    let words = accept["anyOf"][0]["enum"].as_array().unwrap().iter();
+    let words: Vec<&str> = words.map(|word| word.as_str().unwrap()).collect();
+    let (_, alerts) = rules();
+    let alert = alerts.iter().find(|alert| alert["alert"] == "PodnudgePreflightProblem").unwrap();
+    let excluded = format!("{{problem!~\"{}\"}}", words.join("|"));
+    assert!(text(alert, "expr").contains(&excluded), "{excluded}: {alert}");
 }
 
 /// Whoever gets an alert finds out what to do first, and where there is more.
