@@ -63,7 +63,7 @@ impl Findings {
 
 /// Examines podnudge and each rule.
 pub async fn examine(config: &Config, stage: Stage, pod: &Pod) -> Findings {
-    let context = Context::new();
+    let context = Context::new(pod.told_name());
     let volumes = config.rules.iter().map(|rule| rule.settings.watch.len()).sum();
     let mut watched =
         Watched { watching: Watching::new(config.agent.watch, volumes), count: 0, polled: None };

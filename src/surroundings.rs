@@ -11,6 +11,14 @@ pub struct Pod {
     pub is_named: bool,
 }
 
+impl Pod {
+    /// Its name, if the environment tells it.
+    #[must_use]
+    pub fn told_name(&self) -> Option<String> {
+        self.is_named.then(|| self.name.clone())
+    }
+}
+
 /// What the environment tells of podnudge's own pod and of the API server.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {

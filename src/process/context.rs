@@ -1,8 +1,11 @@
 //! State that is shared by all code that finds or signals processes.
 //!
-//! Reads `/proc/self`, once.
+//! Reads `/proc/self`, once, and for a log the mounts of a target.
+
+use std::fs;
 
 use super::ends::Ends;
+use super::identity::Identity;
 use super::last_targets::LastTargets;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
@@ -10,12 +13,16 @@ use super::table;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
 use crate::config::Rule;
+use crate::shown;
+use crate::volume::mounts;
 
 /// State that is shared by all code that finds or signals processes.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// podnudge's own process and container.
     pub(super) own: OwnProcess,
+    /// The name of the pod, if podnudge was told.
+    pod: Option<String>,
     /// The processes that podnudge itself has terminated.
     pub(crate) restarts: Restarts,
     /// The programs that end on a signal.
@@ -29,10 +36,11 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Reads podnudge's own identity. It never changes, so once at start is enough.
-    pub(crate) fn new() -> Self {
+    /// Reads podnudge's own identity; `pod` is the name of its pod, if it was told. It never changes, so once at start is enough.
+    pub(crate) fn new(pod: Option<String>) -> Self {
         Self {
             own: table::own_process(),
+            pod,
             restarts: Restarts::default(),
             ends: Ends::default(),
             takers: Takers::default(),
@@ -54,6 +62,16 @@ impl Context {
     /// Whether the rule's target was seen, and has ended since.
     pub(crate) fn target_has_exited(&self, rule: &Rule) -> bool {
         self.last_targets.have_exited(rule)
+    }
+
+    /// The command that prints the log of a process: with the names of the pod and of its container, as far as they are
+    /// known.
+    pub(crate) fn log_command(&self, process: Option<Identity>) -> String {
+        let table = process.and_then(|it| fs::read(format!("/proc/{}/mountinfo", it.pid)).ok());
+        let container = table.and_then(|table| mounts::container(&mounts::parse(&table)));
+        let pod = self.pod.as_deref().unwrap_or("POD");
+        let container = container.map_or("CONTAINER".into(), |name| shown::text(&name));
+        format!("kubectl logs {} -c {container}", shown::text(pod))
     }
 
     /// Empties the target cache, so that the next search of each rule reads all processes.

@@ -165,6 +165,7 @@ impl Agent {
         let eager = EagerSyncing::new(&config, surroundings.clone(), replica.seed);
         let events = EventSending::new(&config, surroundings.clone());
         let rights = Rights::new(&config, surroundings.clone(), replica.seed);
+        let context = Arc::new(Context::new(surroundings.pod.told_name()));
         let slots = SharedSlots::new(&config, surroundings, replica.seed);
         let key = NamingKey::open(&config, state.as_ref());
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
@@ -190,7 +191,7 @@ impl Agent {
             core: Core::new(rules, replica, rounds, clock::now()),
             watching: Watching::new(config.agent.watch, volumes.len()),
             mounts: MountTable::open(),
-            context: Arc::new(Context::new()),
+            context,
             events,
             rights,
             eager,

@@ -80,7 +80,7 @@ async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> 
     let alive = if baseline.processes.is_empty() { Alive::Unknown } else { Alive::Yes };
     let proof = match proof {
         Proof::Given | Proof::NotConfigured => delivery(baseline).map_or(proof, Proof::Pending),
-        Proof::Pending(reason) => Proof::Pending(explained(rule, reason)),
+        Proof::Pending(reason) => Proof::Pending(explained(context, rule, baseline, reason)),
     };
     unread(alive, proof)
 }
@@ -131,11 +131,12 @@ fn absent(rule: &Rule, reason: Reason) -> Verified {
 }
 
 /// What the missing proof probably means, as the preset knows it, which has chosen the proof.
-fn explained(rule: &Rule, reason: Reason) -> Reason {
+fn explained(context: &Context, rule: &Rule, baseline: &Baseline, reason: Reason) -> Reason {
     match rule.preset {
         Some(preset) => {
             let hint = reason.hint.filter(|hint| hint != body::MUST_CHANGE);
-            preset.explain(Reason { hint, ..reason })
+            let log = context.log_command(baseline.processes.first().copied());
+            preset.explain(Reason { hint, ..reason }, &log)
         }
         None => reason,
     }

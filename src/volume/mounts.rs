@@ -149,16 +149,17 @@ pub fn pod_uid(mounts: &[Mount]) -> Option<String> {
     })
 }
 
-/// The name of podnudge's own container: the kubelet keeps the file for the message of a container that ends
-/// in `…/pods/UID/containers/NAME/` (`GetPodContainerDir` in kubernetes `pkg/kubelet/kubelet_getters.go`).
+/// The name of podnudge's own container.
 #[cfg(feature = "cluster")]
 #[must_use]
 pub fn own_container() -> Option<String> {
     container(&parse(&fs::read("/proc/self/mountinfo").ok()?))
 }
 
-#[cfg(feature = "cluster")]
-fn container(mounts: &[Mount]) -> Option<String> {
+/// The name of the container with these mounts: the kubelet keeps the file for the message of a container that ends
+/// in `…/pods/UID/containers/NAME/` (`GetPodContainerDir` in kubernetes `pkg/kubelet/kubelet_getters.go`).
+#[must_use]
+pub fn container(mounts: &[Mount]) -> Option<String> {
     mounts.iter().find_map(|mount| {
         let parts: Vec<_> = mount.root.iter().map(OsStr::to_str).collect();
         parts.windows(4).find_map(|part| match part {
@@ -234,7 +235,6 @@ fn unescape(field: &[u8]) -> PathBuf {
 }
 
 #[cfg(test)]
-#[cfg(feature = "cluster")]
 mod tests {
     use super::*;
 

@@ -97,7 +97,7 @@ fn gives_up_soon(subject: &'static Subject) {
     let last = |name: &str| scene.agent.last("gave-up", name);
     assert_eq!(scene.agent.events("gave-up")[0]["attempts"], 3);
     let expected = format!(
-        "{} has probably rejected this content and keeps the old one: its log says why (`kubectl logs POD -c CONTAINER`)",
+        "{} has probably rejected this content and keeps the old one: its log says why (`kubectl logs web-0 -c app`)",
         subject.preset
     );
     assert!(last("hint").starts_with(&expected), "{}", scene.agent.log());

@@ -31,6 +31,16 @@ const MOUNTED: [&str; 5] = [
     "mkdir -p \"$1\"; mount --bind \"$0\" \"$1\"; shift; exec \"$@\"",
 ];
 
+/// Runs a program in the container `app`: `FOLDER PROGRAM…`. The kubelet mounts the file for the message of a container
+/// that ends from a directory with its name. Programs name their threads by /proc, and otherwise those of another
+/// process.
+const CONTAINER: [&str; 3] = [
+    "sh",
+    "-ec",
+    "mount -t proc proc /proc; (cd \"$0\"; mkdir -p pods/uid/containers/app; touch pods/uid/containers/app/0a1b message; \
+     mount --bind pods/uid/containers/app/0a1b message); exec \"$@\"",
+];
+
 /// How podnudge is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
@@ -211,6 +221,7 @@ impl Scene {
             let line = container(&[program.as_slice(), first].concat());
             let mut command = command(&line[0]);
             command.args(&line[1..]).args(&arguments).env("PATH", &path);
+            command.env("PODNUDGE_POD_NAME", "web-0");
             command
         };
         if is_published {
@@ -221,9 +232,7 @@ impl Scene {
         let line: Vec<String> =
             subject.command(from).iter().map(|word| filled(word, dir, at, "")).collect();
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        // Programs name their threads by /proc, and otherwise those of another process.
-        let script = "mount -t proc proc /proc; exec \"$0\" \"$@\"";
-        let line = container(&[["sh", "-ec", script].as_slice(), &line].concat());
+        let line = container(&[CONTAINER.as_slice(), &[at.to_str().unwrap()], &line].concat());
         let application = Container::start(line, at.join("application.log"));
         wait_until("the application runs version 7100", || subject.shows("7100"));
         let agent = Agent::spawn(at, podnudge(&["--log", "json", "--listen", "127.0.0.1:0"]));
