@@ -14,7 +14,6 @@ use crate::cluster::{self, Api};
 use crate::config::{Config, Rule};
 use crate::core::event::{VolumeId, Watch};
 use crate::core::preflight::{Problem, ProblemKind};
-use crate::core::{Actions, proof_kinds};
 use crate::preflight::{Addresses, Stage, preflight, still_starting};
 use crate::process::{Context, choose_preset, find, others, why};
 use crate::reason::Reason;
@@ -143,8 +142,8 @@ async fn examine_rule(
     }
     RuleFindings {
         rule: rule.name.clone(),
-        action: Actions::of(rule).to_string(),
-        proof: proof_kinds(rule),
+        action: rule.shown_actions().to_string(),
+        proof: rule.proof_kinds(),
         volumes,
         target: match &targets {
             Some(targets) => Some(why(context, rule, targets)),

@@ -15,7 +15,9 @@ use crate::support::shared::SharedPod;
 use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until_commit_is_past;
 use crate::support::world::{self, Pod, World, policy};
-use podnudge::config::{DrainBefore, Restart, Retry};
+use podnudge::core::DrainBefore;
+use podnudge::core::backoff::Retry;
+use podnudge::core::budget::RestartBudget;
 use podnudge::core::event::{Acted, Event, PodLook, Proof, Standing};
 use podnudge::core::evidence::InSync;
 use podnudge::core::jitter::Replica;
@@ -231,7 +233,7 @@ const SCENES: &[Scene] = &[
         name: "restarts beyond the budget",
         policy: |policy| {
             let within = Duration::from_mins(10);
-            let restarts = Restart { most: 2, within, ..policy.restarts };
+            let restarts = RestartBudget { most: 2, within, ..policy.restarts };
             Policy { is_restart: true, restarts, ..policy }
         },
         play: |world| {
@@ -329,7 +331,7 @@ fn assert_kept(scene: &Scene, whole: &World, kills: &[usize]) {
     assert_eq!(killed.unprotected, [], "{}", trace());
     assert_eq!(killed.slots.claimed, None, "the slot is given back: {}", trace());
     assert!(killed.restarted.len() <= whole.restarted.len(), "{:?} {}", killed.restarted, trace());
-    let Restart { most, within, .. } = killed.policy().restarts;
+    let RestartBudget { most, within, .. } = killed.policy().restarts;
     let of_one_window = |at: &Duration| {
         let in_window = |other: &&Duration| *other >= at && **other < *at + within;
         killed.restarted.iter().filter(in_window).count()

@@ -32,9 +32,9 @@ const LAYERS: &[(&str, Imports)] = &[
     ("week", &[&["clock", "reason", "shown"]]),
     // Decisions.
     ("volume::snapshot", &[&["clock"]]),
-    ("config", &[&["week", "reason", "shown", "exit", "files"]]),
+    ("core", &[&["volume::snapshot", "week", "clock", "reason", "shown", "version"]]),
+    ("config", &[&["core", "week", "reason", "shown", "exit", "files"]]),
     ("expand", &[&["config", "reason", "shown"]]),
-    ("core", &[&["config", "volume::snapshot", "clock", "reason", "shown", "version"]]),
     // Performing the commands.
     ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown", "files"]]),
     ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),

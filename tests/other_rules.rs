@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::world::{self, Disk, EPOCH, UPTIME, app, moment};
 use podnudge::clock::{Now, UnixTime};
-use podnudge::config::DrainBefore;
+use podnudge::core::DrainBefore;
 use podnudge::core::command::{Command, Extent};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Reads, RuleId, Verified,

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use podnudge::config::{DrainBefore, Jitter, JitterBy};
+use podnudge::core::DrainBefore;
 use podnudge::core::SlotPolicy;
+use podnudge::core::jitter::{Jitter, JitterBy};
 use podnudge::plan::{self, Outcome, Restarts, Run, Scenario, Slots};
 use serde_json::Value;
 

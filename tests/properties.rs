@@ -8,18 +8,19 @@ use std::time::Duration;
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge::clock::UnixTime;
-use podnudge::config::{ApproveBefore, Jitter, JitterBy, Restart};
+use podnudge::core::budget::RestartBudget;
 use podnudge::core::command::Command;
 use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
 use podnudge::core::evidence::InSync;
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
+use podnudge::core::jitter::{Jitter, JitterBy};
 use podnudge::core::status::State;
 use podnudge::core::{Policy, PolicyVolume};
 use podnudge::reason::Reason;
 use proptest::prelude::*;
 
-const BUDGET: Restart = Restart { grace: Duration::ZERO, most: 2, within: Duration::from_mins(1) };
+const BUDGET: RestartBudget = RestartBudget { most: 2, within: Duration::from_mins(1) };
 
 /// One event for a rule with two volumes.
 #[derive(Debug, Clone)]
@@ -181,7 +182,7 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
                 let pauses;
                 (policy.retries_first, policy.restarts_last, policy.is_restart, pauses) = ladder;
                 policy.restarts = BUDGET;
-                policy.hold.pause_file = pauses.then(|| "/pause".into());
+                policy.hold.pause_file = pauses;
                 policy
             },
         )
@@ -434,7 +435,7 @@ proptest! {
         steps in steps_of(0..60),
     ) {
         let mut policy = Policy { has_checks: true, needs_approval_to_check: true, ..policy };
-        policy.hold.approve_before = Some(ApproveBefore::Check);
+        policy.hold.approval = true;
         let first = play(policy.clone(), &[]).digest_on_disk();
         let mut world = play(policy, &steps);
         world.run_for(Duration::from_mins(3));
@@ -734,7 +735,7 @@ proptest! {
     ) {
         let mut policy = policy;
         (policy.settle, policy.jitter.window) = (Duration::ZERO, Duration::ZERO);
-        (policy.is_restart, policy.hold.pause_file) = (false, None);
+        (policy.is_restart, policy.hold.pause_file) = (false, false);
         let mut world = publishing(policy, is_filled);
         apply_all(&mut world, &steps);
         calm_down(&mut world);
@@ -769,7 +770,7 @@ proptest! {
         steps in steps_of(0..30),
     ) {
         let mut policy = policy;
-        policy.hold.pause_file = None;
+        policy.hold.pause_file = false;
         let mut world = publishing(policy, is_filled);
         apply_all(&mut world, &steps);
         world.tell(Event::HintsLost);

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::support::pair::{self, Pair};
 use crate::support::world;
-use podnudge::config::{Jitter, JitterBy, Restart, Retry};
+use podnudge::core::backoff::Retry;
+use podnudge::core::budget::RestartBudget;
 use podnudge::core::evidence::InSync;
+use podnudge::core::jitter::{Jitter, JitterBy};
 use podnudge::core::status::State;
 use podnudge::core::{Policy, TargetName};
 use proptest::prelude::*;
@@ -121,7 +123,7 @@ fn policy(settings: &Settings) -> Policy {
         retries_first: settings.retries_first,
         restarts_last: settings.restarts_last,
         is_restart: settings.is_restart,
-        restarts: Restart { grace: Duration::ZERO, most: 2, within: Duration::from_mins(1) },
+        restarts: RestartBudget { most: 2, within: Duration::from_mins(1) },
         ..world::policy()
     }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::world::{self, World};
-use podnudge::config::{Drain, DrainBefore};
 use podnudge::core::Policy;
 use podnudge::core::SlotPolicy;
 use podnudge::core::event::{
@@ -13,6 +12,7 @@ use podnudge::core::event::{
 use podnudge::core::evidence::InSync;
 use podnudge::core::jitter::Replica;
 use podnudge::core::status::State;
+use podnudge::core::{DrainBefore, DrainPolicy};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::Digest;
 use proptest::prelude::*;
@@ -112,10 +112,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// No drain, one for a time, and one that follows the Services.
-fn drain() -> impl Strategy<Value = Option<Drain>> {
+fn drain() -> impl Strategy<Value = Option<DrainPolicy>> {
     let timed = world::drain(Duration::from_secs(5), DrainBefore::Action);
     let (services, timeout) = (vec!["web".to_owned()], Duration::from_secs(20));
-    let watched = Drain { services, timeout, ..timed.clone() };
+    let watched = DrainPolicy { services, timeout, ..timed.clone() };
     prop::sample::select(vec![None, Some(timed), Some(watched)])
 }
 

@@ -41,15 +41,17 @@ use crate::support::shelf::Shelving;
 use crate::support::trace;
 use crate::support::world::{self, EPOCH, Pod, World};
 use podnudge::clock::{Moment, UnixTime};
-use podnudge::config::{ApproveBefore, DrainBefore, JitterBy, OnStart, Overrides};
+use podnudge::config::Overrides;
 use podnudge::core::command::Command;
 use podnudge::core::event::{
     Absence, Acted, Alive, ApiServer, Checked, Event, PodLook, Proof, Reads, RuleId, SlotState,
     Standing, VolumeId, Watch,
 };
+use podnudge::core::jitter::JitterBy;
 use podnudge::core::jitter::Replica;
 use podnudge::core::preflight::{Problem, ProblemKind};
 use podnudge::core::{Actions, Policy, SlotPolicy, Turns};
+use podnudge::core::{DrainBefore, OnStart};
 use podnudge::reason::Reason;
 
 #[test]
@@ -205,15 +207,12 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         }
         "restarts" => policy.restarts.most = value.parse().expect(place),
         "within" => policy.restarts.within = time(),
-        "pause-file" => policy.hold.pause_file = (value == "yes").then(|| "/pause".into()),
+        "pause-file" => policy.hold.pause_file = value == "yes",
         "pause-key" => policy.hold.pause_key = Some(value.to_owned()),
         "approve-before" => {
+            assert!(["rollout", "check"].contains(&value), "{place}: not `rollout` or `check`");
             policy.needs_approval_to_check = value == "check";
-            policy.hold.approve_before = Some(match value {
-                "rollout" => ApproveBefore::Rollout,
-                "check" => ApproveBefore::Check,
-                _ => panic!("{place}: unknown value of approve-before"),
-            });
+            policy.hold.approval = true;
         }
         "window" => {
             // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
@@ -224,7 +223,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             );
             let parsed = podnudge::config::parse("", &file, &Overrides::default(), None);
             let hold = &parsed.expect(place).0.rules[0].settings.hold;
-            policy.hold.schedule.clone_from(&hold.schedule);
+            policy.hold.window.clone_from(&hold.schedule);
         }
         "drain" => policy.drain = Some(world::drain(time(), DrainBefore::Restart)),
         "drain-always" => policy.drain = Some(world::drain(time(), DrainBefore::Action)),

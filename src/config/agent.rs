@@ -17,23 +17,23 @@ settings! {
         /// Serve the page, the metrics, the probes and the status at this address or port, such as `:9533`; or `off`.
         listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", Podnudge).common();
         /// Who may send `POST /reload`: nobody (`off`), or clients in the same pod (`loopback`).
-        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", Reload::choice()).option("reload", "WHO", Podnudge);
+        reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice()).option("reload", "WHO", Podnudge);
         /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
         reload_token_file: Option<PathBuf> = optional("", path());
         /// Whose digests `/metrics` shows: those of rules that watch nothing but ConfigMaps, those of all rules, or none. The digest of a short secret can be guessed, so the log and `/status` also name content otherwise, unless this is `all`.
-        digests_in_metrics: DigestsInMetrics = default("configmaps", DigestsInMetrics::choice());
+        digests_in_metrics: DigestsInMetrics = default("configmaps", choice());
         /// Also serve `/healthz`, and the metrics of prometheus-config-reloader under their names.
         reloader_metrics: bool = default("false", boolean());
         /// The log format.
-        log: LogFormat = default("text", LogFormat::choice()).option("log", "FORMAT", Podnudge);
+        log: LogFormat = default("text", choice()).option("log", "FORMAT", Podnudge);
         /// The lowest level that is logged.
-        log_level: LogLevel = default("info", LogLevel::choice()).option("log-level", "LEVEL", Podnudge);
+        log_level: LogLevel = default("info", choice()).option("log-level", "LEVEL", Podnudge);
         /// The directory for the private copies that checks read, and for what podnudge remembers of its checks.
         work_dir: PathBuf = default("/tmp", path());
         /// A directory in which podnudge remembers what the application runs and which content it checks, for its own restarts.
         state_dir: Option<PathBuf> = optional("nothing is remembered", path()).option("state-dir", "DIR", Podnudge);
         /// Watch volumes with inotify, and poll those that it cannot serve; or poll all of them.
-        watch: WatchMode = default("inotify", WatchMode::choice()).option("watch-mode", "MODE", Podnudge);
+        watch: WatchMode = default("inotify", choice()).option("watch-mode", "MODE", Podnudge);
         /// How often to compare every volume with what was read last.
         resync: Duration = default("30s", duration(SECOND, HOUR)).option("resync", "TIME", Podnudge);
         /// How often to poll a volume.

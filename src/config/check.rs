@@ -27,7 +27,7 @@ settings! {
         /// The keys to check.
         keys: Vec<glob::Pattern> = list("all keys that count", glob());
         /// Each key must be valid JSON, YAML or TOML; or with `pem`, certificates and private keys that are valid now and belong together.
-        syntax: Option<Syntax> = optional("", Syntax::choice());
+        syntax: Option<Syntax> = optional("", choice());
         /// These keys must exist.
         required_keys: Vec<String> = optional_list(checked("a key", parsers::key));
         /// All keys together must not have more bytes than this.

@@ -21,7 +21,7 @@ settings! {
         /// The time zone of the window: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
         time_zone: Option<String> = optional("", string("a time zone"));
         /// Begin the rollout, or already the checks, only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
-        approve_before: Option<ApproveBefore> = optional("", ApproveBefore::choice());
+        approve_before: Option<ApproveBefore> = optional("", choice());
         /// The parsed window.
         schedule: Option<Window> = computed();
     }

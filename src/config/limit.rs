@@ -28,7 +28,7 @@ settings! {
         /// How long the application must stay healthy before the next replica gets the slot.
         bake: Duration = default("0s", duration(ZERO, DAY));
         /// What to do while the API server is not reachable: `wait` for it, or `act` without a slot.
-        on_unreachable: Option<OnUnreachable> = optional("`wait` for rules that may restart the application, or have `drain` or `evict`; `act` for others", OnUnreachable::choice()).resolved();
+        on_unreachable: Option<OnUnreachable> = optional("`wait` for rules that may restart the application, or have `drain` or `evict`; `act` for others", choice()).resolved();
         /// Without the Kubernetes API: act only in this replica's slots of the wall clock. `every` slot belongs to one of several replicas, in turn, by the ordinal in the StatefulSet.
         slot: Option<ClockSlot> = optional_table();
     }

@@ -31,6 +31,7 @@ mod overlay;
 mod parsers;
 mod place;
 mod pod;
+mod policy;
 mod prelude;
 mod preset;
 mod problem;
@@ -56,7 +57,6 @@ pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndp
 pub use check::{Check, Condition, Syntax};
 pub use cluster::{Cluster, ObjectKind, ObjectName};
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
-pub use drain::{Drain, DrainBefore};
 pub use expand::Expand;
 pub use file::{Config, FILE, File, effective, parse};
 pub use hold::{ApproveBefore, Hold};
@@ -81,4 +81,3 @@ pub use target::{Target, TargetBy};
 #[cfg(feature = "tls")]
 pub use verify::TlsProof;
 pub use verify::{BodyProof, HttpProof, ProofBy, Scalar, Verify};
-pub use waits::{Jitter, JitterBy, OnStart, Retry};

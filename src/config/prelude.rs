@@ -11,8 +11,8 @@ pub(super) use super::parsers::{self, is_not};
 pub(super) use super::place::Place;
 pub(super) use super::place::Spot::{self, Key, Value};
 pub(super) use super::settings::{
-    computed, default, flatten, list, one_or_more, optional, optional_list, optional_table,
-    required, required_list, table, table_or, tables,
+    Validated, Words as _, choice, computed, default, flatten, list, one_or_more, optional,
+    optional_list, optional_table, required, required_list, table, table_or, tables,
 };
 pub(super) use super::types::*;
 pub(super) use crate::reason::Reason;

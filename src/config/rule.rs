@@ -5,9 +5,9 @@ use nix::sys::signal::Signal;
 use super::action::{Action, Evict, Restart, RestartPod, SignalAction, Step};
 use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
-use super::drain::Drain;
+use super::drain;
 use super::expand::Expand;
-use super::hold::{ApproveBefore, Hold};
+use super::hold::Hold;
 use super::keys::{KeyFilter, MostBytes};
 use super::limit::{Limit, OnUnreachable};
 use super::pod;
@@ -22,7 +22,9 @@ use super::settings;
 use super::socket::SocketCommand;
 use super::target::{Target, TargetBy};
 use super::verify::{ProofBy, Verify, VerifySettings};
-use super::waits::{Jitter, OnStart, Retry};
+use crate::core::backoff::Retry;
+use crate::core::jitter::Jitter;
+use crate::core::{DrainPolicy, OnStart};
 
 settings! {
     /// Watched volumes, a target, and the actions to take.
@@ -38,7 +40,7 @@ settings! {
         /// Take the actions and proofs of this preset; the rule's own settings take precedence. A rule without an action takes the preset of its target's program. `podnudge presets` lists them.
         preset: Option<String> = optional("", checked("a preset", preset::parse_name)).option("preset", "NAME", Actions).common();
         /// Warnings of the preflight that describe what is wanted here: they are not reported.
-        accept: Vec<Risk> = list("", Risk::choice()).option("accept", "PROBLEM", Actions);
+        accept: Vec<Risk> = list("", choice()).option("accept", "PROBLEM", Actions);
         /// The largest key that is read, in bytes. A volume with a larger one is unreadable.
         max_file_bytes: u32 = default("16777216", number(1, u32::MAX));
         /// The most bytes of all keys of a volume.
@@ -50,9 +52,9 @@ settings! {
         /// The shortest time between two actions; if they restart the target, between two restarts. With the default, the kubelet does not delay the start of a container.
         min_interval: Option<Duration> = optional("`0s`; `11m` between two restarts of a container", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
-        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", Step::choice()).resolved();
+        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
-        on_start: Option<OnStart> = optional("`if-newer`; `always` with `[rule.expand]`", OnStart::choice()).option("on-start", "WHEN", Timing).resolved();
+        on_start: Option<OnStart> = optional("`if-newer`; `always` with `[rule.expand]`", choice()).option("on-start", "WHEN", Timing).resolved();
         /// When not to begin a rollout.
         hold: Hold = table();
         /// How many replicas act at the same time.
@@ -86,7 +88,7 @@ settings! {
         /// Evict podnudge's own pod, which its controller replaces.
         evict: Option<Evict> = optional_table();
         /// Take the pod out of its Services before an action.
-        drain: Option<Drain> = optional_table();
+        drain: Option<DrainPolicy> = optional_table();
         /// How to verify that the application runs the new content.
         verify: VerifySettings = table();
         /// Its place in the file.
@@ -210,7 +212,7 @@ impl Rule {
     /// Whether a problem of the preflight is wanted, by its name.
     #[must_use]
     pub fn accepts(&self, problem: &str) -> bool {
-        let name = |risk: &Risk| (Risk::choice().print)(risk);
+        let name = |risk: &Risk| (Risk::TYPE.print)(risk);
         self.settings.accept.iter().any(|risk| name(risk) == problem)
     }
 
@@ -246,15 +248,6 @@ impl Rule {
             }
             _ => None,
         })
-    }
-
-    /// Whether a person approves content before its checks, and these give it to a program or URL.
-    #[must_use]
-    pub fn needs_approval_to_check(&self) -> bool {
-        let is_external =
-            |check: &Check| matches!(check.condition, Condition::Exec(_) | Condition::Http(_));
-        self.settings.hold.approve_before == Some(ApproveBefore::Check)
-            && self.checks.iter().any(is_external)
     }
 
     /// Whether the pod may not be Ready for a while after an action.
@@ -299,8 +292,8 @@ impl RuleSettings {
                 || self.on_failure.contains(&Step::Restart)
                 || self.preset.is_some();
             let place = place.inner("drain");
-            drain.validate_with(&place, agent, may_restart);
-            drain.validate_turns(&place, self.limit.as_ref().and_then(|limit| limit.slot));
+            drain::validate_with(drain, &place, agent, may_restart);
+            drain::validate_turns(drain, &place, self.limit.as_ref().and_then(|limit| limit.slot));
         }
         if let Some(expand) = &self.expand {
             expand.validate_with(place, &self.watch, self.on_start);

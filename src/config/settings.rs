@@ -29,6 +29,12 @@ pub(super) trait Settings: Sized + 'static {
     fn after_read(&mut self, place: &Place<'_>);
 }
 
+/// Settings of a struct of the core whose combinations are checked after they were read.
+pub(super) trait Validated {
+    /// Reports invalid combinations.
+    fn validate(&mut self, place: &Place<'_>);
+}
+
 /// A field of type `V`, whose single values have the type `T`.
 pub(super) struct Setting<V: 'static, T: 'static> {
     kind: Type<T>,
@@ -291,6 +297,17 @@ pub(super) fn page<S: Settings>(settings: &S) -> Page {
 }
 
 /// An enum with a word for each variant.
+pub(super) trait Words: Sized + 'static {
+    /// How it is written, read and printed.
+    const TYPE: Type<Self>;
+}
+
+/// One of the words of an enum.
+pub(super) const fn choice<T: Words>() -> Type<T> {
+    T::TYPE
+}
+
+/// An enum with a word for each variant, or the words of an enum of the core.
 macro_rules! words {
     (
         $(#[$about:meta])+
@@ -300,8 +317,11 @@ macro_rules! words {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name { $($(#[$help])+ $variant,)+ }
 
-        impl $name {
-            pub(super) const fn choice() -> $crate::config::define::Type<Self> {
+        words! { impl $name { $($variant = $word,)+ } }
+    };
+    (impl $name:ident { $($variant:ident = $word:literal,)+ }) => {
+        impl $crate::config::settings::Words for $name {
+            const TYPE: $crate::config::define::Type<Self> = {
                 const WORDS: &[&str] = &[$($word),+];
                 $crate::config::define::Type {
                     form: $crate::config::define::Form::Choice(WORDS),
@@ -311,12 +331,12 @@ macro_rules! words {
                     },
                     print: |value| match value { $(Self::$variant => $word.to_owned()),+ },
                 }
-            }
+            };
         }
     };
 }
 
-/// A struct with the settings of a table: see the head of this file.
+/// A struct with the settings of a table, or the settings of a struct of the core: see the head of this file.
 macro_rules! settings {
     (@relations $relations:expr) => { $relations };
     (@relations) => { &[] };
@@ -338,6 +358,22 @@ macro_rules! settings {
             $($(#[doc = $help])+ pub $field: $type,)*
         }
 
+        settings! {
+            $(#[doc = $about])+
+            impl $name = $header $(, $relations)?; $($validated)? {
+                $($(#[doc = $help])+ $field: $type = $setting;)*
+            }
+        }
+    };
+    (
+        $(#[doc = $about:literal])+
+        impl $name:ident = $header:literal $(, $relations:expr)?; $($validated:ident)? {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident : $type:ty = $setting:expr;
+            )*
+        }
+    ) => {
         impl $crate::config::settings::Settings for $name {
             const SECTION: &'static $crate::config::define::Section =
                 &$crate::config::define::Section {

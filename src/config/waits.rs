@@ -1,22 +1,23 @@
 //! `[rule.jitter]`, `[rule.retry]` and `on-start`. Pure.
 
 use super::prelude::*;
+use crate::core::OnStart;
+use crate::core::backoff::Retry;
+use crate::core::jitter::{Jitter, JitterBy};
 
 settings! {
     /// A wait before each action, which spreads replicas over time.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct Jitter = "[rule.jitter]"; validated {
+    impl Jitter = "[rule.jitter]"; validated {
         /// Spread replicas over this time.
         window: Duration = default("0s", duration(ZERO, DAY)).option("jitter", "TIME", Timing).common();
         /// What a replica's wait is computed from: the identity of its pod, its ordinal in the StatefulSet, or a random number.
-        by: JitterBy = default("pod", JitterBy::choice()).option("jitter-by", "WHAT", Timing);
+        by: JitterBy = default("pod", choice()).option("jitter-by", "WHAT", Timing);
     }
 }
 
 settings! {
     /// How to retry after a failure.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct Retry = "[rule.retry]"; validated {
+    impl Retry = "[rule.retry]"; validated {
         /// The wait after the first failure. It doubles with each failure.
         first: Duration = default("1s", time_limit(HOUR));
         /// The longest wait between two attempts.
@@ -27,30 +28,22 @@ settings! {
 }
 
 words! {
-    /// What a replica's wait is computed from.
-    pub enum JitterBy {
-        /// The pod's identity and the digest, which gives another order for each change.
+    impl JitterBy {
         Pod = "pod",
-        /// The `StatefulSet` ordinal at the end of the pod's name.
         Ordinal = "ordinal",
-        /// A random number.
         Random = "random",
     }
 }
 
 words! {
-    /// Whether to act on the content that is found at start, if no state directory tells more.
-    pub enum OnStart {
-        /// Act once if the newest commit is newer than the target's start.
+    impl OnStart {
         IfNewer = "if-newer",
-        /// Never act on it.
         Never = "never",
-        /// Always act on it.
         Always = "always",
     }
 }
 
-impl Jitter {
+impl Validated for Jitter {
     fn validate(&mut self, place: &Place<'_>) {
         // `podnudge check` writes the default, too.
         if place.has("by") && self.by != JitterBy::Pod && self.window.is_zero() {
@@ -60,7 +53,7 @@ impl Jitter {
     }
 }
 
-impl Retry {
+impl Validated for Retry {
     fn validate(&mut self, place: &Place<'_>) {
         place.in_order(("first", &mut self.first), ("max", &mut self.max));
     }

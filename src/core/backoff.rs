@@ -2,7 +2,16 @@
 
 use std::time::Duration;
 
-use crate::config::Retry;
+/// How to retry after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// The wait after the first failure. It doubles with each failure.
+    pub first: Duration,
+    /// The longest wait between two attempts.
+    pub max: Duration,
+    /// How many attempts to make for the same content.
+    pub attempts: u32,
+}
 
 /// The wait after the `attempt`th consecutive failure (1 for the first): `first`, doubled with each
 /// further failure, at most `max`. There is no randomness: the jitter has already spread the

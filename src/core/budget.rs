@@ -1,10 +1,19 @@
 //! The restart budget of a target.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::memory::Memory;
 use crate::clock::Moment;
-use crate::config;
+
+/// How often the target may be restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestartBudget {
+    /// How many restarts are allowed within `within`.
+    pub most: u32,
+    /// The time for which restarts count.
+    pub within: Duration,
+}
 
 /// The restarts of a rule's target that the budget still counts, the oldest first.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +31,7 @@ impl Budget {
     }
 
     /// Counts a restart of the target.
-    pub(super) fn restarted(&mut self, now: Moment, limit: config::Restart) {
+    pub(super) fn restarted(&mut self, now: Moment, limit: RestartBudget) {
         while self.restarts.front().is_some_and(|at| at.after(limit.within) <= now) {
             self.restarts.pop_front();
         }
@@ -37,7 +46,7 @@ impl Budget {
     }
 
     /// The earliest time, from `now` on, at which the budget allows a restart.
-    pub(super) fn next(&self, now: Moment, limit: config::Restart) -> Moment {
+    pub(super) fn next(&self, now: Moment, limit: RestartBudget) -> Moment {
         let counted = self.restarts.iter().filter(|at| at.after(limit.within) > now);
         let most = usize::try_from(limit.most).unwrap_or(usize::MAX);
         let room_after = counted.rev().nth(most.saturating_sub(1));

@@ -10,10 +10,10 @@
 use std::time::Duration;
 
 use super::backoff;
+use super::backoff::Retry;
 use super::event::{Checked, Interrupted};
 use super::fact::Fact;
 use crate::clock::{Moment, Now};
-use crate::config::Retry;
 use crate::reason::Reason;
 use crate::volume::snapshot::Digest;
 

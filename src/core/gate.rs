@@ -9,12 +9,11 @@ use std::time::Duration;
 use super::candidate::{Candidate, ProbeState};
 use super::checks::Verdict;
 use super::event::Probe;
-use super::jitter::{self, Replica};
+use super::jitter::{self, Jitter, Replica};
 use super::policy::Policy;
 use super::slot::Standing;
 use super::turns;
 use crate::clock::{Moment, Now, UnixTime};
-use crate::config::Jitter;
 use crate::reason::Reason;
 use crate::shown;
 
@@ -145,7 +144,7 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
     if let Some(closed) = closed(candidate, ctx) {
         return Gate::Closed(closed);
     }
-    if ctx.cause.is_subject_to_holds() && ctx.policy.hold.pause_file.is_some() {
+    if ctx.cause.is_subject_to_holds() && ctx.policy.hold.pause_file {
         let paused = pause_file(candidate.probe_state(Probe::PauseFile), ctx.now.mono);
         if paused != Gate::Open {
             return paused;
@@ -207,14 +206,14 @@ fn held(
     if ctx.policy.is_restart && ctx.restart_at > at {
         return Some((Some(ctx.restart_at), budget_exhausted(ctx.policy)));
     }
-    if hold.approve_before.is_some() {
+    if hold.approval {
         return Some((None, needs_approval("")));
     }
     if let Some(key) = hold.pause_key.as_ref().filter(|_| ctx.is_paused_by_key) {
         let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
         return Some((None, reason.hint("remove the key, or trigger the reload")));
     }
-    let window = hold.schedule.as_ref()?;
+    let window = hold.window.as_ref()?;
     let wall = UnixTime(ctx.now.wall.0.saturating_add(at.since(ctx.now.mono)));
     let opening = window.next_opening(wall).filter(|next| next.from > wall)?;
     // Spread the replicas that wait for the same opening, but not beyond the end of the window.

@@ -4,8 +4,27 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::config::{Jitter, JitterBy};
 use crate::volume::snapshot::Digest;
+
+/// A wait before each action, which spreads replicas over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jitter {
+    /// Replicas are spread over this time.
+    pub window: Duration,
+    /// What a replica's wait is computed from.
+    pub by: JitterBy,
+}
+
+/// What a replica's wait is computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JitterBy {
+    /// The pod's identity and the digest, which gives another order for each change.
+    Pod,
+    /// The `StatefulSet` ordinal at the end of the pod's name.
+    Ordinal,
+    /// A random number.
+    Random,
+}
 
 /// The replica that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 const STABLE: Duration = Duration::from_mins(10);
 /// The default of `min-interval` between two restarts of a container: it is stable then, even if it takes a minute
 /// to end and to start.
-pub(super) const MIN_INTERVAL: Duration = STABLE.saturating_add(Duration::from_mins(1));
+pub const MIN_INTERVAL: Duration = STABLE.saturating_add(Duration::from_mins(1));
 /// No container ends twice within this time: its end was observed twice.
 const SAME_END: Duration = Duration::from_secs(1);
 

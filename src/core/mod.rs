@@ -6,7 +6,7 @@
 //! variable or random source, so tests can exercise every behavior at any speed.
 
 pub mod backoff;
-mod budget;
+pub mod budget;
 mod candidate;
 mod changed;
 mod checks;
@@ -53,7 +53,10 @@ use event::{Alive, ApiServer, Event, Found, RuleId, Verified, VolumeId};
 use jitter::Replica;
 use mounts::MountChanges;
 use neighbours::Neighbours;
-pub use policy::{Actions, Policy, PolicyVolume, SlotPolicy, TargetName, Turns, proof_kinds};
+pub use policy::{
+    Actions, DrainBefore, DrainPolicy, Hold, OnStart, Policy, PolicyVolume, SlotPolicy, TargetName,
+    Turns,
+};
 use rollout::Input;
 use rule::Rule;
 use source::Source;

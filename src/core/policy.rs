@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use super::backoff::Retry;
+use super::budget::RestartBudget;
 use super::ids::VolumeId;
-use super::kubelet;
-use crate::config::{
-    self, Action, Drain, DrainBefore, Hold, Jitter, OnStart, OnUnreachable, ProofBy, Restart,
-    Retry, Step, TargetBy,
-};
-use crate::shown;
+use super::jitter::Jitter;
+use crate::week::Window;
 
 /// The settings of a rule that decisions depend on.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +44,7 @@ pub struct Policy {
     pub has_key_filter: bool,
     /// Whether an action needs the list of changed keys.
     pub needs_changed_keys: bool,
-    /// The configured holds. The pause file is read outside the core.
+    /// The configured holds.
     pub hold: Hold,
     /// How replicas are spread.
     pub jitter: Jitter,
@@ -68,13 +66,13 @@ pub struct Policy {
     /// How long podnudge's pod may take to end after an eviction, if that is the action.
     pub evict_wait: Option<Duration>,
     /// The restart budget.
-    pub restarts: Restart,
+    pub restarts: RestartBudget,
     /// How the slots of the replicas are used, if there are any.
     pub slot: Option<SlotPolicy>,
     /// The rule's turn by the clock, if replicas take turns so.
     pub turns: Option<Turns>,
     /// How the pod leaves its Services before an action.
-    pub drain: Option<Drain>,
+    pub drain: Option<DrainPolicy>,
     /// Whether the first scan may cause an action.
     pub on_start: OnStart,
     /// How long an absent target is not a failure.
@@ -87,6 +85,52 @@ pub struct Policy {
     pub verify_timeout: Duration,
     /// The longest interval between looks for the proof. New children may run beside the old ones for 100 ms only.
     pub verify_interval: Duration,
+}
+
+/// When not to begin a rollout.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// Whether a file may pause the rule. It is read outside the core.
+    pub pause_file: bool,
+    /// The key that pauses the rule while a volume has it.
+    pub pause_key: Option<String>,
+    /// Rollouts begin only then.
+    pub window: Option<Window>,
+    /// Whether a person approves each rollout.
+    pub approval: bool,
+}
+
+/// How the pod leaves its Services before an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainPolicy {
+    /// How long the pod is out of its Services before the action begins.
+    pub wait: Duration,
+    /// Which actions it precedes.
+    pub before: DrainBefore,
+    /// The Services of the pod, if they are looked at.
+    pub services: Vec<String>,
+    /// The longest wait for these Services to let the pod go.
+    pub timeout: Duration,
+}
+
+/// Which actions a drain precedes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainBefore {
+    /// Restarts of the target.
+    Restart,
+    /// Every action of the rule.
+    Action,
+}
+
+/// Whether to act on the content that is found at start, if no state directory tells more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnStart {
+    /// Act once if the newest commit is newer than the target's start.
+    IfNewer,
+    /// Never act on it.
+    Never,
+    /// Always act on it.
+    Always,
 }
 
 /// How the slots of the replicas are used.
@@ -110,16 +154,6 @@ impl SlotPolicy {
     pub(super) fn returns_within(self) -> Duration {
         self.patience.max(RETURN)
     }
-
-    fn of(rule: &config::Rule) -> Option<Self> {
-        let limit = rule.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
-        Some(Self {
-            acts_when_unreachable: limit.on_unreachable == Some(OnUnreachable::Act),
-            awaits_readiness: rule.may_interrupt(),
-            patience: rule.settings.drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout),
-            bake: limit.bake,
-        })
-    }
 }
 
 /// Turns by the wall clock: replica `n` begins only in its part of each period.
@@ -129,13 +163,6 @@ pub struct Turns {
     pub every: Duration,
     /// The number of turns in a period.
     pub of: u32,
-}
-
-impl Turns {
-    fn of(rule: &config::Rule) -> Option<Self> {
-        let slot = rule.settings.limit.as_ref()?.slot?;
-        Some(Self { every: slot.every, of: slot.of })
-    }
 }
 
 /// How a rule's target process is identified.
@@ -150,17 +177,6 @@ pub enum TargetName {
 }
 
 impl TargetName {
-    fn of(rule: &config::Rule) -> Self {
-        let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
-        match &rule.settings.target.by {
-            _ if !rule.names_process() => Self::None,
-            TargetBy::Mount | TargetBy::Cmdline(_) => Self::Any,
-            TargetBy::Process(name) => Self::Exact("process", name.clone()),
-            TargetBy::Exe(exe) => Self::Exact("exe", path(exe)),
-            TargetBy::Pidfile(file) => Self::Exact("pidfile", path(file)),
-        }
-    }
-
     /// Whether two rules may have the same target process.
     #[must_use]
     pub fn may_match(&self, other: &Self) -> bool {
@@ -184,63 +200,6 @@ pub struct PolicyVolume {
 }
 
 impl Policy {
-    /// Selects the settings that decisions depend on. The volumes are numbered from `first`.
-    #[must_use]
-    pub fn new(rule: &config::Rule, first: VolumeId) -> Self {
-        let volume = |(n, path): (usize, &std::path::PathBuf)| PolicyVolume {
-            id: VolumeId(first.0 + n),
-            path: shown::path(path),
-        };
-        let pod_exit_code = rule.actions.iter().find_map(Action::pod_exit_code);
-        // The kubelet delays the start of the containers of the pod, too.
-        let unset_interval = pod_exit_code.map_or(Duration::ZERO, |_| kubelet::MIN_INTERVAL);
-        Self {
-            name: rule.name.clone(),
-            action: Actions::of(rule),
-            proof_kinds: proof_kinds(rule),
-            target: TargetName::of(rule),
-            volumes: rule.settings.watch.iter().enumerate().map(volume).collect(),
-            settle: rule.settings.settle,
-            settle_max: rule.settings.settle_max,
-            has_checks: !rule.checks.is_empty(),
-            needs_approval_to_check: rule.needs_approval_to_check(),
-            has_certificates: rule.checks.iter().any(config::Check::checks_certificates),
-            publishes: rule.settings.publish.is_some(),
-            rolls_back: rule.settings.publish.as_ref().is_some_and(|publish| publish.rollback),
-            has_key_filter: rule.has_key_filter(),
-            needs_changed_keys: rule.actions.iter().any(|action| matches!(action, Action::Exec(_))),
-            hold: rule.settings.hold.clone(),
-            jitter: rule.settings.jitter,
-            min_interval: rule.settings.min_interval.unwrap_or(unset_interval),
-            is_min_interval_set: rule.settings.min_interval.is_some() || pod_exit_code.is_some(),
-            retry: rule.settings.retry,
-            retries_first: rule.settings.on_failure.contains(&Step::Retry),
-            restarts_last: rule.settings.on_failure.contains(&Step::Restart),
-            is_restart: rule.restarts_target(),
-            pod_exit_code,
-            evict_wait: rule.settings.evict.map(|evict| evict.wait),
-            restarts: rule.restart,
-            slot: SlotPolicy::of(rule),
-            turns: Turns::of(rule),
-            drain: rule.settings.drain.clone(),
-            on_start: rule.settings.on_start.unwrap_or(OnStart::IfNewer),
-            target_wait: rule.settings.target.wait,
-            alive_for: if rule.names_process() || pod_exit_code.is_some() {
-                rule.verify.alive_for
-            } else {
-                Duration::ZERO
-            },
-            // A preset that is chosen later may have one.
-            proof: !rule.verify.proofs.is_empty() || rule.awaits_preset(),
-            verify_timeout: rule.verify.timeout,
-            verify_interval: Duration::from_millis(if rule.proves_by_children() {
-                50
-            } else {
-                2000
-            }),
-        }
-    }
-
     /// Whether the pod may not be Ready for a while after an action.
     pub(super) fn may_interrupt(&self) -> bool {
         self.is_restart
@@ -256,8 +215,8 @@ impl Policy {
     }
 
     /// How the pod leaves its Services before an action; `None` if it stays in.
-    pub(super) fn drain_before(&self, is_restart: bool) -> Option<&Drain> {
-        let precedes = |drain: &&Drain| is_restart || drain.before == DrainBefore::Action;
+    pub(super) fn drain_before(&self, is_restart: bool) -> Option<&DrainPolicy> {
+        let precedes = |drain: &&DrainPolicy| is_restart || drain.before == DrainBefore::Action;
         self.drain.as_ref().filter(precedes)
     }
 
@@ -275,13 +234,10 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Those of a rule.
+    /// Actions of these kinds, from this preset if there is one.
     #[must_use]
-    pub fn of(rule: &config::Rule) -> Self {
-        let preset = rule.preset.map(|preset| preset.name.clone());
-        let names: Vec<&str> = rule.actions.iter().map(Action::name).collect();
-        let is_known = preset.is_some() || !rule.awaits_preset();
-        Self { kinds: is_known.then(|| names.join("+")), preset }
+    pub fn of(kinds: String, preset: Option<String>) -> Self {
+        Self { kinds: Some(kinds), preset }
     }
 
     /// Those of a rule without an action, before its preset is chosen.
@@ -323,16 +279,5 @@ impl fmt::Display for Actions {
 impl Serialize for Actions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-/// The kinds of the rule's proofs.
-#[must_use]
-pub fn proof_kinds(rule: &config::Rule) -> String {
-    let kinds: Vec<&str> = rule.verify.proofs.iter().map(ProofBy::name).collect();
-    match kinds.as_slice() {
-        [] if rule.awaits_preset() && rule.preset.is_none() => "unknown".to_owned(),
-        [] => "none".to_owned(),
-        kinds => kinds.join("+"),
     }
 }

@@ -10,10 +10,10 @@ use super::event::{Found, Inspection, Known};
 use super::evidence::Evidence;
 use super::fact::Basis;
 use super::memory::Memory;
+use super::policy::OnStart;
 use super::source::{OnDisk, Source};
 use super::tracker::{Conclusion, Save, Tracker};
 use crate::clock::{Moment, Now, UnixTime};
-use crate::config::OnStart;
 use crate::volume::snapshot::Digest;
 
 /// File times come from a coarse clock and process start times are counted in ticks: each may be up

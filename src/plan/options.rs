@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::scenario::{Restarts, Scenario, Slots};
-use crate::config::{Config, Hold, Rule};
-use crate::core::Policy;
+use crate::config::{Config, Rule};
+use crate::core::Hold;
 use crate::core::event::VolumeId;
 use crate::reason::Reason;
 use crate::shown;
@@ -64,7 +64,7 @@ pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> 
         let reason = format!("--min-available: {least} is more than all replicas, {all}");
         return Err(Reason::new(reason));
     }
-    let mut policy = Policy::new(rule, VolumeId(0));
+    let mut policy = rule.policy(VolumeId(0));
     // The plan begins when nothing holds the rule.
     policy.hold = Hold::default();
     policy.needs_approval_to_check = false;

@@ -8,7 +8,8 @@ use super::options::{Options, scenario};
 use super::outcome::{Outcome, simulate};
 use super::scenario::{Restarts, Scenario};
 use super::{svg, text};
-use crate::config::{Config, JitterBy};
+use crate::config::Config;
+use crate::core::jitter::JitterBy;
 use crate::reason::Reason;
 
 /// What is printed, and written.

@@ -29,7 +29,7 @@ use crate::core::command::Act;
 use crate::core::event::{Acted, Event, Found, Published, RuleId, Verified, VolumeId};
 use crate::core::jitter::Replica;
 use crate::core::preflight::{Problem, ProblemKind};
-use crate::core::{Core, Intervals, Policy};
+use crate::core::{Core, Intervals};
 use crate::os_signals::{OsSignal, OsSignals};
 use crate::preflight::Addresses;
 use crate::process::Context;
@@ -175,7 +175,7 @@ impl Agent {
                 report::state_unreadable(&reason);
                 None
             });
-            let policy = Policy::new(rule, VolumeId(volumes.len()));
+            let policy = rule.policy(VolumeId(volumes.len()));
             let (attempts, Left { known, is_unreadable }) = Attempts::open(rule, &config.agent);
             states.push(RuleState::new(rule.clone(), attempts, &config.agent, key));
             let (interrupted, is_record_unreadable) = (known, is_unreadable);

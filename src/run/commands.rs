@@ -16,7 +16,6 @@ use super::evict;
 use super::expand;
 use crate::checks;
 use crate::config::Rule;
-use crate::core::Policy;
 use crate::core::command::{Act, Command, Extent};
 use crate::core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
@@ -244,7 +243,7 @@ impl Agent {
         let Some(config) = self.rule(id) else { return };
         // The preflight reports why a preset cannot be used.
         if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
-            let policy = Box::new(Policy::new(&rule, VolumeId(0)));
+            let policy = Box::new(rule.policy(VolumeId(0)));
             report::preset(&rule.name, &target, &policy.action.to_string());
             if let Some(state) = self.rules.get_mut(id.0) {
                 state.config = Arc::new(rule);

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use podnudge::clock::{Moment, Now, UnixTime};
-use podnudge::config::{Drain, DrainBefore, Hold, Jitter, JitterBy, OnStart, Restart, Retry};
+use podnudge::core::backoff::Retry;
+use podnudge::core::budget::RestartBudget;
 use podnudge::core::command::{Act, Command, Extent, Intent, PodIs};
 use podnudge::core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, PodLook, Probe, Proof,
@@ -14,9 +15,11 @@ use podnudge::core::event::{
 };
 use podnudge::core::fact::Fact;
 use podnudge::core::jitter::Replica;
+use podnudge::core::jitter::{Jitter, JitterBy};
 use podnudge::core::preflight::Problem;
 use podnudge::core::status::Status;
 use podnudge::core::{Core, Intervals, Policy, PolicyVolume, TargetName};
+use podnudge::core::{DrainBefore, DrainPolicy, Hold, OnStart};
 use podnudge::reason::Reason;
 use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
 use sha2::{Digest as _, Sha256};
@@ -204,8 +207,8 @@ pub(crate) struct Slots {
 const SLOT_OF_KILLED: Duration = Duration::from_secs(5);
 
 /// A drain without names of Services.
-pub(crate) fn drain(wait: Duration, before: DrainBefore) -> Drain {
-    Drain { wait, before, services: Vec::new(), timeout: Duration::ZERO }
+pub(crate) fn drain(wait: Duration, before: DrainBefore) -> DrainPolicy {
+    DrainPolicy { wait, before, services: Vec::new(), timeout: Duration::ZERO }
 }
 
 /// A slot that is not lost.
@@ -254,7 +257,7 @@ pub(crate) fn policy() -> Policy {
         is_restart: false,
         pod_exit_code: None,
         evict_wait: None,
-        restarts: Restart { grace: Duration::ZERO, most: 3, within: Duration::from_hours(1) },
+        restarts: RestartBudget { most: 3, within: Duration::from_hours(1) },
         drain: None,
         slot: None,
         turns: None,

@@ -6,10 +6,10 @@ use super::missing::FoundBy;
 use super::progress::{Context, Effect, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
-use crate::config;
 use crate::core::command::Extent;
 use crate::core::drain::{Drain, Left};
 use crate::core::fact::Fact;
+use crate::core::policy::DrainPolicy;
 use crate::core::policy::SlotPolicy;
 use crate::reason::Reason;
 
@@ -65,13 +65,13 @@ impl Rollout {
     }
 
     /// How the pod leaves its Services before this action; `None` if it stays in.
-    fn drain<'a>(&self, ctx: &Context<'a>) -> Option<&'a config::Drain> {
+    fn drain<'a>(&self, ctx: &Context<'a>) -> Option<&'a DrainPolicy> {
         ctx.policy.drain_before(self.is_restart || ctx.policy.is_restart)
     }
 
     /// Whether to look whether the Services have the pod: not when an application that was interrupted goes back to
     /// content that is known to be good, which must not depend on the API server.
-    fn is_watched(&self, drain: &config::Drain, ctx: &Context<'_>) -> bool {
+    fn is_watched(&self, drain: &DrainPolicy, ctx: &Context<'_>) -> bool {
         let is_forward = self.direction == Direction::Forward;
         let is_limited = ctx.policy.shares_actions() && self.needs_permission(ctx.may_go_back);
         (is_forward || is_limited) && !drain.services.is_empty()
@@ -80,7 +80,7 @@ impl Rollout {
     /// Continues the drain, if it has begun and is not over. Returns whether that is so.
     fn goes_on_draining(
         &mut self,
-        drain: &config::Drain,
+        drain: &DrainPolicy,
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) -> bool {
@@ -116,7 +116,7 @@ impl Rollout {
         true
     }
 
-    fn begin_drain(&mut self, drain: &config::Drain, ctx: &Context<'_>, progress: &mut Progress) {
+    fn begin_drain(&mut self, drain: &DrainPolicy, ctx: &Context<'_>, progress: &mut Progress) {
         progress.report(Fact::Draining(self.digest(), drain.wait));
         let is_watched = self.is_watched(drain, ctx);
         progress.effect(Effect::Drain { is_watched });
@@ -134,13 +134,13 @@ impl Rollout {
     }
 
     /// Waits until it is known whether the Services have the pod.
-    fn ask_services(&mut self, drain: &config::Drain, ctx: &Context<'_>) {
+    fn ask_services(&mut self, drain: &DrainPolicy, ctx: &Context<'_>) {
         let message = format!("asks whether {} have the pod", endpoints(drain));
         self.wait(WaitFor::Services, ctx.now.mono.after(LOOK), Reason::new(message));
     }
 
     /// Waits until the Services of the drain have let the pod go.
-    fn wait_to_leave(&mut self, drain: &config::Drain, until: Moment) {
+    fn wait_to_leave(&mut self, drain: &DrainPolicy, until: Moment) {
         let (endpoints, wait) = (endpoints(drain), humantime::format_duration(drain.wait));
         let message =
             format!("`/serving` answers 503 until {endpoints} have let the pod go for {wait}");
@@ -148,7 +148,7 @@ impl Rollout {
     }
 
     /// Waits for the time of the drain, which began at `since`.
-    fn wait_out(&mut self, drain: &config::Drain, since: Moment) {
+    fn wait_out(&mut self, drain: &DrainPolicy, since: Moment) {
         let wait = humantime::format_duration(drain.wait);
         let reason = Reason::new(format!("`/serving` answers 503 for {wait} before the action"));
         self.wait(WaitFor::Drain, since.after(drain.wait), reason);
@@ -176,7 +176,7 @@ impl Rollout {
     /// they still do. The pod goes back, and nothing is sent.
     fn not_left(
         &mut self,
-        drain: &config::Drain,
+        drain: &DrainPolicy,
         out: Option<Moment>,
         found: Option<&Reason>,
         ctx: &Context<'_>,
@@ -218,6 +218,6 @@ impl Rollout {
     }
 }
 
-fn endpoints(drain: &config::Drain) -> String {
+fn endpoints(drain: &DrainPolicy) -> String {
     format!("the EndpointSlices of `{}`", drain.services.join("` and `"))
 }
