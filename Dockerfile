@@ -23,6 +23,7 @@ WORKDIR /src
 COPY .ci/static-flags ./.ci/
 COPY Cargo.toml Cargo.lock rust-toolchain.toml ./
 COPY examples/demo/Cargo.toml ./examples/demo/
+COPY crates ./crates
 COPY presets ./presets
 COPY src ./src
 # The commit, for `podnudge --version`.

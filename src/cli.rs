@@ -26,13 +26,13 @@ pub use help::command;
 
 use crate::admin::client::{Status, Trigger};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
-use crate::core::jitter::{self, Replica};
 use crate::exit::{Exit, sentence};
 use crate::plan::Options;
 use crate::preflight::Stage;
-use crate::reason::Reason;
-use crate::shown::{self, Colours};
 use crate::surroundings::{Pod, Server, Surroundings};
+use podnudge_core::jitter::{self, Replica};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::{self, Colours};
 
 /// The command to run.
 #[derive(Debug, Clone)]

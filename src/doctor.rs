@@ -12,17 +12,17 @@ use crate::admin::{client, server};
 #[cfg(feature = "cluster")]
 use crate::cluster::{self, Api};
 use crate::config::{Config, Rule};
-use crate::core::event::{VolumeId, Watch};
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::preflight::{Addresses, Stage, preflight, still_starting};
 use crate::process::{Context, choose_preset, find, others, why};
-use crate::reason::Reason;
-use crate::shown;
 use crate::state;
 use crate::surroundings::Pod;
 use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};
+use podnudge_core::event::{VolumeId, Watch};
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// What was found.
 #[derive(Debug, Serialize)]

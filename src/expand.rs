@@ -14,8 +14,8 @@ use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use crate::config::Expand;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// How many bytes a file may have after it was decompressed, and with its variables.
 const LARGEST: usize = 16 << 20;

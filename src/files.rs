@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, OFlags};
 
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The size limit for secrets, certificate bundles and the configuration, in bytes: the limit of a
 /// ConfigMap or a Secret.

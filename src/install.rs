@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 
 use crate::folder::{Folder, errno};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The name of the copy.
 const FILE: &str = "podnudge";

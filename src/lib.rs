@@ -1,7 +1,7 @@
 //! podnudge watches the mounted ConfigMaps and Secrets of a pod and makes the application in the
 //! same pod reload them.
 //!
-//! The modules in reading order: the configuration ([`config`]), the decisions ([`core`]), the
+//! The modules in reading order: the configuration ([`config`]), the decisions ([`podnudge_core`]), the
 //! modules that perform the core's commands ([`volume`] for `Scan` and `Resync`, [`checks`] for
 //! `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and `Approve`,
 //! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
@@ -24,13 +24,11 @@ pub mod action;
 pub mod admin;
 pub mod checks;
 pub mod cli;
-pub mod clock;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 #[cfg(feature = "compat")]
 pub mod compat;
 pub mod config;
-pub mod core;
 pub mod doctor;
 pub mod exchange;
 pub mod exit;
@@ -41,8 +39,6 @@ mod folder;
 #[cfg(test)]
 #[path = "../tests/fuzz/mod.rs"]
 mod fuzz;
-#[cfg(feature = "page")]
-pub mod history;
 pub mod install;
 pub mod lockdown;
 pub mod logs;
@@ -53,10 +49,8 @@ pub mod preflight;
 pub mod process;
 pub mod publish;
 pub mod random;
-pub mod reason;
 mod report;
 pub mod run;
-pub mod shown;
 pub mod state;
 pub mod stderr;
 pub mod supervise;
@@ -65,4 +59,3 @@ mod threads;
 pub mod verify;
 pub mod version;
 pub mod volume;
-pub mod week;

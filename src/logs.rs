@@ -11,8 +11,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Agent, LogFormat, LogLevel};
 use crate::exit::sentence;
-use crate::shown::Colours;
 use crate::stderr::Lines;
+use podnudge_core::shown::Colours;
 
 /// Starts the log.
 pub fn start(agent: &Agent, colours: Colours) {

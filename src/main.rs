@@ -12,10 +12,10 @@ use podnudge::exchange::{children, supervisor};
 use podnudge::exit::{self, Exit};
 use podnudge::preflight::Stage;
 use podnudge::process::marks::mark_as_agent;
-use podnudge::reason::Reason;
 use podnudge::{
     admin, checks, config, doctor, exchange, install, lockdown, logs, plan, run, stderr, supervise,
 };
+use podnudge_core::reason::Reason;
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
 /// would add up. This one has one heap, and returns what is free.

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The reason for a pause, if this file exists.
 pub(crate) fn reason_from_file(file: &Path) -> Option<Reason> {

@@ -17,18 +17,18 @@ use tracing::{debug, error, info, warn};
 
 use crate::checks;
 use crate::config::{Config, LogLevel, Rule};
-use crate::core::event::VolumeId;
-use crate::core::evidence::Evidence;
-use crate::core::fact::{Attempt, Basis, Fact, Occasion};
-use crate::core::kubelet::StartDelay;
-use crate::reason::Reason;
-use crate::shown;
 use crate::version;
 use crate::volume::mounts;
 use crate::volume::naming::Naming;
-use crate::volume::snapshot::{Changes, Key};
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
+use podnudge_core::event::VolumeId;
+use podnudge_core::evidence::Evidence;
+use podnudge_core::fact::{Attempt, Basis, Fact, Occasion};
+use podnudge_core::kubelet::StartDelay;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::{Changes, Key};
 
 /// Why an application may not open the content after an action.
 const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
@@ -401,8 +401,8 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-    use crate::core::preflight::{Problem, ProblemKind};
-    use crate::volume::snapshot::Digest;
+    use podnudge_core::preflight::{Problem, ProblemKind};
+    use podnudge_core::snapshot::Digest;
 
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);

@@ -57,7 +57,6 @@ use tracing::{info, warn};
 use crate::admin::server::{self, BindError};
 use crate::checks;
 use crate::config::{Config, Listen};
-use crate::core::jitter::Replica;
 use crate::exchange::children;
 use crate::exit::Exit;
 use crate::os_signals::OsSignals;
@@ -66,6 +65,7 @@ use crate::state::StateDir;
 use crate::surroundings::Surroundings;
 use agent::Agent;
 pub use once::{OnceError, once};
+use podnudge_core::jitter::Replica;
 
 /// Why podnudge ends without having been asked to.
 #[derive(Debug, thiserror::Error)]

@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Access, Mode, access, statvfs};
 use rustix::io::Errno;
 
-use crate::clock::Now;
-use crate::core::memory::Memory;
 use crate::files::{self, FileError};
 use crate::folder::{Folder, errno, write_and_sync};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::clock::Now;
+use podnudge_core::memory::Memory;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 use record::Unusable;
 
 /// The file of the key with which the content of Secrets is named.
@@ -257,10 +257,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{Moment, UnixTime};
-    use crate::core::evidence::Evidence;
-    use crate::core::memory::Known;
-    use crate::volume::snapshot::Digest;
+    use podnudge_core::clock::{Moment, UnixTime};
+    use podnudge_core::evidence::Evidence;
+    use podnudge_core::memory::Known;
+    use podnudge_core::snapshot::Digest;
 
     fn now() -> Now {
         let wall = UnixTime(Duration::from_secs(1_700_000_000));

@@ -40,8 +40,8 @@ use crate::process::descendants;
 use crate::process::marks::SUPERVISOR;
 use crate::process::signal::pass_on;
 use crate::process::supervisor::REQUEST;
-use crate::reason::Reason;
 use crate::stderr;
+use podnudge_core::reason::Reason;
 
 /// The first argument.
 pub const COMMAND: &str = "supervise";

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use podnudge::admin::process_metrics::OwnProcess;
 use podnudge::admin::{metrics, table};
-use podnudge::clock::UnixTime;
-use podnudge::core::evidence::{Evidence, InSync};
-use podnudge::core::status::{
+use podnudge_core::clock::UnixTime;
+use podnudge_core::evidence::{Evidence, InSync};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::Colours;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::{
     Counters, EagerSyncStatus, Histogram, ObjectStatus, RuleStatus, State, Status, TargetStatus,
     VolumeStatus,
 };
-use podnudge::reason::Reason;
-use podnudge::shown::Colours;
-use podnudge::volume::snapshot::Digest;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 

@@ -10,7 +10,7 @@ use std::thread;
 use nix::sys::signal::Signal;
 use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
-use podnudge::volume::snapshot::{Snapshot, digest};
+use podnudge_core::snapshot::{Snapshot, digest};
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use podnudge::checks::contents::check;
 use podnudge::checks::copy::PrivateCopy;
-use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
-use podnudge::core::event::Checked;
 use podnudge::volume::scan::read;
-use podnudge::volume::snapshot::{Digest, digest};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::Checked;
+use podnudge_core::snapshot::{Digest, digest};
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;

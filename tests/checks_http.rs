@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use podnudge::checks::url;
 use podnudge::config::{self, Condition, HttpCheck, Overrides};
-use podnudge::core::event::Checked;
-use podnudge::reason::Reason;
+use podnudge_core::event::Checked;
+use podnudge_core::reason::Reason;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;

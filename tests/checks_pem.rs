@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use podnudge::checks::contents::{check, expiry};
-use podnudge::clock::UnixTime;
 use podnudge::config::{Check, Condition, KeyFilter, Syntax};
-use podnudge::core::event::Checked;
 use podnudge::volume::scan::read;
-use podnudge::volume::snapshot::digest;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::Checked;
+use podnudge_core::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 use crate::support::agent::{Agent, ROLLED_OUT};

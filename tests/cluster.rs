@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge::config::{self, Overrides};
-use podnudge::core::command::Intent;
-use podnudge::core::event::SlotState;
 use podnudge::surroundings::Server;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::command::Intent;
+use podnudge_core::event::SlotState;
+use podnudge_core::snapshot::Digest;
 use serde_json::{Value, json};
 
 use crate::support::agent::{Agent, ROLLED_OUT};

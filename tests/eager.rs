@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{
     ApiError, EagerAnswer, EagerFact, EagerRequest, EagerSync, Listing, Metadata, Source,
     WatchEvent,
 };
 use podnudge::config::{ObjectKind, ObjectName};
-use podnudge::reason::Reason;
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::reason::Reason;
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

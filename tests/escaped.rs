@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 use podnudge::config::KeyFilter;
-use podnudge::volume::{scan, snapshot};
+use podnudge::volume::scan;
+use podnudge_core::snapshot;
 
 use crate::support::agent::Agent;
 use crate::support::http::ask;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::support::random::Random;
 use crate::support::world::{self, World};
-use podnudge::core::event::{Event, VolumeId};
-use podnudge::core::evidence::InSync;
-use podnudge::core::jitter::Replica;
-use podnudge::core::jitter::{Jitter, JitterBy};
+use podnudge_core::event::{Event, VolumeId};
+use podnudge_core::evidence::InSync;
+use podnudge_core::jitter::Replica;
+use podnudge_core::jitter::{Jitter, JitterBy};
 
 const REPLICAS: u32 = 500;
 const WINDOW: Duration = Duration::from_mins(1);

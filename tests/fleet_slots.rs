@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::support::random::Random;
 use crate::support::world::{self, World};
-use podnudge::core::SlotPolicy;
-use podnudge::core::command::Extent;
-use podnudge::core::event::{Alive, Event, Proof, Reads, RuleId, SlotState, Verified, VolumeId};
-use podnudge::core::jitter::Replica;
-use podnudge::core::status::State;
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::SlotPolicy;
+use podnudge_core::command::Extent;
+use podnudge_core::event::{Alive, Event, Proof, Reads, RuleId, SlotState, Verified, VolumeId};
+use podnudge_core::jitter::Replica;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::State;
 
 const REPLICAS: usize = 50;
 const SECOND: Duration = Duration::from_secs(1);

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use podnudge::clock::{Moment, UnixTime};
-use podnudge::core::command::{Act, Command, Extent};
-use podnudge::core::event::{Acted, RuleId, VolumeId};
-use podnudge::core::evidence::Evidence;
-use podnudge::core::fact::{Attempt, Fact, Occasion};
-use podnudge::core::status::{Change, Outcome, State};
-use podnudge::history::{History, MOST_BYTES, MOST_CHANGES};
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::{Changes, Digest, Key};
+use podnudge_core::clock::{Moment, UnixTime};
+use podnudge_core::command::{Act, Command, Extent};
+use podnudge_core::event::{Acted, RuleId, VolumeId};
+use podnudge_core::evidence::Evidence;
+use podnudge_core::fact::{Attempt, Fact, Occasion};
+use podnudge_core::history::{History, MOST_BYTES, MOST_CHANGES};
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::{Changes, Digest, Key};
+use podnudge_core::status::{Change, Outcome, State};
 
 use crate::scenarios::{files_below, played};
 use crate::support::random::Random;

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use podnudge::action::http;
 use podnudge::config::{Auth, Basic, Body, Endpoint, HttpAction};
-use podnudge::core::event::{Absence, Acted};
 use podnudge::exchange::AnswerEnd;
 use podnudge::exchange::http::exchange;
-use podnudge::reason::Reason;
+use podnudge_core::event::{Absence, Acted};
+use podnudge_core::reason::Reason;
 use reqwest::Method;
 use tokio::net::{TcpSocket, TcpStream};
 

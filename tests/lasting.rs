@@ -15,16 +15,16 @@ use crate::support::shared::SharedPod;
 use crate::support::supervisor::Supervisor;
 use crate::support::wait::wait_until_commit_is_past;
 use crate::support::world::{self, Pod, World, policy};
-use podnudge::core::DrainBefore;
-use podnudge::core::backoff::Retry;
-use podnudge::core::budget::RestartBudget;
-use podnudge::core::event::{Acted, Event, PodLook, Proof, Standing};
-use podnudge::core::evidence::InSync;
-use podnudge::core::jitter::Replica;
-use podnudge::core::status::State;
-use podnudge::core::{Policy, SlotPolicy};
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::DrainBefore;
+use podnudge_core::backoff::Retry;
+use podnudge_core::budget::RestartBudget;
+use podnudge_core::event::{Acted, Event, PodLook, Proof, Standing};
+use podnudge_core::evidence::InSync;
+use podnudge_core::jitter::Replica;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::State;
+use podnudge_core::{Policy, SlotPolicy};
 
 /// What happens to a rule in a scene, by its name. All scenes end with quiet.
 struct Scene {
@@ -233,7 +233,7 @@ const SCENES: &[Scene] = &[
         name: "restarts beyond the budget",
         policy: |policy| {
             let within = Duration::from_mins(10);
-            let restarts = RestartBudget { most: 2, within, ..policy.restarts };
+            let restarts = RestartBudget { most: 2, within };
             Policy { is_restart: true, restarts, ..policy }
         },
         play: |world| {
@@ -274,7 +274,7 @@ fn restarting_pod(policy: Policy) -> Policy {
 
 fn commit(world: &mut World, content: &str) {
     world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
-    world.tell(Event::Hint(podnudge::core::event::VolumeId(0), 1));
+    world.tell(Event::Hint(podnudge_core::event::VolumeId(0), 1));
 }
 
 /// Plays a scene with kills after so many commands, each counted from the one before.

@@ -6,141 +6,88 @@ use std::path::{Path, PathBuf};
 
 use super::invariants::{code, sources};
 
-/// The names of modules, in groups.
-type Imports = &'static [&'static [&'static str]];
-
-/// What the modules that act on decisions of the core have in common.
-const CORE: &[&str] = &["core", "config", "volume::snapshot", "clock", "reason", "shown"];
-
-/// The modules of the crate from the lowest to the highest layer, each with those that it may
-/// import: only earlier rows, so that no two modules import each other. A submodule without a row
-/// of its own (such as `volume::snapshot` has) belongs to the row of its parent.
-const LAYERS: &[(&str, Imports)] = &[
+/// The modules of the package podnudge from the lowest to the highest layer, each with those that it may
+/// import: only earlier rows, so that no two modules import each other. That the crate core imports none of
+/// them is held by the compiler.
+const LAYERS: &[(&str, &[&str])] = &[
     // Used by everything.
-    ("clock", &[]),
-    ("reason", &[]),
-    ("shown", &[]),
     ("exit", &[]),
     ("surroundings", &[]),
     ("random", &[]),
     ("version", &[]),
-    ("files", &[&["reason"]]),
-    ("folder", &[&["files"]]),
+    ("files", &[]),
+    ("folder", &["files"]),
     ("stderr", &[]),
     ("threads", &[]),
     ("lockdown", &[]),
-    ("week", &[&["clock", "reason", "shown"]]),
     // Decisions.
-    ("volume::snapshot", &[&["clock"]]),
-    ("core", &[&["volume::snapshot", "week", "clock", "reason", "shown", "version"]]),
-    ("config", &[&["core", "week", "reason", "shown", "exit", "files"]]),
-    ("expand", &[&["config", "reason", "shown"]]),
+    ("config", &["exit", "files"]),
+    ("expand", &["config"]),
     // Performing the commands.
-    ("volume", &[&["core", "config", "volume::snapshot", "clock", "reason", "shown", "files"]]),
-    ("process", &[&["volume", "core", "config", "clock", "reason", "shown", "files"]]),
-    ("exchange", &[&["process", "config", "reason", "shown", "files", "lockdown", "threads"]]),
-    ("cluster", &[&["exchange", "files", "random", "surroundings"], CORE]),
-    ("checks", &[&["expand", "exchange", "volume", "exit", "files", "folder"], CORE]),
-    ("publish", &[&["expand", "volume", "files", "folder"], CORE]),
-    ("verify", &[&["publish", "checks", "exchange", "process", "volume", "threads"], CORE]),
+    ("volume", &["config", "files"]),
+    ("process", &["volume", "config", "files"]),
+    ("exchange", &["process", "config", "files", "lockdown", "threads"]),
+    ("cluster", &["exchange", "files", "random", "surroundings", "config"]),
+    ("checks", &["expand", "exchange", "volume", "exit", "files", "folder", "config"]),
+    ("publish", &["expand", "volume", "files", "folder", "config"]),
+    ("verify", &["publish", "checks", "exchange", "process", "volume", "threads", "config"]),
     (
         "action",
-        &[&["verify", "publish", "exchange", "process", "volume", "threads", "files"], CORE],
+        &["verify", "publish", "exchange", "process", "volume", "threads", "files", "config"],
     ),
-    (
-        "preflight",
-        &[&["verify", "exchange", "process", "volume", "core", "config", "reason", "shown"]],
-    ),
-    ("pause", &[&["reason", "shown"]]),
-    ("state", &[&["volume::snapshot", "core", "clock", "reason", "shown", "files", "folder"]]),
-    ("install", &[&["reason", "folder"]]),
+    ("preflight", &["verify", "exchange", "process", "volume", "config"]),
+    ("pause", &[]),
+    ("state", &["files", "folder"]),
+    ("install", &["folder"]),
     ("os_signals", &[]),
-    ("supervise", &[&["process", "config", "reason", "shown", "exit", "stderr"]]),
+    ("supervise", &["process", "config", "exit", "stderr"]),
     // What other reloaders are started with.
-    ("compat", &[&["config", "reason", "shown", "files"]]),
+    ("compat", &["config", "files"]),
     // What a change would do.
-    ("plan", &[&["random"], CORE]),
+    ("plan", &["random", "config"]),
     // Output for people.
-    ("history", &[&["volume::snapshot", "core", "clock", "reason"]]),
-    ("logs", &[&["config", "exit", "shown", "stderr"]]),
-    (
-        "report",
-        &[&[
-            "cluster",
-            "checks",
-            "volume",
-            "volume::snapshot",
-            "core",
-            "config",
-            "reason",
-            "shown",
-            "version",
-        ]],
-    ),
-    ("admin", &[&["exchange", "core", "config", "clock", "reason", "shown", "exit", "files"]]),
+    ("logs", &["config", "exit", "stderr"]),
+    ("report", &["cluster", "checks", "volume", "config", "version"]),
+    ("admin", &["exchange", "config", "exit", "files"]),
     (
         "doctor",
-        &[&[
-            "admin",
-            "cluster",
-            "preflight",
-            "state",
-            "process",
-            "volume",
-            "core",
-            "config",
-            "surroundings",
-            "reason",
-            "shown",
-        ]],
+        &["admin", "cluster", "preflight", "state", "process", "volume", "config", "surroundings"],
     ),
     // Wiring.
     (
         "run",
         &[
-            &["admin", "report", "history", "os_signals", "state", "pause", "preflight"],
-            &[
-                "action",
-                "verify",
-                "publish",
-                "checks",
-                "cluster",
-                "exchange",
-                "process",
-                "volume",
-                "exit",
-                "stderr",
-                "threads",
-                "surroundings",
-            ],
-            CORE,
+            "admin",
+            "report",
+            "os_signals",
+            "state",
+            "pause",
+            "preflight",
+            "action",
+            "verify",
+            "publish",
+            "checks",
+            "cluster",
+            "exchange",
+            "process",
+            "volume",
+            "exit",
+            "stderr",
+            "threads",
+            "surroundings",
+            "config",
         ],
     ),
-    (
-        "cli",
-        &[&[
-            "admin",
-            "compat",
-            "plan",
-            "preflight",
-            "surroundings",
-            "core",
-            "config",
-            "reason",
-            "shown",
-            "exit",
-            "version",
-        ]],
-    ),
+    ("cli", &["admin", "compat", "plan", "preflight", "surroundings", "config", "exit", "version"]),
 ];
 
 #[test]
 fn the_layer_table_lists_lower_layers_only() {
     let known: Vec<&str> = LAYERS.iter().map(|(module, _)| *module).collect();
     for (n, (module, imports)) in LAYERS.iter().enumerate() {
-        for import in imports.concat() {
+        for import in *imports {
             assert!(
-                known[..n].contains(&import),
+                known[..n].contains(import),
                 "{module} may not import {import}: it is not in a lower layer"
             );
         }
@@ -156,7 +103,7 @@ fn modules_import_from_lower_layers_only() {
             let (of, _) = layer(&import).unwrap_or_else(|| {
                 panic!("{} imports {import}, which is in no layer", file.display())
             });
-            let is_allowed = of == own || allowed.concat().contains(&of);
+            let is_allowed = of == own || allowed.contains(&of);
             assert!(is_allowed, "{} imports {import}: {own} must not use {of}", file.display());
         }
     }
@@ -195,7 +142,7 @@ fn files_of_the_edges_have_no_import_cycles() {
 /// The files of the core can be read one after the other.
 #[test]
 fn files_of_the_core_have_no_import_cycles() {
-    for folder in folders(Path::new("src/core")) {
+    for folder in folders(Path::new("crates/core/src")) {
         assert_no_cycle(&folder);
     }
 }
@@ -205,7 +152,7 @@ fn is_root(file: &Path) -> bool {
 }
 
 /// The row of a module: the one with the longest matching name.
-fn layer(module: &str) -> Option<(&'static str, Imports)> {
+fn layer(module: &str) -> Option<(&'static str, &'static [&'static str])> {
     let is_in = |name: &str| {
         module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
@@ -213,11 +160,12 @@ fn layer(module: &str) -> Option<(&'static str, Imports)> {
     rows.max_by_key(|(name, _)| name.len()).copied()
 }
 
-/// `volume::snapshot` for `src/volume/snapshot.rs`, and `volume` for `src/volume/mod.rs`.
+/// `volume::scan` for `src/volume/scan.rs`, `volume` for `src/volume/mod.rs`, and nothing for the root of a crate.
 fn module(file: &Path) -> String {
-    let path = file.strip_prefix("src").expect("it is a source file").with_extension("");
-    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    let parts: Vec<_> = parts.into_iter().filter(|part| part != "mod").collect();
+    let path = file.with_extension("");
+    let parts = path.iter().map(|part| part.to_string_lossy().into_owned());
+    let parts = parts.skip_while(|part| part != "src").skip(1);
+    let parts: Vec<_> = parts.filter(|part| part != "mod" && part != "lib").collect();
     parts.join("::")
 }
 
@@ -304,7 +252,8 @@ fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let root = module(&folder.join("mod.rs"));
     let below = |module: &str| -> Option<String> {
         let rest = module.strip_prefix(&root)?;
-        let rest = if rest.is_empty() { rest } else { rest.strip_prefix("::")? };
+        let is_whole = root.is_empty() || rest.is_empty();
+        let rest = if is_whole { rest } else { rest.strip_prefix("::")? };
         rest.split("::").next().map(str::to_owned)
     };
     let entries = fs::read_dir(folder).expect("a source folder can be listed");
@@ -312,9 +261,11 @@ fn graph(folder: &Path) -> BTreeMap<String, BTreeSet<String>> {
         .map(|entry| PathBuf::from(entry.expect("it can be listed").file_name()))
         .map(|name| name.with_extension("").to_string_lossy().into_owned())
         .collect();
-    // The module file of a folder is `mod.rs` in it, or lies beside it.
+    // The module file of a folder is `mod.rs` or, of a crate, `lib.rs` in it, or lies beside it.
     let beside = Some(folder.with_extension("rs")).filter(|file| file.is_file());
-    let mod_rs = without_comments(beside.as_deref().unwrap_or(&folder.join("mod.rs")));
+    let inside = ["lib.rs", "mod.rs"].map(|name| folder.join(name));
+    let mut module_files = beside.iter().chain(&inside).filter(|file| file.is_file());
+    let mod_rs = without_comments(module_files.next().expect("a folder has a module file"));
     let (reexported, own): (Vec<&str>, Vec<&str>) = mod_rs
         .split(';')
         .map(str::trim)

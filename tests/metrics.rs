@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
-use podnudge::volume::snapshot::{Snapshot, digest};
+use podnudge_core::snapshot::{Snapshot, digest};
 use tempfile::TempDir;
 
 use crate::support::agent::Agent;

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::world::{self, Disk, EPOCH, UPTIME, app, moment};
-use podnudge::clock::{Now, UnixTime};
-use podnudge::core::DrainBefore;
-use podnudge::core::command::{Command, Extent};
-use podnudge::core::event::{
+use podnudge_core::DrainBefore;
+use podnudge_core::clock::{Now, UnixTime};
+use podnudge_core::command::{Command, Extent};
+use podnudge_core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Reads, RuleId, Verified,
     VolumeId,
 };
-use podnudge::core::jitter::Replica;
+use podnudge_core::jitter::Replica;
 
-use podnudge::core::{Core, Intervals, Policy, PolicyVolume, TargetName, Turns};
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot;
+use podnudge_core::{Core, Intervals, Policy, PolicyVolume, TargetName, Turns};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Content that the checks reject.

@@ -7,15 +7,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use podnudge::admin::page;
-use podnudge::clock::UnixTime;
-use podnudge::core::evidence::{Evidence, InSync};
-use podnudge::core::preflight::{Problem, ProblemKind};
-use podnudge::core::status::{
+use podnudge_core::clock::UnixTime;
+use podnudge_core::evidence::{Evidence, InSync};
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::{
     Change, ChangedKeys, Counters, EagerSyncStatus, Histogram, ObjectStatus, Outcome, RuleStatus,
     SlotStatus, State, Status, Step, StepName, TargetStatus, VolumeStatus,
 };
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
 use regex_lite::Regex;
 use sha2::Digest as _;
 

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use podnudge::core::DrainBefore;
-use podnudge::core::SlotPolicy;
-use podnudge::core::jitter::{Jitter, JitterBy};
 use podnudge::plan::{self, Outcome, Restarts, Run, Scenario, Slots};
+use podnudge_core::DrainBefore;
+use podnudge_core::SlotPolicy;
+use podnudge_core::jitter::{Jitter, JitterBy};
 use serde_json::Value;
 
 use crate::support::program::podnudge;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use podnudge::exchange::program::{Ended, run};
-use podnudge::reason::Reason;
+use podnudge_core::reason::Reason;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use podnudge::config::{self, KeyFilter, Overrides, Rule};
-use podnudge::core::event::Proof;
-use podnudge::reason::Reason;
 use podnudge::verify::proofs;
 use podnudge::volume::scan::read;
-use podnudge::volume::snapshot::{Digest, digest};
+use podnudge_core::event::Proof;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::{Digest, digest};
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};

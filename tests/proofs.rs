@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use podnudge::config::{self, Overrides, ProofBy, Rule};
-use podnudge::core::event::Proof;
-use podnudge::reason::Reason;
 use podnudge::verify::proofs;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::event::Proof;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 use crate::support::agent::Agent;
 use crate::support::application::Application;

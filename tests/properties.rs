@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
-use podnudge::clock::UnixTime;
-use podnudge::core::budget::RestartBudget;
-use podnudge::core::command::Command;
-use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
-use podnudge::core::evidence::InSync;
-use podnudge::core::fact::Fact;
-use podnudge::core::jitter::Replica;
-use podnudge::core::jitter::{Jitter, JitterBy};
-use podnudge::core::status::State;
-use podnudge::core::{Policy, PolicyVolume};
-use podnudge::reason::Reason;
+use podnudge_core::budget::RestartBudget;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::command::Command;
+use podnudge_core::event::{Absence, Acted, Alive, Checked, Event, Proof, Standing, VolumeId};
+use podnudge_core::evidence::InSync;
+use podnudge_core::fact::Fact;
+use podnudge_core::jitter::Replica;
+use podnudge_core::jitter::{Jitter, JitterBy};
+use podnudge_core::reason::Reason;
+use podnudge_core::status::State;
+use podnudge_core::{Policy, PolicyVolume};
 use proptest::prelude::*;
 
 const BUDGET: RestartBudget = RestartBudget { most: 2, within: Duration::from_mins(1) };

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::support::pair::{self, Pair};
 use crate::support::world;
-use podnudge::core::backoff::Retry;
-use podnudge::core::budget::RestartBudget;
-use podnudge::core::evidence::InSync;
-use podnudge::core::jitter::{Jitter, JitterBy};
-use podnudge::core::status::State;
-use podnudge::core::{Policy, TargetName};
+use podnudge_core::backoff::Retry;
+use podnudge_core::budget::RestartBudget;
+use podnudge_core::evidence::InSync;
+use podnudge_core::jitter::{Jitter, JitterBy};
+use podnudge_core::status::State;
+use podnudge_core::{Policy, TargetName};
 use proptest::prelude::*;
 
 /// Contents from this number on crash the application.

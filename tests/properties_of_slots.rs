@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::world::{self, World};
-use podnudge::core::Policy;
-use podnudge::core::SlotPolicy;
-use podnudge::core::event::{
+use podnudge_core::Policy;
+use podnudge_core::SlotPolicy;
+use podnudge_core::event::{
     Absence, Acted, Alive, Event, PodLook, Proof, RuleId, SlotState, VolumeId,
 };
-use podnudge::core::evidence::InSync;
-use podnudge::core::jitter::Replica;
-use podnudge::core::status::State;
-use podnudge::core::{DrainBefore, DrainPolicy};
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::evidence::InSync;
+use podnudge_core::jitter::Replica;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::State;
+use podnudge_core::{DrainBefore, DrainPolicy};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

@@ -40,19 +40,19 @@ use std::time::Duration;
 use crate::support::shelf::Shelving;
 use crate::support::trace;
 use crate::support::world::{self, EPOCH, Pod, World};
-use podnudge::clock::{Moment, UnixTime};
 use podnudge::config::Overrides;
-use podnudge::core::command::Command;
-use podnudge::core::event::{
+use podnudge_core::clock::{Moment, UnixTime};
+use podnudge_core::command::Command;
+use podnudge_core::event::{
     Absence, Acted, Alive, ApiServer, Checked, Event, PodLook, Proof, Reads, RuleId, SlotState,
     Standing, VolumeId, Watch,
 };
-use podnudge::core::jitter::JitterBy;
-use podnudge::core::jitter::Replica;
-use podnudge::core::preflight::{Problem, ProblemKind};
-use podnudge::core::{Actions, Policy, SlotPolicy, Turns};
-use podnudge::core::{DrainBefore, OnStart};
-use podnudge::reason::Reason;
+use podnudge_core::jitter::JitterBy;
+use podnudge_core::jitter::Replica;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::{Actions, Policy, SlotPolicy, Turns};
+use podnudge_core::{DrainBefore, OnStart};
 
 #[test]
 fn every_scenario_matches_its_trace() {

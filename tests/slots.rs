@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podnudge::clock::{Moment, Now, UnixTime};
 use podnudge::cluster::{ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
+use podnudge_core::clock::{Moment, Now, UnixTime};
 
 use podnudge::config::LONGEST_LEASE;
-use podnudge::core::command::Intent;
-use podnudge::core::event::SlotState;
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::command::Intent;
+use podnudge_core::event::SlotState;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
 use crate::support::api_server::{Refusal, Store};

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use podnudge::admin::table;
-use podnudge::shown::Colours;
+use podnudge_core::shown::Colours;
 use regex_lite::Regex;
 use tempfile::TempDir;
 

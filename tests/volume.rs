@@ -9,11 +9,11 @@ use std::path::Path;
 use std::thread;
 
 use podnudge::config::KeyFilter;
-use podnudge::core::event::VolumeId;
 use podnudge::volume::mounts;
 use podnudge::volume::scan::{ReadError, Reading, generation, read};
-use podnudge::volume::snapshot::{Digest, Snapshot, digest};
 use podnudge::volume::watch::{Hints, Pending, Synced, Watcher};
+use podnudge_core::event::VolumeId;
+use podnudge_core::snapshot::{Digest, Snapshot, digest};
 use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
 
 use crate::support::kubelet::{Kubelet, payload, temporary_volume};
@@ -426,13 +426,13 @@ proptest! {
     ) {
         let snapshots = |volumes: &[std::collections::BTreeMap<String, u8>]| -> Digest {
             let snapshot = |volume: &std::collections::BTreeMap<String, u8>| Snapshot {
-                generation: podnudge::volume::snapshot::Generation(String::new()),
-                committed: podnudge::clock::UnixTime::default(),
+                generation: podnudge_core::snapshot::Generation(String::new()),
+                committed: podnudge_core::clock::UnixTime::default(),
                 pauses: false,
                 keys: volume
                     .iter()
                     .map(|(key, content)| {
-                        let key = podnudge::volume::snapshot::Key(key.clone().into_bytes());
+                        let key = podnudge_core::snapshot::Key(key.clone().into_bytes());
                         (key, Digest([*content; 32]))
                     })
                     .collect(),

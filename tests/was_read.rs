@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nix::unistd::{Uid, seteuid};
-use podnudge::clock::{Now, UnixTime};
 use podnudge::config::{KeyFilter, Publish};
-use podnudge::core::event::Publication;
 use podnudge::publish::Publisher;
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
-use podnudge::volume::{scan, snapshot};
+use podnudge::volume::scan;
+use podnudge_core::clock::{Now, UnixTime};
+use podnudge_core::event::Publication;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot;
+use podnudge_core::snapshot::Digest;
 use tempfile::TempDir;
 
 use crate::support::kubelet::{Kubelet, payload};

@@ -11,20 +11,20 @@ use tracing::warn;
 use super::progress::Progress;
 use super::restart::restart;
 use super::{http, pod, prepare, program, signal, socket};
-use crate::clock::Moment;
 use crate::config::{Action, Rule};
-use crate::core::MAX_STARTUP;
-use crate::core::command::{Act, Extent};
-use crate::core::event::{Absence, Acted, Inspection};
 use crate::process::{
     self, Context, Refusal, TargetProcess, age, all_read_config_after, choose_preset, find,
     find_cached, find_to_restart, inspect, names, remember_container, roots,
 };
 use crate::publish;
-use crate::reason::Reason;
 use crate::verify::proofs::{self, StateBefore};
 use crate::verify::{Baseline, Partial};
 use crate::volume::reads::ReadWatch;
+use podnudge_core::MAX_STARTUP;
+use podnudge_core::clock::Moment;
+use podnudge_core::command::{Act, Extent};
+use podnudge_core::event::{Absence, Acted, Inspection};
+use podnudge_core::reason::Reason;
 
 /// Runs the rule's actions once, one after the other. `last` is the state from the attempt before
 /// this one.

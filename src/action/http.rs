@@ -6,17 +6,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::config::{Body, HttpAction, Rule};
-use crate::core::event::{Absence, Acted};
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{
     SHORT_ANSWER, describe, exchange, is_about_content, is_expected, unexpected_response,
 };
 use crate::files::LARGEST;
-use crate::reason::Reason;
-use crate::shown;
 use crate::threads::Thread;
 use crate::volume::contents;
-use crate::volume::snapshot::{Digest, Key};
+use podnudge_core::event::{Absence, Acted};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::{Digest, Key};
 
 /// The largest body, in bytes.
 const LARGEST_BODY: u64 = 16 * LARGEST;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use crate::config::Rule;
-use crate::core::command::{Act, Extent};
-use crate::core::event::{Absence, Acted};
 use crate::process::{self, Context, Refusal, TargetProcess, all_read_config_after, find, names};
-use crate::reason::Reason;
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
+use podnudge_core::command::{Act, Extent};
+use podnudge_core::event::{Absence, Acted};
+use podnudge_core::reason::Reason;
 
 /// The answer to an action of a rule that restarts or evicts the pod. For an eviction, [`Acted::Ready`] says that it
 /// is needed.

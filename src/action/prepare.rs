@@ -6,10 +6,10 @@
 use super::restart::replaced;
 use super::signal::not_sent;
 use crate::config::{Action, Rule};
-use crate::core::command::Act;
-use crate::core::event::Acted;
 use crate::process::signal::prepare as prepare_signal;
 use crate::process::{Supervised, TargetProcess};
+use podnudge_core::command::Act;
+use podnudge_core::event::Acted;
 
 /// Checks that the signals of the action may be sent to these targets.
 ///

@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
 use crate::config::{Program, Rule};
-use crate::core::command::Act;
-use crate::core::event::Acted;
 use crate::exchange::program;
 use crate::volume::contents::folder;
 use crate::volume::reads::OwnRead;
-use crate::volume::snapshot::Key;
+use podnudge_core::command::Act;
+use podnudge_core::event::Acted;
+use podnudge_core::snapshot::Key;
 
 /// The longest list of changed keys that is passed to programs, in bytes.
 const MOST_CHANGED: usize = 64 * 1024;

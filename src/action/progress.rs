@@ -1,10 +1,10 @@
 //! Tracks which of a rule's actions are done. Pure, except that it checks whether a process has
 //! ended.
 
-use crate::core::command::Act;
-use crate::core::event::{Absence, Acted, Targets};
-use crate::reason::Reason;
 use crate::verify::{Baseline, Partial};
+use podnudge_core::command::Act;
+use podnudge_core::event::{Absence, Acted, Targets};
+use podnudge_core::reason::Reason;
 
 /// The actions that are done.
 #[derive(Debug, Default)]

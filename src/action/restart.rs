@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::signal::not_sent;
 use crate::config::Rule;
-use crate::core::command::Act;
-use crate::core::event::{Acted, Targets};
 use crate::process::{self, Context, Identity, Supervised, TargetProcess, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
+use podnudge_core::command::Act;
+use podnudge_core::event::{Acted, Targets};
 
 /// Ends the root of each target's tree; its supervisor or the kubelet starts it again.
 pub(super) async fn restart(

@@ -3,10 +3,10 @@
 //! Reads `/proc`; changes nothing except by the signal.
 
 use crate::config::{Rule, SignalAction};
-use crate::core::command::Act;
-use crate::core::event::{Absence, Acted};
 use crate::process::signal::{SendError, prepare};
 use crate::process::{Context, TargetProcess};
+use podnudge_core::command::Act;
+use podnudge_core::event::{Absence, Acted};
 
 /// Sends the signal to all targets, or to none if one of them must not get it. Returns those that
 /// received it.

@@ -3,10 +3,10 @@
 //! Has the effects of the command.
 
 use crate::config::SocketCommand;
-use crate::core::event::{Absence, Acted};
 use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MAX_ANSWER, check_answer, send_command};
-use crate::shown;
+use podnudge_core::event::{Absence, Acted};
+use podnudge_core::shown;
 
 /// Sends a command, and checks the answer.
 pub(super) async fn send(command: &SocketCommand) -> Acted {

@@ -12,8 +12,8 @@ use crate::config::Listen;
 use crate::exchange::http::base_client;
 use crate::exit::Exit;
 use crate::files;
-use crate::reason::Reason;
-use crate::shown::{self, Colours};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::{self, Colours};
 
 /// `podnudge status`.
 #[derive(Debug, Clone)]

@@ -8,9 +8,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::process_metrics::OwnProcess;
 use super::series::{Kind, Series, Value, counter, encode_family, gauge};
-use crate::clock::UnixTime;
-use crate::core::evidence::{Evidence, InSync};
-use crate::core::status::{Counters, EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::evidence::{Evidence, InSync};
+use podnudge_core::status::{Counters, EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
 
 /// All states. Each is a series, and exactly one of them is 1.
 const STATES: [(State, &str); 21] = [

@@ -12,10 +12,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use crate::clock::UnixTime;
-use crate::core::evidence::{Evidence, InSync};
-use crate::core::status::{EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
 use html::{Html, ago, duration, time, why};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::evidence::{Evidence, InSync};
+use podnudge_core::status::{EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
 
 /// The style of the page.
 pub const STYLE: &str = include_str!("page/page.css");

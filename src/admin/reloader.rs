@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
 use super::series::{Kind, counter, encode_family, gauge};
-use crate::core::status::{Reloads, RuleStatus, Status};
+use podnudge_core::status::{Reloads, RuleStatus, Status};
 
 /// Appends the metrics, if they are asked for.
 pub(super) fn encode(output: &mut String, status: &Status) {

@@ -6,7 +6,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::core::status::Histogram;
+use podnudge_core::status::Histogram;
 
 #[derive(Clone, Copy)]
 pub(super) enum Kind {

@@ -37,11 +37,11 @@ use super::caller::Caller;
 use super::page;
 use super::{metrics, own_process};
 use crate::config::{Listen, ReloadEndpoint};
-use crate::core::status::Status;
 use crate::exit::chain;
 use crate::files;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::status::Status;
 
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(2);

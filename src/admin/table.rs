@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::reason::Reason;
-use crate::shown::{self, Colours};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::{self, Colours};
 
 /// The fields of `/status` that the table shows. Lenient: podnudge may have another version.
 #[derive(Deserialize)]

@@ -25,7 +25,7 @@ use super::refusal::{Parse, Refusal};
 use super::{toml, yaml};
 use crate::exchange::children;
 use crate::exit::Exit;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The first argument of that process. The second is the syntax, the third the length of the text.
 pub const ALONE: &str = "parse";

@@ -1,7 +1,7 @@
 //! What podnudge's own parser (`alone.rs`) answers to podnudge. Pure.
 
 use super::refusal::{Place, Refusal};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The longest answer, in bytes.
 pub(super) const MAX_ANSWER: usize = 512;

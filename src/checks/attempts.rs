@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::config::{Agent, Rule};
-use crate::core::event::{Checked, Interrupted};
-use crate::volume::snapshot::Digest;
+use podnudge_core::event::{Checked, Interrupted};
+use podnudge_core::snapshot::Digest;
 pub(crate) use record::Left;
 use record::Record;
 

@@ -13,20 +13,20 @@ use std::path::Path;
 #[cfg(feature = "tls")]
 use super::certificates::{self, File};
 use super::syntax;
-use crate::clock::UnixTime;
 #[cfg(feature = "compat")]
 use crate::config::Expand;
 use crate::config::{Check, Condition, KeyFilter, Syntax};
-use crate::core::event::Checked;
 #[cfg(feature = "compat")]
 use crate::expand::Source;
-use crate::reason::Reason;
-use crate::shown;
 #[cfg(feature = "compat")]
 use crate::volume::contents::read_file;
 use crate::volume::contents::{Content, Volume, read_included};
 use crate::volume::filter;
-use crate::volume::snapshot::{Digest, Key};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::Checked;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::{Digest, Key};
 
 /// The most keys that a message names.
 const KEYS_NAMED: usize = 5;

@@ -13,12 +13,12 @@ use rustix::io::Errno;
 use tracing::warn;
 
 use crate::config::KeyFilter;
-use crate::core::event::Checked;
 use crate::folder::{Folder, enter_all, new_file, new_folder, temporary_name, write};
-use crate::reason::Reason;
-use crate::shown;
 use crate::volume::contents::{self, Content, Volume};
-use crate::volume::snapshot::Digest;
+use podnudge_core::event::Checked;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// A copy of the volumes, each at its own path below a root. Dropping it removes the files.
 #[derive(Debug)]

@@ -27,16 +27,16 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use crate::clock::UnixTime;
 use crate::config::{Condition, Rule};
-use crate::core::event::Checked;
 use crate::folder::Folder;
-use crate::shown;
 use crate::volume::contents::ContentsError;
-use crate::volume::snapshot::Digest;
 pub(crate) use attempts::{Attempt, Attempts, Left};
 use contents::Post;
 use copy::PrivateCopy;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::Checked;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// The result of the local checks.
 #[derive(Debug)]

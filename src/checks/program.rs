@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 
 use super::copy::PrivateCopy;
 use crate::config::{Program, Rule};
-use crate::core::event::Checked;
 use crate::exchange::program;
 use crate::volume::reads::OwnRead;
-use crate::volume::snapshot::Digest;
+use podnudge_core::event::Checked;
+use podnudge_core::snapshot::Digest;
 
 /// Runs the program. Exit code 0 accepts the content; its output is the reason of a rejection.
 pub(super) async fn check(

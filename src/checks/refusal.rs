@@ -1,6 +1,6 @@
 //! Why a check of the syntax refuses a text.
 
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// Line and column, both starting at 1.
 pub(super) type Place = (usize, usize);

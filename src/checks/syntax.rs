@@ -4,9 +4,9 @@
 use super::json::parse_json;
 use super::refusal::{Parse, Place, Refusal, place};
 use super::{alone, toml as of_toml, yaml as of_yaml};
-use crate::core::event::Checked;
-use crate::reason::Reason;
-use crate::volume::snapshot::Key;
+use podnudge_core::event::Checked;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Key;
 
 /// # Errors
 /// If the content is not JSON.

@@ -9,8 +9,8 @@ use clap::ArgMatches;
 use super::{Stop, value_of};
 use crate::config;
 use crate::plan::{Options, Restarts};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 const DAY: Duration = Duration::from_hours(24);
 const MOST_REPLICAS: u32 = 100_000;

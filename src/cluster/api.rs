@@ -23,9 +23,9 @@ use super::pod::{self, OwnPod};
 use crate::config::{Auth, Cluster, Endpoint, Tls, is_label};
 use crate::exchange::http;
 use crate::files;
-use crate::reason::Reason;
-use crate::shown;
 use crate::surroundings::{Pod, Server};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The namespace of the pod, in the mounted service account.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

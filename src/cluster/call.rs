@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::error::ApiError;
 use crate::exchange::http::Answer;
 use crate::exchange::{AnswerEnd, ExchangeError};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 pub(super) const NO_ACCOUNT: &str = "the pod needs a service account, and its token mounted (`automountServiceAccountToken: true`); or name the files in `[cluster]`";
 /// How to begin a hint about a missing right.

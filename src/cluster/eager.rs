@@ -20,13 +20,13 @@ use super::error::{ApiError, api_server};
 use super::metadata::{Listing, WatchEvent};
 use super::pace::Pace;
 use super::sources::Source;
-use crate::clock::{Moment, Now, UnixTime};
 use crate::config::ObjectName;
-use crate::core::event::ApiServer;
-use crate::core::status::{EagerSyncStatus, Histogram, ObjectStatus};
-use crate::reason::Reason;
 use failing::Failing;
 use follow::{Edit, Follow, Next};
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::event::ApiServer;
+use podnudge_core::reason::Reason;
+use podnudge_core::status::{EagerSyncStatus, Histogram, ObjectStatus};
 use syncs::{Ask, End, Syncs};
 
 /// A request, to be sent now.

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::reason::Reason;
-use crate::shown;
 use crate::surroundings::Pod;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// What the EndpointSlices of a Service say of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

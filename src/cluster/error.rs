@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::core::event::ApiServer;
-use crate::reason::Reason;
+use podnudge_core::event::ApiServer;
+use podnudge_core::reason::Reason;
 
 /// Why there is no object in an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,14 +9,14 @@ mod pace;
 
 use serde_json::json;
 
-use crate::clock::UnixTime;
-use crate::core::event::SlotState;
-use crate::core::evidence::Evidence;
-use crate::core::fact::Fact;
-use crate::shown;
 use crate::surroundings::Pod;
-use crate::volume::snapshot::Digest;
 pub use pace::{EventsFact, PodEvents};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::SlotState;
+use podnudge_core::evidence::Evidence;
+use podnudge_core::fact::Fact;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// The longest message, in bytes: that of `events.k8s.io/v1`.
 const LONGEST_MESSAGE: usize = 1024;
@@ -179,7 +179,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::reason::Reason;
+    use podnudge_core::reason::Reason;
 
     const DIGEST: Digest = Digest([0xab; 32]);
 

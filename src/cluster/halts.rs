@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::identity::pod_of;
-use crate::clock::UnixTime;
-use crate::reason::Reason;
-use crate::shown;
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// The key of the annotation.
 pub(super) const ANNOTATION: &str = "podnudge.io/halted";

@@ -5,8 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-use crate::reason::Reason;
 use crate::surroundings::Pod;
+use podnudge_core::reason::Reason;
 
 impl Pod {
     /// Adds what a token says of the pod, where nothing else does.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::halts::{self, ANNOTATION, Halt, rfc3339};
-use crate::clock::UnixTime;
-use crate::reason::Reason;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::reason::Reason;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(body["spec"]["leaseTransitions"], 0);
         assert_eq!(body["metadata"], json!({ "name": "web-0" }));
         let halt =
-            Halt::new(crate::volume::snapshot::Digest([1; 32]), holder, wall, &Reason::new("x"));
+            Halt::new(podnudge_core::snapshot::Digest([1; 32]), holder, wall, &Reason::new("x"));
         let halted = parse(HELD).with_halts(std::slice::from_ref(&halt));
         let again = Lease::parse(&halted.body()).expect("it is a Lease");
         assert_eq!(again.halts(), [halt]);

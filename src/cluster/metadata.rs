@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::error::ApiError;
-use crate::clock::UnixTime;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The most bytes of a version or a UID: Kubernetes' are far shorter.
 const LONGEST: usize = 256;

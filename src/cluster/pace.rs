@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::core::backoff::doubled;
 use crate::random::Random;
+use podnudge_core::backoff::doubled;
 
 /// After the first failure; doubled with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);

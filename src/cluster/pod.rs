@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// What became of podnudge's own pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

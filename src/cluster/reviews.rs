@@ -10,7 +10,7 @@ use super::api::Api;
 use super::call::{ACCESS_REVIEWS, Call, LEASES, PODS, Verb};
 use super::error::ApiError;
 use super::rights::{Right, Rights};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The most bytes of an answer.
 const LARGEST_REVIEW: usize = 64 * 1024;

@@ -14,11 +14,11 @@ use super::call::{
 };
 use super::error::ApiError;
 use super::pace::Pace;
-use crate::clock::Moment;
 use crate::config::{Cluster, Config, Limit, ObjectKind, ObjectName};
-use crate::core::event::RuleId;
-use crate::core::preflight::{Problem, ProblemKind};
-use crate::reason::Reason;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::RuleId;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
 
 /// How long after an answer the server is asked again while a right is missing, and the longest wait after a request
 /// that it has not answered.

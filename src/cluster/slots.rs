@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use super::halts::Halt;
 use super::pace::Pace;
-use crate::clock::{Moment, Now};
-use crate::core::command::Intent;
-use crate::reason::Reason;
-use crate::volume::snapshot::Digest;
 use notice::Notice;
+use podnudge_core::clock::{Moment, Now};
+use podnudge_core::command::Intent;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 use step::InFlight;
 use view::View;
 

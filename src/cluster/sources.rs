@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::config::{ObjectKind, ObjectName, is_subdomain};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// An object behind watched volumes.
 #[derive(Debug, Clone, PartialEq, Eq)]

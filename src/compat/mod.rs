@@ -16,8 +16,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::config::Translated;
-use crate::reason::Reason;
 pub(crate) use peers::{Instead, Translation};
+use podnudge_core::reason::Reason;
 
 /// The command that runs podnudge with the options of another program.
 pub(crate) const COMMAND: &str = "compat";

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The options of a command line, in their order, with their values.
 pub(super) struct Given(Vec<(&'static str, String)>);

@@ -11,11 +11,11 @@ use std::time::Duration;
 use super::options;
 use super::words::{argument, list, quoted};
 use super::{COMMAND, PROMETHEUS_CONFIG_RELOADER};
-use crate::reason::Reason;
-use crate::shown;
 use configmap_reload::configmap_reload;
 use given::Remarks;
 use k8s_sidecar::k8s_sidecar;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 type Environment = BTreeMap<String, String>;
 

@@ -10,8 +10,8 @@ use super::options::{self, Given};
 use super::web_config;
 use super::words::{list, quoted, time};
 use crate::config::Translated;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 const OPTIONS: [&str; 18] = [
     "auto-gomemlimit-ratio",

@@ -8,8 +8,8 @@ use std::path::Path;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use crate::files;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The bytes that are read. The parser may need 200 for each.
 const LARGEST: u64 = 64 << 10;

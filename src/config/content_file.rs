@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::parsers::DIR;
 use super::rule::RuleSettings;
-use crate::reason::Reason;
-use crate::shown::path_literal;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::path_literal;
 
 /// The link of the current content, which paths may name.
 const CURRENT: &str = "..data";

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// A table of the configuration file, with all its settings.
 #[derive(Debug)]

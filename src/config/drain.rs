@@ -3,7 +3,7 @@
 use super::agent::{Agent, Listen};
 use super::limit::ClockSlot;
 use super::prelude::*;
-use crate::core::{DrainBefore, DrainPolicy};
+use podnudge_core::{DrainBefore, DrainPolicy};
 
 settings! {
     /// Take the pod out of its Services before an action: `/serving`, the readiness probe of podnudge's container, answers 503 until the action is verified.

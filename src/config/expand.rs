@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::prelude::*;
-use crate::core::OnStart;
+use podnudge_core::OnStart;
 
 settings! {
     /// Write a file of the volumes for the application, just before the actions: decompressed, if it is gzip, and with the value of the environment variable `NAME` in place of `$(NAME)`.

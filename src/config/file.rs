@@ -15,7 +15,7 @@ use super::rule::{self, Rule, RuleSettings};
 use super::settings::{self, Settings, page};
 use super::tree;
 use super::write::Page;
-use crate::week::Zones;
+use podnudge_core::week::Zones;
 
 settings! {
     /// The file.

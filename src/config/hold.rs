@@ -3,7 +3,7 @@
 use super::agent::{Agent, ReloadEndpoint};
 use super::check::CheckSettings;
 use super::prelude::*;
-use crate::week::{self, Window};
+use podnudge_core::week::{self, Window};
 
 settings! {
     /// When not to begin a rollout. A trigger overrides it.

@@ -8,7 +8,7 @@ use super::problem::{At, Report};
 use super::rule::{Rule, RuleSettings};
 use super::settings;
 use super::tree::{Node, Value};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 impl Rule {
     /// The rule with the actions and proofs of a preset, in place of none.

@@ -8,8 +8,8 @@ use super::overlay::Overrides;
 use super::problem::{Origin, Problem, Problems};
 use crate::exit::{Exit, chain, sentence};
 use crate::files::{self, FileError, LARGEST};
-use crate::shown::path_literal;
-use crate::week::ZONES;
+use podnudge_core::shown::path_literal;
+use podnudge_core::week::ZONES;
 
 /// The paths at which distributions keep their trusted CA certificates in one PEM file.
 const BUNDLES: [&str; 5] = [

@@ -10,6 +10,8 @@
 mod define;
 #[macro_use]
 mod settings;
+#[macro_use]
+mod words;
 mod action;
 mod agent;
 mod check;

@@ -7,7 +7,7 @@ use super::options::Flag;
 use super::parsers;
 use super::problem::{At, Report};
 use super::tree::{Entries, Node, Value, tables};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The settings of options and environment variables; later ones override earlier ones.
 pub type Overrides = Vec<Override>;

@@ -8,8 +8,8 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 
 use super::problem::nearest;
-use crate::reason::Reason;
-use crate::shown::{literal, path_literal};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::{literal, path_literal};
 
 /// What stands for the directory of the first volume.
 pub(super) const DIR: &str = "{dir}";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::problem::{At, Report};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// A table of the file, with the places of its keys.
 #[derive(Clone)]

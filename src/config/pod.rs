@@ -3,7 +3,7 @@
 use super::action::{ACTIONS, Step};
 use super::agent::Agent;
 use super::prelude::*;
-use crate::core::OnStart;
+use podnudge_core::OnStart;
 
 /// The proofs that compare with a value from before the action.
 const COMPARING: [&str; 3] = ["json-grew", "json-changed", "metric-grew"];

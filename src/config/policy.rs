@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{
     Action, ApproveBefore, Check, Condition, OnUnreachable, ProofBy, Rule, Step, TargetBy,
 };
-use crate::core::budget::RestartBudget;
-use crate::core::event::VolumeId;
-use crate::core::{
+use podnudge_core::budget::RestartBudget;
+use podnudge_core::event::VolumeId;
+use podnudge_core::shown;
+use podnudge_core::{
     Actions, Hold, OnStart, Policy, PolicyVolume, SlotPolicy, TargetName, Turns, kubelet,
 };
-use crate::shown;
 
 /// New children may run beside the old ones for 100 ms only.
 const LOOK_FOR_CHILDREN: Duration = Duration::from_millis(50);

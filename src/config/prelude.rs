@@ -11,9 +11,10 @@ pub(super) use super::parsers::{self, is_not};
 pub(super) use super::place::Place;
 pub(super) use super::place::Spot::{self, Key, Value};
 pub(super) use super::settings::{
-    Validated, Words as _, choice, computed, default, flatten, list, one_or_more, optional,
-    optional_list, optional_table, required, required_list, table, table_or, tables,
+    Validated, computed, default, flatten, list, one_or_more, optional, optional_list,
+    optional_table, required, required_list, table, table_or, tables,
 };
 pub(super) use super::types::*;
-pub(super) use crate::reason::Reason;
-pub(super) use crate::shown::{literal, path_literal};
+pub(super) use super::words::{Words as _, choice};
+pub(super) use podnudge_core::reason::Reason;
+pub(super) use podnudge_core::shown::{literal, path_literal};

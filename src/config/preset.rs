@@ -144,7 +144,7 @@ impl Preset {
     /// # Errors
     /// If there is none, or it needs the user's consent.
     pub fn chosen_for(comm: &str) -> Result<&'static Self, Reason> {
-        let shown = crate::shown::text(comm);
+        let shown = podnudge_core::shown::text(comm);
         let Some(preset) = Self::of_program(comm) else {
             let message =
                 format!("the rule has no action, and podnudge does not know how `{shown}` reloads");

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use super::define::Section;
 use crate::exit::Exit;
-use crate::reason::Reason;
-use crate::shown;
-use crate::week::Zones;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::week::Zones;
 
 /// The source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use super::define::Relation;
 use super::place::{Place, Spot};
 use super::problem::At;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// Reports keys that violate a constraint.
 pub(super) fn check(place: &Place<'_>, relation: &Relation) {

@@ -22,9 +22,9 @@ use super::settings;
 use super::socket::SocketCommand;
 use super::target::{Target, TargetBy};
 use super::verify::{ProofBy, Verify, VerifySettings};
-use crate::core::backoff::Retry;
-use crate::core::jitter::Jitter;
-use crate::core::{DrainPolicy, OnStart};
+use podnudge_core::backoff::Retry;
+use podnudge_core::jitter::Jitter;
+use podnudge_core::{DrainPolicy, OnStart};
 
 settings! {
     /// Watched volumes, a target, and the actions to take.

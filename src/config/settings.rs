@@ -14,7 +14,7 @@ use super::problem::Report;
 use super::table::Table;
 use super::tree::Entries;
 use super::write::Page;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The settings of a table.
 pub(super) trait Settings: Sized + 'static {
@@ -294,46 +294,6 @@ pub(super) fn page<S: Settings>(settings: &S) -> Page {
     settings.write(&mut page);
     page.drop_unneeded(S::SECTION);
     page
-}
-
-/// An enum with a word for each variant.
-pub(super) trait Words: Sized + 'static {
-    /// How it is written, read and printed.
-    const TYPE: Type<Self>;
-}
-
-/// One of the words of an enum.
-pub(super) const fn choice<T: Words>() -> Type<T> {
-    T::TYPE
-}
-
-/// An enum with a word for each variant, or the words of an enum of the core.
-macro_rules! words {
-    (
-        $(#[$about:meta])+
-        pub enum $name:ident { $($(#[$help:meta])+ $variant:ident = $word:literal,)+ }
-    ) => {
-        $(#[$about])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $($(#[$help])+ $variant,)+ }
-
-        words! { impl $name { $($variant = $word,)+ } }
-    };
-    (impl $name:ident { $($variant:ident = $word:literal,)+ }) => {
-        impl $crate::config::settings::Words for $name {
-            const TYPE: $crate::config::define::Type<Self> = {
-                const WORDS: &[&str] = &[$($word),+];
-                $crate::config::define::Type {
-                    form: $crate::config::define::Form::Choice(WORDS),
-                    parse: |word| match word {
-                        $($word => Ok(Self::$variant),)+
-                        _ => Err($crate::config::parsers::unknown_value(word, WORDS)),
-                    },
-                    print: |value| match value { $(Self::$variant => $word.to_owned()),+ },
-                }
-            };
-        }
-    };
 }
 
 /// A struct with the settings of a table, or the settings of a struct of the core: see the head of this file.

@@ -11,8 +11,8 @@ use super::problem::{At, nearest};
 use super::relations;
 use super::tree::{Entries, Node, Value};
 use super::types::check_bounds;
-use crate::reason::Reason;
-use crate::shown::{self, literal};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::{self, literal};
 
 /// A table that is being read. Each read takes its entry; entries that remain are unknown keys.
 pub(super) struct Table<'a> {

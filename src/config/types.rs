@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::define::{Form, Type};
 use super::parsers;
-use crate::reason::Reason;
-use crate::shown::literal;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::literal;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);

@@ -1,9 +1,9 @@
 //! `[rule.jitter]`, `[rule.retry]` and `on-start`. Pure.
 
 use super::prelude::*;
-use crate::core::OnStart;
-use crate::core::backoff::Retry;
-use crate::core::jitter::{Jitter, JitterBy};
+use podnudge_core::OnStart;
+use podnudge_core::backoff::Retry;
+use podnudge_core::jitter::{Jitter, JitterBy};
 
 settings! {
     /// A wait before each action, which spreads replicas over time.

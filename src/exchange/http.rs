@@ -16,8 +16,8 @@ use super::relay::{self, BEFORE_ANSWER, Relaying};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
 use crate::config::{Auth, Endpoint, Tls};
 use crate::files;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The most bytes of a response that are read if only its status matters.
 pub(crate) const SHORT_ANSWER: usize = 64 * 1024;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::http::{self, Answer};
 use super::{AnswerEnd, ExchangeError, relay};
 use crate::config::Endpoint;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The memory that is kept for the next line.
 const KEPT: usize = 16 * 1024;

@@ -23,7 +23,7 @@ pub mod supervisor;
 
 use std::io;
 
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// Whether an answer is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::shown;
+use podnudge_core::shown;
 
 /// The most bytes of output that are kept: the end, where programs report errors.
 const MAX_OUTPUT: usize = 4 * 1024;

@@ -19,8 +19,8 @@ use super::output::Output;
 use super::report::{Report, Request};
 use super::supervised::Supervised;
 use super::supervisor::ALONE;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);

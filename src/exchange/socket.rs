@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::connect::{Stream, open};
 use super::{AnswerEnd, ExchangeError};
 use crate::config::{SocketAddress, SocketCommand};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The most bytes of an answer that are read.
 pub(crate) const MAX_ANSWER: usize = 64 * 1024;

@@ -6,7 +6,7 @@ use humantime::format_duration;
 
 use super::outcome::{Outcome, simulate};
 use super::scenario::{Restarts, Scenario, Slots};
-use crate::core::SlotPolicy;
+use podnudge_core::SlotPolicy;
 
 /// As `max-concurrent` allows.
 const MOST_SLOTS: u32 = 100;

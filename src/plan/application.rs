@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::overlap::Span;
 use super::scenario::{Restarts, Scenario};
-use crate::clock::Moment;
-use crate::core::TargetName;
-use crate::core::event::{Absence, Alive, Inspection, Proof, Reads, Verified};
-use crate::core::kubelet::Ends;
-use crate::reason::Reason;
+use podnudge_core::TargetName;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::{Absence, Alive, Inspection, Proof, Reads, Verified};
+use podnudge_core::kubelet::Ends;
+use podnudge_core::reason::Reason;
 
 #[derive(Debug)]
 pub(super) struct Application<'a> {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::scenario::Scenario;
-use crate::clock::UnixTime;
-use crate::core::event::VolumeId;
-use crate::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::VolumeId;
+use podnudge_core::snapshot::{self, Digest, Generation, Key, Snapshot};
 
 /// A volume of the rule with this version; only the first volume changes.
 pub(super) fn snapshot(volume: VolumeId, version: usize, committed: UnixTime) -> Snapshot {

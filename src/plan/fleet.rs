@@ -10,7 +10,7 @@ use super::random::Random;
 use super::replica::{BEGIN, Record, Replica};
 use super::requests::Requests;
 use super::scenario::Scenario;
-use crate::clock::{Moment, UnixTime};
+use podnudge_core::clock::{Moment, UnixTime};
 
 /// The time before the first change.
 const LEAD: Duration = Duration::from_secs(10);

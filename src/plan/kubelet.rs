@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::random::Random;
-use crate::clock::Moment;
+use podnudge_core::clock::Moment;
 
 /// The times at which one pod is synchronized.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::random::Random;
 use super::requests::Requests;
 use super::scenario::Slots;
-use crate::clock::Moment;
+use podnudge_core::clock::Moment;
 
 /// The Leases that all replicas share, and the requests about them.
 #[derive(Debug)]

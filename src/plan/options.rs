@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::scenario::{Restarts, Scenario, Slots};
 use crate::config::{Config, Rule};
-use crate::core::Hold;
-use crate::core::event::VolumeId;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::Hold;
+use podnudge_core::event::VolumeId;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The options of `podnudge plan`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,16 +15,16 @@ use super::overlap::Span;
 use super::random::Random;
 use super::requests::Requests;
 use super::scenario::{Restarts, Scenario};
-use crate::clock::{Moment, Now, UnixTime};
-use crate::core::command::{Act, Command, Extent, Intent, PodIs};
-use crate::core::event::{
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::command::{Act, Command, Extent, Intent, PodIs};
+use podnudge_core::event::{
     Acted, Checked, Current, Event, Found, PodLook, Publication, Published, RuleId, Scan,
     SlotState, Standing, Targets, VolumeId, Watch,
 };
-use crate::core::jitter::Replica as Identity;
-use crate::core::{Core, Intervals, TargetName};
-use crate::reason::Reason;
-use crate::volume::snapshot::Digest;
+use podnudge_core::jitter::Replica as Identity;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::{Core, Intervals, TargetName};
 
 /// When a run begins. The application and the first content are older.
 pub(super) const BEGIN: Moment = Moment(Duration::from_hours(24));

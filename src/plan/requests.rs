@@ -1,6 +1,6 @@
 //! The requests to the API server.
 
-use crate::clock::Moment;
+use podnudge_core::clock::Moment;
 
 /// How many requests there were in each second since the machine booted.
 #[derive(Debug, Default)]

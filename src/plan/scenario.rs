@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::Policy;
+use podnudge_core::Policy;
 
 /// A rule on several replicas, and changes of its content.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use super::outcome::{Outcome, simulate};
 use super::scenario::{Restarts, Scenario};
 use super::{svg, text};
 use crate::config::Config;
-use crate::core::jitter::JitterBy;
-use crate::reason::Reason;
+use podnudge_core::jitter::JitterBy;
+use podnudge_core::reason::Reason;
 
 /// What is printed, and written.
 #[derive(Debug, Clone, PartialEq, Eq)]

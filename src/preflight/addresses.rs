@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::config::{Action, HttpProof, ProofBy, Rule, SocketAddress};
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::exchange::{ExchangeError, connect};
-use crate::reason::Reason;
 use crate::verify;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
 
 /// The limit for a connection.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::config::{Action, Auth, Body, Condition, ProofBy, Rule};
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::exchange::program;
-use crate::reason::Reason;
-use crate::shown::literal;
 use crate::volume::contents::folder;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::literal;
 
 /// The first program of the rule that does not exist.
 pub(super) fn missing_program(rule: &Rule) -> Option<Problem> {

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::config::{Condition, Rule, Syntax};
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::Context;
-use crate::reason::Reason;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
 
 const MIB: u64 = 1024 * 1024;
 /// What podnudge needs without a check (SPECIFICATION.md).

@@ -13,8 +13,8 @@ mod work_dir;
 use std::path::Path;
 
 use crate::config::Rule;
-use crate::core::preflight::Problem;
 use crate::process::{Context, Identity, age, find, roots};
+use podnudge_core::preflight::Problem;
 pub(crate) use target::still_starting;
 
 /// What the last preflight of a rule has found about its addresses. While nothing changes they are

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use crate::config::{Action, Preset, Rule, SignalAction, Step};
-use crate::core::MAX_STARTUP;
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::signal::{SendError, prepare};
 use crate::process::{
     Context, Refusal, Supervised, TargetProcess, age, age_of_oldest_candidate, choose_preset,
 };
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::MAX_STARTUP;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// A missing target is a problem only if other containers run a process that is older than this: the
 /// application may be starting.

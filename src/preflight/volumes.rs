@@ -1,11 +1,11 @@
 //! The volumes of a rule as they are mounted in podnudge's and in the target's container.
 
 use crate::config::Rule;
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::{Context, TargetProcess, View, view_of};
-use crate::reason::Reason;
-use crate::shown;
 use crate::volume::mounts;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// A subPath mount in podnudge's container, also below a watched path, or in the target's: it never
 /// changes.

@@ -13,11 +13,11 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 use crate::config::{Condition, Rule};
-use crate::core::preflight::{Problem, ProblemKind};
 use crate::process::{Reach, TargetProcess, Way, reach};
-use crate::reason::Reason;
-use crate::shown;
 use crate::volume::mounts;
+use podnudge_core::preflight::{Problem, ProblemKind};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 const ROOT: u32 = 0;
 

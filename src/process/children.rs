@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Identity, proc};
-use crate::clock::Moment;
 use crate::config::Preset;
-use crate::reason::Reason;
+use podnudge_core::clock::Moment;
+use podnudge_core::reason::Reason;
 
 /// The child processes that some processes had at one moment.
 #[derive(Debug)]

@@ -12,9 +12,9 @@
 //! a shell that fills in a template and then starts the application.
 
 use super::{Identity, proc};
-use crate::clock::Moment;
-use crate::core::MAX_STARTUP;
-use crate::reason::Reason;
+use podnudge_core::MAX_STARTUP;
+use podnudge_core::clock::Moment;
+use podnudge_core::reason::Reason;
 
 /// The largest number of forks to follow.
 const MAX_FORKS: u32 = 16;

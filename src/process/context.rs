@@ -13,8 +13,8 @@ use super::table;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
 use crate::config::Rule;
-use crate::shown;
 use crate::volume::mounts;
+use podnudge_core::shown;
 
 /// State that is shared by all code that finds or signals processes.
 #[derive(Debug)]

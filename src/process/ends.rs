@@ -10,11 +10,11 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::handling::is_young;
-use crate::clock::Moment;
 use crate::config::Rule;
-use crate::core::command::Act;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::clock::Moment;
+use podnudge_core::command::Act;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The programs that end on a signal.
 #[derive(Debug, Default)]

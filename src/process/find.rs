@@ -15,10 +15,10 @@ use super::proc;
 use super::select::{self, Process, ProcessTable, Refusal};
 use super::table::{self, Detail};
 use super::wrapper::{Taker, find_taker};
-use crate::clock::Moment;
 use crate::config::{Rule, TargetBy};
-use crate::core::event::Targets;
-use crate::core::status::TargetStatus;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::Targets;
+use podnudge_core::status::TargetStatus;
 
 /// A target process of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

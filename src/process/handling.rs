@@ -10,7 +10,7 @@ use super::Identity;
 use super::proc::{self, contains, mask};
 use super::sigwait::{Taker, is_init, taker};
 use super::starter::is_foreign_supervisor;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// A process without a handler that is younger than this may still be starting.
 const STARTUP_TIME: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use podnudge_core::clock::Moment;
 
 /// Identifies one process for good: the kernel reuses a pid, but not a pid with the same start
 /// time.

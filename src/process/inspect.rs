@@ -10,7 +10,7 @@ use super::find::{TargetProcess, find, process_table};
 use super::select::Refusal;
 use super::starter::{is_foreign_supervisor, programs_below};
 use crate::config::Rule;
-use crate::core::event::Inspection;
+use podnudge_core::event::Inspection;
 
 /// Finds out how long the rule's target has been running.
 pub(crate) fn inspect(context: &Context, rule: &Rule) -> Inspection {

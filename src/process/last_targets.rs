@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use super::select::Refusal;
 use super::{Identity, ProcessState, process_state};
 use crate::config::Rule;
-use crate::core::status::{RuleStatus, TargetStatus};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::status::{RuleStatus, TargetStatus};
 
 /// A process and its name.
 type Named = (Identity, String);

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::proc::{read_proc_file, read_process_file, stat};
 use super::select::pod::{OwnPod, Pod};
-use crate::reason::Reason;
 use crate::volume::mounts::{self, Mount};
+use podnudge_core::reason::Reason;
 
 /// podnudge's own pod, if podnudge sees the processes of the node.
 pub(super) fn own_pod_on_node() -> Option<OwnPod> {

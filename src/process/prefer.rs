@@ -9,7 +9,7 @@ use super::context::Context;
 use super::select::{Process, ProcessTable, in_tree, list};
 use super::wrapper::{Taker, find_taker};
 use crate::config::{Preset, Rule, TargetBy};
-use crate::shown;
+use podnudge_core::shown;
 
 /// The one of these roots to choose, and why; `None` if nothing tells.
 pub(super) fn preferred<'a>(

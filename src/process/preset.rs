@@ -8,8 +8,8 @@ use super::handling::is_young;
 use super::select::Refusal;
 use super::starter::programs_below;
 use crate::config::{Preset, Rule};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// Chooses the preset of a rule without an action of its own. Returns the rule with it, and the name
 /// of its target; `None` if the rule needs none or has it already, or if the target is not known yet.

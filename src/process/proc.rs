@@ -12,9 +12,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::select::{Pidfile, Refusal};
 use super::{Identity, texts};
-use crate::clock::{Moment, Now, UnixTime};
 use crate::files::{self, FileError, LARGEST};
-use crate::reason::Reason;
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::reason::Reason;
 
 /// Reads a file of a process; `None` if the process does not exist or is hidden from podnudge.
 ///

@@ -14,10 +14,10 @@ pub(super) use self::refusals::list;
 use self::refusals::{not_found, of_another_pod, stale};
 use super::Identity;
 use super::marks::is_supervisor;
-use crate::clock::Moment;
 use crate::config::{Target, TargetBy};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::clock::Moment;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;

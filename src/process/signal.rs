@@ -19,7 +19,7 @@ use super::proc::{self, contains, mask};
 use super::sigwait::describe_threads;
 use super::state::{ProcessState, process_state};
 use crate::config::SignalAction;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;

@@ -3,7 +3,7 @@
 //! Reads `/proc/PID/stat`.
 
 use super::{Identity, proc};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// Whether a process still runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

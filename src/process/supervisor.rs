@@ -9,7 +9,7 @@ use super::find::TargetProcess;
 use super::marks::is_supervisor;
 use super::proc::{self, contains, mask};
 use crate::config::SignalAction;
-use crate::shown;
+use podnudge_core::shown;
 
 /// The request for a restart. No kernel sends this signal (signal(7)), and no known program uses it. It is
 /// no real-time signal, whose numbers depend on the C library.

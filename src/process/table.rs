@@ -14,8 +14,8 @@ use super::select::pod::{OwnPod, Pod};
 use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
 use super::{Identity, node, texts};
 use crate::config::{Target, TargetBy};
-use crate::reason::Reason;
 use crate::volume::mounts::{self, Mount};
+use podnudge_core::reason::Reason;
 
 /// Which processes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::proc;
 use super::select::{COMM_LENGTH, Process};
 use crate::config::{Rule, Target, TargetBy};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// Each rule's name and its target.
 #[derive(Debug, Default)]

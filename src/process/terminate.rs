@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::find::names;
 use super::signal::{Ready, SendError, prepare};
 use super::supervisor::Supervised;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// How long the kernel may take to end a process after SIGKILL.
 const AFTER_KILL: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ use super::select::{self, Process, Refusal};
 use super::starter::{is_foreign_supervisor, programs_below};
 use super::table::{self, Detail};
 use crate::config::Rule;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// The process that takes the signal.
 #[derive(Debug)]

@@ -16,13 +16,13 @@ use rustix::io::Errno;
 
 use super::generation::Name;
 use super::write::{Parts, Writer};
-use crate::clock::UnixTime;
 use crate::config::Publish;
 use crate::folder::{self, DIRECTORY, Folder, each, temporary_name};
-use crate::reason::Reason;
-use crate::shown;
 use crate::volume::reader::changed;
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 const DATA: &str = "..data";
 /// How temporary names begin.

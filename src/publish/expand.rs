@@ -14,10 +14,10 @@ use rustix::fs::{Mode, fsync};
 use crate::config::{Expand, Rule};
 use crate::expand::{ExpandError, Source};
 use crate::folder::Folder;
-use crate::reason::Reason;
-use crate::shown;
 use crate::volume::contents::{ContentsError, Volume, read_file};
-use crate::volume::snapshot::Digest;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// How the names of temporary files begin, as volumes' hidden names do.
 const TEMPORARY: &str = "..podnudge.expand.";

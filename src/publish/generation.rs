@@ -4,8 +4,8 @@
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::clock::UnixTime;
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::snapshot::Digest;
 
 /// A generation's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

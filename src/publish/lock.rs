@@ -22,8 +22,8 @@ use tracing::warn;
 
 use super::directory::Dir;
 use crate::folder::{Folder, new_file};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// Hidden from the application like the kubelet's own names.
 const FILE: &str = "..podnudge.lock";

@@ -21,14 +21,14 @@ mod publisher;
 mod record;
 mod write;
 
-use crate::clock::{Now, UnixTime};
 use crate::config::Rule;
-use crate::core::command::RollBack;
-use crate::core::event::{Publication, Published};
-use crate::core::evidence::Evidence;
-use crate::reason::Reason;
-use crate::volume::snapshot::Digest;
 pub use lock::{Holder, Lock};
+use podnudge_core::clock::{Now, UnixTime};
+use podnudge_core::command::RollBack;
+use podnudge_core::event::{Publication, Published};
+use podnudge_core::evidence::Evidence;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 pub use publisher::Publisher;
 
 /// Why a publish directory cannot be used.

@@ -12,15 +12,15 @@ use super::directory::Dir;
 use super::generation::Name;
 use super::lock::{Holder, Lock};
 use super::record::{LoadError, QuarantinedDigest, Record};
-use crate::clock::{Now, UnixTime};
 use crate::config::{KeyFilter, Publish};
-use crate::core::event::{Current, Publication, Published};
-use crate::core::evidence::Evidence;
-use crate::reason::Reason;
-use crate::shown;
 use crate::volume::contents::{self, ContentsError, Volume};
 use crate::volume::scan;
-use crate::volume::snapshot::{self, Digest};
+use podnudge_core::clock::{Now, UnixTime};
+use podnudge_core::event::{Current, Publication, Published};
+use podnudge_core::evidence::Evidence;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::{self, Digest};
 
 /// Publishes a rule's volumes to its publish directory.
 #[derive(Debug, Clone, Copy)]

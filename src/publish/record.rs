@@ -6,12 +6,12 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use super::directory::Dir;
-use crate::core::event::{Published, Standing};
-use crate::core::evidence::Evidence;
 use crate::files::{FileError, LARGEST};
-use crate::reason::Reason;
-use crate::shown;
-use crate::volume::snapshot::Digest;
+use podnudge_core::event::{Published, Standing};
+use podnudge_core::evidence::Evidence;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// Hidden from the application like the kubelet's own names.
 pub(super) const FILE: &str = "..podnudge.json";

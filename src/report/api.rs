@@ -3,7 +3,7 @@
 use tracing::{info, warn};
 
 use crate::cluster::EventsFact;
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// What a request to the Kubernetes API needs is missing. Said at start, before anything needs it.
 pub(crate) fn api_unusable(reason: &Reason) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::reason::Reason;
-use crate::volume::snapshot::Digest;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 /// A log line. Fields that are `None` are omitted.
 #[derive(Default)]

@@ -5,11 +5,11 @@ use tracing::{info, warn};
 use super::agent::Agent;
 use super::clock;
 use crate::admin::server::AdminRequest;
-use crate::core::event::{Event, RuleId};
-#[cfg(feature = "compat")]
-use crate::core::status::Reloads;
-use crate::core::status::Status;
 use crate::{process, stderr};
+use podnudge_core::event::{Event, RuleId};
+#[cfg(feature = "compat")]
+use podnudge_core::status::Reloads;
+use podnudge_core::status::Status;
 
 /// What the loop counts.
 #[derive(Debug, Default)]

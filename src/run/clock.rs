@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::clock::{Moment, Now, UnixTime};
+use podnudge_core::clock::{Moment, Now, UnixTime};
 
 /// The longest single sleep; the loop then computes its next wake-up anew.
 const MAX_SLEEP: Duration = Duration::from_hours(24);

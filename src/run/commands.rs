@@ -16,13 +16,13 @@ use super::evict;
 use super::expand;
 use crate::checks;
 use crate::config::Rule;
-use crate::core::command::{Act, Command, Extent};
-use crate::core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
 use crate::preflight::Stage;
-use crate::reason::Reason;
 use crate::volume::scan;
-use crate::volume::snapshot::Digest;
 use crate::{action, pause, preflight, process, publish, report, stderr, verify};
+use podnudge_core::command::{Act, Command, Extent};
+use podnudge_core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 impl Agent {
     /// Runs all commands of the core. Log lines come last.

@@ -5,11 +5,11 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::config::{self, Config, DigestsInMetrics, Rule};
-use crate::core::status::RuleStatus;
 use crate::state::{NAMING_KEY_LENGTH, StateDir};
 use crate::volume::mounts;
 use crate::volume::naming::Naming;
-use crate::volume::snapshot::Digest;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::RuleStatus;
 
 /// The key for names of content: that of the state directory, or else a new one.
 #[derive(Clone, Copy)]

@@ -8,15 +8,15 @@ use tokio::sync::mpsc;
 use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
-use crate::clock::Moment;
 use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature};
 use crate::config::Config;
-use crate::core::event::VolumeId;
-use crate::core::status::EagerSyncStatus;
 use crate::report;
 use crate::surroundings::Surroundings;
 use crate::volume::mounts;
-use crate::volume::snapshot::{Generation, Snapshot};
+use podnudge_core::clock::Moment;
+use podnudge_core::event::VolumeId;
+use podnudge_core::snapshot::{Generation, Snapshot};
+use podnudge_core::status::EagerSyncStatus;
 
 /// How many answers may wait for the loop; whoever has more waits.
 const MOST_ANSWERS: usize = 4;

@@ -7,14 +7,14 @@ use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
-use crate::clock::Moment;
 use crate::cluster::{self, ApiError, EventsFact, Feature, PodEvents};
 use crate::config::Config;
-use crate::core::event::{RuleId, SlotState};
-use crate::core::fact::Fact;
-use crate::reason::Reason;
 use crate::report;
 use crate::surroundings::Surroundings;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::{RuleId, SlotState};
+use podnudge_core::fact::Fact;
+use podnudge_core::reason::Reason;
 
 /// How long to wait for the answer.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::agent::Agent;
 use super::clock;
-use crate::clock::Moment;
 use crate::cluster::{Api, ApiError, OwnPod, unknown_pod};
-use crate::core::event::{Acted, RuleId};
-use crate::reason::Reason;
 use crate::surroundings::Pod;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::{Acted, RuleId};
+use podnudge_core::reason::Reason;
 
 /// How long to wait for the Pod.
 const READ_LIMIT: Duration = Duration::from_secs(5);

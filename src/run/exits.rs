@@ -3,8 +3,8 @@
 
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::core::event::RuleId;
 use crate::process::exit_watch::ExitWatch;
+use podnudge_core::event::RuleId;
 
 #[derive(Debug, Default)]
 pub(super) struct ExitWatches {

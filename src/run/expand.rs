@@ -2,10 +2,10 @@
 
 use super::queues;
 use crate::config::Rule;
-use crate::core::command::{Act, Extent};
 use crate::publish;
-use crate::reason::Reason;
-use crate::volume::snapshot::Digest;
+use podnudge_core::command::{Act, Extent};
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 /// Writes the file of a rule, if it has one, before an action that is sent.
 ///

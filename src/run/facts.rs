@@ -4,11 +4,11 @@ use super::agent::{Agent, RuleState};
 use super::clock;
 #[cfg(not(feature = "page"))]
 use super::no_history::History;
-use crate::core::event::{Acted, RuleId};
-use crate::core::fact::Fact;
-#[cfg(feature = "page")]
-use crate::history::History;
 use crate::report;
+use podnudge_core::event::{Acted, RuleId};
+use podnudge_core::fact::Fact;
+#[cfg(feature = "page")]
+use podnudge_core::history::History;
 
 /// What is to be reported, and what is remembered of it.
 #[derive(Default)]

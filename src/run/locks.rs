@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::clock;
-use crate::clock::Moment;
 use crate::config::Rule;
 use crate::publish::{self, Lock, PublishError, Publisher};
+use podnudge_core::clock::Moment;
 
 /// How long to wait for the holder of a lock to end: a pod that this one replaces, on a volume that
 /// both mount.

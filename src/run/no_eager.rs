@@ -4,12 +4,12 @@
 #![expect(clippy::unused_self, reason = "the same calls as of `eager.rs`")]
 
 use super::agent::Agent;
-use crate::clock::Moment;
 use crate::config::Config;
-use crate::core::event::VolumeId;
-use crate::core::status::EagerSyncStatus;
 use crate::surroundings::Surroundings;
-use crate::volume::snapshot::Snapshot;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::VolumeId;
+use podnudge_core::snapshot::Snapshot;
+use podnudge_core::status::EagerSyncStatus;
 
 pub(super) struct EagerSyncing;
 

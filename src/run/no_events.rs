@@ -4,11 +4,11 @@
 #![expect(clippy::unused_self, reason = "the same calls as of `events.rs`")]
 
 use super::agent::Agent;
-use crate::clock::Moment;
 use crate::config::Config;
-use crate::core::event::RuleId;
-use crate::core::fact::Fact;
 use crate::surroundings::Surroundings;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::RuleId;
+use podnudge_core::fact::Fact;
 
 pub(super) struct EventSending;
 

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unused_self, reason = "the same calls as of `history.rs`")]
 
-use crate::clock::UnixTime;
-use crate::core::command::Command;
-use crate::core::event::{Acted, RuleId};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::command::Command;
+use podnudge_core::event::{Acted, RuleId};
 
 #[derive(Default)]
 pub(super) struct History;

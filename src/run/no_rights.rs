@@ -2,9 +2,9 @@
 
 #![expect(clippy::unused_self, reason = "the same calls as of `rights.rs`")]
 
-use crate::clock::Moment;
 use crate::config::Config;
 use crate::surroundings::Surroundings;
+use podnudge_core::clock::Moment;
 
 pub(super) struct Rights;
 

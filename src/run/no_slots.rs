@@ -4,12 +4,12 @@
 #![expect(clippy::unused_self, reason = "the same calls as of `slots.rs`")]
 
 use super::agent::Agent;
-use crate::clock::Moment;
 use crate::config::Config;
-use crate::core::command::{Command, PodIs};
-use crate::core::event::RuleId;
-use crate::reason::Reason;
 use crate::surroundings::{Pod, Surroundings};
+use podnudge_core::clock::Moment;
+use podnudge_core::command::{Command, PodIs};
+use podnudge_core::event::RuleId;
+use podnudge_core::reason::Reason;
 
 pub(super) struct SharedSlots;
 

@@ -10,18 +10,18 @@ use tracing::{info, warn};
 
 use super::{clock, digests, locks, queues};
 use crate::checks::{self, Attempts, LocalResult};
-use crate::clock::Moment;
 use crate::config::{Check, Condition, Config, Rule};
-use crate::core::event::{Checked, Current, Interrupted, Publication, Published, Standing};
 use crate::exchange::http;
 use crate::exit::Exit;
 use crate::os_signals::{OsSignal, OsSignals};
 use crate::publish::{self, Publisher};
-use crate::reason::Reason;
 use crate::report;
-use crate::shown;
 use crate::volume::scan;
-use crate::volume::snapshot::{self, Digest};
+use podnudge_core::clock::Moment;
+use podnudge_core::event::{Checked, Current, Interrupted, Publication, Published, Standing};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::{self, Digest};
 
 /// The time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);

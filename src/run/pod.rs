@@ -2,12 +2,12 @@
 
 use super::agent::{Agent, Done, RuleState};
 use super::clock;
-use crate::clock::Moment;
 use crate::config::Action;
-use crate::core::event::{Acted, Event, RuleId};
-use crate::reason::Reason;
 use crate::state::StateDir;
 use crate::volume::mounts;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::{Acted, Event, RuleId};
+use podnudge_core::reason::Reason;
 
 /// podnudge ends for a rule that restarts its pod.
 #[derive(Debug, Clone, Copy)]

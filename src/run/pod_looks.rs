@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use crate::cluster::{Api, ApiError, Listed};
-use crate::core::command::PodIs;
-use crate::core::event::{Event, PodLook, RuleId};
-use crate::reason::Reason;
 use crate::surroundings::Pod;
+use podnudge_core::command::PodIs;
+use podnudge_core::event::{Event, PodLook, RuleId};
+use podnudge_core::reason::Reason;
 
 /// How long to wait for each answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const NO_PROBE: &str = "podnudge's container needs a readinessProbe of `/serving
 const UNREADY_TOO: &str = "the Service must not have `publishNotReadyAddresses`";
 
 impl Agent {
-    /// Performs [`Command::LookAtPod`](crate::core::command::Command::LookAtPod).
+    /// Performs [`Command::LookAtPod`](podnudge_core::command::Command::LookAtPod).
     pub(super) fn look_at_pod(&mut self, rule: RuleId, number: u32, is: PodIs) {
         let Some((api, pod)) = self.slots.looks.as_ref().map(ApiAccess::parts) else { return };
         let Some(config) = self.rule(rule) else { return };

@@ -2,9 +2,9 @@
 //! failed.
 
 use super::agent::Agent;
-use crate::core::event::{Acted, RuleId};
-use crate::core::fact::Fact;
-use crate::core::status::{Reloads, State, Status};
+use podnudge_core::event::{Acted, RuleId};
+use podnudge_core::fact::Fact;
+use podnudge_core::status::{Reloads, State, Status};
 
 impl Agent {
     /// Counts an attempt.

@@ -7,11 +7,11 @@ use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
 use super::slots::ApiAnswer;
-use crate::clock::Moment;
 use crate::cluster::{self, ApiError, Feature, RightsPreflight};
 use crate::config::Config;
-use crate::core::event::Event;
 use crate::surroundings::Surroundings;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::Event;
 
 /// How long to wait for each answer.
 const LIMIT: Duration = Duration::from_secs(10);

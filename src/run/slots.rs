@@ -10,14 +10,14 @@ use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
 use super::evict::Evictor;
-use crate::clock::{Moment, Now};
 use crate::cluster::{self, ApiError, Lease, Slots, SlotsSettings};
 use crate::config::{Config, Rule, RuleSettings};
-use crate::core::command::{Command, Intent};
-use crate::core::event::{ApiServer, Event, RuleId, SlotState};
 use crate::report;
 use crate::surroundings::{Pod, Surroundings};
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::{Moment, Now};
+use podnudge_core::command::{Command, Intent};
+use podnudge_core::event::{ApiServer, Event, RuleId, SlotState};
+use podnudge_core::snapshot::Digest;
 
 /// How long to wait for the answer whether the pod is being deleted.
 const DELETION_LIMIT: Duration = Duration::from_secs(5);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::agent::{Agent, Done};
 use super::clock;
 use crate::config::Rule;
-use crate::core::event::{Event, RuleId, Scan, VolumeId};
 use crate::exchange::children;
-use crate::shown;
 use crate::volume::scan::{self, ReadError, Reading, Root};
+use podnudge_core::event::{Event, RuleId, Scan, VolumeId};
+use podnudge_core::shown;
 
 impl Agent {
     /// Compares each volume's generation with the last scan, and retries inotify where it failed.

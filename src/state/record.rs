@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{Moment, Now, UnixTime};
-use crate::core::evidence::Evidence;
-use crate::core::kubelet::Ends;
-use crate::core::memory::{Failed, Known, Memory, SavedHalt, SavedRollback, SavedRollout};
-use crate::reason::Reason;
-use crate::shown;
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::evidence::Evidence;
+use podnudge_core::kubelet::Ends;
+use podnudge_core::memory::{Failed, Known, Memory, SavedHalt, SavedRollback, SavedRollout};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 use slot::SlotRecord;
 
 /// The version that is written, and the highest that is read.
@@ -328,7 +328,7 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::memory::{SavedSlot, SavedUse};
+    use podnudge_core::memory::{SavedSlot, SavedUse};
 
     fn now(wall: u64, mono: u64) -> Now {
         let seconds = Duration::from_secs;

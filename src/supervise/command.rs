@@ -16,8 +16,8 @@ use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use crate::process::signal::continue_own_child;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The exit codes of shells, env(1) and others for a program that cannot be run, and one that is not there.
 const NOT_EXECUTABLE: u8 = 126;

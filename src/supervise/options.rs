@@ -14,8 +14,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::config::bounded_duration;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The longest time that the command may have to end.
 const MOST_GRACE: Duration = Duration::from_hours(1);

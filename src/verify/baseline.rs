@@ -5,12 +5,12 @@ use std::sync::Arc;
 use nix::sys::signal::Signal;
 
 use super::proofs::StateBefore;
-use crate::clock::Moment;
-use crate::core::event::Acted;
 use crate::process::exit_watch::{self, ExitWatch};
 use crate::process::{Identity, ProcessState, TargetProcess, process_state, roots};
 use crate::volume::reads::ReadWatch;
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::Moment;
+use podnudge_core::event::Acted;
+use podnudge_core::snapshot::Digest;
 
 /// The state that an action passes to its verification and to the next attempt: the processes it
 /// acted on, and the values before it.

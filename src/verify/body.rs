@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use super::json::{JsonValue, equals_number};
 use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
-use crate::reason::Reason;
-use crate::shown::{self, literal};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::{self, literal};
 
 /// The most bytes of a body that are read: a page of metrics may be long.
 pub(super) const MAX_BODY: usize = 1024 * 1024;

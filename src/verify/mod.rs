@@ -17,12 +17,12 @@ mod socket;
 pub(crate) mod tls;
 
 use crate::config::Rule;
-use crate::core::event::{Absence, Alive, Proof, Reads, Verified};
 use crate::process::{self, Context, Identity, ProcessState, Refusal, age, find, process_state};
 use crate::publish;
-use crate::reason::Reason;
 use crate::volume::reads::Opened;
 pub(crate) use baseline::{Baseline, Partial};
+use podnudge_core::event::{Absence, Alive, Proof, Reads, Verified};
+use podnudge_core::reason::Reason;
 
 /// Verifies once. Returns the state for the next verification.
 pub(crate) async fn verify(

@@ -14,13 +14,13 @@ use std::sync::Once;
 use super::tls;
 use super::{body, http, socket};
 use crate::config::{Program, ProofBy, Rule};
-use crate::core::event::Proof;
 use crate::exchange::program;
 use crate::process::Identity;
 use crate::process::children::Children;
-use crate::reason::Reason;
 use crate::volume::reads::OwnRead;
-use crate::volume::snapshot::Digest;
+use podnudge_core::event::Proof;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 /// The state before an action, with which the proofs compare.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 use crate::config::SocketCommand;
 use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MAX_ANSWER, check_answer, send_command};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// Sends the command once, and checks the answer.
 ///

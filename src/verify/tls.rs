@@ -10,9 +10,9 @@ use crate::checks::certificates::served::{Leaf, first_in_key};
 use crate::config::{Rule, TlsProof};
 use crate::exchange::ExchangeError;
 use crate::exchange::handshake::presented;
-use crate::reason::Reason;
 use crate::threads::Thread;
-use crate::volume::snapshot::Digest;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 /// Makes one handshake, and returns the certificate, which is that of the content.
 ///

@@ -14,12 +14,12 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use super::reader::{Content, Contents};
 use super::reader::{Purpose, ReadError, Reader, Reading};
 use super::scan;
-use super::snapshot::Key;
-use super::snapshot::{self, Digest};
 use crate::config::KeyFilter;
 use crate::files::{self, FileError};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Key;
+use podnudge_core::snapshot::{self, Digest};
 
 /// The contents of one volume.
 #[derive(Debug)]

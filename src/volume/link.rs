@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat, lstat, stat};
 
 use super::reader::{Directory, changed, identity};
-use super::snapshot::Snapshot;
-use crate::clock::UnixTime;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::snapshot::Snapshot;
 
 /// The symbolic links in a path at one moment.
 pub(super) struct Links(Vec<(PathBuf, Stat)>);

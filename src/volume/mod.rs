@@ -15,6 +15,5 @@ pub mod naming;
 pub(crate) mod reader;
 pub(crate) mod reads;
 pub mod scan;
-pub mod snapshot;
 mod tree;
 pub mod watch;

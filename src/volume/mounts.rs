@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The fields of a mountinfo line that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::snapshot::Digest;
+use podnudge_core::snapshot::Digest;
 
 /// How the content of a rule is named.
 #[derive(Clone, Copy)]

@@ -15,9 +15,9 @@ use rustix::fs::{AtFlags, OFlags, Stat, StatxAttributes, StatxFlags, fstat, stat
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::snapshot::{Digest, Key, Snapshot};
 use crate::config::{KeyFilter, MostBytes};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::{Digest, Key, Snapshot};
 
 /// The most bytes of a rule's volumes that are kept for checks and for publishing; a ConfigMap or Secret
 /// holds at most 1 MiB.

@@ -28,10 +28,10 @@ pub(crate) use super::reader::Root;
 use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, is_mounted, modified};
 pub use super::reader::{Directory, ReadError, Reading};
 use super::reads::OwnRead;
-use super::snapshot::{Digest, Generation, Snapshot};
 use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
-use crate::clock::UnixTime;
 use crate::config::{KeyFilter, MostBytes};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::snapshot::{Digest, Generation, Snapshot};
 
 /// The kubelet's link to the current generation.
 const DATA: &CStr = c"..data";

@@ -19,7 +19,7 @@ use super::reader::{
     Content, DIRECTORY, Directory, MAX_DEPTH, MAX_ENTRIES, MAX_KEPT_BYTES, MAX_NAMES, Purpose,
     ReadError, Reader, changed, identity,
 };
-use super::snapshot::{Digest, Key};
+use podnudge_core::snapshot::{Digest, Key};
 
 const READ_BUFFER: usize = 16 * 1024;
 /// The buffer for listing a directory, in bytes; an entry takes at most 280 (getdents(2)).

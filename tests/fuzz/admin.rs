@@ -11,20 +11,20 @@ use super::client::{self, Trigger};
 use super::process_metrics::OwnProcess;
 use super::server::{AdminRequest, connection};
 use super::{metrics, table};
-use crate::clock::UnixTime;
 use crate::config::ReloadEndpoint;
-use crate::core::evidence::{Evidence, InSync};
-#[cfg(feature = "page")]
-use crate::core::status::{Change, ChangedKeys, Outcome};
-use crate::core::status::{
-    Counters, RuleStatus, SlotStatus, State, Status, TargetStatus, VolumeStatus,
-};
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
 };
-use crate::reason::Reason;
-use crate::shown::Colours;
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::evidence::{Evidence, InSync};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown::Colours;
+use podnudge_core::snapshot::Digest;
+#[cfg(feature = "page")]
+use podnudge_core::status::{Change, ChangedKeys, Outcome};
+use podnudge_core::status::{
+    Counters, RuleStatus, SlotStatus, State, Status, TargetStatus, VolumeStatus,
+};
 
 /// Only for the pod, and for whoever has the token.
 const SECRET: &str = "hunter2";

@@ -9,10 +9,10 @@ use rustls::pki_types::pem::{PemObject as _, SectionKind};
 use super::certificate::Certificate;
 use super::served::Leaf;
 use super::{File, block, check, expiry};
-use crate::clock::UnixTime;
-use crate::core::event::Checked;
 use crate::fuzz::{Target, assert_reason, fuzz};
-use crate::volume::snapshot::Key;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::Checked;
+use podnudge_core::snapshot::Key;
 
 const NOW: UnixTime = UnixTime(Duration::from_secs(1_795_255_580));
 

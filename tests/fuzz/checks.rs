@@ -5,9 +5,9 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::syntax;
-use crate::core::event::Checked;
 use crate::fuzz::{Target, assert_reason, fuzz, text};
-use crate::volume::snapshot::Key;
+use podnudge_core::event::Checked;
+use podnudge_core::snapshot::Key;
 
 /// The outcome of a check. Its message names the key and a place in the text, and nothing of the text.
 fn outcome(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::lease::Lease;
 use super::metadata::{Listing, Metadata, WatchEvent};
 use super::sources;
-use crate::clock::UnixTime;
 use crate::fuzz::{Target, assert_harmless, assert_reason, fuzz};
+use podnudge_core::clock::UnixTime;
 
 const LEASES: &[&str] = &[
     r#"{"kind":"Lease","metadata":{"name":"web-0","resourceVersion":"7"},"spec":{"holderIdentity":"a_b_c","leaseDurationSeconds":15,"leaseTransitions":3,"renewTime":"2026-01-01T00:00:00.000000Z","acquireTime":"2026-01-01T00:00:00.000000Z"}}"#,

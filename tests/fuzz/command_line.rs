@@ -96,7 +96,7 @@ fn arguments_and_variables_are_understood_or_refused() {
                 text.chars().take(20).collect()
             }
             Ok(Command::Status(status)) => {
-                drop(assert_reason(&crate::reason::Reason::new(status.url.as_str())));
+                drop(assert_reason(&podnudge_core::reason::Reason::new(status.url.as_str())));
                 "status".to_owned()
             }
             Ok(_) => "another command".to_owned(),

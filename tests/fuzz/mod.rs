@@ -55,7 +55,7 @@ pub(crate) fn assert_harmless_lines(shown: &str) {
 }
 
 /// The same for a message and its hint, which must also be short.
-pub(crate) fn assert_reason(reason: &crate::reason::Reason) -> String {
+pub(crate) fn assert_reason(reason: &podnudge_core::reason::Reason) -> String {
     let shown = reason.to_string();
     assert_harmless_lines(&shown);
     assert!(shown.len() < 8 * 1024, "a message of {} bytes", shown.len());

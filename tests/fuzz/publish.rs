@@ -2,8 +2,8 @@
 
 use super::generation::Name;
 use super::record::Record;
-use crate::core::event::Published;
 use crate::fuzz::{Target, assert_harmless_lines, fuzz, text};
+use podnudge_core::event::Published;
 
 #[test]
 fn the_name_of_a_generation_is_read_as_it_is_printed() {

@@ -1,13 +1,13 @@
-//! Fuzzes the escaping of what is shown (`src/shown.rs`), durations, and the state file (`src/state.rs`).
+//! Fuzzes the escaping of what is shown (`crates/core/src/shown.rs`), durations, and the state file (`src/state.rs`).
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::{Target, assert_harmless, assert_harmless_lines, assert_reason, fuzz, text};
-use crate::clock::{Moment, Now, UnixTime};
-use crate::core::memory::{Known, Memory};
-use crate::shown;
 use crate::state::StateDir;
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::memory::{Known, Memory};
+use podnudge_core::shown;
 
 #[test]
 fn what_is_shown_controls_no_terminal() {
@@ -133,7 +133,8 @@ fn a_time_is_compared_without_an_overflow() {
         let (one, other) = (UnixTime(number(0)), UnixTime(number(8)));
         let since = one.since(other);
         assert_eq!(since.is_zero(), one <= other);
-        let now = crate::clock::Now { mono: crate::clock::Moment(number(16)), wall: one };
+        let now =
+            podnudge_core::clock::Now { mono: podnudge_core::clock::Moment(number(16)), wall: one };
         assert!(now.moment_of(other) <= now.mono);
         assert!(now.mono.after(number(24)) >= now.mono);
         serde_json::to_string(&one).unwrap();

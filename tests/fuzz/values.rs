@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{FILE, Overrides, effective, file, parsers, preset};
 use crate::fuzz::{Target, assert_harmless_lines, assert_reason, first_line, fuzz, text};
-use crate::reason::Reason;
 use crate::volume::filter;
+use podnudge_core::reason::Reason;
 
 const FILES: &[&str] = &[
     "[[rule]]\nwatch = \"/etc/nginx/conf.d\"\npreset = \"nginx\"\n",
@@ -183,7 +183,7 @@ fn value(parser: u8, value: &str) -> Result<String, Reason> {
         b'M' => stable(value, parsers::metric_name),
         b'b' => stable(value, |text| Ok(parsers::boolean(text)?.to_string())),
         b'l' => {
-            let literal = crate::shown::literal(value);
+            let literal = podnudge_core::shown::literal(value);
             crate::fuzz::assert_harmless(&literal);
             assert!(super::nearest(value, &["nginx", "haproxy"]).is_none_or(|near| near.len() > 4));
             Ok("literal".to_owned())

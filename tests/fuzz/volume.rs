@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::mounts::{self, Mount};
-use super::snapshot::{Digest, Key};
 use super::{filter, mounts::containing};
 use crate::fuzz::{Target, assert_harmless, fuzz, text};
+use podnudge_core::snapshot::{Digest, Key};
 
 /// A line of mountinfo as the kernel writes it (`show_mountinfo` in `fs/proc_namespace.c`).
 fn line(mount: &Mount) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Fuzzes weekly windows, the rules of time zones, and the files of their database (`src/week.rs`).
+//! Fuzzes weekly windows, the rules of time zones, and the files of their database (`crates/core/src/week.rs`).
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use tz::TimeZone;
 use tz::timezone::TimeZoneSettings;
 
 use super::{Target, assert_reason, first_line, fuzz, text};
-use crate::clock::UnixTime;
-use crate::reason::Reason;
-use crate::week::{Opening, Window, times, zone};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::reason::Reason;
+use podnudge_core::week::{Opening, Window, times, zone};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;

@@ -7,18 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podnudge::clock::{Moment, Now, UnixTime};
-use podnudge::core::command::{Act, Command};
-use podnudge::core::event::{
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::command::{Act, Command};
+use podnudge_core::event::{
     Absence, Acted, Alive, Checked, Event, Found, Inspection, PodLook, Proof, Publication, Reads,
     RuleId, Standing, Verified, VolumeId,
 };
-use podnudge::core::fact::Fact;
-use podnudge::core::jitter::Replica;
-use podnudge::core::status::{RuleStatus, State};
-use podnudge::core::{Core, Intervals, Policy, PolicyVolume};
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::{self, Digest};
+use podnudge_core::fact::Fact;
+use podnudge_core::jitter::Replica;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::{self, Digest};
+use podnudge_core::status::{RuleStatus, State};
+use podnudge_core::{Core, Intervals, Policy, PolicyVolume};
 
 use super::shelf::Shelf;
 use super::world::{self, Disk, EPOCH, UPTIME, moment};

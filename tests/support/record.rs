@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podnudge::clock::Moment;
-use podnudge::core::Policy;
-use podnudge::core::command::Command;
-use podnudge::core::event::{Absence, Acted, Alive, Checked, Event, Proof, Publication};
-use podnudge::core::evidence::InSync;
-use podnudge::core::fact::Fact;
-use podnudge::core::status::{RuleStatus, State};
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::Policy;
+use podnudge_core::clock::Moment;
+use podnudge_core::command::Command;
+use podnudge_core::event::{Absence, Acted, Alive, Checked, Event, Proof, Publication};
+use podnudge_core::evidence::InSync;
+use podnudge_core::fact::Fact;
+use podnudge_core::snapshot::Digest;
+use podnudge_core::status::{RuleStatus, State};
 
 /// A trigger that is not carried out yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

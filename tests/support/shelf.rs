@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use podnudge::clock::Moment;
-use podnudge::core::command::RollBack;
-use podnudge::core::event::{Current, Publication, Published, Standing};
-use podnudge::core::evidence::Evidence;
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::Digest;
+use podnudge_core::clock::Moment;
+use podnudge_core::command::RollBack;
+use podnudge_core::event::{Current, Publication, Published, Standing};
+use podnudge_core::evidence::Evidence;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
 
 /// How the publish directory behaves from now on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use podnudge::core::command::{Act, Command, Intent, RollBack};
-use podnudge::core::event::VolumeId;
-use podnudge::core::evidence::Evidence;
-use podnudge::core::fact::{Attempt, Basis, Fact, Occasion};
-use podnudge::core::kubelet::StartDelay;
-use podnudge::volume::snapshot::{Changes, Digest, Key};
+use podnudge_core::command::{Act, Command, Intent, RollBack};
+use podnudge_core::event::VolumeId;
+use podnudge_core::evidence::Evidence;
+use podnudge_core::fact::{Attempt, Basis, Fact, Occasion};
+use podnudge_core::kubelet::StartDelay;
+use podnudge_core::snapshot::{Changes, Digest, Key};
 
 /// Renders the observable part of these commands, one line per instant. `restarts` are the
 /// positions in the log where podnudge restarted.

@@ -4,24 +4,24 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use podnudge::clock::{Moment, Now, UnixTime};
-use podnudge::core::backoff::Retry;
-use podnudge::core::budget::RestartBudget;
-use podnudge::core::command::{Act, Command, Extent, Intent, PodIs};
-use podnudge::core::event::{
+use podnudge_core::backoff::Retry;
+use podnudge_core::budget::RestartBudget;
+use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::command::{Act, Command, Extent, Intent, PodIs};
+use podnudge_core::event::{
     Acted, Alive, Checked, Event, Found, Inspection, Interrupted, Memory, PodLook, Probe, Proof,
     Publication, Published, Reads, RuleId, Scan, SlotState, Standing, Targets, Verified, VolumeId,
     Watch,
 };
-use podnudge::core::fact::Fact;
-use podnudge::core::jitter::Replica;
-use podnudge::core::jitter::{Jitter, JitterBy};
-use podnudge::core::preflight::Problem;
-use podnudge::core::status::Status;
-use podnudge::core::{Core, Intervals, Policy, PolicyVolume, TargetName};
-use podnudge::core::{DrainBefore, DrainPolicy, Hold, OnStart};
-use podnudge::reason::Reason;
-use podnudge::volume::snapshot::{self, Digest, Generation, Key, Snapshot};
+use podnudge_core::fact::Fact;
+use podnudge_core::jitter::Replica;
+use podnudge_core::jitter::{Jitter, JitterBy};
+use podnudge_core::preflight::Problem;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::{self, Digest, Generation, Key, Snapshot};
+use podnudge_core::status::Status;
+use podnudge_core::{Core, Intervals, Policy, PolicyVolume, TargetName};
+use podnudge_core::{DrainBefore, DrainPolicy, Hold, OnStart};
 use sha2::{Digest as _, Sha256};
 
 use super::record::Record;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::html::{Html, ago, duration, why};
-use crate::clock::UnixTime;
-use crate::core::evidence::Evidence;
-use crate::core::status::{Change, ChangedKeys, Outcome, StepName};
+use podnudge_core::clock::UnixTime;
+use podnudge_core::evidence::Evidence;
+use podnudge_core::status::{Change, ChangedKeys, Outcome, StepName};
 
 /// The width of a bar, in units of its own.
 const WIDTH: u64 = 1000;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::clock::UnixTime;
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// A part of an HTML document.
 #[derive(Default)]

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::config::{Agent, Check, Rule};
-use crate::core::event::Interrupted;
 use crate::files::FileError;
 use crate::folder::{self, Folder};
-use crate::shown;
-use crate::volume::snapshot::Digest;
+use podnudge_core::event::Interrupted;
+use podnudge_core::shown;
+use podnudge_core::snapshot::Digest;
 
 /// The most digests in a file; the oldest are forgotten.
 const MOST: usize = 16;

@@ -5,8 +5,8 @@
 
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
 
-use crate::reason::Reason;
-use crate::volume::snapshot::Key;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Key;
 
 /// A parsed block.
 pub(super) struct Block {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use der::asn1::{AnyRef, GeneralizedTime, UtcTime};
 use der::{Reader as _, SliceReader, Tag, TagNumber, Tagged as _};
 
-use crate::clock::UnixTime;
+use podnudge_core::clock::UnixTime;
 
 /// 2.5.29.19, the basic constraints: they mark the certificate of a CA.
 const BASIC_CONSTRAINTS: [u8; 3] = [0x55, 0x1d, 0x13];

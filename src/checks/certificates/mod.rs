@@ -19,10 +19,10 @@ use rustls::pki_types::PrivateKeyDer;
 
 use self::block::{Block, Kind};
 use self::certificate::Certificate;
-use crate::clock::UnixTime;
-use crate::core::event::Checked;
-use crate::reason::Reason;
-use crate::volume::snapshot::Key;
+use podnudge_core::clock::UnixTime;
+use podnudge_core::event::Checked;
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Key;
 
 /// A key of a volume.
 pub(super) struct File<'a> {

@@ -11,9 +11,9 @@ use sha2::{Digest as _, Sha256};
 use super::certificate::Certificate;
 use crate::config::KeyFilter;
 use crate::files::LARGEST;
-use crate::reason::Reason;
 use crate::volume::contents::read_key;
-use crate::volume::snapshot::{Digest, Key};
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::{Digest, Key};
 
 /// The most bytes of a serial number that are shown: RFC 5280 allows 20.
 const SERIAL_SHOWN: usize = 20;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use podnudge_core::clock::Moment;
 
 /// The bucket, which is full at first.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::cluster::error::ApiError;
 use crate::cluster::pace::{LONGEST_RETRY, Pace};
-use crate::reason::Reason;
+use podnudge_core::clock::Moment;
+use podnudge_core::reason::Reason;
 
 /// Shorter failures are not reported: an API server that is restarted cuts all watches.
 const PATIENCE: Duration = Duration::from_secs(10);

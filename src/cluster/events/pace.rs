@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{EventReason, PodEvent};
-use crate::clock::{Moment, Now};
 use crate::cluster::error::ApiError;
-use crate::core::event::RuleId;
-use crate::reason::Reason;
+use podnudge_core::clock::{Moment, Now};
+use podnudge_core::event::RuleId;
+use podnudge_core::reason::Reason;
 
 /// At most one Event for a reason of a rule is created in this time. What comes in between is counted.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -117,7 +117,7 @@ impl PodEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::UnixTime;
+    use podnudge_core::clock::UnixTime;
 
     const WEB: RuleId = RuleId(0);
 

@@ -4,11 +4,11 @@ use super::notice::Notice;
 use super::step::{InFlight, Step};
 use super::view::{Standing, View, pod};
 use super::{Failing, Held, Search, Slots, Wanted};
-use crate::clock::{Moment, Now};
 use crate::cluster::error::ApiError;
 use crate::cluster::lease::Lease;
-use crate::core::command::Intent;
-use crate::reason::Reason;
+use podnudge_core::clock::{Moment, Now};
+use podnudge_core::command::Intent;
+use podnudge_core::reason::Reason;
 
 impl Slots {
     /// Handles the answer to the request under way.

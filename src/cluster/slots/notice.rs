@@ -2,7 +2,7 @@
 
 use crate::cluster::halts::{self, Halt};
 use crate::cluster::lease::Lease;
-use crate::volume::snapshot::Digest;
+use podnudge_core::snapshot::Digest;
 
 /// A change of the digests that failed.
 #[derive(Debug, Clone, PartialEq)]

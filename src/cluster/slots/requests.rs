@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::step::{InFlight, Step};
 use super::{Slots, SlotsSettings};
-use crate::clock::{Moment, Now};
 use crate::cluster::lease::LeaseRequest;
+use podnudge_core::clock::{Moment, Now};
 
 impl Slots {
     /// The next request to send. Its answer goes to [`Slots::handle`], and until then there is no other; its

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::cluster::identity::pod_of;
 use crate::cluster::lease::Lease;
 use crate::config::LONGEST_LEASE;
-use crate::shown;
+use podnudge_core::clock::Moment;
+use podnudge_core::shown;
 
 /// What is known of one Lease.
 #[derive(Debug, Clone)]

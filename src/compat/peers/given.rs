@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::compat::words::{quoted, time};
 use crate::config;
-use crate::shown;
+use podnudge_core::shown;
 
 /// What podnudge does not do, and what to do instead.
 pub(super) type Remarks = Vec<String>;

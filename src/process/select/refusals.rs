@@ -3,8 +3,8 @@
 use super::pod::Pod;
 use super::{Mounts, Pidfile, Process, ProcessTable, Refusal, matches};
 use crate::config::{Target, TargetBy, nearest};
-use crate::reason::Reason;
-use crate::shown;
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
 
 /// The most processes that a message lists.
 const MAX_LISTED: usize = 8;

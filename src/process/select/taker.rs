@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 
 use super::{Process, ProcessTable, Refusal, descends_from, is_of_podnudge, list};
-use crate::reason::Reason;
+use podnudge_core::reason::Reason;
 
 /// A process of the target's tree: the root, or one that a wrapper has started.
 #[derive(Debug, Clone, PartialEq, Eq)]

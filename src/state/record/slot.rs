@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::millis;
-use crate::clock::Moment;
-use crate::core::memory::{SavedSlot, SavedUse};
-use crate::volume::snapshot::Digest;
+use podnudge_core::clock::Moment;
+use podnudge_core::memory::{SavedSlot, SavedUse};
+use podnudge_core::snapshot::Digest;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -18,9 +18,9 @@ use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Config, ErrorKind, Event, EventKind, INotifyWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-use crate::core::event::VolumeId;
-use crate::reason::Reason;
 use crate::volume::scan::Directory;
+use podnudge_core::event::VolumeId;
+use podnudge_core::reason::Reason;
 
 /// The directory watches of all volumes.
 #[derive(Debug)]

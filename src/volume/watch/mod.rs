@@ -6,11 +6,11 @@ mod inotify;
 mod mount_table;
 
 use crate::config::WatchMode;
-use crate::core::event::{VolumeId, Watch};
-use crate::reason::Reason;
 use crate::volume::scan::Directory;
 pub use inotify::{Hints, Pending, Synced, Watcher};
 pub(crate) use mount_table::MountTable;
+use podnudge_core::event::{VolumeId, Watch};
+use podnudge_core::reason::Reason;
 
 /// How each volume is watched.
 #[derive(Debug)]

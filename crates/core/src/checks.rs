@@ -1,0 +1,261 @@
+//! The verdict of the rule's checks on a digest.
+//!
+//! A digest is checked once. Rejected content is checked again only if it changes, a person
+//! triggers the rule, or the time comes at which it becomes valid.
+//!
+//! A check may end podnudge itself: the content takes too much memory, or a bug does it. Content whose
+//! check an earlier podnudge did not survive is checked while nothing else is checked, so that it alone is
+//! counted, and rejected after [`Interrupted::MOST`] times.
+
+use std::time::Duration;
+
+use super::backoff;
+use super::backoff::Retry;
+use super::event::{Checked, Interrupted};
+use super::fact::Fact;
+use crate::clock::{Moment, Now};
+use crate::reason::Reason;
+use crate::snapshot::Digest;
+
+/// The longest wait for content that is not valid yet. The node's clock may be wrong, and may be
+/// corrected.
+const MAX_RECHECK_WAIT: Duration = Duration::from_hours(1);
+
+/// The verdict of the checks on a digest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Verdict<'a> {
+    Passed,
+    /// The content must not be used.
+    Rejected(&'a Reason),
+    /// The checks are running or have to run; the reason says why they could not run before.
+    Pending(Option<&'a Reason>),
+}
+
+/// The checks of a rule, and the state of their last run.
+#[derive(Debug)]
+pub(super) struct Checks {
+    /// Whether the rule has checks. Without any, all content passes.
+    configured: bool,
+    last: Run,
+    /// The content whose check earlier podnudges have begun, until this one has survived it.
+    interrupted: Vec<Interrupted>,
+    /// The content that was recorded because it waits for its checks.
+    recorded: Option<Digest>,
+}
+
+/// The checks of the other rules that are running: why to wait for them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OtherChecks {
+    /// Any check.
+    pub(super) any: Option<Reason>,
+    /// A check of content that has interrupted podnudge before.
+    pub(super) alone: Option<Reason>,
+}
+
+/// Whether checks begin.
+#[derive(Debug, PartialEq)]
+pub(super) enum Start {
+    No,
+    Run,
+    /// Like `Run`, for content whose check has interrupted podnudge so many times.
+    RunAgain(u32),
+    /// The content is rejected without a check.
+    Rejected(Fact),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Run {
+    None,
+    /// The checks of another rule come first.
+    Waiting {
+        digest: Digest,
+        failures: u32,
+        reason: Reason,
+    },
+    /// The checks are running, after this number of consecutive runs that failed to complete.
+    Running {
+        digest: Digest,
+        failures: u32,
+    },
+    Passed(Digest),
+    Rejected {
+        digest: Digest,
+        reason: Reason,
+        /// When to check again, if the verdict depends on the time.
+        recheck: Option<Moment>,
+    },
+    /// The checks failed to run, and are repeated at `at`.
+    Failed {
+        digest: Digest,
+        at: Moment,
+        failures: u32,
+        reason: Reason,
+    },
+}
+
+/// The consequences of a verdict.
+#[derive(Debug, PartialEq)]
+pub(super) struct Answer {
+    pub(super) fact: Option<Fact>,
+    /// The content changed during the check, and has to be scanned again.
+    pub(super) content_changed: bool,
+    pub(super) rejected: bool,
+}
+
+impl Checks {
+    pub(super) fn new(configured: bool, interrupted: Vec<Interrupted>) -> Self {
+        Self { configured, last: Run::None, interrupted, recorded: None }
+    }
+
+    pub(super) fn verdict(&self, content: Digest) -> Verdict<'_> {
+        match &self.last {
+            _ if !self.configured => Verdict::Passed,
+            Run::Passed(digest) if *digest == content => Verdict::Passed,
+            Run::Rejected { digest, reason, .. } if *digest == content => Verdict::Rejected(reason),
+            Run::Failed { digest, reason, .. } | Run::Waiting { digest, reason, .. }
+                if *digest == content =>
+            {
+                Verdict::Pending(Some(reason))
+            }
+            _ => Verdict::Pending(None),
+        }
+    }
+
+    /// Whether the checks are running, wait, or have to be repeated.
+    pub(super) fn in_progress(&self) -> bool {
+        matches!(self.last, Run::Running { .. } | Run::Waiting { .. } | Run::Failed { .. })
+    }
+
+    /// How many times podnudge has ended during the check of this content.
+    pub(super) fn interruptions(&self, content: Digest) -> u32 {
+        Interrupted::times(&self.interrupted, content)
+    }
+
+    /// Whether checks are running.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.last, Run::Running { .. })
+    }
+
+    /// Whether checks are running that must be the only ones.
+    pub(super) fn is_running_alone(&self) -> bool {
+        matches!(self.last, Run::Running { digest, .. } if self.interruptions(digest) > 0)
+    }
+
+    /// Whether to record now that this content waits for its checks: it is held, or those of another rule come
+    /// first. The first call only; the checks themselves are recorded when they run.
+    pub(super) fn has_to_be_recorded(&mut self, content: Digest) -> bool {
+        let is_pending = matches!(self.verdict(content), Verdict::Pending(_));
+        let is_running = matches!(self.last, Run::Running { digest, .. } if digest == content);
+        let is_due = is_pending && !is_running && self.recorded != Some(content);
+        if is_due {
+            self.recorded = Some(content);
+        }
+        is_due
+    }
+
+    /// Starts the checks for `content` unless its verdict is known or pending, or they have to wait for
+    /// those of another rule. This abandons a run for other content.
+    pub(super) fn start(&mut self, now: Moment, content: Digest, others: &OtherChecks) -> Start {
+        let failures = match &self.last {
+            Run::Waiting { digest, failures, .. } if *digest == content => *failures,
+            Run::Failed { digest, at, failures, .. } if *digest == content && *at <= now => {
+                *failures
+            }
+            Run::Rejected { digest, recheck: Some(at), .. } if *digest == content && *at <= now => {
+                0
+            }
+            Run::Running { digest, .. }
+            | Run::Passed(digest)
+            | Run::Rejected { digest, .. }
+            | Run::Failed { digest, .. }
+                if *digest == content =>
+            {
+                return Start::No;
+            }
+            _ => 0,
+        };
+        if !self.configured {
+            return Start::No;
+        }
+        if let Some(reason) = Interrupted::rejection(&self.interrupted, content) {
+            let fact = Fact::Rejected(content, reason.clone());
+            self.last = Run::Rejected { digest: content, reason, recheck: None };
+            return Start::Rejected(fact);
+        }
+        let times = self.interruptions(content);
+        let ahead = if times > 0 { &others.any } else { &others.alone };
+        if let Some(reason) = ahead.clone() {
+            self.last = Run::Waiting { digest: content, failures, reason };
+            return Start::No;
+        }
+        self.last = Run::Running { digest: content, failures };
+        self.recorded = None;
+        if times > 0 { Start::RunAgain(times) } else { Start::Run }
+    }
+
+    /// A person asks for another check: content that has interrupted podnudge is checked once more.
+    pub(super) fn permit_again(&mut self) {
+        for known in &mut self.interrupted {
+            known.times = known.times.min(Interrupted::MOST - 1);
+        }
+    }
+
+    /// Discards the last verdict. A run in progress still counts.
+    pub(super) fn forget(&mut self) {
+        if !matches!(self.last, Run::Running { .. }) {
+            self.last = Run::None;
+        }
+    }
+
+    /// Processes a verdict. Returns `None` if that run was abandoned.
+    pub(super) fn finished(
+        &mut self,
+        now: Now,
+        content: Digest,
+        checked: Checked,
+        retry: Retry,
+    ) -> Option<Answer> {
+        let Run::Running { digest, failures } = self.last else { return None };
+        if digest != content {
+            return None;
+        }
+        if checked != Checked::Moved {
+            self.interrupted.retain(|known| known.digest != content);
+        }
+        let failures = failures.saturating_add(1);
+        let wait = backoff::wait_after(failures, retry);
+        let later = |reason| Run::Failed { digest, at: now.mono.after(wait), failures, reason };
+        let (last, fact, content_changed) = match checked {
+            Checked::Passed => (Run::Passed(digest), Some(Fact::Passed(digest)), false),
+            Checked::Rejected(reason) => {
+                let fact = Fact::Rejected(digest, reason.clone());
+                (Run::Rejected { digest, reason, recheck: None }, Some(fact), false)
+            }
+            Checked::NotBefore(time, reason) => {
+                let wait = time.since(now.wall).max(retry.first).min(MAX_RECHECK_WAIT);
+                let fact = Fact::Rejected(digest, reason.clone());
+                let recheck = Some(now.mono.after(wait));
+                (Run::Rejected { digest, reason, recheck }, Some(fact), false)
+            }
+            Checked::Moved => {
+                let reason = "the volume changed while it was being checked";
+                (later(Reason::new(reason)), None, true)
+            }
+            Checked::Failed(reason) => {
+                (later(reason.clone()), Some(Fact::CheckFailed(reason, wait)), false)
+            }
+        };
+        self.last = last;
+        let rejected = matches!(self.last, Run::Rejected { .. });
+        Some(Answer { fact, content_changed, rejected })
+    }
+
+    /// When to run the checks for this digest again.
+    pub(super) fn next_run(&self, content: Digest) -> Option<Moment> {
+        match &self.last {
+            Run::Failed { digest, at, .. } if *digest == content => Some(*at),
+            Run::Rejected { digest, recheck, .. } if *digest == content => *recheck,
+            _ => None,
+        }
+    }
+}

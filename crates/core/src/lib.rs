@@ -1,0 +1,58 @@
+//! The decision logic as a pure state machine: events and times in, commands out.
+//!
+//! [`Core::handle`] processes an event, [`Core::next_command`] returns the next command to execute,
+//! [`Core::next_wakeup`] returns when to call [`Core::tick`] if no event arrives before, and
+//! [`Core::status`] reports the complete state. The core reads no clock, file, socket, environment
+//! variable or random source, so tests can exercise every behavior at any speed.
+
+pub mod backoff;
+pub mod budget;
+mod candidate;
+mod changed;
+mod checks;
+pub mod clock;
+pub mod command;
+mod crashes;
+mod drain;
+pub mod event;
+pub mod evidence;
+pub mod fact;
+mod gate;
+mod generations;
+mod halts;
+#[cfg(feature = "page")]
+pub mod history;
+mod ids;
+mod interrupted;
+pub mod jitter;
+pub mod kubelet;
+mod looks;
+mod machine;
+pub mod memory;
+mod mounts;
+mod neighbours;
+mod outage;
+mod pod_end;
+mod policy;
+pub mod preflight;
+pub mod reason;
+mod rollout;
+mod rule;
+pub mod shown;
+mod slot;
+pub mod snapshot;
+mod source;
+pub mod status;
+mod tracker;
+mod trial;
+mod turns;
+mod verified;
+mod volume_tracker;
+pub mod week;
+
+pub use machine::{Core, Intervals};
+pub use policy::{
+    Actions, DrainBefore, DrainPolicy, Hold, OnStart, Policy, PolicyVolume, SlotPolicy, TargetName,
+    Turns,
+};
+pub use volume_tracker::MAX_STARTUP;

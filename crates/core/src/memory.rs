@@ -1,0 +1,179 @@
+//! What a rule remembers across a restart of podnudge. `state.rs` keeps it in the state directory. Pure.
+//!
+//! Times are moments: `state.rs` translates them if the machine was booted since.
+
+use super::evidence::Evidence;
+use super::kubelet::Ends;
+use crate::clock::{Moment, UnixTime};
+use crate::reason::Reason;
+use crate::snapshot::Digest;
+
+/// The state of a rule that podnudge saves across a restart of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What the application ran.
+    pub known: Known,
+    /// The restarts that the restart budget counts, the oldest first.
+    pub restarts: Vec<Moment>,
+    /// When the last action took place, for `min-interval`.
+    pub last_action: Option<Moment>,
+    /// The content on which podnudge does not act again.
+    pub failed: Option<Failed>,
+    /// The rollout in progress.
+    pub rollout: Option<SavedRollout>,
+    /// How often the target's container has ended, for the kubelet's back-off.
+    pub ends: Ends,
+    /// What the slot is kept for, where replicas share slots.
+    pub slot: Option<SavedSlot>,
+    /// What the other replicas are still to be told, the oldest first, where replicas share slots.
+    pub halts: Vec<SavedHalt>,
+    /// Since when the pod has been out of its Services, for the rollout in progress.
+    pub drained_since: Option<Moment>,
+    /// The UID of the pod that this is about, for a rule that evicts it.
+    pub pod: Option<String>,
+}
+
+impl Memory {
+    /// The most restarts that are remembered: as many as a budget may allow.
+    pub const MOST_RESTARTS: usize = 1000;
+    /// The most halts that are remembered: as many as the first Lease names.
+    pub const MOST_HALTS: usize = 8;
+
+    /// What holds in another pod, in the place of that which saved it: the application there has started since, and
+    /// has read at its start what was rolled out.
+    #[must_use]
+    pub(super) fn in_new_pod(self) -> Self {
+        let Self { restarts, last_action, rollout, slot, pod, .. } = self;
+        let rollout = rollout.map(SavedRollout::in_new_pod);
+        Self { restarts, last_action, rollout, slot, pod, ..Self::default() }
+    }
+
+    /// What the application ran; `None` if that was never known, because podnudge published.
+    pub(super) fn known(&self) -> Option<Known> {
+        Some(self.known).filter(|known| *known != Known::default())
+    }
+}
+
+/// What the application ran, where it reads the volumes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The digest; `None` if an action was pending.
+    pub running: Option<Digest>,
+    /// How podnudge knew that.
+    pub evidence: Evidence,
+    /// When that was the case.
+    pub at: UnixTime,
+}
+
+/// Content that podnudge gave up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// The digest on disk; when it changes, this no longer applies.
+    pub digest: Digest,
+    /// The digest that was rolled out: another one if `digest` was being rolled back.
+    pub rolled_out: Digest,
+    /// The last failure.
+    pub reason: Reason,
+}
+
+/// A rollout that has begun: its content may have reached the application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct SavedRollout {
+    /// The digest to apply.
+    pub digest: Digest,
+    /// The content that it rolls back, if it is a rollback.
+    pub back: Option<SavedRollback>,
+    /// The current attempt, or the one that has failed; from 1.
+    pub attempt: u32,
+    /// Whether a person triggered it.
+    pub is_triggered: bool,
+    /// Whether the attempt restarts the target instead of running the rule's actions.
+    pub is_restart: bool,
+    /// Whether there is evidence against the content.
+    pub is_suspect: bool,
+    /// When podnudge began to end the target, if it did and the outcome was not known yet. Saved before the
+    /// target is ended.
+    pub restart_began: Option<Moment>,
+    /// How often podnudge has ended for this attempt, so that the kubelet restarts the pod. Saved before it ends.
+    pub pod_ends: u32,
+    /// Whether the pod was replaced since by another one, which is only to be verified.
+    pub is_in_new_pod: bool,
+    /// The time of the next attempt, if this one has failed.
+    pub retry_at: Option<Moment>,
+    /// Why nothing more is sent, if the target ended just after an action.
+    pub tripped: Option<Reason>,
+}
+
+impl SavedRollout {
+    fn in_new_pod(self) -> Self {
+        Self {
+            digest: self.digest,
+            back: self.back,
+            attempt: 1,
+            is_triggered: false,
+            is_restart: false,
+            is_suspect: self.is_suspect,
+            restart_began: None,
+            pod_ends: 0,
+            is_in_new_pod: true,
+            retry_at: None,
+            tripped: None,
+        }
+    }
+
+    /// Whether it is a rollback that belongs to a restart of the target, which the budget has counted.
+    pub(super) fn is_after_restart(&self) -> bool {
+        self.back.as_ref().is_some_and(|back| back.after_restart)
+    }
+}
+
+/// A slot that is kept because of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavedSlot {
+    /// The digest that was acted with.
+    pub digest: Digest,
+    /// What it is kept for.
+    pub used: SavedUse,
+}
+
+/// What a slot is kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SavedUse {
+    /// The rollout in progress may have interrupted the application.
+    Interrupted,
+    /// The rollout has ended, and the pod was not seen Ready.
+    UntilReady {
+        /// Whether the end of the target counts against the content.
+        is_on_trial: bool,
+    },
+    /// The pod was taken out of its Services for an action that was not sent, and was not seen in them again.
+    UntilServing,
+    /// The pod must stay healthy until this time.
+    UntilBaked {
+        /// Whether the end of the target counts against the content.
+        is_on_trial: bool,
+        /// The end of `bake`.
+        at: Moment,
+    },
+}
+
+/// Content that failed here, which the other replicas may not know yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedHalt {
+    /// Its digest.
+    pub digest: Digest,
+    /// Why it failed.
+    pub reason: Reason,
+}
+
+/// The content that a rollout rolls back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedRollback {
+    /// Its digest.
+    pub failed: Digest,
+    /// Whether the target was restarted with it.
+    pub after_restart: bool,
+    /// Why it is rolled back.
+    pub reason: Reason,
+}

@@ -1,0 +1,393 @@
+//! Brings one digest to the application, from its publication to an outcome.
+//!
+//! A rollout is a state machine of its own: [`Rollout::handle`] processes an input in the current
+//! step and returns the effects to perform, and the outcome if the rollout has ended. What it needs
+//! to know about the rule is passed to each call. ARCHITECTURE.md says how to add a step or a wait.
+
+mod answers;
+mod drain;
+mod evict;
+mod failures;
+mod limit;
+mod missing;
+mod near;
+mod permission;
+mod pod_restart;
+mod progress;
+mod saved;
+mod status;
+mod verification;
+mod wait;
+
+use super::command::Extent;
+use super::crashes::Ends;
+use super::event::Acted;
+use super::gate::{Cause, Supersedable};
+use super::slot::Standing;
+use super::source::OnDisk;
+use super::status::State;
+use crate::clock::Moment;
+use crate::reason::Reason;
+use crate::snapshot::Digest;
+use limit::Limit;
+use missing::Missing;
+pub(super) use progress::{Context, Effect, Input, Outcome, Progress};
+use verification::Verification;
+use wait::{TargetRestart, WaitFor};
+
+/// The direction of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward,
+    /// Roll back to the last good generation.
+    Back {
+        /// The digest that is rolled back.
+        failed: Digest,
+        /// Whether the target was restarted with the failed content.
+        after_restart: bool,
+    },
+}
+
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Rollout {
+    content: OnDisk,
+    direction: Direction,
+    step: Step,
+    /// 1 for the first attempt; polling for an absent target does not count.
+    attempt: u32,
+    /// A person triggered it: act even if the target started after the content was in place.
+    is_triggered: bool,
+    /// This attempt restarts the target instead of running the rule's actions.
+    is_restart: bool,
+    limit: Limit,
+    /// Whether this attempt has begun in the replica's turn.
+    is_in_turn: bool,
+    /// Evidence against the content: the application had it, and then ended, rejected it, or gave no proof.
+    is_suspect: bool,
+    /// An attempt has failed: that a process has read the content at its start is no proof any more.
+    has_failed: bool,
+    absent: Option<Missing>,
+    /// Consecutive refusals.
+    refusals: u32,
+    /// Set once the target ended just after an action: nothing more is sent. Counts the polls for a
+    /// process that has read the content at its start.
+    tripped: Option<u32>,
+    /// The restart of the target by this attempt.
+    target_restart: Option<TargetRestart>,
+    /// When the target first ended with this content, and how often it has ended since.
+    ends: Option<Ends>,
+    /// The last reported absence or refusal, to report each only once.
+    reported: Option<(State, String)>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// The content is being published. If that fails, the superseded rollout continues where it
+    /// was.
+    Publishing {
+        superseded: Option<Box<Rollout>>,
+    },
+    /// An action is under way, as far as this.
+    Acting(Extent),
+    /// podnudge ends, so that the kubelet restarts the pod, as soon as no other rule is busy. `is_sent`: that
+    /// was commanded.
+    EndingPod {
+        since: Moment,
+        is_sent: bool,
+    },
+    Verifying(Verification),
+    /// The rollout continues at `at`.
+    Waiting {
+        what: WaitFor,
+        at: Moment,
+        reason: Reason,
+    },
+    /// The target ended just after the action. The next process reads the content at its start;
+    /// podnudge polls for it at `next_poll`, which is `None` during a poll.
+    Tripped {
+        next_poll: Option<Moment>,
+        reason: Reason,
+    },
+}
+
+impl Rollout {
+    /// A rollout that begins with the first [`Input::Tick`]. `goes_back`: to known good content, whatever the cause.
+    pub(super) fn new(
+        content: OnDisk,
+        direction: Direction,
+        cause: Cause,
+        goes_back: bool,
+    ) -> Self {
+        let reason = Reason::new("another rule acts on the same target");
+        Self {
+            content,
+            direction,
+            step: Step::Waiting { what: WaitFor::Start, at: Moment::default(), reason },
+            attempt: 1,
+            is_triggered: cause == Cause::Triggered,
+            is_restart: false,
+            limit: Limit::of(cause, goes_back),
+            is_in_turn: false,
+            is_suspect: false,
+            has_failed: false,
+            absent: None,
+            refusals: 0,
+            tripped: None,
+            target_restart: None,
+            ends: None,
+            reported: None,
+        }
+    }
+
+    /// The same for one that another podnudge, or an earlier state of the rule, has caused.
+    pub(super) fn resumed(content: OnDisk, direction: Direction, is_known_good: bool) -> Self {
+        let goes_back = is_known_good || direction != Direction::Forward;
+        Self::new(content, direction, Cause::Changed, goes_back)
+    }
+
+    /// Begins the rollout, superseding another one if there is one.
+    pub(super) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
+        let mut progress = Progress::default();
+        self.is_in_turn = ctx.turn.is_none();
+        // Publish again on a trigger: the published files may have been damaged.
+        if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
+            self.publish(superseded.map(Box::new), &mut progress);
+        } else {
+            let verifying = superseded.filter(|old| matches!(old.step, Step::Verifying(_)));
+            self.report_superseded(verifying.as_ref(), &mut progress);
+            self.act(ctx, &mut progress);
+        }
+        progress
+    }
+
+    /// The rollout that this one was to supersede, if its publication has not ended.
+    pub(super) fn take_superseded(&mut self) -> Option<Self> {
+        match &mut self.step {
+            Step::Publishing { superseded } => superseded.take().map(|superseded| *superseded),
+            _ => None,
+        }
+    }
+
+    /// The digest to apply.
+    pub(super) fn digest(&self) -> Digest {
+        self.content.digest
+    }
+
+    pub(super) fn content(&self) -> OnDisk {
+        self.content
+    }
+
+    pub(super) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub(super) fn is_triggered(&self) -> bool {
+        self.is_triggered
+    }
+
+    pub(super) fn is_restart(&self) -> bool {
+        self.is_restart
+    }
+
+    /// Whether the target ended just after an action of this rollout.
+    pub(super) fn has_tripped(&self) -> bool {
+        self.tripped.is_some()
+    }
+
+    /// The digest that is rolled back, if this is a rollback.
+    pub(super) fn failed_digest(&self) -> Option<Digest> {
+        match self.direction {
+            Direction::Forward => None,
+            Direction::Back { failed, .. } => Some(failed),
+        }
+    }
+
+    /// Takes the newer commit time if the same content was committed again.
+    pub(super) fn update(&mut self, content: OnDisk) {
+        let is_same = self.direction == Direction::Forward && self.content.digest == content.digest;
+        if is_same && self.is_waiting() {
+            self.content = content;
+        }
+    }
+
+    /// Whether a command is in progress that must not be interrupted.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(
+            self.step,
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } | Step::Verifying(_)
+        )
+    }
+
+    /// Whether it looks for evidence of the application.
+    pub(super) fn is_verifying(&self) -> bool {
+        matches!(self.step, Step::Verifying(_))
+    }
+
+    /// Whether it waits for an attempt, or for a process that has read the content.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.step, Step::Waiting { .. } | Step::Tripped { .. })
+    }
+
+    /// Whether the next attempt or poll is due.
+    pub(super) fn is_due(&self, now: Moment) -> bool {
+        self.next_wakeup().is_some_and(|at| at <= now)
+    }
+
+    /// When it continues without an event.
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        match &self.step {
+            Step::Waiting { at, .. } => Some(*at),
+            Step::Verifying(verification) => verification.next_poll(),
+            Step::Tripped { next_poll, .. } => *next_poll,
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => None,
+        }
+    }
+
+    /// Whether the next attempt is a restart that counts against the budget. Polling for an absent
+    /// target restarts nothing.
+    fn needs_budget(&self, waited_for: WaitFor, ctx: &Context<'_>) -> bool {
+        let is_triggered = self.is_triggered && waited_for != WaitFor::Retry;
+        let restarts = matches!(waited_for, WaitFor::Retry | WaitFor::Budget);
+        restarts && ctx.policy.is_restart && !is_triggered && self.direction == Direction::Forward
+    }
+
+    /// Whether the target has been absent for `target.wait`. From then on the rule acts even if its
+    /// proofs cannot be prepared.
+    pub(super) fn has_waited_for_target(&self, ctx: &Context<'_>) -> bool {
+        let wait = ctx.policy.target_wait;
+        self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
+    }
+
+    /// When content with the digest `to` can supersede this rollout.
+    pub(super) fn supersedable_by(&self, to: Digest, ctx: &Context<'_>) -> Supersedable {
+        match &self.step {
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => {
+                Supersedable::Later(None)
+            }
+            Step::Verifying(verification) => match verification.supersedable_at(ctx.policy) {
+                Some(at) if at <= ctx.now.mono && verification.has_failed_poll() => {
+                    Supersedable::Now
+                }
+                at => Supersedable::Later(at.filter(|at| *at > ctx.now.mono)),
+            },
+            // Retry the digest that is being rolled back only after the rollback, unless that is
+            // refused.
+            Step::Waiting { what, .. } => {
+                if self.failed_digest() == Some(to) && *what != WaitFor::Refusal {
+                    Supersedable::Later(None)
+                } else {
+                    Supersedable::Now
+                }
+            }
+            Step::Tripped { .. } => Supersedable::Now,
+        }
+    }
+
+    /// Processes an input.
+    pub(super) fn handle(&mut self, input: Input, ctx: &Context<'_>) -> Progress {
+        let mut progress = Progress::default();
+        let now = ctx.now.mono;
+        match (&mut self.step, input) {
+            (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
+                self.published(publication, is_swapped, ctx, &mut progress);
+            }
+            (Step::Acting(_), Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
+            (Step::EndingPod { .. }, Input::Acted(refused @ Acted::Refused(_))) => {
+                self.take_back_end();
+                self.acted(refused, ctx, &mut progress);
+            }
+            (Step::Verifying(verification), Input::Verified(verified)) => {
+                let observation = verification.observe(now, verified, ctx.policy);
+                let is_fresh = verification.is_fresh();
+                self.observed(observation, is_fresh, ctx, &mut progress);
+            }
+            (Step::Verifying(verification), Input::Ended) => verification.ended(now),
+            (Step::Verifying(verification), Input::Tick) if verification.is_due(now) => {
+                verification.begin_poll();
+                progress.effect(Effect::Verify);
+            }
+            (Step::Waiting { what, at, .. }, Input::Tick) if *at <= now => {
+                let (what, at) = (*what, *at);
+                self.wait_over(what, at, ctx, &mut progress);
+            }
+            (Step::Waiting { what: WaitFor::Services, .. }, Input::Left(left)) => {
+                self.left(left, ctx, &mut progress);
+            }
+            (
+                Step::Waiting {
+                    what: WaitFor::Drain | WaitFor::Services | WaitFor::Target, ..
+                }
+                | Step::EndingPod { is_sent: false, .. },
+                Input::ContentGone,
+            ) => self.content_gone(),
+            (
+                Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. }
+                | Step::EndingPod { is_sent: false, .. },
+                Input::SlotLost,
+            ) => {
+                self.wait_for_others(ctx, &mut progress);
+            }
+            (Step::Waiting { .. }, Input::EndedElsewhere(reason)) => {
+                self.target_ended(false, reason, ctx, &mut progress);
+            }
+            (Step::Tripped { next_poll, .. }, Input::Tick)
+                if next_poll.is_some_and(|at| at <= now) =>
+            {
+                *next_poll = None;
+                progress.effect(Effect::Inspect);
+            }
+            (Step::Tripped { .. }, Input::Inspected(target)) => {
+                self.process_inspected(target, ctx, &mut progress);
+            }
+            _ => {}
+        }
+        progress
+    }
+
+    fn publish(&mut self, superseded: Option<Box<Self>>, progress: &mut Progress) {
+        self.step = Step::Publishing { superseded };
+        progress.effect(Effect::Publish);
+    }
+
+    fn wait(&mut self, what: WaitFor, at: Moment, reason: Reason) {
+        self.step = Step::Waiting { what, at, reason };
+    }
+
+    /// Whether the budget already counts the restart that this rollback belongs to.
+    pub(super) fn is_after_restart(&self) -> bool {
+        matches!(self.direction, Direction::Back { after_restart: true, .. })
+    }
+
+    /// Continues when the wait is over, which ended at `at`.
+    fn wait_over(
+        &mut self,
+        waited_for: WaitFor,
+        at: Moment,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        if waited_for == WaitFor::Deletion {
+            return self.not_deleted(ctx, progress);
+        }
+        if waited_for == WaitFor::Retry {
+            self.attempt = self.attempt.saturating_add(1);
+            self.is_triggered = false;
+        }
+        self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
+        if waited_for == WaitFor::Slot
+            && let Standing::Halted(reason) = ctx.slot
+        {
+            Self::halted_elsewhere(reason.clone(), ctx, progress);
+        } else if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
+            self.out_of_budget(ctx, progress);
+        } else if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) {
+            // The application may read what is published.
+            self.wait_for_others(ctx, progress);
+        } else if ctx.needs_publish {
+            self.publish(None, progress);
+        } else {
+            self.act(ctx, progress);
+        }
+    }
+}

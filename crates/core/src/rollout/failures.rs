@@ -1,0 +1,245 @@
+//! How a rollout handles failures: it waits, retries, restarts the target, and at last rolls back
+//! or gives up.
+
+use std::time::Duration;
+
+use super::missing::{FoundBy, Missing};
+use super::progress::{Context, Effect, Outcome, Progress};
+use super::{Direction, Rollout, Step, WaitFor};
+use crate::backoff;
+use crate::crashes::Ends;
+use crate::event::Absence;
+use crate::fact::{Attempt, Fact};
+use crate::gate;
+use crate::reason::Reason;
+use crate::status::State;
+
+/// The interval between polls for an absent target: initial and maximum.
+const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// The kind of failure of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The action did not reach the application, as far as is known.
+    Undelivered,
+    /// The application did not prove that it runs the content.
+    Unproven,
+    /// The application answered that it rejects the content.
+    Declined,
+}
+
+impl Rollout {
+    /// Handles an absent target. Its absence is no evidence against the content; it is rolled back
+    /// only if a process that could have read it was seen before.
+    pub(super) fn target_absent(
+        &mut self,
+        Absence { reason, was_read }: Absence,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        let now = ctx.now.mono;
+        let (since, polls) = self.absent.map_or((now, 0), |before| (before.since, before.polls));
+        let found_by = if self.is_sending() { FoundBy::Action } else { FoundBy::Poll };
+        self.absent = Some(Missing { since, polls: polls.saturating_add(1), found_by });
+        let can_roll_back = ctx.roll_back_to.is_some();
+        let has_failed_attempt = self.has_failed_attempt();
+        let timeout = if can_roll_back && has_failed_attempt {
+            ctx.policy.target_wait.min(ctx.policy.verify_timeout)
+        } else {
+            ctx.policy.target_wait
+        };
+        if now >= since.after(timeout) {
+            let waited = humantime::format_duration(timeout);
+            let message = format!("no target for {waited}: {}", reason.message);
+            let reason = Reason { message, ..reason };
+            if (was_read || has_failed_attempt) && can_roll_back && ctx.may_be_at_fault {
+                self.is_suspect |= was_read;
+                progress.effect(Effect::Failed);
+                return progress.end(Outcome::RollBack(reason));
+            }
+            if !self.has_reported(State::Refused, &reason) {
+                progress.effect(Effect::Failed);
+            }
+            return self.refused(reason, ctx.policy.retry.max, ctx, progress);
+        }
+        if !self.has_reported(State::WaitingForTarget, &reason) {
+            progress.report(Fact::TargetAbsent(reason.clone()));
+            self.reported = Some((State::WaitingForTarget, reason.message.clone()));
+        }
+        // Poll fast: a target that crashes because of its content exists only for moments.
+        let polls = if can_roll_back { 0 } else { polls };
+        let wait = backoff::doubled(TARGET_POLL.0, polls, TARGET_POLL.1);
+        self.wait(WaitFor::Target, now.after(wait), reason);
+    }
+
+    /// Whether an attempt has failed since the rollout began or was escalated to a restart. If so,
+    /// the target existed then.
+    fn has_failed_attempt(&self) -> bool {
+        self.attempt > 1
+    }
+
+    /// Handles the end of a process that could have read the content.
+    pub(super) fn target_ended(
+        &mut self,
+        is_fresh: bool,
+        reason: Reason,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        if !is_fresh {
+            progress.effect(Effect::Tripped);
+        }
+        let counted = self.count_end(reason.clone(), ctx, progress);
+        let is_back = self.direction != Direction::Forward;
+        let restarted = self.is_restart || ctx.policy.is_restart;
+        if ctx.roll_back_to.is_some() && ctx.may_be_at_fault {
+            self.is_suspect = true;
+            progress.end(Outcome::RollBack(reason));
+        } else if self.tripped.is_some() {
+            // The pod is not Ready again, whatever it was meanwhile.
+            progress.effect(Effect::Interrupted);
+            self.trip(counted, ctx);
+        } else if is_fresh || (is_back && !restarted) || !ctx.may_be_at_fault {
+            // The process ended for another reason, or because of the rolled-back content or
+            // another rule's content. It may be started again.
+            self.target_absent(Absence::unread(reason), ctx, progress);
+        } else {
+            self.is_suspect = true;
+            let digest = self.failed_digest().unwrap_or(self.digest());
+            progress.report(Fact::Tripped(digest, reason.clone()));
+            if self.is_evidence_for_others() {
+                progress.effect(Effect::Halt(digest, reason.clone()));
+            }
+            self.trip(reason, ctx);
+        }
+    }
+
+    /// Counts the end of a process that had read the content. Returns the reason, with the count if
+    /// others ended before it.
+    pub(super) fn count_end(
+        &mut self,
+        reason: Reason,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) -> Reason {
+        let now = ctx.now.mono;
+        let ends = Ends::after(self.ends, now);
+        self.ends = Some(ends);
+        let reason = ends.reason(now).unwrap_or(reason);
+        if ends.is_reported() {
+            progress.report(Fact::KeepsEnding(self.digest(), reason.clone()));
+        }
+        reason
+    }
+
+    /// Sends nothing more, and polls for a new process, which reads the content at its start.
+    pub(super) fn trip(&mut self, reason: Reason, ctx: &Context<'_>) {
+        self.target_restart = None;
+        let polls = self.tripped.unwrap_or(0);
+        self.tripped = Some(polls.saturating_add(1));
+        let wait = backoff::doubled(TARGET_POLL.0, polls, TARGET_POLL.1);
+        self.step = Step::Tripped { next_poll: Some(ctx.now.mono.after(wait)), reason };
+    }
+
+    /// Handles a failed attempt or a missing proof: retries, then restarts the target, then rolls
+    /// back, as `on-failure` configures.
+    pub(super) fn fail(
+        &mut self,
+        failure: Failure,
+        reason: Reason,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        progress.effect(Effect::Failed);
+        self.has_failed = true;
+        self.is_suspect |= failure != Failure::Undelivered;
+        self.absent = None;
+        self.target_restart = None;
+        self.refusals = 0;
+        let policy = ctx.policy;
+        // A restart would not help: the application would reject the content at its start.
+        let may_restart = failure != Failure::Declined && policy.restarts_last;
+        let repeats = failure == Failure::Undelivered
+            || policy.retries_first
+            || (!may_restart && ctx.roll_back_to.is_none());
+        let is_last = self.is_restart || self.attempt >= policy.retry.attempts;
+        if repeats && !is_last {
+            let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.retry));
+            let at = ctx.last_action.map_or(at, |last| at.max(last.after(policy.min_interval)));
+            let wait = at.since(ctx.now.mono);
+            progress.report(self.retrying(failure, reason.clone(), wait, ctx));
+            self.wait(WaitFor::Retry, at, reason);
+        } else if may_restart && self.may_escalate(ctx) {
+            progress.report(Fact::Escalating(self.digest(), reason.clone()));
+            (self.is_restart, self.attempt) = (true, 1);
+            self.wait(WaitFor::Restart, ctx.now.mono, reason);
+        } else {
+            progress.end(match ctx.roll_back_to {
+                Some(_) => Outcome::RollBack(reason),
+                None => Outcome::GaveUp(reason),
+            });
+        }
+    }
+
+    /// Says that an attempt failed, and that another one follows after this wait.
+    pub(super) fn retrying(
+        &self,
+        failure: Failure,
+        reason: Reason,
+        next: Duration,
+        ctx: &Context<'_>,
+    ) -> Fact {
+        let attempt = Attempt {
+            number: self.attempt,
+            most: ctx.policy.retry.attempts,
+            next,
+            is_unproven: failure == Failure::Unproven,
+        };
+        Fact::Retrying(self.digest(), attempt, reason)
+    }
+
+    /// Allowed once per rollout, and within the budget.
+    fn may_escalate(&self, ctx: &Context<'_>) -> bool {
+        // The rollback of a restart is part of that restart.
+        let in_budget = self.is_after_restart() || ctx.restart_at <= ctx.now.mono;
+        !self.is_restart && !ctx.is_stopping && in_budget
+    }
+
+    /// Nothing was sent, because that would be wrong or cannot work now. This may change without
+    /// new content: the target may be starting, or run in another container.
+    pub(super) fn refused(
+        &mut self,
+        reason: Reason,
+        wait: Duration,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        if !self.has_reported(State::Refused, &reason) {
+            progress.report(Fact::Refused(reason.clone()));
+            self.reported = Some((State::Refused, reason.message.clone()));
+        }
+        self.wait(WaitFor::Refusal, ctx.now.mono.after(wait), reason);
+    }
+
+    /// Handles an exhausted budget. Content that cannot be proven now must not stay published until
+    /// it can.
+    pub(super) fn out_of_budget(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        let reason = gate::budget_exhausted(ctx.policy);
+        if ctx.roll_back_to.is_some() && self.has_failed_attempt() {
+            return progress.end(Outcome::RollBack(reason));
+        }
+        if !self.has_reported(State::Held, &reason) {
+            let wait = ctx.restart_at.since(ctx.now.mono);
+            progress.report(Fact::Held(reason.clone(), Some(wait)));
+            self.reported = Some((State::Held, reason.message.clone()));
+        }
+        self.wait(WaitFor::Budget, ctx.restart_at, reason);
+    }
+
+    /// Whether this was reported already. Ignores the hint, which may vary.
+    pub(super) fn has_reported(&self, state: State, reason: &Reason) -> bool {
+        self.reported
+            .as_ref()
+            .is_some_and(|(in_state, message)| *in_state == state && *message == reason.message)
+    }
+}

@@ -1,0 +1,126 @@
+//! What a rollout needs of the other replicas before it acts: a slot, or its turn by the clock.
+//!
+//! Without it, the action is only prepared: a target that has read the content, that is absent or that must
+//! not be acted on needs neither. The rollout waits for it only with an action that can be sent.
+
+use std::time::Duration;
+
+use super::limit::Limit;
+use super::progress::{Context, Outcome, Progress};
+use super::{Direction, Rollout, Step, WaitFor};
+use crate::clock::Moment;
+use crate::command::Extent;
+use crate::fact::Fact;
+use crate::reason::Reason;
+use crate::slot::Standing;
+use crate::status::State;
+
+/// An action that is delayed for so long is no part of the turn in which its drain began.
+const LATE: Duration = Duration::from_secs(1);
+
+impl Rollout {
+    /// Whether the replica's turn is used by what follows a wait that ended at `at`: it is the replica's turn now, or
+    /// was when the drain began that is over now.
+    pub(super) fn may_use_turn(&self, waited_for: WaitFor, at: Moment, ctx: &Context<'_>) -> bool {
+        let was_draining = matches!(waited_for, WaitFor::Drain | WaitFor::Services);
+        ctx.turn.is_none() || (was_draining && self.has_turn(at, ctx))
+    }
+
+    /// Whether it is the replica's turn, or was when the attempt began and nothing has delayed the action since `at`.
+    fn has_turn(&self, at: Moment, ctx: &Context<'_>) -> bool {
+        ctx.turn.is_none() || (self.is_in_turn && ctx.now.mono < at.after(LATE))
+    }
+
+    /// Whether its action needs the permission of the other replicas. `may_go_back`: that to known good content
+    /// needs none.
+    pub(crate) fn needs_permission(&self, may_go_back: bool) -> bool {
+        match self.limit {
+            Limit::Nothing => false,
+            Limit::Action => !may_go_back,
+            Limit::All => true,
+        }
+    }
+
+    /// Whether its content was good here before.
+    pub(crate) fn is_known_good(&self) -> bool {
+        self.limit == Limit::Action
+    }
+
+    /// Whether the next action must not be sent yet.
+    pub(crate) fn is_limited(&self, ctx: &Context<'_>) -> bool {
+        let is_out_of_turn = ctx.turn.is_some() && !self.is_in_turn;
+        self.needs_permission(ctx.may_go_back) && (ctx.slot != Standing::Granted || is_out_of_turn)
+    }
+
+    /// Whether podnudge must not end for it any more: it has no slot, or its turn is over.
+    pub(crate) fn has_lost_permission_to_end(&self, ctx: &Context<'_>) -> bool {
+        let Step::EndingPod { since, .. } = self.step else { return false };
+        let has_slot = ctx.slot == Standing::Granted;
+        self.needs_permission(ctx.may_go_back) && !(has_slot && self.has_turn(since, ctx))
+    }
+
+    /// Waits for a slot, or for the replica's turn.
+    pub(super) fn wait_for_others(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        if let Standing::Halted(reason) = ctx.slot {
+            return Self::halted_elsewhere(reason.clone(), ctx, progress);
+        }
+        // Content that cannot be proven now must not stay until it can, as when the budget is exhausted.
+        if let Standing::Wait(Some(reason)) = ctx.slot
+            && self.is_suspect
+            && ctx.has_interrupted
+            && ctx.roll_back_to.is_some()
+        {
+            let message = format!("another attempt waits for a slot: {}", reason.message);
+            return progress.end(Outcome::RollBack(Reason { message, hint: reason.hint.clone() }));
+        }
+        let (at, reason) = match &ctx.turn {
+            Some((at, reason)) => (*at, reason.clone()),
+            None => (Moment::default(), Reason::new("waits for a slot")),
+        };
+        if ctx.turn.is_some() && !self.has_reported(State::Held, &reason) {
+            self.reported = Some((State::Held, reason.message.clone()));
+            progress.report(Fact::Held(reason.clone(), Some(at.since(ctx.now.mono))));
+        }
+        self.wait(WaitFor::Slot, at, reason);
+    }
+
+    /// The content must not be acted with again: it failed on another replica. What it may have interrupted
+    /// here does not get better by waiting, and published content would be read at the next start.
+    pub(super) fn halted_elsewhere(reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.end(match ctx.roll_back_to {
+            Some(_) => Outcome::RollBack(reason),
+            None if ctx.has_interrupted => Outcome::GaveUp(reason),
+            None => Outcome::Superseded,
+        });
+    }
+
+    /// Reports why there is no slot, unless that was reported.
+    pub(crate) fn held(&mut self, reason: &Reason) -> Option<Fact> {
+        let is_new = self.is_waiting_for_slot() && !self.has_reported(State::Held, reason);
+        is_new.then(|| {
+            self.reported = Some((State::Held, reason.message.clone()));
+            Fact::Held(reason.clone(), None)
+        })
+    }
+
+    /// Whether it waits for a slot, or for the replica's turn.
+    pub(crate) fn is_waiting_for_slot(&self) -> bool {
+        matches!(self.step, Step::Waiting { what: WaitFor::Slot, .. })
+    }
+
+    /// Whether an action is being sent, or was sent by an earlier podnudge.
+    pub(crate) fn is_sending(&self) -> bool {
+        matches!(self.step, Step::Acting(Extent::Send | Extent::LookForRestart))
+    }
+
+    /// Whether the rollout of newer content has taken the place of the one before: it is published.
+    pub(crate) fn has_superseded(&self) -> bool {
+        self.direction == Direction::Forward && !matches!(self.step, Step::Publishing { .. })
+    }
+
+    /// Whether the failure of this content is to be told to the other replicas: the application had it, and
+    /// they wait for each other.
+    pub(crate) fn is_evidence_for_others(&self) -> bool {
+        self.is_suspect && self.limit == Limit::All
+    }
+}

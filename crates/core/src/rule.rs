@@ -1,0 +1,342 @@
+//! One rule: its volumes, the candidate that waits for the gate, the rollout in progress, and the
+//! content that the application is known to run.
+//!
+//! Each part owns its data and its queries have no side effects; only this file and `rule/` combine
+//! the parts.
+//! A rollout begins in [`Rule::begin`], and ends in `Rule::finish` (`rule/outcome.rs`) or when another rollout
+//! supersedes it. [`Rule::step`] defines the order in which due work is done.
+
+mod crashes;
+mod drain;
+mod evict;
+mod halts;
+mod inputs;
+mod lasting;
+mod outcome;
+mod pod_restart;
+mod progress;
+mod sharing;
+mod slots;
+mod status;
+mod trial;
+mod waiting;
+
+use std::collections::VecDeque;
+
+use super::budget::Budget;
+use super::candidate::{Candidate, Trigger};
+use super::changed::ChangedKeys;
+use super::checks::{Checks, Verdict};
+use super::command::Command;
+use super::crashes::Crashes;
+use super::drain::Drain;
+use super::event::{Found, RuleId};
+use super::fact::Fact;
+use super::gate::Cause;
+use super::generations::Generations;
+use super::halts::Halts;
+use super::jitter::Replica;
+use super::kubelet::Ends;
+use super::memory::{Failed, Known, Memory};
+use super::neighbours::Neighbours;
+use super::outage::Outage;
+use super::pod_end::BeforeEnd;
+use super::policy::Policy;
+use super::preflight::Preflight;
+use super::rollout::{Direction, Input, Outcome, Rollout};
+use super::slot::Slot;
+use super::source::{Gaps, OnDisk, Source};
+use super::status::Counters;
+use super::tracker::{Tracker, Unfinished};
+use super::trial::Trial;
+use super::volume_tracker::VolumeTracker;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::snapshot::Digest;
+
+#[derive(Debug)]
+pub(super) struct Rule {
+    id: RuleId,
+    policy: Policy,
+    replica: Replica,
+    /// When podnudge started.
+    started: Moment,
+    source: Source,
+    checks: Checks,
+    candidate: Option<Candidate>,
+    trigger: Trigger,
+    /// The digest that a person approved last.
+    approved: Option<Digest>,
+    rollout: Option<Rollout>,
+    /// The last rollout's content, until it is the last good generation. Only without a rollout.
+    trial: Option<Trial>,
+    /// Ends of the target after the last rollout. Only without a rollout and a trial.
+    crashes: Option<Crashes>,
+    /// Content that did not reach the application: all attempts failed.
+    given_up: Option<Failed>,
+    tracker: Box<dyn Tracker>,
+    budget: Budget,
+    slot: Slot,
+    /// What the other replicas are still to be told.
+    halts: Halts,
+    /// Whether the target was the main process of a container, which the kubelet starts.
+    is_container: bool,
+    /// How often that container has ended.
+    ends: Ends,
+    /// What the application ran, to be saved.
+    known: Known,
+    /// What was saved last.
+    memory: Memory,
+    /// The UID of podnudge's pod, if the rule evicts it.
+    pod: Option<String>,
+    neighbours: Neighbours,
+    /// The process names of the last action's targets.
+    target_names: Vec<String>,
+    changed: ChangedKeys,
+    /// The gaps in the observation of the volumes when the last action began.
+    gaps: Gaps,
+    last_action: Option<Moment>,
+    /// What was counted for the end of podnudge that was commanded last.
+    before_end: Option<BeforeEnd>,
+    drain: Drain,
+    outage: Outage,
+    last_look: u32,
+    /// When the application could first read the rollout's content.
+    exposed_at: Option<Moment>,
+    /// The digest that was verified last, and the time of its verification.
+    applied: Option<(Digest, UnixTime)>,
+    /// The time of the last rollout of new content that was applied, or delivered without a proof.
+    succeeded_at: Option<UnixTime>,
+    /// The digest whose certificates were inspected last, and the first expiry.
+    certificates: (Option<Digest>, Option<UnixTime>),
+    /// The number of random draws for the jitter.
+    draws: u64,
+    stopping: bool,
+    stopped: bool,
+    preflight: Preflight,
+    counters: Counters,
+}
+
+impl Rule {
+    pub(super) fn new(
+        id: RuleId,
+        policy: Policy,
+        found: Found,
+        replica: Replica,
+        now: Now,
+    ) -> Self {
+        let found = found.in_own_pod(&policy);
+        let tracker: Box<dyn Tracker> = if policy.publishes {
+            Box::new(Generations::new(found.published, policy.rolls_back))
+        } else {
+            Box::new(VolumeTracker::new(policy.on_start, &found))
+        };
+        let mut rule = Self {
+            id,
+            replica,
+            started: now.mono,
+            source: Source::new(&policy, now.mono),
+            checks: Checks::new(policy.has_checks, found.interrupted),
+            policy,
+            candidate: None,
+            trigger: Trigger::None,
+            approved: None,
+            rollout: None,
+            trial: None,
+            crashes: None,
+            given_up: None,
+            tracker,
+            budget: Budget::default(),
+            slot: Slot::default(),
+            halts: Halts::default(),
+            is_container: false,
+            ends: Ends::default(),
+            known: Known::default(),
+            memory: Memory::default(),
+            pod: found.pod,
+            neighbours: Neighbours::default(),
+            target_names: Vec::new(),
+            changed: ChangedKeys::default(),
+            gaps: Gaps::default(),
+            last_action: None,
+            before_end: None,
+            drain: Drain::None,
+            outage: Outage::default(),
+            last_look: 0,
+            exposed_at: None,
+            applied: None,
+            succeeded_at: None,
+            certificates: (None, None),
+            draws: 0,
+            stopping: false,
+            stopped: false,
+            preflight: Preflight::default(),
+            counters: Counters::default(),
+        };
+        rule.restore(now, found.memory);
+        rule
+    }
+
+    /// Begins a rollout, superseding the one in progress. The only way to begin one.
+    fn begin(
+        &mut self,
+        now: Now,
+        content: OnDisk,
+        direction: Direction,
+        cause: Cause,
+        out: &mut VecDeque<Command>,
+    ) {
+        (self.trial, self.crashes) = (None, None);
+        // A person may trigger the way back.
+        let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
+        let mut rollout = Rollout::new(content, direction, cause, goes_back);
+        let before = self.rollout.take();
+        self.drain.taken_over(now.mono);
+        let progress = rollout.begin(before, &self.context(now, &rollout));
+        self.rollout = Some(rollout);
+        self.given_up = None;
+        self.apply(now, progress, out);
+    }
+
+    /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
+    /// acts on the same target.
+    fn resume(&mut self, content: OnDisk, direction: Direction) {
+        let is_known_good = self.tracker.last_good() == Some(content.digest);
+        self.rollout = Some(Rollout::resumed(content, direction, is_known_good));
+    }
+
+    /// Processes everything that is due at `now`.
+    pub(super) fn advance(
+        &mut self,
+        now: Now,
+        neighbours: Neighbours,
+        out: &mut VecDeque<Command>,
+    ) {
+        self.neighbours = neighbours;
+        while !self.stopped && self.step(now, out) {}
+        if !self.stopped {
+            self.look_at_pod(now.mono, out);
+        }
+        self.remember(out);
+    }
+
+    /// Does one thing that is due. Returns whether more may be due.
+    fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        self.tell_halts(out);
+        if self.stopping && (!self.is_busy() || self.ends_pod()) {
+            self.settle_drain(now.mono);
+            self.stopped = true;
+            self.stop_with_slot(out);
+            return false;
+        }
+        if let Some(volumes) = self.source.begin_due_scan(now.mono) {
+            out.push_back(Command::Scan(self.id, volumes));
+        }
+        if self.preflight.take_second(now.mono) {
+            out.push_back(Command::Preflight(self.id));
+        }
+        self.choose_candidate(now, out);
+        self.start_due_checks(now, out);
+        self.schedule(now, out);
+        self.continue_trial(now, out);
+        self.look_for_crashes(now, out);
+        let has_progressed = self.pass_gate(now, out)
+            || self.end_drain_without_slot(now, out)
+            || self.end_drain_without_content(now, out)
+            || self.end_pod(now, out)
+            || self.continue_rollout(now, out);
+        if !has_progressed {
+            self.update_use_of_slot(now.mono);
+            self.settle_drain(now.mono);
+            self.settle_slot(now, out);
+        }
+        has_progressed
+    }
+
+    /// Continues the rollout if it is due. Returns whether it did.
+    fn continue_rollout(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        let is_due = self.rollout.as_ref().is_some_and(|rollout| rollout.is_due(now.mono));
+        if is_due && self.may_continue(now.mono) {
+            self.progress(now, Input::Tick, out);
+            return true;
+        }
+        false
+    }
+
+    /// Whether the rollout may make an attempt: only if no other rule acts on the same target, and
+    /// where the application reads the volumes, only if the rollout's content is on disk.
+    fn may_continue(&self, now: Moment) -> bool {
+        let Some(rollout) = self.rollout.as_ref().filter(|rollout| rollout.is_waiting()) else {
+            return true;
+        };
+        self.neighbours.busy.is_none()
+            && !self.is_delayed_by_slot(now, rollout)
+            && self.has_content(now, rollout)
+    }
+
+    /// Whether an action would make the application read the rollout's content.
+    fn has_content(&self, now: Moment, rollout: &Rollout) -> bool {
+        let is_on_disk = || {
+            self.source.digest() == Some(rollout.digest())
+                && !self.source.is_update_pending(now)
+                && !self.source.is_missing_a_volume()
+                && self.tracker.is_resolved()
+                && self.checks.verdict(rollout.digest()) == Verdict::Passed
+        };
+        !self.tracker.reads_volumes() || is_on_disk()
+    }
+
+    /// The latest time to call [`Rule::advance`].
+    pub(super) fn next_wakeup(&self, now: Now) -> Option<Moment> {
+        if self.stopped {
+            return None;
+        }
+        let wakes = |rollout: &&Rollout| self.wakes(now.mono, rollout);
+        let rollout = self.rollout.as_ref().filter(wakes);
+        let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
+        let rollout = rollout.and_then(Rollout::next_wakeup);
+        let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
+        let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
+        let (slot, drain) = (self.slot.used.next_wakeup(), self.drain.next_wakeup());
+        [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), slot, drain]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.policy.name
+    }
+
+    /// Whether the rule is publishing, acting on its target, or waiting for the proof, or for why
+    /// the target has ended.
+    pub(super) fn is_busy(&self) -> bool {
+        self.rollout.as_ref().is_some_and(Rollout::is_busy)
+            || self.trial.as_ref().is_some_and(Trial::is_polling)
+    }
+
+    pub(super) fn checks(&self) -> &Checks {
+        &self.checks
+    }
+
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// For events about volumes that precede a scan.
+    pub(super) fn source_mut(&mut self) -> &mut Source {
+        &mut self.source
+    }
+
+    pub(super) fn publishes(&self) -> bool {
+        self.policy.publishes
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn report(&mut self, fact: Fact, out: &mut VecDeque<Command>) {
+        self.counters.count(&fact);
+        out.push_back(Command::Report(self.id, fact));
+    }
+}

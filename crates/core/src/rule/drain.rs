@@ -1,0 +1,155 @@
+//! Taking the pod out of its Services for an action of the rule, and looking whether podnudge's own pod is as it
+//! is needed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Rollout, Rule};
+use crate::checks::Verdict;
+use crate::clock::{Moment, Now};
+use crate::command::{Command, PodIs};
+use crate::drain::Drain;
+use crate::event::{ApiServer, PodLook};
+use crate::fact::Fact;
+use crate::rollout::Input;
+use crate::slot::Nearness;
+use crate::snapshot::Digest;
+
+impl Rule {
+    /// Whether the pod is to get no requests, because of an action of this rule.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drain.began().is_some() && !self.stopped
+    }
+
+    /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.
+    /// `content`: what it was for.
+    pub(super) fn restore_drain(
+        &mut self,
+        now: Moment,
+        since: Option<Moment>,
+        content: Option<Digest>,
+    ) {
+        let Some(since) = since else { return };
+        match &self.rollout {
+            Some(rollout) => {
+                let has_acted = rollout.restarted_by_earlier().is_some();
+                let is_watched = self.policy.looks_at_services() && !has_acted;
+                self.drain = Drain::restored(since, now, is_watched);
+            }
+            None => self.returns_to_services(now, content),
+        }
+    }
+
+    /// Ends the drain if no action is near, whatever became of the rollout. An earlier podnudge may have acted:
+    /// the first scan tells whether this one continues.
+    pub(super) fn settle_drain(&mut self, now: Moment) {
+        let is_near = |rollout: &Rollout| {
+            (rollout.keeps_pod_out() && !self.may_others_act(rollout))
+                || (rollout.is_resumed() && self.awaits_first_scan())
+        };
+        if self.rollout.as_ref().is_some_and(is_near) {
+            return;
+        }
+        if std::mem::take(&mut self.drain).began().is_some() {
+            let content = self.slot.claimed().claim().map(|(digest, _)| digest);
+            self.returns_to_services(now, content);
+        }
+    }
+
+    /// Whether the first scan is still to tell what is on disk. One that has found a volume missing or unreadable may
+    /// be the last one for long.
+    pub(super) fn awaits_first_scan(&self) -> bool {
+        !self.tracker.is_started()
+            && !self.source.is_missing_a_volume()
+            && self.source.unreadable().is_none()
+    }
+
+    /// Whether the slot is for the others while this rollout goes on: then a pod that was drained goes back.
+    fn may_others_act(&self, rollout: &Rollout) -> bool {
+        self.policy.slot.is_some()
+            && self.slot.used.interrupted_by().is_none()
+            && rollout.nearness(self.needs_permission(rollout)) == Nearness::Far
+    }
+
+    /// The pod, which was out of its Services for this content, goes back. The next replica must not follow before it
+    /// is back.
+    fn returns_to_services(&mut self, now: Moment, content: Option<Digest>) {
+        if let Some((digest, policy)) = content.zip(self.policy.slot) {
+            self.slot.used.keep_until_serving(digest, now, policy);
+        }
+    }
+
+    /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
+    /// rolled out yet, or its checks are not over in time. Returns whether it did.
+    pub(super) fn end_drain_without_content(
+        &mut self,
+        now: Now,
+        out: &mut VecDeque<Command>,
+    ) -> bool {
+        let is_on = self.drain.began().is_some();
+        let drains =
+            |rollout: &&Rollout| rollout.is_draining() || (is_on && rollout.keeps_pod_out());
+        let waiting = self.rollout.as_ref().filter(|rollout| rollout.is_waiting());
+        let Some(rollout) = waiting.filter(drains) else { return false };
+        if self.has_content(now.mono, rollout) {
+            return false;
+        }
+        let is_gone = self.is_content_gone(rollout);
+        let may_follow = rollout.is_draining() && self.checks.in_progress();
+        let is_late = rollout.is_draining() && rollout.is_due(now.mono);
+        let has_ended = is_late || (is_gone && !may_follow);
+        if has_ended {
+            self.progress(now, Input::ContentGone, out);
+        }
+        has_ended
+    }
+
+    /// Whether the rollout cannot go on before something is committed: its content is not on disk, or is rejected.
+    pub(super) fn is_content_gone(&self, rollout: &Rollout) -> bool {
+        self.tracker.reads_volumes()
+            && (self.source.digest() != Some(rollout.digest())
+                || self.source.is_missing_a_volume()
+                || matches!(self.checks.verdict(rollout.digest()), Verdict::Rejected(_)))
+    }
+
+    /// Whether something is to be done when the rollout's wait is over: it continues, or its drain ends.
+    pub(super) fn wakes(&self, now: Moment, rollout: &Rollout) -> bool {
+        let ends_drain = || rollout.is_draining() && !self.has_content(now, rollout);
+        self.may_continue(now) || ends_drain()
+    }
+
+    /// Begins the looks at the pod that are due.
+    pub(super) fn look_at_pod(&mut self, now: Moment, out: &mut VecDeque<Command>) {
+        let drain = self.drain.take_look(now, &mut self.last_look);
+        let slot = self.slot.used.take_look(now, &mut self.last_look);
+        for (number, is) in drain.into_iter().chain(slot.map(|number| (number, PodIs::Serving))) {
+            out.push_back(Command::LookAtPod(self.id, number, is));
+        }
+    }
+
+    /// A request has found the API server so.
+    pub(crate) fn api_server_seen(&mut self, now: Moment, server: ApiServer) {
+        self.outage.observe(now, server);
+    }
+
+    /// Takes the answer to the look with this number.
+    pub(crate) fn pod_looked(
+        &mut self,
+        now: Now,
+        number: u32,
+        look: PodLook,
+        out: &mut VecDeque<Command>,
+    ) {
+        let share = self.replica.number();
+        let wait = self.policy.drain.as_ref().map_or(Duration::ZERO, |drain| drain.wait);
+        let late_until = self.outage.late_until(now.mono);
+        let answer = (number, look.clone());
+        if let Some(left) = self.drain.looked(now.mono, answer, share, (wait, late_until)) {
+            return self.progress(now, Input::Left(left), out);
+        }
+        let Some(policy) = self.policy.slot else { return };
+        if let Some(reason) = self.slot.used.looked(now.mono, number, look, share, policy) {
+            self.report(Fact::ReadinessUnknown(reason), out);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! How a rule handles events about its volumes and their content, and what they reveal about the
+//! content that the application runs.
+
+use std::collections::VecDeque;
+
+use super::Rule;
+use crate::candidate::{Candidate, ProbeState, Trigger};
+use crate::clock::{Now, UnixTime};
+use crate::command::Command;
+use crate::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
+use crate::fact::Fact;
+use crate::policy::Policy;
+use crate::preflight::{Problem, ProblemKind};
+use crate::reason::Reason;
+use crate::rollout::{Direction, Input, Outcome, Rollout};
+use crate::snapshot::Digest;
+use crate::source::OnDisk;
+use crate::tracker::Conclusion;
+
+impl Rule {
+    /// Takes the policy of a preset, which is for the same volumes.
+    pub(crate) fn preset_chosen(&mut self, policy: Policy) {
+        let volumes = std::mem::take(&mut self.policy.volumes);
+        self.policy = Policy { volumes, ..policy };
+    }
+
+    pub(crate) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
+        let fact = self.source.watched(volume, watch);
+        if let Some(fact) = fact {
+            self.report(fact, out);
+        }
+    }
+
+    pub(crate) fn scanned(
+        &mut self,
+        now: Now,
+        scans: Vec<(VolumeId, Scan)>,
+        out: &mut VecDeque<Command>,
+    ) {
+        if self.preflight.take_first() {
+            out.push_back(Command::Preflight(self.id));
+        }
+        let Some(scanned) = self.source.scanned(now, scans) else { return };
+        for fact in scanned.facts {
+            self.report(fact, out);
+        }
+        if let Some(digest) = self.source.digest() {
+            let was_unbound = self.trigger.is_unbound();
+            self.trigger = self.trigger.bound(scanned.begun, digest, self.tracker.running());
+            if was_unbound && !self.trigger.is_unbound() {
+                self.tracker.release(digest);
+                self.approve(digest);
+            }
+        }
+        let Some(disk) = scanned.on_disk else { return };
+        self.tracker.scanned(disk.digest);
+        if self.policy.needs_changed_keys {
+            let rolled_out = self.rollout.as_ref().map(Rollout::digest);
+            let (source, running) = (&self.source, self.tracker.running());
+            self.changed.record(disk.digest, running, rolled_out, || source.keys());
+        }
+        self.look_at_certificates(disk.digest, out);
+        let conclusion = if !self.tracker.is_started() && !self.tracker.is_inspecting() {
+            self.first_scan(now, disk, out)
+        } else if self.tracker.is_resolved() && self.tracker.running() == Some(disk.digest) {
+            self.found_running_content(now)
+        } else {
+            Conclusion::Nothing
+        };
+        self.apply_conclusion(now, disk, conclusion, out);
+    }
+
+    /// Reads when the certificates expire. Content that has interrupted podnudge is checked first.
+    fn look_at_certificates(&mut self, disk: Digest, out: &mut VecDeque<Command>) {
+        let is_due = self.source.digest() == Some(disk) && self.certificates.0 != Some(disk);
+        if self.policy.has_certificates && is_due && self.checks.interruptions(disk) == 0 {
+            self.certificates.0 = Some(disk);
+            out.push_back(Command::Expiry(self.id, disk));
+        }
+    }
+
+    fn first_scan(&mut self, now: Now, disk: OnDisk, out: &mut VecDeque<Command>) -> Conclusion {
+        self.end_rollout_of_other_pod(now, disk, out);
+        let conclusion = self.tracker.first_scan(now, disk);
+        self.without_baseline_of_rollout(conclusion)
+    }
+
+    /// A resumed rollout reports its own outcome.
+    fn without_baseline_of_rollout(&self, conclusion: Conclusion) -> Conclusion {
+        match conclusion {
+            Conclusion::Baseline(_) if self.rollout.is_some() => Conclusion::Nothing,
+            conclusion => conclusion,
+        }
+    }
+
+    /// Handles a scan that found the content that the application runs, whether or not a candidate
+    /// or an unsent rollout of other content exists.
+    fn found_running_content(&mut self, now: Now) -> Conclusion {
+        let had_candidate = self.candidate.as_ref().is_some_and(Candidate::is_scheduled);
+        let running = self.tracker.running();
+        let is_triggered =
+            self.source.digest().is_some_and(|disk| self.trigger.applies_to(disk, running));
+        let rollout = self.rollout.as_ref();
+        let is_pending =
+            rollout.is_some_and(|rollout| rollout.is_busy() || Some(rollout.digest()) == running);
+        if is_pending {
+            return Conclusion::Nothing;
+        }
+        if is_triggered {
+            let is_certain = !self.source.has_gap_before(now.mono);
+            return if is_certain { Conclusion::Unchanged } else { Conclusion::Nothing };
+        }
+        self.tracker.unchanged(now, &self.source, had_candidate || rollout.is_some())
+    }
+
+    /// Handles a resync: the application may have started, and read the content, since the last one.
+    pub(crate) fn resynced(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let is_idle = self.rollout.is_none() && self.candidate.is_none() && !self.keeps_ending();
+        let Some(disk) = self.source.on_disk().filter(|_| is_idle) else { return };
+        let conclusion = self.tracker.look_for_evidence(disk.digest);
+        self.apply_conclusion(now, disk, conclusion, out);
+    }
+
+    /// Handles the answer to [`Command::Inspect`].
+    pub(crate) fn inspected(&mut self, now: Now, target: Inspection, out: &mut VecDeque<Command>) {
+        self.looked_for_crashes(now, &target, out);
+        let Some(disk) = self.source.on_disk().filter(|_| self.tracker.is_inspecting()) else {
+            return self.progress(now, Input::Inspected(target), out);
+        };
+        let conclusion = self.tracker.inspected(now, target, disk, &self.source);
+        let conclusion = self.without_baseline_of_rollout(conclusion);
+        self.apply_conclusion(now, disk, conclusion, out);
+    }
+
+    /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem with the target
+    /// is reported: its outcome says what is wrong, and the target may be absent for a moment.
+    pub(crate) fn preflight(
+        &mut self,
+        now: Now,
+        mut problems: Vec<Problem>,
+        out: &mut VecDeque<Command>,
+    ) {
+        if self.policy.has_key_filter && self.source.has_no_keys() {
+            problems.push(Problem::no_keys());
+        }
+        if self.rollout.is_some() {
+            problems.retain(|Problem { kind, .. }| {
+                !kind.may_be_of_rollout() || self.preflight.contains(*kind)
+            });
+        }
+        let found = self.preflight.found(now.mono, problems);
+        self.report_preflight(found, out);
+    }
+
+    /// Takes the rights that podnudge's service account lacks.
+    pub(crate) fn rights(&mut self, missing: Vec<Problem>, out: &mut VecDeque<Command>) {
+        let found = self.preflight.rights(missing);
+        self.report_preflight(found, out);
+    }
+
+    fn report_preflight(
+        &mut self,
+        (new, solved): (Vec<Problem>, Vec<ProblemKind>),
+        out: &mut VecDeque<Command>,
+    ) {
+        for problem in new {
+            self.report(Fact::Preflight(problem), out);
+        }
+        for kind in solved {
+            self.report(Fact::PreflightSolved(kind), out);
+        }
+    }
+
+    pub(super) fn apply_conclusion(
+        &mut self,
+        now: Now,
+        disk: OnDisk,
+        conclusion: Conclusion,
+        out: &mut VecDeque<Command>,
+    ) {
+        match conclusion {
+            Conclusion::Nothing => {}
+            Conclusion::RollOut => {
+                if let Some(running) = self.tracker.running()
+                    && self.tracker.quarantine_reason(disk.digest).is_some()
+                {
+                    self.report(Fact::RolledBack(running), out);
+                }
+            }
+            Conclusion::Inspect => {
+                self.candidate = None;
+                out.push_back(Command::Inspect(self.id));
+            }
+            Conclusion::Verify(digest) => {
+                self.resume(OnDisk { digest, ..disk }, Direction::Forward);
+            }
+            Conclusion::Baseline(basis) => {
+                self.report(Fact::Baseline(disk.digest, basis), out);
+                self.source.clear_gaps();
+                let save = self.tracker.set_baseline(now, disk.digest, basis);
+                self.save(save, out);
+            }
+            Conclusion::Unchanged => {
+                self.report(Fact::Unchanged(disk.digest), out);
+                self.source.clear_gaps();
+            }
+            Conclusion::Reverted => {
+                self.candidate = None;
+                if self.tracker.reads_volumes() && !self.is_busy() {
+                    self.finish(now, Outcome::Superseded, out);
+                }
+                self.report(Fact::Cancelled(disk.digest), out);
+                self.source.clear_gaps();
+                let save = self.tracker.reverted(now.wall);
+                self.save(save, out);
+            }
+        }
+    }
+
+    pub(crate) fn expires(&mut self, at: Option<UnixTime>) {
+        self.certificates.1 = at;
+    }
+
+    pub(crate) fn checked(
+        &mut self,
+        now: Now,
+        digest: Digest,
+        checked: Checked,
+        out: &mut VecDeque<Command>,
+    ) {
+        let answer = self.checks.finished(now, digest, checked, self.policy.retry);
+        let Some(answer) = answer else { return };
+        if let Some(fact) = answer.fact {
+            self.report(fact, out);
+        }
+        if answer.content_changed {
+            // Scan again; if the content is unchanged, check it later.
+            self.source.hints_lost(now.mono);
+        }
+        if answer.rejected {
+            self.rejected(digest);
+        }
+        self.look_at_certificates(digest, out);
+    }
+
+    pub(crate) fn probed(&mut self, now: Now, probe: Probe, reason: Option<Reason>) {
+        if let Some(candidate) = &mut self.candidate {
+            candidate.set_probe_state(probe, ProbeState::Answered(now.mono, reason));
+        }
+    }
+
+    /// Acts without settling, jitter or minimum interval, even if the application already runs the
+    /// content or podnudge gave it up.
+    pub(crate) fn trigger(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        self.report(Fact::Triggered, out);
+        self.trigger = Trigger::Unbound(now.mono);
+        self.candidate.iter_mut().for_each(Candidate::retry_now);
+        self.checks.permit_again();
+        self.checks.forget();
+        self.source.scan_now(now.mono);
+    }
+
+    /// Starts no new action; an action in progress may finish.
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+    }
+}

@@ -1,0 +1,167 @@
+//! What a rule saves across a restart of podnudge, and what it takes from an earlier one.
+//!
+//! What must not happen twice is saved before it is done: the end of the target, and a rollback. All else is
+//! saved when it has changed.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Direction, OnDisk, Rollout, Rule, Unfinished};
+use crate::budget::Budget;
+use crate::clock::Now;
+use crate::command::Command;
+use crate::halts::Halts;
+use crate::kubelet;
+use crate::memory::{Memory, SavedRollout};
+use crate::reason::Reason;
+use crate::slot::End;
+
+impl Rule {
+    /// Saves the rule's state if it has changed.
+    pub(super) fn remember(&mut self, out: &mut VecDeque<Command>) {
+        let memory = self.memory();
+        if memory != self.memory {
+            self.memory.clone_from(&memory);
+            out.push_back(Command::Persist(self.id, Box::new(memory)));
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        let rollout = self.rollout.as_ref().and_then(|rollout| {
+            let failed = rollout.failed_digest();
+            let why = failed.and_then(|failed| self.tracker.quarantine_reason(failed));
+            rollout.saved(why.unwrap_or(&Reason::new("it did not work")))
+        });
+        let has_rollout = rollout.is_some();
+        Memory {
+            known: self.known,
+            restarts: self.budget.restarts().collect(),
+            // During a rollout its own times tell, so that an action needs no file of its own.
+            last_action: match rollout {
+                Some(_) => self.memory.last_action,
+                None => self.last_action,
+            },
+            failed: self.given_up.clone(),
+            rollout,
+            ends: self.ends,
+            slot: self.saved_slot(),
+            halts: self.halts.saved(),
+            drained_since: self.drain.began().filter(|_| has_rollout),
+            pod: self.pod.clone(),
+        }
+    }
+
+    /// Takes what an earlier podnudge has saved, and finishes what it left unfinished, whatever is on disk now.
+    pub(super) fn restore(&mut self, now: Now, memory: Option<Memory>) {
+        let is_known = memory.is_some();
+        let memory = memory.unwrap_or_default();
+        let saved = memory.rollout.clone();
+        let began = saved.as_ref().and_then(|saved| saved.restart_began);
+        // The rollback of a restart is part of that restart.
+        let is_counted = saved.as_ref().is_some_and(SavedRollout::is_after_restart)
+            || began.is_none_or(|began| memory.restarts.iter().any(|at| *at >= began));
+        let uncounted = began.filter(|_| !is_counted);
+        let restarts = memory.restarts.iter().copied().chain(uncounted);
+        self.budget = Budget::restored(restarts, now.mono);
+        self.last_action = memory.last_action.max(began).map(|at| at.min(now.mono));
+        self.ends = memory.ends.as_of(now.mono);
+        self.found_container(self.ends.count > 0);
+        self.given_up.clone_from(&memory.failed);
+        self.rollout = match self.tracker.unfinished(now) {
+            _ if self.tracker.reads_volumes() => saved.and_then(|saved| {
+                // Before its action, it passes the gate again.
+                let is_open = saved.back.is_none() && memory.known.running.is_none();
+                // The first scan finds when it was committed, and whether it is still there.
+                let (digest, committed, committed_at) = (saved.digest, now.wall, now.mono);
+                let content = OnDisk { digest, committed, committed_at };
+                is_open.then(|| self.restored(now, content, Direction::Forward, Some(saved)))
+            }),
+            Some(Unfinished::Proof(content) | Unfinished::RollBack(content))
+                if self.has_given_up(content) =>
+            {
+                None
+            }
+            Some(Unfinished::Proof(content)) => self.unproven(now, content, saved),
+            Some(Unfinished::RollBack(content)) => self.rollback(now, content, saved),
+            None => None,
+        };
+        self.known = self.known_in_pod(now, memory.known);
+        self.restore_slot(now.mono, memory.slot);
+        // Without a record, what is left unfinished may have interrupted the application.
+        if let Some(digest) = self.rollout.as_ref().filter(|_| !is_known).map(Rollout::digest) {
+            self.interrupted(digest, true);
+        }
+        if self.rollout.is_none() {
+            self.end_use_of_slot(now.mono, End::Unproven);
+        }
+        if self.policy.slot.is_some() {
+            self.halts = Halts::restored(memory.halts.clone());
+        }
+        let content = memory.rollout.as_ref().map(|saved| saved.digest);
+        self.restore_drain(now.mono, memory.drained_since, content);
+        self.memory = memory;
+    }
+
+    /// The target is the main process of a container, or is not. Restarts of a container are spread.
+    pub(super) fn found_container(&mut self, is_container: bool) {
+        self.is_container = is_container;
+        if self.policy.is_restart && !self.policy.is_min_interval_set {
+            self.policy.min_interval =
+                if is_container { kubelet::MIN_INTERVAL } else { Duration::ZERO };
+        }
+    }
+
+    fn has_given_up(&self, content: OnDisk) -> bool {
+        let given_up = self.given_up.as_ref();
+        given_up.is_some_and(|one| [one.digest, one.rolled_out].contains(&content.digest))
+    }
+
+    /// The rollout of published content without a proof. If podnudge was about to roll it back, the rollback.
+    fn unproven(
+        &mut self,
+        now: Now,
+        content: OnDisk,
+        saved: Option<SavedRollout>,
+    ) -> Option<Rollout> {
+        let saved = saved.filter(|saved| {
+            let failed = saved.back.as_ref().map(|back| back.failed);
+            saved.digest == content.digest || failed == Some(content.digest)
+        });
+        match saved.as_ref().and_then(|saved| saved.back.clone()) {
+            Some(back) if back.failed == content.digest => {
+                self.tracker.quarantine(back.failed, back.reason);
+                let rollback = self.rollback(now, content, saved);
+                rollback.or_else(|| Some(Rollout::resumed(content, Direction::Forward, false)))
+            }
+            Some(back) => {
+                let (failed, after_restart) = (back.failed, back.after_restart);
+                let direction = Direction::Back { failed, after_restart };
+                Some(self.restored(now, content, direction, saved))
+            }
+            None => Some(self.restored(now, content, Direction::Forward, saved)),
+        }
+    }
+
+    fn rollback(&self, now: Now, content: OnDisk, saved: Option<SavedRollout>) -> Option<Rollout> {
+        let saved = saved
+            .filter(|saved| saved.back.as_ref().is_some_and(|back| back.failed == content.digest));
+        let after_restart = saved.as_ref().is_some_and(SavedRollout::is_after_restart);
+        let (content, direction) = self.plan_rollback(content, after_restart)?;
+        Some(self.restored(now, content, direction, saved))
+    }
+
+    fn restored(
+        &self,
+        now: Now,
+        content: OnDisk,
+        direction: Direction,
+        saved: Option<SavedRollout>,
+    ) -> Rollout {
+        let is_known_good = self.tracker.last_good() == Some(content.digest);
+        let policy = &self.policy;
+        match saved {
+            Some(saved) => Rollout::restored(saved, content, direction, now, is_known_good, policy),
+            None => Rollout::resumed(content, direction, is_known_good),
+        }
+    }
+}

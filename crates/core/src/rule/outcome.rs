@@ -1,0 +1,199 @@
+//! The end of a rollout, and what follows from it: the application runs the content, it is rolled back, or it is given up.
+
+use std::collections::VecDeque;
+
+use super::{Rollout, Rule};
+use crate::candidate::{Candidate, Trigger};
+use crate::clock::Now;
+use crate::command::Command;
+use crate::event::Publication;
+use crate::evidence::Evidence;
+use crate::fact::Fact;
+use crate::gate::Cause;
+use crate::memory::Failed;
+use crate::reason::Reason;
+use crate::rollout::{Direction, Outcome};
+use crate::slot::End;
+use crate::source::OnDisk;
+
+impl Rule {
+    /// Ends the rollout with this outcome.
+    pub(super) fn finish(&mut self, now: Now, outcome: Outcome, out: &mut VecDeque<Command>) {
+        let Some(mut rollout) = self.rollout.take() else { return };
+        let is_applied = matches!(outcome, Outcome::Applied { .. });
+        match outcome {
+            Outcome::Superseded => {}
+            Outcome::Applied { is_fresh, evidence } => {
+                self.applied(now, &rollout, is_fresh, evidence, out);
+                self.slot.rolled_out(rollout.digest());
+            }
+            Outcome::GaveUp(reason) => {
+                self.halt_if_evident(&rollout, &reason);
+                let fact = Fact::GaveUp(rollout.digest(), reason.clone(), rollout.attempt());
+                self.report(fact, out);
+                self.give_up(&rollout, reason);
+            }
+            Outcome::Ineffective(reason) => {
+                let (digest, why) = (rollout.digest(), reason.clone());
+                let fact = match self.policy.pod_exit_code {
+                    Some(_) => Fact::PodNotRestarted(digest, why),
+                    None => Fact::GaveUp(digest, why, rollout.attempt()),
+                };
+                self.report(fact, out);
+                self.give_up(&rollout, reason);
+            }
+            Outcome::RollBack(reason) => {
+                let after_restart = rollout.is_restart() || self.policy.is_restart;
+                self.quarantine(rollout.content(), reason.clone(), out);
+                self.halt_if_evident(&rollout, &reason);
+                if let Some((content, direction)) =
+                    self.plan_rollback(rollout.content(), after_restart)
+                {
+                    self.begin(now, content, direction, Cause::KnownGood, out);
+                }
+            }
+            Outcome::Unpublished(publication) => {
+                self.rollout = rollout.take_superseded();
+                self.requeue(now, &rollout, publication, out);
+            }
+        }
+        if self.rollout.is_none() {
+            // What a rollback goes back to is not on trial.
+            let on_trial = rollout.failed_digest().is_none().then(|| rollout.digest());
+            let end = if is_applied { End::Applied { on_trial } } else { End::Unproven };
+            self.end_use_of_slot(now.mono, end);
+        }
+    }
+
+    fn give_up(&mut self, rollout: &Rollout, reason: Reason) {
+        let digest = rollout.failed_digest().unwrap_or(rollout.digest());
+        self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
+    }
+
+    /// Quarantines content that is to be rolled back.
+    pub(super) fn quarantine(
+        &mut self,
+        failed: OnDisk,
+        reason: Reason,
+        out: &mut VecDeque<Command>,
+    ) {
+        self.counters.rollbacks += 1;
+        if let Some(good) = self.tracker.roll_back_to(failed.digest) {
+            self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
+        }
+        self.tracker.quarantine(failed.digest, reason);
+        // A trigger for this content must not publish it again.
+        if self.source.digest() == Some(failed.digest) {
+            self.trigger = self.trigger.ended();
+        }
+    }
+
+    /// The content and direction of the rollback of `failed`, if a good generation exists.
+    pub(super) fn plan_rollback(
+        &self,
+        failed: OnDisk,
+        after_restart: bool,
+    ) -> Option<(OnDisk, Direction)> {
+        let good = self.tracker.roll_back_to(failed.digest)?;
+        let direction = Direction::Back { failed: failed.digest, after_restart };
+        Some((OnDisk { digest: good, ..failed }, direction))
+    }
+
+    /// Records that the rollout has succeeded, with this evidence.
+    pub(super) fn applied(
+        &mut self,
+        now: Now,
+        rollout: &Rollout,
+        is_fresh: bool,
+        evidence: Evidence,
+        out: &mut VecDeque<Command>,
+    ) {
+        let digest = rollout.digest();
+        let disk = self.source.digest();
+        if rollout.failed_digest().is_some() || self.is_quarantined() {
+            self.report(Fact::RolledBack(digest), out);
+        } else {
+            self.succeeded_at = Some(now.wall);
+            if !(is_fresh && self.tracker.reads_volumes() && !rollout.has_tripped()) {
+                self.report_success(now, rollout, is_fresh, evidence, out);
+            }
+        }
+        if evidence.is_proof() {
+            self.applied = Some((digest, now.wall));
+        }
+        let save = self.tracker.applied(now, digest, evidence, &self.source);
+        self.save(save, out);
+        self.begin_trial(now, rollout, out);
+        if disk == Some(digest) {
+            self.source.clear_gaps();
+        }
+    }
+
+    fn report_success(
+        &mut self,
+        now: Now,
+        rollout: &Rollout,
+        is_fresh: bool,
+        evidence: Evidence,
+        out: &mut VecDeque<Command>,
+    ) {
+        let digest = rollout.digest();
+        let took = now.wall.since(rollout.content().committed);
+        if !evidence.is_proof() {
+            return self.report(Fact::Delivered(digest, evidence, took), out);
+        }
+        if !is_fresh {
+            self.counters.actions_applied += 1;
+            if self.is_new(rollout) {
+                self.counters.commit_to_applied.observe(took.as_secs_f64());
+            }
+        }
+        self.report(Fact::Applied(digest, evidence, took), out);
+    }
+
+    /// Whether a commit since podnudge's start has caused the rollout. If not, the age of its content says nothing
+    /// about how long podnudge takes.
+    fn is_new(&self, rollout: &Rollout) -> bool {
+        let content = rollout.content();
+        let is_applied = |(digest, at)| digest == content.digest && content.committed <= at;
+        content.committed_at > self.started && !self.applied.is_some_and(is_applied)
+    }
+
+    /// Makes content that could not be published a candidate again.
+    pub(super) fn requeue(
+        &mut self,
+        now: Now,
+        rollout: &Rollout,
+        publication: Publication,
+        out: &mut VecDeque<Command>,
+    ) {
+        let (wait, reason) = match publication {
+            Publication::Failed(reason, _) => {
+                self.counters.actions_refused += 1;
+                let is_new = self.candidate.as_mut().is_none_or(|one| one.record_reason(&reason));
+                if is_new {
+                    self.report(Fact::Refused(reason.clone()), out);
+                }
+                (self.policy.retry.max, reason)
+            }
+            Publication::Done | Publication::Moved => {
+                // Scan again. If the digest is unchanged, publish again after the checks: keys that
+                // are not part of the digest may have changed.
+                self.source.hints_lost(now.mono);
+                self.checks.forget();
+                let reason = Reason::new("the volume changed while it was being published");
+                (self.policy.retry.first, reason)
+            }
+        };
+        if rollout.is_triggered() && self.trigger == Trigger::None {
+            self.trigger = Trigger::For(rollout.digest());
+        }
+        // Keep a newer candidate.
+        let is_newest = |one: &Candidate| one.digest() == rollout.digest();
+        if self.candidate.as_ref().is_none_or(is_newest) {
+            let until = now.mono.after(wait);
+            self.candidate =
+                Some(Candidate::retry_later(rollout.content(), now.mono, until, reason));
+        }
+    }
+}

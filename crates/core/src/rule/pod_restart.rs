@@ -1,0 +1,75 @@
+//! The end of podnudge for a rollout that restarts the whole pod.
+
+use std::collections::VecDeque;
+
+use super::{BeforeEnd, Rollout, Rule};
+use crate::clock::Now;
+use crate::command::Command;
+use crate::event::Acted;
+use crate::fact::Fact;
+use crate::reason::Reason;
+use crate::rollout::Input;
+
+impl Rule {
+    /// Whether podnudge is to end for this rule: the others begin nothing.
+    pub(crate) fn ends_pod(&self) -> bool {
+        self.rollout.as_ref().is_some_and(Rollout::ends_pod)
+    }
+
+    /// Ends podnudge, once no other rule is in the middle of an action. What the next podnudge has to know is
+    /// saved first. Returns whether it does.
+    pub(super) fn end_pod(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        let Some(code) = self.policy.pod_exit_code.filter(|_| self.neighbours.acts.is_none())
+        else {
+            return false;
+        };
+        let waiting = self.rollout.as_ref().filter(|rollout| rollout.waits_to_end_pod());
+        let Some(rollout) = waiting else { return false };
+        let refused = if self.is_content_gone(rollout) {
+            Some(Input::ContentGone)
+        } else if rollout.has_lost_permission_to_end(&self.context(now, rollout)) {
+            Some(Input::SlotLost)
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            self.progress(now, refused, out);
+            return true;
+        }
+        self.before_end = Some(BeforeEnd {
+            budget: self.budget.clone(),
+            last_action: self.last_action,
+            used: self.slot.used.clone(),
+        });
+        let (is_limited, before) = (self.needs_permission(rollout), self.act_before(rollout));
+        let Some(rollout) = &mut self.rollout else { return false };
+        let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
+        let has_begun = |at| began.is_some_and(|began| at >= began);
+        if !rollout.is_after_restart() && !self.budget.restarts().any(has_begun) {
+            self.budget.restarted(now.mono, self.policy.restarts);
+        }
+        self.last_action = Some(now.mono);
+        self.interrupted(digest, is_limited);
+        self.report(Fact::EndingForPod(digest, code), out);
+        self.remember(out);
+        out.push_back(Command::EndPod(self.id, before));
+        true
+    }
+
+    /// podnudge does not end, if this says so: what was counted for its end does not count.
+    pub(super) fn take_back_end(&mut self, input: &Input) {
+        if !matches!(input, Input::Acted(Acted::Refused(_))) {
+            return;
+        }
+        let Some(before) = self.before_end.take() else { return };
+        self.budget = before.budget;
+        self.last_action = before.last_action;
+        self.slot.used = before.used;
+    }
+
+    /// What podnudge waits for before it ends, if it does.
+    pub(super) fn delay_of_end(&self) -> Option<&Reason> {
+        let waits = self.rollout.as_ref().is_some_and(Rollout::waits_to_end_pod);
+        self.neighbours.acts.as_ref().filter(|_| waits)
+    }
+}

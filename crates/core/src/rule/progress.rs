@@ -1,0 +1,258 @@
+//! Passes inputs to the rule's rollout, and performs its effects.
+
+use std::collections::VecDeque;
+
+use super::Rule;
+use crate::clock::{Moment, Now};
+use crate::command::{Act, Command, Extent, RollBack};
+use crate::drain::Drain;
+use crate::event::{Acted, Alive, Publication, Verified};
+use crate::fact::Fact;
+use crate::kubelet::Ends;
+use crate::reason::Reason;
+use crate::rollout::{Context, Effect, Input, Progress, Rollout};
+use crate::snapshot::Digest;
+use crate::tracker::Save;
+use crate::volume_tracker::CLOCK_MARGIN;
+
+impl Rule {
+    /// Handles the result of a publication or rollback.
+    pub(crate) fn published(
+        &mut self,
+        now: Now,
+        publication: Publication,
+        out: &mut VecDeque<Command>,
+    ) {
+        let Some(digest) = self.rollout.as_ref().map(Rollout::digest) else { return };
+        let is_swapped = match &publication {
+            Publication::Failed(_, current) => {
+                self.tracker.publication_failed(now.mono, digest, *current)
+            }
+            Publication::Done | Publication::Moved => false,
+        };
+        if publication == Publication::Done {
+            self.tracker.published(now.mono, digest);
+        }
+        if publication == Publication::Done || is_swapped {
+            self.exposed_at = Some(now.mono);
+        }
+        self.progress(now, Input::Published { publication, is_swapped }, out);
+    }
+
+    /// Handles the digest that a resync found in the publish directory.
+    pub(crate) fn found_published(&mut self, digest: Option<Digest>, out: &mut VecDeque<Command>) {
+        // Ignore it while a publication is in progress.
+        if !self.is_busy() && self.tracker.found_published(digest) {
+            (self.given_up, self.trial) = (None, None);
+            self.report(Fact::PublicationLost(digest), out);
+        }
+    }
+
+    /// Handles the result of an action, or an observation of the target.
+    pub(crate) fn handle(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
+        // A poll of a tripped rule is not an action.
+        let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
+        let has_acted = is_action && !self.policy.is_restart;
+        if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
+            self.last_action = Some(now.mono);
+        }
+        if let Input::Acted(
+            Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
+        ) = &input
+        {
+            self.target_names.clone_from(&targets.names);
+            self.found_container(targets.are_containers);
+        }
+        if self.is_container {
+            self.ends = ends_after(self.ends, &input, now.mono);
+        }
+        match input {
+            Input::Ended if self.rollout.is_none() => {
+                self.tracker.target_ended();
+                self.ended_in_bake();
+                let acts_elsewhere = self.neighbours.busy.is_some();
+                if let Some(trial) = &mut self.trial {
+                    trial.ended(acts_elsewhere);
+                } else if !acts_elsewhere {
+                    self.crashed(now, out);
+                }
+            }
+            Input::Verified(verified) if self.rollout.is_none() => {
+                self.polled_in_trial(now, verified, out);
+            }
+            input => self.progress(now, input, out),
+        }
+    }
+
+    pub(super) fn progress(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
+        if self.rollout.as_ref().is_some_and(Rollout::ends_pod) {
+            self.take_back_end(&input);
+        }
+        let Some(mut rollout) = self.rollout.take() else { return };
+        let progress = rollout.handle(input, &self.context(now, &rollout));
+        self.rollout = Some(rollout);
+        self.apply(now, progress, out);
+    }
+
+    pub(super) fn context(&self, now: Now, rollout: &Rollout) -> Context<'_> {
+        let roll_back_to = self.tracker.roll_back_to(rollout.digest());
+        Context {
+            now,
+            policy: &self.policy,
+            needs_publish: self.tracker.needs_publish(rollout.digest()),
+            reads_volumes: self.tracker.reads_volumes(),
+            readable_since: self.tracker.readable_since(rollout.content()),
+            // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
+            // start.
+            roll_back_to: roll_back_to.filter(|_| !self.stopping),
+            last_action: self.last_action,
+            restart_at: self.budget.next(now.mono, self.policy.restarts),
+            drain: &self.drain,
+            late_until: self.outage.late_until(now.mono),
+            slot: self.rollouts_standing(now.mono, rollout),
+            turn: self.turn(now),
+            may_go_back: self.may_go_back(),
+            has_interrupted: self.slot.used.acted_with() == Some(rollout.digest()),
+            start_delay: self.ends.last_delay(),
+            is_stopping: self.stopping,
+            may_be_at_fault: !self.neighbours.newer,
+        }
+    }
+
+    /// Performs the effects, and ends the rollout if it has an outcome.
+    pub(super) fn apply(&mut self, now: Now, progress: Progress, out: &mut VecDeque<Command>) {
+        for effect in progress.effects {
+            self.perform(now, effect, out);
+        }
+        if let Some(outcome) = progress.outcome {
+            self.finish(now, outcome, out);
+        }
+    }
+
+    pub(super) fn perform(&mut self, now: Now, effect: Effect, out: &mut VecDeque<Command>) {
+        match effect {
+            Effect::Report(fact) => self.report(fact, out),
+            Effect::Publish => self.publish(out),
+            Effect::Act => self.act(now, out),
+            Effect::AskServices => self.drain = Drain::ask(now.mono),
+            Effect::Drain { is_watched } => self.drain = Drain::begin(now.mono, is_watched),
+            Effect::Verify => out.push_back(Command::Verify(self.id)),
+            Effect::Inspect => out.push_back(Command::Inspect(self.id)),
+            Effect::NotSent => {
+                self.source.restore_gaps(std::mem::take(&mut self.gaps));
+                self.rollout.iter_mut().for_each(Rollout::restarted_nothing);
+            }
+            Effect::Interrupted => {
+                if let Some(rollout) = &self.rollout {
+                    self.interrupted(rollout.digest(), self.needs_permission(rollout));
+                }
+            }
+            Effect::Delivered => {
+                self.last_action = Some(now.mono);
+                self.counters.actions_delivered += 1;
+                self.tracker.delivered(now.mono.after(self.policy.alive_for));
+            }
+            Effect::Fresh => self.tracker.delivered(now.mono.after(self.policy.alive_for)),
+            Effect::PodRestarted => self.counters.restarts += 1,
+            Effect::Restarted => {
+                self.counters.restarts += 1;
+                if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
+                    self.budget.restarted(now.mono, self.policy.restarts);
+                }
+            }
+            Effect::Failed => {
+                self.tracker.invalidate();
+                self.counters.actions_failed += 1;
+            }
+            Effect::Refused => self.counters.actions_refused += 1,
+            Effect::Tripped => self.counters.actions_tripped += 1,
+            Effect::Halt(digest, reason) => self.halt(digest, &reason),
+        }
+    }
+
+    pub(super) fn publish(&mut self, out: &mut VecDeque<Command>) {
+        let Some(rollout) = &self.rollout else { return };
+        let (to, failed) = (rollout.digest(), rollout.failed_digest());
+        let Some(failed) = failed else {
+            out.push_back(Command::Publish(self.id, to));
+            return;
+        };
+        let reason = self.tracker.quarantine_reason(failed).cloned();
+        let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
+        self.remember(out);
+        out.push_back(Command::RollBack(self.id, RollBack { to, failed, reason }));
+    }
+
+    pub(super) fn act(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let Some(rollout) = &mut self.rollout else { return };
+        let may_restart = rollout.is_restart() || self.policy.is_restart;
+        let is_sent = rollout.extent() == Extent::Send;
+        let ends_target = may_restart && is_sent;
+        if ends_target {
+            rollout.begin_target_restart(now.mono);
+        }
+        let Some(rollout) = &self.rollout else { return };
+        let ctx = self.context(now, rollout);
+        let is_required = rollout.is_triggered() || self.tracker.must_act();
+        let since = ctx.readable_since.after(CLOCK_MARGIN);
+        let content = rollout.failed_digest().unwrap_or(rollout.digest());
+        let mut act = Act {
+            rule: self.id,
+            at: now.mono,
+            digest: rollout.digest(),
+            // What an earlier podnudge has restarted for this content has read it, too.
+            fresh_after: match rollout.restarted_by_earlier() {
+                began if is_required => began,
+                began => Some(began.map_or(since, |began| began.min(since))),
+            },
+            extent: rollout.extent(),
+            before: self.act_before(rollout),
+            lenient: rollout.failed_digest().is_some() || rollout.has_waited_for_target(&ctx),
+            attempt: rollout.attempt(),
+            restart: rollout.is_restart(),
+            changed: Vec::new(),
+        };
+        if self.policy.needs_changed_keys {
+            act.changed = self.changed.changed_keys(content, self.tracker.running());
+        }
+        // A target that has read the content at its start has read it by now.
+        self.gaps = self.source.clear_gaps();
+        if !act.is_preparation() {
+            self.action_begun(now, out);
+        }
+        if ends_target || (is_sent && self.policy.evict_wait.is_some()) {
+            self.remember(out);
+        }
+        out.push_back(Command::Act(act));
+    }
+
+    /// Records that the application may run something else from now on.
+    fn action_begun(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if self.tracker.reads_volumes() {
+            self.exposed_at = Some(now.mono);
+        }
+        let save = self.tracker.action_started(now.wall);
+        self.save(save, out);
+    }
+
+    pub(super) fn save(&mut self, save: Save, out: &mut VecDeque<Command>) {
+        match save {
+            Save::Nothing => {}
+            Save::Known(known) => self.known = known,
+            Save::Good(digest, evidence) => {
+                out.push_back(Command::Approve(self.id, digest, evidence));
+            }
+        }
+    }
+}
+
+/// The ends of the target's container, of which this input may tell another one.
+fn ends_after(ends: Ends, input: &Input, now: Moment) -> Ends {
+    match input {
+        Input::Acted(Acted::Restarted(_)) => ends.ended(now),
+        Input::Ended | Input::Verified(Verified { alive: Alive::Gone(_), .. }) => {
+            ends.observed(now)
+        }
+        _ => ends,
+    }
+}

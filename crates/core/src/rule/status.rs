@@ -1,0 +1,224 @@
+//! The status of a rule.
+
+use super::{Rollout, Rule};
+use crate::candidate::Candidate;
+use crate::checks::Verdict;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::crashes::Crashes;
+use crate::evidence::{Evidence, InSync};
+use crate::reason::Reason;
+use crate::source::Activity;
+use crate::status::{Counters, RuleStatus, SlotStatus, State};
+
+impl Rule {
+    pub(crate) fn status(&self, now: Now) -> RuleStatus {
+        let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
+        let disk = self.source.on_disk();
+        let is_running = disk.is_some_and(|disk| self.tracker.running() == Some(disk.digest));
+        let evidence = if is_running { self.tracker.evidence() } else { Evidence::None };
+        let is_complete = !self.source.is_missing_a_volume() && self.source.unreadable().is_none();
+        let [commits, missed_by_watch, read_errors] = self.source.counts();
+        // The volumes changed unseen: the process that runs may have read something else.
+        let may_have_read_other =
+            self.tracker.reads_volumes() && self.source.has_gap_before(now.mono);
+        let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
+        RuleStatus {
+            name: self.policy.name.clone(),
+            state: self.state(now),
+            reason: self.reason(now.mono).or_else(|| self.source.unreadable()).cloned(),
+            not_ready: self.not_ready(),
+            in_sync: match evidence {
+                // It may read its files by itself.
+                _ if !self.policy.action.are_known()
+                    && is_complete
+                    && disk.is_some()
+                    && !is_running =>
+                {
+                    InSync::Unknown
+                }
+                _ if !is_running || !is_complete || self.keeps_ending() => InSync::No,
+                evidence if evidence.is_proof() && !may_have_read_other && !is_hidden => {
+                    InSync::Yes
+                }
+                _ => InSync::Unknown,
+            },
+            evidence,
+            digest_on_disk: disk.map(|disk| disk.digest),
+            digest_applied: self.applied.map(|(digest, _)| digest),
+            digest_running: self
+                .tracker
+                .running()
+                .filter(|_| self.tracker.evidence() != Evidence::None),
+            digest_published: self.tracker.current().map(|current| current.digest),
+            shows_digests: false,
+            committed_at: disk.map(|disk| disk.committed),
+            applied_at: self.applied.map(|(_, at)| at),
+            succeeded_at: self.succeeded_at,
+            certificates_expire_at: self.certificates.1,
+            next_action_at: self.next_action(now).map(wall),
+            slot: self.policy.slot.map(|_| self.slot_status(now.mono)),
+            start_expected_at: self.ends.expected_start(now.mono).map(wall),
+            start_delay_seconds: self.ends.next_delay(now.mono).map(|next| next.delay.as_secs()),
+            action: self.policy.action.clone(),
+            proof: self.policy.proof_kinds.clone(),
+            targets: Vec::new(),
+            preflight: self.preflight.problems().to_vec(),
+            volumes: self.source.status(),
+            #[cfg(feature = "page")]
+            changes: Vec::new(),
+            counters: Counters { commits, missed_by_watch, read_errors, ..self.counters.clone() },
+        }
+    }
+
+    pub(crate) fn is_verifying(&self) -> bool {
+        self.rollout.as_ref().is_some_and(Rollout::is_verifying)
+    }
+
+    fn slot_status(&self, now: Moment) -> SlotStatus {
+        let held = self.slot.state().slot().filter(|_| self.slot.state().is_held(now));
+        let held = held.map(ToOwned::to_owned);
+        let reason = self.slot.reason().cloned().or_else(|| self.slot.used.kept_because());
+        SlotStatus { held, reason }
+    }
+
+    /// When podnudge may act next: at the rollout's next attempt, at the candidate's scheduled
+    /// time, or after its next check.
+    fn next_action(&self, now: Now) -> Option<Moment> {
+        let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now.mono));
+        let attempt = rollout.and_then(|rollout| rollout.next_attempt(&self.context(now, rollout)));
+        let begin = self.gate(now).and_then(|gate| gate.next_action(now.mono));
+        [attempt, begin, self.next_check()].into_iter().flatten().min()
+    }
+
+    fn state(&self, now: Now) -> State {
+        if self.stopped {
+            return State::Stopped;
+        }
+        let is_missing = self.source.is_missing_a_volume();
+        let is_inactive = self.rollout.as_ref().is_none_or(|rollout| {
+            !rollout.is_busy()
+                && (rollout.failed_digest().is_none() || rollout.state() == State::Refused)
+        });
+        if is_inactive
+            && self.tracker.is_started()
+            && self.is_quarantined()
+            && !self.rollback_failed()
+        {
+            return State::RolledBack;
+        }
+        if is_inactive && self.is_rejected() {
+            return State::Rejected;
+        }
+        let state = match &self.rollout {
+            Some(_) if self.delay_of_end().is_some() => State::Waiting,
+            Some(rollout) => rollout.state(),
+            None if !self.tracker.is_started() => State::Starting,
+            None if self.is_held(now) => State::Held,
+            None if self.awaits_publish_retry(now) => State::Refused,
+            None if self.given_up.is_some() || self.keeps_ending() => State::Failed,
+            None if self.candidate.as_ref().is_some_and(Candidate::is_scheduled) => State::Waiting,
+            None => State::Idle,
+        };
+        match (state, self.source.activity()) {
+            (State::Idle | State::Waiting, Activity::Quiet)
+                if self.candidate.is_some() && self.checks.in_progress() =>
+            {
+                State::Checking
+            }
+            (
+                State::Starting
+                | State::Idle
+                | State::Waiting
+                | State::WaitingForTarget
+                | State::Backoff,
+                _,
+            ) if is_missing => State::WaitingForVolume,
+            (State::Idle, Activity::Settling(_)) => State::Settling,
+            (State::Idle, Activity::Scanning { .. } | Activity::Backoff { .. }) => State::Scanning,
+            (state, _) => state,
+        }
+    }
+
+    /// The reason for the current state. The reason of a rollback precedes the reasons for what led
+    /// to it.
+    fn reason(&self, now: Moment) -> Option<&Reason> {
+        let rollout = self.rollout.as_ref();
+        if rollout.is_some_and(|rollout| self.is_delayed_by_slot(now, rollout))
+            && let Some(reason) = self.slot.reason()
+        {
+            return Some(reason);
+        }
+        let rollback =
+            rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
+        let disk = self.source.digest();
+        let given_up = self.given_up.as_ref();
+        let given_up = given_up.filter(|given_up| Some(given_up.digest) == disk);
+        rollback
+            .or_else(|| given_up.map(|given_up| &given_up.reason))
+            .or_else(|| self.rejection_reason())
+            .or_else(|| rollout.and_then(Rollout::reason))
+            .or_else(|| self.crashes.as_ref().and_then(Crashes::reason))
+            .or_else(|| self.delay_of_end())
+            .or_else(|| self.wait_reason())
+    }
+
+    /// Why the content on disk must not be used, if that is known.
+    fn rejection_reason(&self) -> Option<&Reason> {
+        let disk = self.source.digest()?;
+        self.tracker.quarantine_reason(disk).or_else(|| match self.checks.verdict(disk) {
+            Verdict::Rejected(reason) => Some(reason),
+            Verdict::Pending(reason) => reason,
+            Verdict::Passed => None,
+        })
+    }
+
+    /// Why the candidate waits, unless it only waits for its scheduled time.
+    fn wait_reason(&self) -> Option<&Reason> {
+        let candidate = self.candidate.as_ref()?;
+        let rule_ahead = self.rule_ahead(self.cause()).filter(|_| candidate.is_scheduled());
+        candidate.hold_reason().or(rule_ahead)
+    }
+
+    fn awaits_publish_retry(&self, now: Now) -> bool {
+        let retry = self.candidate.as_ref().and_then(Candidate::retry_at);
+        retry.is_some_and(|at| at > now.mono)
+    }
+
+    pub(super) fn is_quarantined(&self) -> bool {
+        self.source.digest().is_some_and(|disk| self.tracker.quarantine_reason(disk).is_some())
+    }
+
+    fn is_rejected(&self) -> bool {
+        let disk = self.source.digest();
+        disk.is_some_and(|disk| matches!(self.checks.verdict(disk), Verdict::Rejected(_)))
+    }
+
+    /// Whether the rollback of the content on disk has failed or was refused, so that an operator
+    /// must intervene.
+    fn rollback_failed(&self) -> bool {
+        let disk = self.source.digest();
+        let given_up = self.given_up.as_ref().map(|given_up| given_up.digest);
+        let rollout = self.rollout.as_ref();
+        let rolled_out = rollout.map(|rollout| rollout.failed_digest().unwrap_or(rollout.digest()));
+        disk.is_some() && (given_up == disk || rolled_out == disk)
+    }
+
+    /// Why the application has nothing to start with yet, if so.
+    pub(crate) fn not_ready(&self) -> Option<Reason> {
+        let with_cause = |problem: &str, cause: Option<&Reason>| match cause {
+            Some(Reason { message, hint }) => {
+                Reason { message: format!("{problem}: {message}"), hint: hint.clone() }
+            }
+            None => Reason::new(problem),
+        };
+        match self.source.on_disk() {
+            None => Some(with_cause("its volumes were not read yet", self.source.unreadable())),
+            Some(_) if self.tracker.is_empty() => {
+                let rollout = self.rollout.as_ref().and_then(Rollout::reason);
+                let why = self.rejection_reason().or(rollout).or_else(|| self.wait_reason());
+                Some(with_cause("nothing was published yet", why))
+            }
+            Some(_) => None,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a rule needs a slot for. Pure, and the only place that decides it: `rule/slots.rs` describes the situation,
+//! and asks for the slot or gives it back as follows from it.
+
+use crate::command::Intent;
+use crate::snapshot::Digest;
+
+/// What the rule needs a slot for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// For nothing: it is given back.
+    #[default]
+    None,
+    /// To act with this digest.
+    Act(Digest),
+    /// To recover from an action or a drain for this digest, or to go back to it, while no other replica acts.
+    Keep(Digest),
+}
+
+/// How near the next action is: of a candidate, or of a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nearness {
+    /// Something else comes first, or there is none.
+    Far,
+    /// A slot that the rule has is not given back meanwhile.
+    Near,
+    /// Nothing but a slot is missing.
+    Next,
+}
+
+/// What the need follows from.
+#[derive(Debug, Clone)]
+pub(crate) struct Situation {
+    /// What the slot was asked for.
+    pub(crate) claimed: Need,
+    /// The candidate, and how near its rollout is.
+    pub(crate) candidate: Option<(Digest, Nearness)>,
+    /// The candidate is known to have failed on another replica, and nobody has triggered it.
+    pub(crate) is_candidate_halted: bool,
+    /// The rollout, and how near its next action is.
+    pub(crate) rollout: Option<(Digest, Nearness)>,
+    /// Its content was good here before. That it failed on another replica does not matter.
+    pub(crate) is_rollout_known_good: bool,
+    /// The digest for which the pod is out of its Services, or recovers from that or from an action.
+    pub(crate) kept_for: Option<Digest>,
+    /// The digest on trial: it may still be rolled back.
+    pub(crate) on_trial: Option<Digest>,
+}
+
+impl Need {
+    /// How to ask for it.
+    pub(crate) fn claim(self) -> Option<(Digest, Intent)> {
+        match self {
+            Self::None => None,
+            Self::Act(digest) => Some((digest, Intent::Act)),
+            Self::Keep(digest) => Some((digest, Intent::Keep)),
+        }
+    }
+}
+
+/// What the rule needs a slot for. ARCHITECTURE.md has the same as a table.
+pub(crate) fn need(now: &Situation) -> Need {
+    let Situation { claimed, candidate, rollout, kept_for, on_trial, .. } = *now;
+    let next = |one: Option<(Digest, Nearness)>| one.filter(|(_, near)| *near == Nearness::Next);
+    let is_near = |one: Option<(Digest, Nearness)>| {
+        claimed != Need::None && one.is_some_and(|(_, near)| near == Nearness::Near)
+    };
+    // Content that failed elsewhere is asked for only to find out when it works after all.
+    let has_trial = on_trial.is_some() && claimed != Need::None;
+    let is_needed_here =
+        next(rollout).is_some() || is_near(rollout) || kept_for.is_some() || has_trial;
+    let newer = next(candidate).filter(|_| !(now.is_candidate_halted && is_needed_here));
+    if let Some((digest, _)) = newer {
+        return Need::Act(digest);
+    }
+    if is_near(candidate) {
+        return claimed;
+    }
+    if let Some((digest, _)) = next(rollout) {
+        return if now.is_rollout_known_good { Need::Keep(digest) } else { Need::Act(digest) };
+    }
+    if let Some(digest) = kept_for {
+        // A slot that was got for the next action is as good.
+        return if now.is_for_next_action(claimed) { claimed } else { Need::Keep(digest) };
+    }
+    if is_near(rollout) {
+        return claimed;
+    }
+    on_trial.filter(|_| claimed != Need::None).map_or(Need::None, Need::Keep)
+}
+
+impl Situation {
+    fn is_for_next_action(&self, claimed: Need) -> bool {
+        let Need::Act(digest) = claimed else { return false };
+        let is_of = |one: Option<(Digest, Nearness)>| one.is_some_and(|(other, _)| other == digest);
+        is_of(self.rollout) || (is_of(self.candidate) && !self.is_candidate_halted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Digest = Digest([1; 32]);
+    const NEW: Digest = Digest([2; 32]);
+
+    fn idle() -> Situation {
+        Situation {
+            claimed: Need::None,
+            candidate: None,
+            is_candidate_halted: false,
+            rollout: None,
+            is_rollout_known_good: false,
+            kept_for: None,
+            on_trial: None,
+        }
+    }
+
+    #[test]
+    fn a_slot_is_asked_for_only_if_nothing_else_is_missing() {
+        for (near, wanted) in [
+            (Nearness::Far, Need::None),
+            (Nearness::Near, Need::None),
+            (Nearness::Next, Need::Act(NEW)),
+        ] {
+            assert_eq!(need(&Situation { candidate: Some((NEW, near)), ..idle() }), wanted);
+            assert_eq!(need(&Situation { rollout: Some((NEW, near)), ..idle() }), wanted);
+        }
+    }
+
+    #[test]
+    fn content_that_was_good_here_is_acted_with_although_it_failed_elsewhere() {
+        let next = Situation { rollout: Some((OLD, Nearness::Next)), ..idle() };
+        let known_good = Situation { is_rollout_known_good: true, ..next };
+        assert_eq!(need(&known_good), Need::Keep(OLD));
+    }
+
+    #[test]
+    fn a_slot_is_not_given_back_while_an_action_is_near() {
+        let claimed = Need::Act(NEW);
+        for (near, wanted) in
+            [(Nearness::Far, Need::None), (Nearness::Near, claimed), (Nearness::Next, claimed)]
+        {
+            let (candidate, rollout) = (Some((NEW, near)), Some((NEW, near)));
+            assert_eq!(need(&Situation { claimed, candidate, ..idle() }), wanted);
+            assert_eq!(need(&Situation { claimed, rollout, ..idle() }), wanted);
+        }
+    }
+
+    #[test]
+    fn newer_content_comes_before_the_rollout_unless_it_failed_elsewhere() {
+        let (candidate, rollout) = (Some((NEW, Nearness::Next)), Some((OLD, Nearness::Next)));
+        let both = Situation { candidate, rollout, ..idle() };
+        assert_eq!(need(&both), Need::Act(NEW));
+        assert_eq!(need(&Situation { is_candidate_halted: true, ..both.clone() }), Need::Act(OLD));
+        // A drain is not interrupted for it.
+        let (claimed, rollout) = (Need::Act(OLD), Some((OLD, Nearness::Near)));
+        let draining = Situation { claimed, rollout, ..both.clone() };
+        assert_eq!(need(&Situation { is_candidate_halted: true, ..draining.clone() }), claimed);
+        assert_eq!(need(&draining), Need::Act(NEW));
+        let halted = Situation { candidate, is_candidate_halted: true, ..idle() };
+        assert_eq!(need(&halted), Need::Act(NEW), "to find out when it works after all");
+    }
+
+    #[test]
+    fn a_slot_is_kept_for_the_recovery_whatever_the_next_action_waits_for() {
+        let recovering = Situation { kept_for: Some(OLD), ..idle() };
+        assert_eq!(need(&recovering), Need::Keep(OLD));
+        for claimed in [Need::Act(OLD), Need::Act(NEW), Need::Keep(OLD)] {
+            assert_eq!(need(&Situation { claimed, ..recovering.clone() }), Need::Keep(OLD));
+        }
+        // What was got for the next action is as good, unless that failed elsewhere.
+        let (claimed, far) = (Need::Act(NEW), Some((NEW, Nearness::Far)));
+        let waiting = Situation { claimed, candidate: far, ..recovering.clone() };
+        assert_eq!(need(&waiting), claimed);
+        let halted = Situation { is_candidate_halted: true, ..waiting };
+        assert_eq!(need(&halted), Need::Keep(OLD));
+        assert_eq!(need(&Situation { claimed, rollout: far, ..recovering }), claimed);
+    }
+
+    #[test]
+    fn content_on_trial_does_not_lose_its_slot_to_content_that_failed_elsewhere() {
+        let claimed = Need::Keep(OLD);
+        let candidate = Some((NEW, Nearness::Next));
+        let trial = Situation { claimed, candidate, on_trial: Some(OLD), ..idle() };
+        assert_eq!(need(&trial), Need::Act(NEW));
+        assert_eq!(need(&Situation { is_candidate_halted: true, ..trial }), claimed);
+    }
+
+    #[test]
+    fn content_on_trial_keeps_a_slot_but_asks_for_none() {
+        let trial = Situation { on_trial: Some(OLD), ..idle() };
+        assert_eq!(need(&trial), Need::None);
+        assert_eq!(need(&Situation { claimed: Need::Act(OLD), ..trial }), Need::Keep(OLD));
+    }
+}

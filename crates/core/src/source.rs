@@ -1,0 +1,276 @@
+//! The volumes of a rule: turns hints, by settling and scanning, into the content on disk.
+//!
+//! Level-triggered: a hint only marks a volume for a scan. Lost, duplicated or reordered hints do
+//! not change the final result.
+
+mod settle;
+mod volume;
+
+use std::time::Duration;
+
+use super::backoff;
+use super::changed::Keys;
+use super::event::{Scan, VolumeId, Watch};
+use super::fact::Fact;
+use super::policy::Policy;
+use super::status::VolumeStatus;
+use crate::clock::{Moment, Now, UnixTime};
+use crate::reason::Reason;
+use crate::snapshot::{self, Digest, Generation};
+use settle::Settle;
+use volume::{Gap, Volume};
+
+/// The wait after the first failed scan.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// The longest wait between failed scans.
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// The content of a rule's volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OnDisk {
+    pub(super) digest: Digest,
+    /// The newest commit of all volumes by the wall clock, for reports.
+    pub(super) committed: UnixTime,
+    /// The same by the monotonic clock, for decisions; may be too late, but never too early.
+    pub(super) committed_at: Moment,
+}
+
+/// The gaps of the volumes at the time at which their content was taken as known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Gaps(Vec<(VolumeId, Gap)>);
+
+/// The result of a scan.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    pub(super) begun: Moment,
+    pub(super) facts: Vec<Fact>,
+    /// The content on disk, if this scan read a volume and every volume was found at least once.
+    pub(super) on_disk: Option<OnDisk>,
+}
+
+#[derive(Debug)]
+pub(super) struct Source {
+    settle: Duration,
+    settle_max: Duration,
+    volumes: Vec<Volume>,
+    activity: Activity,
+    /// The end of the last scan.
+    scanned_at: Option<Moment>,
+    on_disk: Option<OnDisk>,
+}
+
+/// The current step of observing the volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activity {
+    Quiet,
+    Settling(Settle),
+    Scanning { begun: Moment, failures: u32 },
+    Backoff { at: Moment, failures: u32 },
+}
+
+impl Source {
+    pub(super) fn new(policy: &Policy, now: Moment) -> Self {
+        Self {
+            settle: policy.settle,
+            settle_max: policy.settle_max,
+            volumes: policy.volumes.iter().map(|volume| Volume::new(volume, now)).collect(),
+            activity: Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO)),
+            scanned_at: None,
+            on_disk: None,
+        }
+    }
+
+    pub(super) fn hint(&mut self, now: Moment, id: VolumeId, commits: u32) {
+        self.update(id, |volume| volume.hint(now, commits));
+        self.begin_settling(now);
+    }
+
+    /// Handles a possible change without an event.
+    pub(super) fn hint_lost(&mut self, now: Moment, id: VolumeId) {
+        self.update(id, Volume::hint_lost);
+        self.begin_settling(now);
+    }
+
+    pub(super) fn hints_lost(&mut self, now: Moment) {
+        self.volumes.iter_mut().for_each(Volume::hint_lost);
+        self.begin_settling(now);
+    }
+
+    /// Scans all volumes without settling.
+    pub(super) fn scan_now(&mut self, now: Moment) {
+        self.hints_lost(now);
+        if !matches!(self.activity, Activity::Scanning { .. }) {
+            self.activity = Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO));
+        }
+    }
+
+    /// Handles the result of a resync that began at `begun`.
+    pub(super) fn resynced(
+        &mut self,
+        now: Moment,
+        id: VolumeId,
+        begun: Moment,
+        found: Option<&Generation>,
+    ) {
+        let mut is_new = false;
+        self.update(id, |volume| is_new |= volume.resynced(begun, found));
+        if is_new {
+            self.begin_settling(now);
+        }
+    }
+
+    pub(super) fn watched(&mut self, id: VolumeId, watch: &Watch) -> Option<Fact> {
+        let mut fact = None;
+        self.update(id, |volume| fact = volume.watched(watch.clone()));
+        fact
+    }
+
+    fn update(&mut self, id: VolumeId, apply: impl FnMut(&mut Volume)) {
+        self.volumes.iter_mut().filter(|volume| volume.id() == id).for_each(apply);
+    }
+
+    /// Begins a scan if one is due, and returns the volumes to read.
+    pub(super) fn begin_due_scan(&mut self, now: Moment) -> Option<Vec<VolumeId>> {
+        let failures = match self.activity {
+            Activity::Settling(settle) if now >= settle.until() => 0,
+            Activity::Backoff { at, failures } if now >= at => failures,
+            _ => return None,
+        };
+        self.activity = Activity::Scanning { begun: now, failures };
+        let to_scan = |volume: &mut Volume| volume.begin_scan().then(|| volume.id());
+        Some(self.volumes.iter_mut().filter_map(to_scan).collect())
+    }
+
+    /// Handles the result of a scan. Returns `None` if no scan was in progress.
+    pub(super) fn scanned(&mut self, now: Now, scans: Vec<(VolumeId, Scan)>) -> Option<Scanned> {
+        let Activity::Scanning { begun, failures } = self.activity else { return None };
+        let (mut facts, mut found, mut unreadable) = (Vec::new(), false, false);
+        for (id, scan) in scans {
+            found |= matches!(scan, Scan::Present(_));
+            unreadable |= matches!(scan, Scan::Unreadable(_));
+            if let Some(volume) = self.volumes.iter_mut().find(|volume| volume.id() == id) {
+                facts.extend(volume.scanned(begun, now, scan));
+            }
+        }
+        self.activity = if unreadable {
+            let wait = backoff::doubled(FIRST_RETRY, failures, LONGEST_RETRY);
+            Activity::Backoff { at: now.mono.after(wait), failures: failures.saturating_add(1) }
+        } else {
+            Activity::Quiet
+        };
+        if !unreadable && self.volumes.iter().any(Volume::is_dirty) {
+            self.begin_settling(now.mono);
+        }
+        self.scanned_at = Some(now.mono);
+        self.on_disk = self.combined_content();
+        Some(Scanned { begun, facts, on_disk: self.on_disk.filter(|_| found) })
+    }
+
+    /// Whether a process that read until `moment` may have read content that no scan found.
+    pub(super) fn has_gap_before(&self, moment: Moment) -> bool {
+        self.volumes.iter().any(|volume| volume.has_gap_before(moment))
+    }
+
+    /// Takes the content of the last scan as known from now on. Returns the gaps that this closes.
+    pub(super) fn clear_gaps(&mut self) -> Gaps {
+        let clear = |volume: &mut Volume| Some((volume.id(), volume.clear_gap()?));
+        Gaps(self.volumes.iter_mut().filter_map(clear).collect())
+    }
+
+    /// Restores these gaps, because nothing was read after all.
+    pub(super) fn restore_gaps(&mut self, Gaps(gaps): Gaps) {
+        for (id, before) in gaps {
+            self.update(id, |volume| volume.restore_gap(before));
+        }
+    }
+
+    pub(super) fn on_disk(&self) -> Option<OnDisk> {
+        self.on_disk
+    }
+
+    pub(super) fn digest(&self) -> Option<Digest> {
+        self.on_disk.map(|disk| disk.digest)
+    }
+
+    pub(super) fn activity(&self) -> Activity {
+        self.activity
+    }
+
+    /// Whether a scan is in progress or due, so that the content on disk may be updated soon.
+    /// `false` at the end of a scan, even if a new one is due: otherwise volumes that never settle
+    /// would block the rule.
+    pub(super) fn is_update_pending(&self, now: Moment) -> bool {
+        matches!(self.activity, Activity::Settling(_) | Activity::Scanning { .. })
+            && self.scanned_at != Some(now)
+    }
+
+    /// Whether all volumes were read, and have no key that counts.
+    pub(super) fn has_no_keys(&self) -> bool {
+        let is_empty = |volume: &Volume| volume.snapshot().is_some_and(|read| read.keys.is_empty());
+        self.volumes.iter().all(is_empty)
+    }
+
+    /// The known keys of all volumes.
+    pub(super) fn keys(&self) -> Vec<Keys> {
+        let keys = |volume: &Volume| volume.snapshot().map(|snapshot| snapshot.keys.clone());
+        self.volumes.iter().map(|volume| keys(volume).unwrap_or_default()).collect()
+    }
+
+    /// Whether a volume contains the key that pauses the rule.
+    pub(super) fn is_paused_by_key(&self) -> bool {
+        self.volumes.iter().any(|volume| volume.snapshot().is_some_and(|found| found.pauses))
+    }
+
+    /// Whether a volume was missing at the last scan.
+    pub(super) fn is_missing_a_volume(&self) -> bool {
+        self.volumes.iter().any(Volume::is_missing)
+    }
+
+    /// Why a volume was unreadable at the last scan.
+    pub(super) fn unreadable(&self) -> Option<&Reason> {
+        self.volumes.iter().find_map(Volume::unreadable)
+    }
+
+    pub(super) fn polled_volumes(&self) -> impl Iterator<Item = VolumeId> {
+        self.volumes.iter().filter(|volume| volume.is_polled()).map(Volume::id)
+    }
+
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+        match self.activity {
+            Activity::Settling(settle) => Some(settle.until()),
+            Activity::Backoff { at, .. } => Some(at),
+            Activity::Quiet | Activity::Scanning { .. } => None,
+        }
+    }
+
+    /// The numbers of commits read, of commits that the watch missed, and of failed scans.
+    pub(super) fn counts(&self) -> [u64; 3] {
+        self.volumes.iter().fold([0; 3], |[a, b, c], volume| {
+            let [x, y, z] = volume.counts();
+            [a + x, b + y, c + z]
+        })
+    }
+
+    pub(super) fn status(&self) -> Vec<VolumeStatus> {
+        self.volumes.iter().map(Volume::status).collect()
+    }
+
+    fn begin_settling(&mut self, now: Moment) {
+        self.activity = match self.activity {
+            Activity::Quiet | Activity::Backoff { .. } => {
+                Activity::Settling(Settle::begin(now, self.settle, self.settle_max))
+            }
+            Activity::Settling(settle) => Activity::Settling(settle.prolong(now, self.settle)),
+            scanning @ Activity::Scanning { .. } => scanning,
+        };
+    }
+
+    /// The digest over all volumes; `None` until each was found at least once.
+    fn combined_content(&self) -> Option<OnDisk> {
+        let digests: Option<Vec<Digest>> = self.volumes.iter().map(Volume::digest).collect();
+        let committed = self.volumes.iter().filter_map(Volume::snapshot);
+        let committed = committed.map(|found| found.committed).max()?;
+        let committed_at = self.volumes.iter().map(Volume::committed_at).max()?;
+        Some(OnDisk { digest: snapshot::digest(digests?), committed, committed_at })
+    }
+}
