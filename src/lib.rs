@@ -48,7 +48,6 @@ pub mod plan;
 pub mod preflight;
 pub mod process;
 pub mod publish;
-pub mod random;
 mod report;
 pub mod run;
 pub mod state;

@@ -36,12 +36,8 @@ mod events;
 #[cfg(feature = "cluster")]
 mod evict;
 mod evidence;
-mod fleet;
-mod fleet_slots;
 #[cfg(feature = "cluster")]
 mod halts;
-#[cfg(feature = "page")]
-mod history;
 mod host_pid;
 mod hostile;
 mod hostile_table;
@@ -49,7 +45,7 @@ mod http;
 mod interrupted;
 mod invariants;
 mod kept_target;
-mod lasting;
+mod killed_restart;
 mod layers;
 mod manifests;
 mod manual;
@@ -62,7 +58,6 @@ mod monitoring;
 mod mounts;
 mod neighbours;
 mod orphans;
-mod other_rules;
 #[cfg(feature = "page")]
 mod page;
 mod parser;
@@ -77,9 +72,6 @@ mod promises;
 #[cfg(feature = "tls")]
 mod proof_by_tls;
 mod proofs;
-mod properties;
-mod properties_of_pairs;
-mod properties_of_slots;
 mod publish;
 #[cfg(feature = "tls")]
 mod readme;
@@ -89,7 +81,6 @@ mod release;
 mod restart_pod;
 #[cfg(feature = "cluster")]
 mod rights;
-mod scenarios;
 mod schema;
 #[cfg(feature = "cluster")]
 mod services;

@@ -9,15 +9,15 @@ use podnudge_core::SlotPolicy;
 use podnudge_core::jitter::{Jitter, JitterBy};
 use serde_json::Value;
 
+use crate::support::policies;
 use crate::support::program::podnudge;
-use crate::support::world;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A rule that reloads, on replicas whose kubelets write the volumes at once.
 fn reload(replicas: u32) -> Scenario {
     Scenario {
-        policy: world::policy_settling(),
+        policy: policies::policy_settling(),
         slots: None,
         replicas,
         downtime: Duration::ZERO,
@@ -56,7 +56,7 @@ fn with_slots(mut scenario: Scenario, count: u32) -> Scenario {
 }
 
 fn drained(mut scenario: Scenario) -> Scenario {
-    scenario.policy.drain = Some(world::drain(5 * SECOND, DrainBefore::Restart));
+    scenario.policy.drain = Some(policies::drain(5 * SECOND, DrainBefore::Restart));
     scenario
 }
 
@@ -194,7 +194,7 @@ fn the_plan_agrees_with_what_the_example_of_a_fleet_shows() {
     };
     (fleet.policy.alive_for, fleet.policy.proof) = (millis(100), true);
     let mut slot = with_slots(fleet.clone(), 1);
-    slot.policy.drain = Some(world::drain(millis(400), DrainBefore::Restart));
+    slot.policy.drain = Some(policies::drain(millis(400), DrainBefore::Restart));
     for (scenario, down, seconds) in [(slot, 1.0, 40.0), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {
         let outcome = plan::simulate(&scenario);
         let until = outcome.seconds_until_all_have_it.unwrap();

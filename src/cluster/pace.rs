@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::random::Random;
 use podnudge_core::backoff::doubled;
+use podnudge_core::random::Random;
 
 /// After the first failure; doubled with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::random;
+use podnudge_core::random;
 
 /// The numbers of one replica in one run.
 #[derive(Debug, Clone)]

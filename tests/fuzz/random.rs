@@ -1,6 +1,6 @@
 //! Random numbers with a seed.
 
-use crate::random;
+use podnudge_core::random;
 
 pub(crate) struct Random(random::Random);
 

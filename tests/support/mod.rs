@@ -13,23 +13,22 @@ pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod manifests;
 pub(crate) mod memory;
-pub(crate) mod pair;
 pub(crate) mod pids;
 pub(crate) mod pod;
+/// The policies of the tests of the core.
+#[path = "../../crates/core/tests/support/policies.rs"]
+pub(crate) mod policies;
 pub(crate) mod program;
 pub(crate) mod publish;
+#[path = "../../crates/core/tests/support/random.rs"]
 pub(crate) mod random;
-pub(crate) mod record;
 #[cfg(feature = "cluster")]
 pub(crate) mod rights;
 pub(crate) mod shared;
-pub(crate) mod shelf;
 pub(crate) mod supervisor;
 #[cfg(all(feature = "cluster", feature = "tls"))]
 pub(crate) mod tls_server;
-pub(crate) mod trace;
 pub(crate) mod wait;
 #[cfg(feature = "cluster")]
 pub(crate) mod watches;
-pub(crate) mod world;
 pub(crate) mod yaml;

@@ -35,6 +35,7 @@ mod outage;
 mod pod_end;
 mod policy;
 pub mod preflight;
+pub mod random;
 pub mod reason;
 mod rollout;
 mod rule;

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use podnudge_core::backoff::Retry;
-use podnudge_core::budget::RestartBudget;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::{Act, Command, Extent, Intent, PodIs};
 use podnudge_core::event::{
@@ -15,13 +13,11 @@ use podnudge_core::event::{
 };
 use podnudge_core::fact::Fact;
 use podnudge_core::jitter::Replica;
-use podnudge_core::jitter::{Jitter, JitterBy};
 use podnudge_core::preflight::Problem;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{self, Digest, Generation, Key, Snapshot};
 use podnudge_core::status::Status;
-use podnudge_core::{Core, Intervals, Policy, PolicyVolume, TargetName};
-use podnudge_core::{DrainBefore, DrainPolicy, Hold, OnStart};
+use podnudge_core::{Core, Intervals, Policy};
 use sha2::{Digest as _, Sha256};
 
 use super::record::Record;
@@ -206,11 +202,6 @@ pub(crate) struct Slots {
 /// How long a Lease is honoured whose holder was killed, at least.
 const SLOT_OF_KILLED: Duration = Duration::from_secs(5);
 
-/// A drain without names of Services.
-pub(crate) fn drain(wait: Duration, before: DrainBefore) -> DrainPolicy {
-    DrainPolicy { wait, before, services: Vec::new(), timeout: Duration::ZERO }
-}
-
 /// A slot that is not lost.
 pub(crate) fn slot(name: &str) -> SlotState {
     SlotState::Held { slot: name.to_owned(), until: Moment(Duration::MAX) }
@@ -228,51 +219,6 @@ impl Slots {
         }
         self.answer.clone().unwrap_or(slot("web-0"))
     }
-}
-
-/// A policy with one volume, no delays and an application that survives.
-pub(crate) fn policy() -> Policy {
-    Policy {
-        name: "app".to_owned(),
-        action: "signal".into(),
-        proof_kinds: "none".to_owned(),
-        target: TargetName::Any,
-        volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
-        settle: Duration::ZERO,
-        settle_max: Duration::from_secs(5),
-        has_checks: false,
-        needs_approval_to_check: false,
-        has_certificates: false,
-        hold: Hold::default(),
-        has_key_filter: false,
-        needs_changed_keys: false,
-        publishes: false,
-        rolls_back: false,
-        jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
-        min_interval: Duration::ZERO,
-        is_min_interval_set: true,
-        retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
-        retries_first: true,
-        restarts_last: false,
-        is_restart: false,
-        pod_exit_code: None,
-        evict_wait: None,
-        restarts: RestartBudget { most: 3, within: Duration::from_hours(1) },
-        drain: None,
-        slot: None,
-        turns: None,
-        on_start: OnStart::IfNewer,
-        target_wait: Duration::from_mins(5),
-        alive_for: Duration::from_secs(1),
-        proof: false,
-        verify_timeout: Duration::from_secs(30),
-        verify_interval: Duration::from_secs(2),
-    }
-}
-
-/// The same with the default settle time.
-pub(crate) fn policy_settling() -> Policy {
-    Policy { settle: Duration::from_millis(200), ..policy() }
 }
 
 impl World {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::support::policies;
 use crate::support::random::Random;
 use crate::support::world::{self, World};
 use podnudge_core::SlotPolicy;
@@ -31,7 +32,7 @@ impl Fleet {
     fn new(slots: usize) -> Self {
         let replica = |n: usize| {
             let replica = Replica { identity: format!("web-{n}"), ordinal: None, seed: 0 };
-            let mut policy = world::policy_settling();
+            let mut policy = policies::policy_settling();
             policy.is_restart = true;
             policy.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,

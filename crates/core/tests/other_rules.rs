@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::support::world::{self, Disk, EPOCH, UPTIME, app, moment};
+use crate::support::policies;
+use crate::support::world::{Disk, EPOCH, UPTIME, app, moment};
 use podnudge_core::DrainBefore;
 use podnudge_core::clock::{Now, UnixTime};
 use podnudge_core::command::{Command, Extent};
@@ -37,7 +38,7 @@ impl Rules {
     fn new(rule: Policy, target_of_other: TargetName) -> Self {
         let now = Now { mono: moment(Duration::ZERO), wall: UnixTime(EPOCH) };
         let other =
-            Policy { target: target_of_other, alive_for: Duration::ZERO, ..world::policy() };
+            Policy { target: target_of_other, alive_for: Duration::ZERO, ..policies::policy() };
         let policies = [rule, other].into_iter().enumerate().map(|(n, policy)| {
             let volumes = vec![PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") }];
             (Policy { name: format!("rule-{n}"), volumes, ..policy }, Found::default())
@@ -146,15 +147,15 @@ impl Rules {
 
 /// It leaves its Services for 3 s, and takes turns.
 fn draining() -> Policy {
-    let drain = world::drain(SECOND * 3, DrainBefore::Action);
+    let drain = policies::drain(SECOND * 3, DrainBefore::Action);
     let turns = Turns { every: SECOND * 20, of: 3 };
-    Policy { drain: Some(drain), turns: Some(turns), ..world::policy() }
+    Policy { drain: Some(drain), turns: Some(turns), ..policies::policy() }
 }
 
 /// Its target is not that of the other rule.
 fn restarting_the_pod() -> Policy {
     let (action, target) = ("restart-pod".into(), TargetName::Exact("name", "app".to_owned()));
-    Policy { action, pod_exit_code: Some(88), has_checks: true, target, ..world::policy() }
+    Policy { action, pod_exit_code: Some(88), has_checks: true, target, ..policies::policy() }
 }
 
 fn other_target() -> TargetName {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::pair::{self, Pair};
-use crate::support::world;
+use crate::support::policies;
 use podnudge_core::backoff::Retry;
 use podnudge_core::budget::RestartBudget;
 use podnudge_core::evidence::InSync;
@@ -119,12 +119,12 @@ fn policy(settings: &Settings) -> Policy {
         min_interval: Duration::from_millis(settings.min_interval),
         alive_for: Duration::from_millis(settings.alive_for),
         target_wait: Duration::from_millis(settings.target_wait),
-        retry: Retry { attempts: settings.attempts, ..world::policy().retry },
+        retry: Retry { attempts: settings.attempts, ..policies::policy().retry },
         retries_first: settings.retries_first,
         restarts_last: settings.restarts_last,
         is_restart: settings.is_restart,
         restarts: RestartBudget { most: 2, within: Duration::from_mins(1) },
-        ..world::policy()
+        ..policies::policy()
     }
 }
 
@@ -184,7 +184,7 @@ fn assert_at_rest(pair: &Pair) -> Result<(), TestCaseError> {
 /// rolled back, and the content of the first, published just before, stays.
 #[test]
 fn only_the_crashing_content_of_two_rules_is_quarantined() {
-    let policies = pair::publishing([world::policy(), world::policy()]);
+    let policies = pair::publishing([policies::policy(), policies::policy()]);
     let mut pair = Pair::new(policies);
     pair.run_for(Duration::from_secs(10));
     pair.commit(0, 1, false);
@@ -284,12 +284,12 @@ fn a_process_that_starts_during_the_last_poll_gets_the_time_to_prove_its_content
 fn the_end_of_podnudge_waits_for_the_other_rule_and_the_status_says_so() {
     let named = |name: &str| TargetName::Exact("process", name.to_owned());
     let other =
-        Policy { target: named("other"), alive_for: Duration::from_mins(1), ..world::policy() };
+        Policy { target: named("other"), alive_for: Duration::from_mins(1), ..policies::policy() };
     let ends = Policy {
         target: named("ends"),
         is_restart: true,
         pod_exit_code: Some(88),
-        ..world::policy()
+        ..policies::policy()
     };
     let mut pair = Pair::new(pair::publishing([ends, other]));
     pair.run_for(Duration::from_secs(1));

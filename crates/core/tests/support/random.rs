@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use podnudge::random;
+use podnudge_core::random;
 
 /// The numbers of a test.
 pub(crate) struct Random(random::Random);

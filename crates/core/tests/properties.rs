@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::support::policies;
 use crate::support::shelf::Shelving;
 use crate::support::world::{self, World};
 use podnudge_core::budget::RestartBudget;
@@ -166,7 +167,7 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
     )
         .prop_map(
             |(settle, jitter, interval, alive, proof, attempts, has_checks, publishes, ladder)| {
-                let mut policy = world::policy();
+                let mut policy = policies::policy();
                 let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
                 policy.volumes = (0..2).map(volume).collect();
                 policy.settle = Duration::from_millis(settle);
@@ -327,7 +328,7 @@ fn work(world: &World) -> usize {
 /// content before the reload ends. The application reloads again: it has read nothing.
 #[test]
 fn a_volume_that_was_missing_during_a_reload_is_delivered_again() {
-    let mut policy = world::policy();
+    let mut policy = policies::policy();
     let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
     policy.volumes = (0..2).map(volume).collect();
     (policy.settle, policy.alive_for) = (Duration::ZERO, Duration::ZERO);
@@ -343,7 +344,7 @@ fn a_volume_that_was_missing_during_a_reload_is_delivered_again() {
 /// it comes back. podnudge does not know what the application runs.
 #[test]
 fn a_volume_that_comes_back_rejected_is_not_in_sync() {
-    let policy = Policy { has_checks: true, ..world::policy() };
+    let policy = Policy { has_checks: true, ..policies::policy() };
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
     let mut world = World::new(policy, &replica, None);
     behave(&mut world, Behaviour::Applies);

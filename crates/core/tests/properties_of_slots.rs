@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::support::policies;
 use crate::support::world::{self, World};
 use podnudge_core::Policy;
 use podnudge_core::SlotPolicy;
@@ -113,7 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// No drain, one for a time, and one that follows the Services.
 fn drain() -> impl Strategy<Value = Option<DrainPolicy>> {
-    let timed = world::drain(Duration::from_secs(5), DrainBefore::Action);
+    let timed = policies::drain(Duration::from_secs(5), DrainBefore::Action);
     let (services, timeout) = (vec!["web".to_owned()], Duration::from_secs(20));
     let watched = DrainPolicy { services, timeout, ..timed.clone() };
     prop::sample::select(vec![None, Some(timed), Some(watched)])
@@ -123,7 +124,7 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
     let choices = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (choices, 1..4u32, 0..20u64, drain()).prop_map(
         |((is_restart, restarts_last, proof, publishes), attempts, bake, drain)| {
-            let mut policy = world::policy_settling();
+            let mut policy = policies::policy_settling();
             (policy.publishes, policy.rolls_back) = (publishes, publishes);
             (policy.is_restart, policy.restarts_last, policy.proof) =
                 (is_restart, restarts_last, proof);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::policies;
 use crate::support::random::Random;
 use crate::support::world::{self, World};
 use podnudge_core::event::{Event, VolumeId};
@@ -33,7 +34,7 @@ fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
         .map(|n| {
             let identity = format!("web-{n}");
             let replica = Replica { identity, ordinal: Some(n), seed: u64::from(n) };
-            let mut policy = world::policy_settling();
+            let mut policy = policies::policy_settling();
             policy.jitter = Jitter { window: WINDOW, by };
             let delay = match kubelet {
                 Kubelet::Resync => random.below(Duration::from_secs(90)),
@@ -113,7 +114,7 @@ fn without_jitter_simultaneous_updates_cause_simultaneous_actions() {
     let mut together = (0..REPLICAS).map(|n| {
         let replica = Replica { identity: format!("web-{n}"), ordinal: Some(n), seed: 0 };
         let delay = random.below(Duration::from_millis(100));
-        one_edit(World::new(world::policy_settling(), &replica, None), EDIT + delay)
+        one_edit(World::new(policies::policy_settling(), &replica, None), EDIT + delay)
     });
     assert!(together.all(|at| at < EDIT + Duration::from_millis(301)));
 }
@@ -131,7 +132,7 @@ fn the_order_of_the_pods_changes_with_each_edit() {
     let place = |content: &str, pod: u32| {
         let identity = format!("web-{pod}");
         let replica = Replica { identity, ordinal: None, seed: 0 };
-        let mut policy = world::policy();
+        let mut policy = policies::policy();
         policy.jitter = Jitter { window: WINDOW, by: JitterBy::Pod };
         let mut world = World::new(policy, &replica, None);
         world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));

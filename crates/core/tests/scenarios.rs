@@ -37,10 +37,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::policies;
 use crate::support::shelf::Shelving;
 use crate::support::trace;
 use crate::support::world::{self, EPOCH, Pod, World};
-use podnudge::config::Overrides;
 use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::Command;
 use podnudge_core::event::{
@@ -51,6 +51,7 @@ use podnudge_core::jitter::JitterBy;
 use podnudge_core::jitter::Replica;
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
+use podnudge_core::week::{self, Window};
 use podnudge_core::{Actions, Policy, SlotPolicy, Turns};
 use podnudge_core::{DrainBefore, OnStart};
 
@@ -127,7 +128,8 @@ fn play(file: &Path) -> String {
 /// The state after a scenario, with what has happened.
 pub(crate) fn played(file: &Path) -> Option<World> {
     let text = fs::read_to_string(file).expect("the scenario can be read");
-    let mut stage = Stage { world: None, policy: world::policy(), published: Some(Standing::Good) };
+    let mut stage =
+        Stage { world: None, policy: policies::policy(), published: Some(Standing::Good) };
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
         if !line.is_empty() {
@@ -216,17 +218,11 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         }
         "window" => {
             // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
-            let file = format!(
-                "[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n\
-                 hold = {{ window = \"{}\", time-zone = \"UTC\" }}",
-                value.replace('_', " ")
-            );
-            let parsed = podnudge::config::parse("", &file, &Overrides::default(), None);
-            let hold = &parsed.expect(place).0.rules[0].settings.hold;
-            policy.hold.window.clone_from(&hold.schedule);
+            let utc = week::zone("UTC", &|_| None).expect(place);
+            policy.hold.window = Some(Window::new(&value.replace('_', " "), utc).expect(place));
         }
-        "drain" => policy.drain = Some(world::drain(time(), DrainBefore::Restart)),
-        "drain-always" => policy.drain = Some(world::drain(time(), DrainBefore::Action)),
+        "drain" => policy.drain = Some(policies::drain(time(), DrainBefore::Restart)),
+        "drain-always" => policy.drain = Some(policies::drain(time(), DrainBefore::Action)),
         // After `drain` and `slot`.
         "leaves-within" => {
             let drain = policy.drain.as_mut().expect(place);
