@@ -16,7 +16,7 @@ mod subjects;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use place::Place;
@@ -90,10 +90,13 @@ fn reloads(subject: &'static Subject) {
 
 /// Broken content that the application keeps out: the error comes with the preset's own attempts, and says what has
 /// probably happened and where to look.
+#[expect(clippy::disallowed_methods, reason = "the table shows how long it takes")]
 fn gives_up_soon(subject: &'static Subject) {
     let mut scene = Scene::new(subject, Rule::Preset, Place::Usual);
+    let began = Instant::now();
     scene.break_with("7101");
     scene.agent.wait_for("gave-up", 1);
+    place::write_line(&format!("| {} | {:.1} s |", subject.preset, began.elapsed().as_secs_f64()));
     let last = |name: &str| scene.agent.last("gave-up", name);
     assert_eq!(scene.agent.events("gave-up")[0]["attempts"], 3);
     let expected = format!(
@@ -139,6 +142,10 @@ fn never_claims(subject: &'static Subject, from: ReadsFrom) -> Scene {
         assert!(subject.shows("7100"));
     }
     assert!(scene.agent.last("unread", "hint").contains("a copy that was made at its start"));
+    place::write_line(&format!(
+        "| {} | {from:?} | preset | the old | unknown, unread |",
+        subject.preset
+    ));
     scene
 }
 
@@ -267,6 +274,16 @@ fn is_signalled(subject: &'static Subject) {
         warnings.iter().any(|warning| warning["problem"] == problem)
     };
     assert_eq!(is_warned("signal-does-not-reload"), does_not_reload);
+    // Its end: the application has some seconds to open the content.
+    wait_until("the signal was delivered", || scene.status()["state"] == "idle");
+    let status = scene.status();
+    assert_eq!(status["in_sync"], "unknown", "{}", scene.agent.log());
+    let serves = if takes_a_part { "a part" } else { "the old" };
+    let [in_sync, evidence] = ["in_sync", "evidence"].map(|key| status[key].as_str().unwrap());
+    place::write_line(&format!(
+        "| {} | Volume | HUP | {serves} | {in_sync}, {evidence} |",
+        subject.preset
+    ));
 }
 
 /// With a publish directory and without a check: a good change, a broken one, and a good one.

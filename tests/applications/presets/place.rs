@@ -78,8 +78,6 @@ pub(super) fn time_for_broken() -> Duration {
 
 /// Appends the rows to the file of the table, if one is wanted.
 pub(super) fn write_to_table(subject: &Subject, place: Place, rows: &[Row]) {
-    let Some(file) = std::env::var_os("PODNUDGE_TABLE") else { return };
-    let mut file = OpenOptions::new().append(true).create(true).open(file).unwrap();
     for (number, row) in rows.iter().enumerate() {
         let serves = match (row.serves, row.edit) {
             (true, "broken") => "a part",
@@ -88,8 +86,7 @@ pub(super) fn write_to_table(subject: &Subject, place: Place, rows: &[Row]) {
             (false, _) => "**no**",
         };
         let verdict = if row.has_lied { "**untrue**" } else { "true" };
-        writeln!(
-            file,
+        write_line(&format!(
             "| {} | {} | {} {} | {serves} | {} | {} | {} | {} | {} | {verdict} |",
             subject.preset,
             place.of(subject),
@@ -100,7 +97,13 @@ pub(super) fn write_to_table(subject: &Subject, place: Place, rows: &[Row]) {
             row.evidence,
             row.state,
             row.message.replace('|', "/"),
-        )
-        .unwrap();
+        ));
     }
+}
+
+/// Appends a line to the file of the table, if one is wanted.
+pub(super) fn write_line(line: &str) {
+    let Some(file) = std::env::var_os("PODNUDGE_TABLE") else { return };
+    let mut file = OpenOptions::new().append(true).create(true).open(file).unwrap();
+    writeln!(file, "{line}").unwrap();
 }
