@@ -50,6 +50,8 @@ settings! {
         ends: bool = default("false", boolean());
         /// Whether it starts a worker again that has ended, with the configuration that it keeps. It starts new ones before the old ones end.
         starts_again: bool = default("false", boolean());
+        /// The keys that it ignores if it cannot read or parse them: new children prove nothing of content with such a key.
+        ignores: Vec<glob::Pattern> = list("", glob());
         /// A program that checks its configuration, with its arguments.
         check: Vec<String> = list("", string("an argument"));
         /// What it needs, and what podnudge cannot know or do.

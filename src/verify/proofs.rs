@@ -1,12 +1,14 @@
 //! Checks the proofs that the application runs the new content: reads values before the action, and
 //! compares them afterwards.
 //!
-//! Reads `/proc`, sends the requests and socket commands, makes the TLS handshakes and runs the
+//! Reads `/proc` and the names of keys, sends the requests and socket commands, makes the TLS handshakes and runs the
 //! programs of the rule. Checks
 //! one proof after the other, and stops at the first that is pending. So a program, which costs the
 //! most, only runs if all proofs before it are given.
 
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 #[cfg(feature = "tls")]
 use std::sync::Once;
 
@@ -17,6 +19,7 @@ use crate::config::{Program, ProofBy, Rule};
 use crate::exchange::program;
 use crate::process::Identity;
 use crate::process::children::Children;
+use crate::volume::filter;
 use crate::volume::reads::OwnRead;
 use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
@@ -126,7 +129,22 @@ pub async fn check_proofs(
             return Proof::Pending(pending);
         }
     }
-    Proof::Given
+    if says_nothing_of_a_key(rule) { Proof::NotConfigured } else { Proof::Given }
+}
+
+/// Whether new children are the only proof, and there is a key that the application may have ignored.
+fn says_nothing_of_a_key(rule: &Rule) -> bool {
+    let Some(preset) = rule.preset.filter(|preset| !preset.ignores.is_empty()) else {
+        return false;
+    };
+    let is_by_children = |proof: &ProofBy| matches!(proof, ProofBy::ChildrenNewer);
+    let names = rule.settings.watch.iter().filter_map(|volume| fs::read_dir(volume).ok());
+    let mut names = names.flatten().flatten().map(|entry| entry.file_name());
+    rule.verify.proofs.iter().all(is_by_children)
+        && names.any(|name| {
+            let is_it = |pattern| filter::matches(pattern, name.as_bytes());
+            preset.ignores.iter().any(is_it)
+        })
 }
 
 /// Runs a proof program; exit code 0 is the proof.

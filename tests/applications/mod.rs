@@ -16,6 +16,7 @@ mod haproxy;
 mod keystore;
 mod load;
 mod nginx;
+mod php_ini;
 pub(crate) mod plain;
 mod plays;
 mod pod;
