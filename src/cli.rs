@@ -218,7 +218,9 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
         overrides.push(Override { at, flag, values: texts });
     }
     // Last: it goes wherever the URLs are https.
-    overrides.sort_by_key(|setting| setting.flag.line.name == "ca-file");
+    let is_last = |setting: &Override| setting.flag.line.name == "ca-file";
+    let (last, mut overrides): (Vec<_>, Vec<_>) = overrides.into_iter().partition(is_last);
+    overrides.extend(last);
     if config.is_none() {
         let is_for = |setting: &Override, key: &str| matches!(setting.flag.path.as_slice(), [rule, first, ..] if rule == "rule" && first == key);
         let has = |key: &str| overrides.iter().any(|one| is_for(one, key) && !one.is_off());

@@ -72,9 +72,12 @@ fn preset_of(
     }
     let programs = programs_started_by(context, rule, target);
     let name = |program: &String| Preset::of_program(program).map(|preset| &preset.name);
-    let mut names: Vec<_> = programs.iter().map(name).collect();
-    names.sort();
-    names.dedup();
+    let mut names = Vec::new();
+    for name in programs.iter().map(name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     match (names.as_slice(), programs.first()) {
         ([Some(_)], Some(program)) => Preset::chosen_for(program),
         ([_, _, ..], _) => {

@@ -204,15 +204,15 @@ pub(crate) fn view_of(identity: Identity, paths: &[PathBuf]) -> Option<View> {
             .any(|own| mount.root.starts_with(&own.root) || own.root.starts_with(&mount.root))
     };
     let volumes = all.iter().filter(|mount| mount.mount_point != Path::new("/"));
-    let mut seen: Vec<&Mount> = volumes.filter(shares).collect();
-    // A key that is mounted beside the volume is read from there, if at all.
-    seen.sort_by_key(|mount| !mount.is_subpath());
+    let seen: Vec<&Mount> = volumes.filter(shares).collect();
     // Its root file system may hold the volume.
     let is_root = |mount: &&Mount| mount.mount_point == Path::new("/");
     if seen.is_empty() && all.iter().filter(is_root).any(|mount| shares(&mount)) {
         return None;
     }
-    Some(match seen.first() {
+    // A key that is mounted beside the volume is read from there, if at all.
+    let of_key = seen.iter().find(|mount| mount.is_subpath());
+    Some(match of_key.or(seen.first()) {
         None => View::Nothing,
         Some(mount) if mount.is_subpath() => View::SubPath(mount.mount_point.clone()),
         Some(_) => View::Mounted,

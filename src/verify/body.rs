@@ -1,6 +1,5 @@
 //! Checks the body of an HTTP response against the proofs of a rule. Pure.
 
-use std::cmp::Reverse;
 
 use super::json::{JsonValue, equals_number};
 use crate::config::{BodyProof, Scalar};
@@ -214,9 +213,9 @@ fn samples_like(missing: &str, page: &str) -> String {
         first.get_or_insert(sample);
         let likeness = likeness(name(missing), name(sample));
         if likeness >= LIKE_PERCENT && !similar.iter().any(|(_, known)| *known == sample) {
-            similar.push((likeness, sample));
-            // Stable: of equals, the first of the page stay first.
-            similar.sort_by_key(|(likeness, _)| Reverse(*likeness));
+            // Of equals, the first of the page stay first.
+            let place = similar.partition_point(|(other, _)| *other >= likeness);
+            similar.insert(place, (likeness, sample));
             similar.truncate(MOST_SAMPLES);
         }
     }
