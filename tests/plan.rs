@@ -49,14 +49,14 @@ fn jittered(mut scenario: Scenario, window: Duration) -> Scenario {
 fn with_slots(mut scenario: Scenario, count: u32) -> Scenario {
     let (acts_when_unreachable, awaits_readiness) = (false, scenario.policy.is_restart);
     let (patience, bake) = (Duration::ZERO, Duration::ZERO);
-    scenario.policy.slot =
+    scenario.policy.permit.slot =
         Some(SlotPolicy { acts_when_unreachable, awaits_readiness, patience, bake });
     scenario.slots = Some(Slots { count, duration: 15 * SECOND });
     scenario
 }
 
 fn drained(mut scenario: Scenario) -> Scenario {
-    scenario.policy.drain = Some(policies::drain(5 * SECOND, DrainBefore::Restart));
+    scenario.policy.permit.drain = Some(policies::drain(5 * SECOND, DrainBefore::Restart));
     scenario
 }
 
@@ -194,7 +194,7 @@ fn the_plan_agrees_with_what_the_example_of_a_fleet_shows() {
     };
     (fleet.policy.alive_for, fleet.policy.proof) = (millis(100), true);
     let mut slot = with_slots(fleet.clone(), 1);
-    slot.policy.drain = Some(policies::drain(millis(400), DrainBefore::Restart));
+    slot.policy.permit.drain = Some(policies::drain(millis(400), DrainBefore::Restart));
     for (scenario, down, seconds) in [(slot, 1.0, 40.0), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {
         let outcome = plan::simulate(&scenario);
         let until = outcome.seconds_until_all_have_it.unwrap();

@@ -10,7 +10,8 @@ use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
 use podnudge_core::shown;
 use podnudge_core::{
-    Actions, Hold, OnStart, Policy, PolicyVolume, SlotPolicy, TargetName, Turns, kubelet,
+    Actions, Hold, OnStart, PermitPolicy, Policy, PolicyVolume, SlotPolicy, TargetName, Turns,
+    kubelet,
 };
 
 /// New children may run beside the old ones for 100 ms only.
@@ -56,9 +57,11 @@ impl Rule {
             pod_exit_code,
             evict_wait: settings.evict.map(|evict| evict.wait),
             restarts: RestartBudget { most: self.restart.most, within: self.restart.within },
-            slot: self.slot_policy(),
-            turns: self.turns(),
-            drain: settings.drain.clone(),
+            permit: PermitPolicy {
+                slot: self.slot_policy(),
+                turns: self.turns(),
+                drain: settings.drain.clone(),
+            },
             on_start: settings.on_start.unwrap_or(OnStart::IfNewer),
             target_wait: settings.target.wait,
             alive_for: if survives { self.verify.alive_for } else { Duration::ZERO },

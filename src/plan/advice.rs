@@ -28,12 +28,12 @@ pub(super) fn advice(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             "no replica may be down: run at least {} replicas, or lower --min-available",
             scenario.replicas.saturating_add(1)
         ));
-    } else if scenario.slots.is_some() && scenario.policy.slot.is_some() {
+    } else if scenario.slots.is_some() && scenario.policy.permit.slot.is_some() {
         advice.push(format!("set max-concurrent to {spare} or less"));
     } else {
         advice.push(spread(scenario, spare));
     }
-    if outcome.failing_seconds_per_replica > 0.0 && scenario.policy.drain.is_some() {
+    if outcome.failing_seconds_per_replica > 0.0 && scenario.policy.permit.drain.is_some() {
         advice.push(format!(
             "requests reach replicas that are down: the drain's wait is shorter than the endpoints take to \
              follow, {}",
@@ -86,7 +86,7 @@ fn spread(scenario: &Scenario, spare: u32) -> String {
 fn with_slots(scenario: &Scenario, count: u32) -> Scenario {
     let duration = Duration::from_secs(15);
     let mut with = scenario.clone();
-    with.policy.slot = Some(SlotPolicy {
+    with.policy.permit.slot = Some(SlotPolicy {
         acts_when_unreachable: false,
         awaits_readiness: scenario.policy.is_restart,
         patience: Duration::ZERO,

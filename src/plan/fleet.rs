@@ -48,7 +48,7 @@ pub fn run(scenario: &Scenario, number: u32) -> Run {
     let mut all =
         Run { downs: Vec::new(), failing: Duration::ZERO, has_last: Vec::new(), requests: (0, 0) };
     let mut requests = Requests::default();
-    match scenario.slots.filter(|_| scenario.policy.slot.is_some()) {
+    match scenario.slots.filter(|_| scenario.policy.permit.slot.is_some()) {
         None => {
             // They do not depend on each other.
             for n in 0..scenario.replicas {

@@ -164,7 +164,7 @@ impl<'a> Replica<'a> {
         for command in commands {
             self.obey(now, command, leases.as_deref_mut());
         }
-        if self.scenario.policy.drain.is_some() {
+        if self.scenario.policy.permit.drain.is_some() {
             self.application.serves(at, self.core.is_serving());
         }
     }
@@ -253,7 +253,7 @@ impl<'a> Replica<'a> {
             Command::LookAtPod(rule, number, is) => {
                 // Its Pod, and the EndpointSlices of each Service, if they fit into one answer.
                 let services =
-                    self.scenario.policy.drain.as_ref().map(|drain| drain.services.len());
+                    self.scenario.policy.permit.drain.as_ref().map(|drain| drain.services.len());
                 let services = u32::try_from(services.unwrap_or(0)).unwrap_or(u32::MAX);
                 self.requests.add(now.mono, services.saturating_add(1));
                 let (is_so, why) = match is {

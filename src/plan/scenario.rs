@@ -9,7 +9,7 @@ use podnudge_core::Policy;
 pub struct Scenario {
     /// The rule. Its volumes are numbered from 0.
     pub policy: Policy,
-    /// The Leases that the replicas share. Only used if `policy.slot` is set.
+    /// The Leases that the replicas share. Only used if `policy.permit.slot` is set.
     pub slots: Option<Slots>,
     /// How many replicas there are.
     pub replicas: u32,

@@ -63,13 +63,13 @@ fn title(scenario: &Scenario) -> String {
         let by = if policy.jitter.by == JitterBy::Ordinal { " by ordinal" } else { "" };
         parts.push(format!("jitter {}{by}", format_duration(policy.jitter.window)));
     }
-    if let Some(drain) = &policy.drain {
+    if let Some(drain) = &policy.permit.drain {
         parts.push(format!("drain {}", format_duration(drain.wait)));
     }
-    if let Some(slots) = scenario.slots.filter(|_| policy.slot.is_some()) {
+    if let Some(slots) = scenario.slots.filter(|_| policy.permit.slot.is_some()) {
         parts.push(format!("max-concurrent {}", slots.count));
     }
-    if let Some(turns) = policy.turns {
+    if let Some(turns) = policy.permit.turns {
         parts.push(format!("{} turns of {}", turns.of, format_duration(turns.every)));
     }
     if policy.is_restart {

@@ -1,6 +1,5 @@
 //! Checks the body of an HTTP response against the proofs of a rule. Pure.
 
-
 use super::json::{JsonValue, equals_number};
 use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;

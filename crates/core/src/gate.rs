@@ -10,9 +10,8 @@ use super::candidate::{Candidate, ProbeState};
 use super::checks::Verdict;
 use super::event::Probe;
 use super::jitter::{self, Jitter, Replica};
+use super::permit::Standing;
 use super::policy::Policy;
-use super::slot::Standing;
-use super::turns;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::shown;
@@ -87,8 +86,8 @@ pub(super) struct Conditions<'a> {
     pub(super) is_paused_by_key: bool,
     /// Whether the candidate can supersede the rule's current rollout.
     pub(super) rollout: Supersedable,
-    /// Whether it needs a slot, or its turn.
-    pub(super) needs_slot: bool,
+    /// When the replica's turn begins, and why to wait for it, if it needs one and it is not now.
+    pub(super) turn: Option<(Moment, Reason)>,
     /// Whether the replica has a slot, if it needs one.
     pub(super) slot: Standing<'a>,
     /// Whether another rule has precedence on the same target.
@@ -188,11 +187,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
         return Some(Closed::Waiting);
     }
     let held = held(candidate, ctx, now).filter(|_| ctx.cause.is_subject_to_holds());
-    let turn = || {
-        let turns = ctx.policy.turns.filter(|_| ctx.needs_slot)?;
-        let (at, reason) = turns::next(turns, ctx.replica, ctx.now.wall)?;
-        Some((Some(now.after(at.since(ctx.now.wall))), reason))
-    };
+    let turn = || ctx.turn.clone().map(|(at, reason)| (Some(at), reason));
     held.or_else(turn).map(|(until, reason)| Closed::Held(until, reason))
 }
 

@@ -13,25 +13,22 @@ mod checks;
 pub mod clock;
 pub mod command;
 mod crashes;
-mod drain;
 pub mod event;
 pub mod evidence;
 pub mod fact;
 mod gate;
 mod generations;
-mod halts;
 #[cfg(feature = "page")]
 pub mod history;
 mod ids;
 mod interrupted;
 pub mod jitter;
 pub mod kubelet;
-mod looks;
 mod machine;
 pub mod memory;
 mod mounts;
 mod neighbours;
-mod outage;
+mod permit;
 mod pod_end;
 mod policy;
 pub mod preflight;
@@ -40,20 +37,18 @@ pub mod reason;
 mod rollout;
 mod rule;
 pub mod shown;
-mod slot;
 pub mod snapshot;
 mod source;
 pub mod status;
 mod tracker;
 mod trial;
-mod turns;
 mod verified;
 mod volume_tracker;
 pub mod week;
 
 pub use machine::{Core, Intervals};
 pub use policy::{
-    Actions, DrainBefore, DrainPolicy, Hold, OnStart, Policy, PolicyVolume, SlotPolicy, TargetName,
-    Turns,
+    Actions, DrainBefore, DrainPolicy, Hold, OnStart, PermitPolicy, Policy, PolicyVolume,
+    SlotPolicy, TargetName, Turns,
 };
 pub use volume_tracker::MAX_STARTUP;

@@ -1,7 +1,7 @@
 //! The end of podnudge for a restart of its pod, which may be refused at the last moment.
 
 use super::budget::Budget;
-use super::slot::Use;
+use super::permit::Use;
 use crate::clock::Moment;
 
 /// What a rule counts as soon as podnudge is to end for it, as it was before.

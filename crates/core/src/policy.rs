@@ -67,12 +67,8 @@ pub struct Policy {
     pub evict_wait: Option<Duration>,
     /// The restart budget.
     pub restarts: RestartBudget,
-    /// How the slots of the replicas are used, if there are any.
-    pub slot: Option<SlotPolicy>,
-    /// The rule's turn by the clock, if replicas take turns so.
-    pub turns: Option<Turns>,
-    /// How the pod leaves its Services before an action.
-    pub drain: Option<DrainPolicy>,
+    /// What it needs of the other replicas and of its Services to act.
+    pub permit: PermitPolicy,
     /// Whether the first scan may cause an action.
     pub on_start: OnStart,
     /// How long an absent target is not a failure.
@@ -98,6 +94,35 @@ pub struct Hold {
     pub window: Option<Window>,
     /// Whether a person approves each rollout.
     pub approval: bool,
+}
+
+/// What a rule needs of the other replicas and of its Services to act.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PermitPolicy {
+    /// How the slots of the replicas are used, if there are any.
+    pub slot: Option<SlotPolicy>,
+    /// The rule's turn by the clock, if replicas take turns so.
+    pub turns: Option<Turns>,
+    /// How the pod leaves its Services before an action.
+    pub drain: Option<DrainPolicy>,
+}
+
+impl PermitPolicy {
+    /// Whether the replicas act one after the other.
+    pub(crate) fn shares_actions(&self) -> bool {
+        self.slot.is_some() || self.turns.is_some()
+    }
+
+    /// How the pod leaves its Services before an action; `None` if it stays in.
+    pub(crate) fn drain_before(&self, is_restart: bool) -> Option<&DrainPolicy> {
+        let precedes = |drain: &&DrainPolicy| is_restart || drain.before == DrainBefore::Action;
+        self.drain.as_ref().filter(precedes)
+    }
+
+    /// Whether podnudge looks whether the Services have the pod.
+    pub(crate) fn looks_at_services(&self) -> bool {
+        self.drain.as_ref().is_some_and(|drain| !drain.services.is_empty())
+    }
 }
 
 /// How the pod leaves its Services before an action.
@@ -204,25 +229,9 @@ impl Policy {
     pub(super) fn may_interrupt(&self) -> bool {
         self.is_restart
             || self.restarts_last
-            || self.drain.is_some()
+            || self.permit.drain.is_some()
             || self.evict_wait.is_some()
             || self.pod_exit_code.is_some()
-    }
-
-    /// Whether the replicas act one after the other.
-    pub(super) fn shares_actions(&self) -> bool {
-        self.slot.is_some() || self.turns.is_some()
-    }
-
-    /// How the pod leaves its Services before an action; `None` if it stays in.
-    pub(super) fn drain_before(&self, is_restart: bool) -> Option<&DrainPolicy> {
-        let precedes = |drain: &&DrainPolicy| is_restart || drain.before == DrainBefore::Action;
-        self.drain.as_ref().filter(precedes)
-    }
-
-    /// Whether podnudge looks whether the Services have the pod.
-    pub(super) fn looks_at_services(&self) -> bool {
-        self.drain.as_ref().is_some_and(|drain| !drain.services.is_empty())
     }
 }
 

@@ -23,7 +23,7 @@ use super::command::Extent;
 use super::crashes::Ends;
 use super::event::Acted;
 use super::gate::{Cause, Supersedable};
-use super::slot::Standing;
+use super::permit::Standing;
 use super::source::OnDisk;
 use super::status::State;
 use crate::clock::Moment;

@@ -29,22 +29,19 @@ use super::changed::ChangedKeys;
 use super::checks::{Checks, Verdict};
 use super::command::Command;
 use super::crashes::Crashes;
-use super::drain::Drain;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
 use super::gate::Cause;
 use super::generations::Generations;
-use super::halts::Halts;
 use super::jitter::Replica;
 use super::kubelet::Ends;
 use super::memory::{Failed, Known, Memory};
 use super::neighbours::Neighbours;
-use super::outage::Outage;
+use super::permit::Permit;
 use super::pod_end::BeforeEnd;
 use super::policy::Policy;
 use super::preflight::Preflight;
 use super::rollout::{Direction, Input, Outcome, Rollout};
-use super::slot::Slot;
 use super::source::{Gaps, OnDisk, Source};
 use super::status::Counters;
 use super::tracker::{Tracker, Unfinished};
@@ -75,9 +72,7 @@ pub(super) struct Rule {
     given_up: Option<Failed>,
     tracker: Box<dyn Tracker>,
     budget: Budget,
-    slot: Slot,
-    /// What the other replicas are still to be told.
-    halts: Halts,
+    permit: Permit,
     /// Whether the target was the main process of a container, which the kubelet starts.
     is_container: bool,
     /// How often that container has ended.
@@ -97,9 +92,6 @@ pub(super) struct Rule {
     last_action: Option<Moment>,
     /// What was counted for the end of podnudge that was commanded last.
     before_end: Option<BeforeEnd>,
-    drain: Drain,
-    outage: Outage,
-    last_look: u32,
     /// When the application could first read the rollout's content.
     exposed_at: Option<Moment>,
     /// The digest that was verified last, and the time of its verification.
@@ -146,8 +138,7 @@ impl Rule {
             given_up: None,
             tracker,
             budget: Budget::default(),
-            slot: Slot::default(),
-            halts: Halts::default(),
+            permit: Permit::default(),
             is_container: false,
             ends: Ends::default(),
             known: Known::default(),
@@ -159,9 +150,6 @@ impl Rule {
             gaps: Gaps::default(),
             last_action: None,
             before_end: None,
-            drain: Drain::None,
-            outage: Outage::default(),
-            last_look: 0,
             exposed_at: None,
             applied: None,
             succeeded_at: None,
@@ -190,7 +178,7 @@ impl Rule {
         let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
         let mut rollout = Rollout::new(content, direction, cause, goes_back);
         let before = self.rollout.take();
-        self.drain.taken_over(now.mono);
+        self.permit.taken_over(now.mono);
         let progress = rollout.begin(before, &self.context(now, &rollout));
         self.rollout = Some(rollout);
         self.given_up = None;
@@ -225,7 +213,8 @@ impl Rule {
         if self.stopping && (!self.is_busy() || self.ends_pod()) {
             self.settle_drain(now.mono);
             self.stopped = true;
-            self.stop_with_slot(out);
+            let rolled_out = self.rollout.as_ref().map(Rollout::digest);
+            self.permit.stop(self.id, rolled_out, out);
             return false;
         }
         if let Some(volumes) = self.source.begin_due_scan(now.mono) {
@@ -296,8 +285,8 @@ impl Rule {
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
-        let (slot, drain) = (self.slot.used.next_wakeup(), self.drain.next_wakeup());
-        [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), slot, drain]
+        let permit = self.permit.next_wakeup();
+        [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), permit]
             .into_iter()
             .flatten()
             .min()

@@ -34,7 +34,7 @@ impl Fleet {
             let replica = Replica { identity: format!("web-{n}"), ordinal: None, seed: 0 };
             let mut policy = policies::policy_settling();
             policy.is_restart = true;
-            policy.slot = Some(SlotPolicy {
+            policy.permit.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,
                 awaits_readiness: true,
                 patience: Duration::ZERO,

@@ -16,7 +16,7 @@ use podnudge_core::jitter::Replica;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 use podnudge_core::status::State;
-use podnudge_core::{Policy, SlotPolicy};
+use podnudge_core::{PermitPolicy, Policy, SlotPolicy};
 
 /// What happens to a rule in a scene, by its name. All scenes end with quiet.
 struct Scene {
@@ -242,19 +242,21 @@ fn slotted(policy: Policy) -> Policy {
     let bake = Duration::from_mins(1);
     let patience = Duration::ZERO;
     let slot = SlotPolicy { acts_when_unreachable: false, awaits_readiness: true, patience, bake };
-    Policy { slot: Some(slot), ..policy }
+    let permit = PermitPolicy { slot: Some(slot), ..policy.permit };
+    Policy { permit, ..policy }
 }
 
 /// With a drain before restarts.
 fn drained(policy: Policy) -> Policy {
     let drain = policies::drain(Duration::from_secs(5), DrainBefore::Restart);
-    Policy { drain: Some(drain), ..policy }
+    let permit = PermitPolicy { drain: Some(drain), ..policy.permit };
+    Policy { permit, ..policy }
 }
 
 /// With a drain that follows the Services.
 fn watched(policy: Policy) -> Policy {
     let mut policy = drained(policy);
-    if let Some(drain) = &mut policy.drain {
+    if let Some(drain) = &mut policy.permit.drain {
         (drain.services, drain.timeout) = (vec!["web".to_owned()], Duration::from_mins(2));
     }
     policy

@@ -17,7 +17,7 @@ use podnudge_core::jitter::Replica;
 
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot;
-use podnudge_core::{Core, Intervals, Policy, PolicyVolume, TargetName, Turns};
+use podnudge_core::{Core, Intervals, PermitPolicy, Policy, PolicyVolume, TargetName, Turns};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Content that the checks reject.
@@ -149,7 +149,8 @@ impl Rules {
 fn draining() -> Policy {
     let drain = policies::drain(SECOND * 3, DrainBefore::Action);
     let turns = Turns { every: SECOND * 20, of: 3 };
-    Policy { drain: Some(drain), turns: Some(turns), ..policies::policy() }
+    let permit = PermitPolicy { drain: Some(drain), turns: Some(turns), slot: None };
+    Policy { permit, ..policies::policy() }
 }
 
 /// Its target is not that of the other rule.
@@ -220,7 +221,10 @@ fn the_pod_is_not_restarted_with_content_that_was_rejected_meanwhile() {
 #[test]
 fn the_pod_is_not_restarted_when_the_turn_of_the_replica_is_over() {
     let turns = Some(Turns { every: SECOND * 20, of: 3 });
-    let mut rules = waiting_for_the_other(Policy { turns, ..restarting_the_pod() });
+    let mut rules = waiting_for_the_other(Policy {
+        permit: PermitPolicy { turns, ..Default::default() },
+        ..restarting_the_pod()
+    });
     rules.run_until(30);
     rules.other_has_acted();
     rules.run_until(120);

@@ -15,7 +15,7 @@ use podnudge_core::jitter::Replica;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 use podnudge_core::status::State;
-use podnudge_core::{DrainBefore, DrainPolicy};
+use podnudge_core::{DrainBefore, DrainPolicy, PermitPolicy};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -131,13 +131,13 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
             policy.retry.attempts = attempts;
             let patience = drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout);
             policy.restarts.most = 1000;
-            policy.slot = Some(SlotPolicy {
+            policy.permit.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,
                 awaits_readiness: is_restart || drain.is_some(),
                 patience,
                 bake: Duration::from_secs(bake),
             });
-            policy.drain = drain;
+            policy.permit.drain = drain;
             policy
         },
     )
@@ -247,9 +247,9 @@ proptest! {
         policy in policy_strategy(),
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        let slot = policy.slot.map(|slot| SlotPolicy { awaits_readiness: true, ..slot });
+        let slot = policy.permit.slot.map(|slot| SlotPolicy { awaits_readiness: true, ..slot });
         // A reload interrupts nothing.
-        let policy = Policy { is_restart: true, slot, ..policy };
+        let policy = Policy { is_restart: true, permit: PermitPolicy { slot, ..policy.permit }, ..policy };
         let mut world = begun(Policy { rolls_back: true, publishes: true, proof: true, ..policy });
         play(&mut world, &steps);
         world.run_for(Duration::from_mins(10));

@@ -221,17 +221,17 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             let utc = week::zone("UTC", &|_| None).expect(place);
             policy.hold.window = Some(Window::new(&value.replace('_', " "), utc).expect(place));
         }
-        "drain" => policy.drain = Some(policies::drain(time(), DrainBefore::Restart)),
-        "drain-always" => policy.drain = Some(policies::drain(time(), DrainBefore::Action)),
+        "drain" => policy.permit.drain = Some(policies::drain(time(), DrainBefore::Restart)),
+        "drain-always" => policy.permit.drain = Some(policies::drain(time(), DrainBefore::Action)),
         // After `drain` and `slot`.
         "leaves-within" => {
-            let drain = policy.drain.as_mut().expect(place);
+            let drain = policy.permit.drain.as_mut().expect(place);
             (drain.services, drain.timeout) = (vec!["web".to_owned()], time());
-            policy.slot.iter_mut().for_each(|slot| slot.patience = time());
+            policy.permit.slot.iter_mut().for_each(|slot| slot.patience = time());
         }
         "slot" | "bake" => {
             let bake = if key == "bake" { time() } else { Duration::ZERO };
-            policy.slot = Some(SlotPolicy {
+            policy.permit.slot = Some(SlotPolicy {
                 acts_when_unreachable: value == "act-when-unreachable",
                 awaits_readiness: policy.is_restart,
                 patience: Duration::ZERO,
@@ -240,7 +240,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         }
         "turns" => {
             let (every, of) = value.split_once('x').expect(place);
-            policy.turns =
+            policy.permit.turns =
                 Some(Turns { every: duration(every, place), of: of.parse().expect(place) });
         }
         "checks" => policy.has_checks = value == "yes",

@@ -7,8 +7,8 @@ use super::progress::{Context, Effect, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::command::Extent;
-use crate::drain::{Drain, Left};
 use crate::fact::Fact;
+use crate::permit::{Drain, Left};
 use crate::policy::DrainPolicy;
 use crate::policy::SlotPolicy;
 use crate::reason::Reason;
@@ -29,7 +29,7 @@ impl Rollout {
             return;
         }
         let drains_first = drain.is_some() && ctx.drain.began().is_none();
-        let is_unprepared = ctx.policy.slot.is_some()
+        let is_unprepared = ctx.policy.permit.slot.is_some()
             && self.needs_permission(ctx.may_go_back)
             && self.is_found_absent_by_action();
         let prepares = drains_first || is_limited || is_unprepared;
@@ -66,14 +66,15 @@ impl Rollout {
 
     /// How the pod leaves its Services before this action; `None` if it stays in.
     fn drain<'a>(&self, ctx: &Context<'a>) -> Option<&'a DrainPolicy> {
-        ctx.policy.drain_before(self.is_restart || ctx.policy.is_restart)
+        ctx.policy.permit.drain_before(self.is_restart || ctx.policy.is_restart)
     }
 
     /// Whether to look whether the Services have the pod: not when an application that was interrupted goes back to
     /// content that is known to be good, which must not depend on the API server.
     fn is_watched(&self, drain: &DrainPolicy, ctx: &Context<'_>) -> bool {
         let is_forward = self.direction == Direction::Forward;
-        let is_limited = ctx.policy.shares_actions() && self.needs_permission(ctx.may_go_back);
+        let is_limited =
+            ctx.policy.permit.shares_actions() && self.needs_permission(ctx.may_go_back);
         (is_forward || is_limited) && !drain.services.is_empty()
     }
 
@@ -198,7 +199,7 @@ impl Rollout {
     /// Nothing is sent, and the pod goes back if it was taken out. The next drain begins only when the slot is no
     /// longer kept for that: the other replicas may be what the pod waits for.
     fn drained_for_nothing(&mut self, reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
-        let slot = ctx.policy.slot.filter(|_| ctx.drain.began().is_some());
+        let slot = ctx.policy.permit.slot.filter(|_| ctx.drain.began().is_some());
         let keeps_slot = slot.map_or(Duration::ZERO, SlotPolicy::returns_within);
         self.refused(reason, keeps_slot + ctx.policy.retry.max, ctx, progress);
     }

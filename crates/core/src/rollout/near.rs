@@ -13,11 +13,11 @@
 //! | waits for a retry, a refusal, a budget; or to begin; or the target ended | no | given back | no |
 //!
 //! Besides, the slot is kept as long as the pod is out of its Services, and until it has recovered
-//! (`slot/used.rs`).
+//! (`permit/used.rs`).
 
 use super::missing::FoundBy;
 use super::{Rollout, Step, WaitFor};
-use crate::slot::Nearness;
+use crate::permit::Nearness;
 
 impl Rollout {
     /// Whether the pod stays out of its Services, if it is.

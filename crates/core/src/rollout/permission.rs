@@ -11,8 +11,8 @@ use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::command::Extent;
 use crate::fact::Fact;
+use crate::permit::Standing;
 use crate::reason::Reason;
-use crate::slot::Standing;
 use crate::status::State;
 
 /// An action that is delayed for so long is no part of the turn in which its drain began.

@@ -1,14 +1,13 @@
 //! The inputs, the context and the results of a rollout.
 
 use crate::clock::{Moment, Now};
-use crate::drain::{Drain, Left};
 use crate::event::{Acted, Inspection, Publication, Verified};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
 use crate::kubelet::StartDelay;
+use crate::permit::{Drain, Left, Standing};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::slot::Standing;
 use crate::snapshot::Digest;
 
 /// An input of a rollout.

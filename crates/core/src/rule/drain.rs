@@ -2,23 +2,21 @@
 //! is needed.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use super::{Rollout, Rule};
 use crate::checks::Verdict;
 use crate::clock::{Moment, Now};
-use crate::command::{Command, PodIs};
-use crate::drain::Drain;
+use crate::command::Command;
 use crate::event::{ApiServer, PodLook};
 use crate::fact::Fact;
+use crate::permit::{Looked, Nearness};
 use crate::rollout::Input;
-use crate::slot::Nearness;
 use crate::snapshot::Digest;
 
 impl Rule {
     /// Whether the pod is to get no requests, because of an action of this rule.
     pub(crate) fn is_drained(&self) -> bool {
-        self.drain.began().is_some() && !self.stopped
+        self.permit.is_out() && !self.stopped
     }
 
     /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.
@@ -33,10 +31,10 @@ impl Rule {
         match &self.rollout {
             Some(rollout) => {
                 let has_acted = rollout.restarted_by_earlier().is_some();
-                let is_watched = self.policy.looks_at_services() && !has_acted;
-                self.drain = Drain::restored(since, now, is_watched);
+                let is_watched = self.policy.permit.looks_at_services() && !has_acted;
+                self.permit.restore_drain(since, now, is_watched);
             }
-            None => self.returns_to_services(now, content),
+            None => self.permit.returns_to_services(now, content, &self.policy.permit),
         }
     }
 
@@ -47,12 +45,8 @@ impl Rule {
             (rollout.keeps_pod_out() && !self.may_others_act(rollout))
                 || (rollout.is_resumed() && self.awaits_first_scan())
         };
-        if self.rollout.as_ref().is_some_and(is_near) {
-            return;
-        }
-        if std::mem::take(&mut self.drain).began().is_some() {
-            let content = self.slot.claimed().claim().map(|(digest, _)| digest);
-            self.returns_to_services(now, content);
+        if !self.rollout.as_ref().is_some_and(is_near) {
+            self.permit.end_drain(now, &self.policy.permit);
         }
     }
 
@@ -66,17 +60,9 @@ impl Rule {
 
     /// Whether the slot is for the others while this rollout goes on: then a pod that was drained goes back.
     fn may_others_act(&self, rollout: &Rollout) -> bool {
-        self.policy.slot.is_some()
-            && self.slot.used.interrupted_by().is_none()
+        self.policy.permit.slot.is_some()
+            && self.permit.interrupted_by().is_none()
             && rollout.nearness(self.needs_permission(rollout)) == Nearness::Far
-    }
-
-    /// The pod, which was out of its Services for this content, goes back. The next replica must not follow before it
-    /// is back.
-    fn returns_to_services(&mut self, now: Moment, content: Option<Digest>) {
-        if let Some((digest, policy)) = content.zip(self.policy.slot) {
-            self.slot.used.keep_until_serving(digest, now, policy);
-        }
     }
 
     /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
@@ -86,7 +72,7 @@ impl Rule {
         now: Now,
         out: &mut VecDeque<Command>,
     ) -> bool {
-        let is_on = self.drain.began().is_some();
+        let is_on = self.permit.is_out();
         let drains =
             |rollout: &&Rollout| rollout.is_draining() || (is_on && rollout.keeps_pod_out());
         let waiting = self.rollout.as_ref().filter(|rollout| rollout.is_waiting());
@@ -120,16 +106,14 @@ impl Rule {
 
     /// Begins the looks at the pod that are due.
     pub(super) fn look_at_pod(&mut self, now: Moment, out: &mut VecDeque<Command>) {
-        let drain = self.drain.take_look(now, &mut self.last_look);
-        let slot = self.slot.used.take_look(now, &mut self.last_look);
-        for (number, is) in drain.into_iter().chain(slot.map(|number| (number, PodIs::Serving))) {
+        for (number, is) in self.permit.take_looks(now) {
             out.push_back(Command::LookAtPod(self.id, number, is));
         }
     }
 
     /// A request has found the API server so.
     pub(crate) fn api_server_seen(&mut self, now: Moment, server: ApiServer) {
-        self.outage.observe(now, server);
+        self.permit.api_server_seen(now, server);
     }
 
     /// Takes the answer to the look with this number.
@@ -140,16 +124,12 @@ impl Rule {
         look: PodLook,
         out: &mut VecDeque<Command>,
     ) {
+        let answer = (number, look);
         let share = self.replica.number();
-        let wait = self.policy.drain.as_ref().map_or(Duration::ZERO, |drain| drain.wait);
-        let late_until = self.outage.late_until(now.mono);
-        let answer = (number, look.clone());
-        if let Some(left) = self.drain.looked(now.mono, answer, share, (wait, late_until)) {
-            return self.progress(now, Input::Left(left), out);
-        }
-        let Some(policy) = self.policy.slot else { return };
-        if let Some(reason) = self.slot.used.looked(now.mono, number, look, share, policy) {
-            self.report(Fact::ReadinessUnknown(reason), out);
+        match self.permit.looked(now.mono, answer, share, &self.policy.permit) {
+            Looked::Left(left) => self.progress(now, Input::Left(left), out),
+            Looked::Unknown(reason) => self.report(Fact::ReadinessUnknown(reason), out),
+            Looked::Nothing => {}
         }
     }
 }

@@ -12,9 +12,8 @@ impl Rule {
     /// This content failed here: the other replicas are to be told.
     pub(super) fn halt(&mut self, digest: Digest, reason: &Reason) {
         // When the pod is deleted, its application ends, whatever it has read.
-        if self.policy.slot.is_some() && !self.stopping {
-            self.slot.failed(digest);
-            self.halts.add(digest, reason.clone());
+        if self.policy.permit.slot.is_some() && !self.stopping {
+            self.permit.failed(digest, reason.clone());
         }
     }
 
@@ -28,24 +27,24 @@ impl Rule {
     /// Tells the other replicas what failed here. That is saved first: podnudge may be killed before it is
     /// written.
     pub(super) fn tell_halts(&mut self, out: &mut VecDeque<Command>) {
-        if self.halts.has_unsent() {
+        if self.permit.has_untold_halts() {
             self.remember(out);
         }
-        for SavedHalt { digest, reason } in self.halts.take_unsent() {
+        for SavedHalt { digest, reason } in self.permit.take_untold_halts() {
             out.push_back(Command::Halt(self.id, digest, reason));
         }
     }
 
     /// The other replicas know that this digest failed here.
     pub(crate) fn halt_written(&mut self, digest: Digest) {
-        self.halts.remove(digest);
+        self.permit.halt_written(digest);
     }
 
     /// The target ended, and no rollout is in progress.
     pub(super) fn ended_in_bake(&mut self) {
         // Another rule may have restarted the target.
         let is_excused = self.neighbours.busy.is_some() || self.neighbours.newer;
-        if let Some(digest) = self.slot.used.on_trial().filter(|_| !is_excused) {
+        if let Some(digest) = self.permit.on_trial().filter(|_| !is_excused) {
             let reason = Reason::new("the target ended while the content was on trial");
             self.halt(digest, &reason);
         }

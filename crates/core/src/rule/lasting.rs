@@ -10,11 +10,10 @@ use super::{Direction, OnDisk, Rollout, Rule, Unfinished};
 use crate::budget::Budget;
 use crate::clock::Now;
 use crate::command::Command;
-use crate::halts::Halts;
 use crate::kubelet;
 use crate::memory::{Memory, SavedRollout};
+use crate::permit::End;
 use crate::reason::Reason;
-use crate::slot::End;
 
 impl Rule {
     /// Saves the rule's state if it has changed.
@@ -45,8 +44,8 @@ impl Rule {
             rollout,
             ends: self.ends,
             slot: self.saved_slot(),
-            halts: self.halts.saved(),
-            drained_since: self.drain.began().filter(|_| has_rollout),
+            halts: self.permit.saved_halts(),
+            drained_since: self.permit.drain().began().filter(|_| has_rollout),
             pod: self.pod.clone(),
         }
     }
@@ -86,7 +85,7 @@ impl Rule {
             None => None,
         };
         self.known = self.known_in_pod(now, memory.known);
-        self.restore_slot(now.mono, memory.slot);
+        self.permit.restore(now.mono, memory.slot, &self.policy.permit);
         // Without a record, what is left unfinished may have interrupted the application.
         if let Some(digest) = self.rollout.as_ref().filter(|_| !is_known).map(Rollout::digest) {
             self.interrupted(digest, true);
@@ -94,9 +93,7 @@ impl Rule {
         if self.rollout.is_none() {
             self.end_use_of_slot(now.mono, End::Unproven);
         }
-        if self.policy.slot.is_some() {
-            self.halts = Halts::restored(memory.halts.clone());
-        }
+        self.permit.restore_halts(memory.halts.clone(), &self.policy.permit);
         let content = memory.rollout.as_ref().map(|saved| saved.digest);
         self.restore_drain(now.mono, memory.drained_since, content);
         self.memory = memory;

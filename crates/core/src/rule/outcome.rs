@@ -11,9 +11,9 @@ use crate::evidence::Evidence;
 use crate::fact::Fact;
 use crate::gate::Cause;
 use crate::memory::Failed;
+use crate::permit::End;
 use crate::reason::Reason;
 use crate::rollout::{Direction, Outcome};
-use crate::slot::End;
 use crate::source::OnDisk;
 
 impl Rule {
@@ -25,7 +25,7 @@ impl Rule {
             Outcome::Superseded => {}
             Outcome::Applied { is_fresh, evidence } => {
                 self.applied(now, &rollout, is_fresh, evidence, out);
-                self.slot.rolled_out(rollout.digest());
+                self.permit.rolled_out(rollout.digest());
             }
             Outcome::GaveUp(reason) => {
                 self.halt_if_evident(&rollout, &reason);

@@ -39,7 +39,7 @@ impl Rule {
         self.before_end = Some(BeforeEnd {
             budget: self.budget.clone(),
             last_action: self.last_action,
-            used: self.slot.used.clone(),
+            used: self.permit.used(),
         });
         let (is_limited, before) = (self.needs_permission(rollout), self.act_before(rollout));
         let Some(rollout) = &mut self.rollout else { return false };
@@ -64,7 +64,7 @@ impl Rule {
         let Some(before) = self.before_end.take() else { return };
         self.budget = before.budget;
         self.last_action = before.last_action;
-        self.slot.used = before.used;
+        self.permit.restore_used(before.used);
     }
 
     /// What podnudge waits for before it ends, if it does.

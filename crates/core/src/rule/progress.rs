@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use super::Rule;
 use crate::clock::{Moment, Now};
 use crate::command::{Act, Command, Extent, RollBack};
-use crate::drain::Drain;
 use crate::event::{Acted, Alive, Publication, Verified};
 use crate::fact::Fact;
 use crate::kubelet::Ends;
@@ -107,12 +106,12 @@ impl Rule {
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
             last_action: self.last_action,
             restart_at: self.budget.next(now.mono, self.policy.restarts),
-            drain: &self.drain,
-            late_until: self.outage.late_until(now.mono),
+            drain: self.permit.drain(),
+            late_until: self.permit.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
             may_go_back: self.may_go_back(),
-            has_interrupted: self.slot.used.acted_with() == Some(rollout.digest()),
+            has_interrupted: self.permit.acted_with() == Some(rollout.digest()),
             start_delay: self.ends.last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
@@ -134,8 +133,8 @@ impl Rule {
             Effect::Report(fact) => self.report(fact, out),
             Effect::Publish => self.publish(out),
             Effect::Act => self.act(now, out),
-            Effect::AskServices => self.drain = Drain::ask(now.mono),
-            Effect::Drain { is_watched } => self.drain = Drain::begin(now.mono, is_watched),
+            Effect::AskServices => self.permit.ask_services(now.mono),
+            Effect::Drain { is_watched } => self.permit.begin_drain(now.mono, is_watched),
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
             Effect::NotSent => {

@@ -8,7 +8,7 @@ use crate::crashes::Crashes;
 use crate::evidence::{Evidence, InSync};
 use crate::reason::Reason;
 use crate::source::Activity;
-use crate::status::{Counters, RuleStatus, SlotStatus, State};
+use crate::status::{Counters, RuleStatus, State};
 
 impl Rule {
     pub(crate) fn status(&self, now: Now) -> RuleStatus {
@@ -56,7 +56,7 @@ impl Rule {
             succeeded_at: self.succeeded_at,
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
-            slot: self.policy.slot.map(|_| self.slot_status(now.mono)),
+            slot: self.policy.permit.slot.map(|_| self.permit.status(now.mono)),
             start_expected_at: self.ends.expected_start(now.mono).map(wall),
             start_delay_seconds: self.ends.next_delay(now.mono).map(|next| next.delay.as_secs()),
             action: self.policy.action.clone(),
@@ -72,13 +72,6 @@ impl Rule {
 
     pub(crate) fn is_verifying(&self) -> bool {
         self.rollout.as_ref().is_some_and(Rollout::is_verifying)
-    }
-
-    fn slot_status(&self, now: Moment) -> SlotStatus {
-        let held = self.slot.state().slot().filter(|_| self.slot.state().is_held(now));
-        let held = held.map(ToOwned::to_owned);
-        let reason = self.slot.reason().cloned().or_else(|| self.slot.used.kept_because());
-        SlotStatus { held, reason }
     }
 
     /// When podnudge may act next: at the rollout's next attempt, at the candidate's scheduled
@@ -144,7 +137,7 @@ impl Rule {
     fn reason(&self, now: Moment) -> Option<&Reason> {
         let rollout = self.rollout.as_ref();
         if rollout.is_some_and(|rollout| self.is_delayed_by_slot(now, rollout))
-            && let Some(reason) = self.slot.reason()
+            && let Some(reason) = self.permit.reason()
         {
             return Some(reason);
         }

@@ -206,7 +206,7 @@ impl Rule {
                 restart_at: self.budget.next(now.mono, self.policy.restarts),
                 is_paused_by_key: self.source.is_paused_by_key(),
                 rollout,
-                needs_slot: self.needs_slot(cause, candidate.digest()),
+                turn: self.turn(now).filter(|_| self.needs_slot(cause, candidate.digest())),
                 slot: self.slot_standing(now.mono, cause, candidate.digest()),
                 waits_for_other_rule: self.rule_ahead(cause).is_some(),
             },
@@ -254,7 +254,7 @@ impl Rule {
                 let content = candidate.content();
                 if is_triggered {
                     self.trigger = Trigger::None;
-                    self.slot.triggered(content.digest);
+                    self.permit.triggered(content.digest);
                 }
                 self.candidate = None;
                 self.begin(now, content, Direction::Forward, cause, out);

@@ -6,7 +6,9 @@ use podnudge_core::backoff::Retry;
 use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
 use podnudge_core::jitter::{Jitter, JitterBy};
-use podnudge_core::{DrainBefore, DrainPolicy, Hold, OnStart, Policy, PolicyVolume, TargetName};
+use podnudge_core::{
+    DrainBefore, DrainPolicy, Hold, OnStart, PermitPolicy, Policy, PolicyVolume, TargetName,
+};
 
 /// A policy with one volume, no delays and an application that survives.
 pub(crate) fn policy() -> Policy {
@@ -36,9 +38,7 @@ pub(crate) fn policy() -> Policy {
         pod_exit_code: None,
         evict_wait: None,
         restarts: RestartBudget { most: 3, within: Duration::from_hours(1) },
-        drain: None,
-        slot: None,
-        turns: None,
+        permit: PermitPolicy::default(),
         on_start: OnStart::IfNewer,
         target_wait: Duration::from_mins(5),
         alive_for: Duration::from_secs(1),

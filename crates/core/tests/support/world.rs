@@ -450,20 +450,20 @@ impl World {
         let Some(since) = self.restarted.last().map(|at| now.saturating_sub(*at)) else {
             return;
         };
-        let bake = self.policy.slot.map(|slot| slot.bake);
+        let bake = self.policy.permit.slot.map(|slot| slot.bake);
         let is_refused = matches!(self.slots.told, SlotState::Halted(..));
         let has_slot = self.slots.claimed.is_some() && !is_refused;
         if bake.is_some_and(|bake| since < bake) && !has_slot {
             self.unprotected.push((now, "it has no slot"));
         }
-        if self.policy.drain.is_some() && self.is_unverified && self.status().serving {
+        if self.policy.permit.drain.is_some() && self.is_unverified && self.status().serving {
             self.unprotected.push((now, "it is in its Services"));
         }
     }
 
     /// Records that another replica may act while the pod is out of its Services.
     fn look_for_drained(&mut self) {
-        let may_others_act = self.policy.slot.is_some() && self.slots.claimed.is_none();
+        let may_others_act = self.policy.permit.slot.is_some() && self.slots.claimed.is_none();
         if !may_others_act || self.core.is_serving() {
             self.without_slot_since = None;
             return;
@@ -727,7 +727,7 @@ impl World {
         }
         self.actions_overlapped |= self.acting;
         let has_slot = matches!(self.slots.told, SlotState::Held { .. });
-        if self.policy.slot.is_some() && act.extent == Extent::Send && !has_slot {
+        if self.policy.permit.slot.is_some() && act.extent == Extent::Send && !has_slot {
             self.acted_without_slot.push(self.now.mono.0 - UPTIME);
             let is_of_killed =
                 self.killed_at.is_some_and(|at| self.now.mono.since(at) < SLOT_OF_KILLED);

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::event::PodLook;
 use crate::backoff::doubled;
 use crate::clock::Moment;
+use crate::event::PodLook;
 use crate::reason::Reason;
 
 /// The wait between two looks, at first.
@@ -20,7 +20,7 @@ const MOST_REFUSALS: u32 = 3;
 
 /// The looks so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Looks {
+pub(crate) struct Looks {
     since: Moment,
     step: Step,
     /// How many were refused in a row.
@@ -127,7 +127,7 @@ impl Looks {
     }
 
     /// Since when it has been looked.
-    pub(super) fn since(&self) -> Moment {
+    pub(crate) fn since(&self) -> Moment {
         self.since
     }
 
@@ -144,7 +144,7 @@ impl Looks {
     }
 
     /// What the last look has found, if there was one.
-    pub(super) fn reason(&self) -> Option<&Reason> {
+    pub(crate) fn reason(&self) -> Option<&Reason> {
         self.reason.as_ref()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::jitter::Replica;
-use super::policy::Turns;
 use crate::clock::UnixTime;
+use crate::jitter::Replica;
+use crate::policy::Turns;
 use crate::reason::Reason;
 
 /// The part of a turn in which a rollout may begin; the rest is for its end, and for the error of the

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use super::looks::{Finding, Looks};
 use crate::clock::Moment;
 use crate::event::PodLook;
-use crate::looks::{Finding, Looks};
 use crate::memory::{SavedSlot, SavedUse};
 use crate::policy::SlotPolicy;
 use crate::reason::Reason;
@@ -98,7 +98,7 @@ impl Until {
 
 impl Use {
     /// Takes what an earlier podnudge has saved. Without slots (`policy`), only its rollout counts.
-    pub(crate) fn restored(saved: SavedSlot, now: Moment, policy: Option<SlotPolicy>) -> Self {
+    pub(super) fn restored(saved: SavedSlot, now: Moment, policy: Option<SlotPolicy>) -> Self {
         let SavedSlot { digest, used } = saved;
         let kept = |is_on_trial, until| Self::Kept(Kept { digest, is_on_trial, until });
         let Some(policy) = policy else {
@@ -118,7 +118,7 @@ impl Use {
     }
 
     /// What to save of it.
-    pub(crate) fn saved(&self) -> Option<SavedSlot> {
+    pub(super) fn saved(&self) -> Option<SavedSlot> {
         match self {
             Self::Nothing => None,
             Self::Interrupted(digest) => {
@@ -140,13 +140,13 @@ impl Use {
     }
 
     /// An action for this digest may have interrupted the application.
-    pub(crate) fn acted(&mut self, digest: Digest) {
+    pub(super) fn acted(&mut self, digest: Digest) {
         *self = Self::Interrupted(digest);
     }
 
     /// The pod was out of its Services for this digest, and nothing was sent: the slot is kept until it is back. What
     /// it was kept for before begins anew.
-    pub(crate) fn keep_until_serving(&mut self, digest: Digest, now: Moment, policy: SlotPolicy) {
+    pub(super) fn keep_until_serving(&mut self, digest: Digest, now: Moment, policy: SlotPolicy) {
         match self {
             Self::Interrupted(_) => {}
             Self::Kept(Kept { until: until @ (Until::Ready(..) | Until::Baked(_)), .. }) => {
@@ -166,7 +166,7 @@ impl Use {
 
     /// The digest of the rollout that may have interrupted the application, and has neither ended nor come to a wait
     /// that may never end.
-    pub(crate) fn interrupted_by(&self) -> Option<Digest> {
+    pub(super) fn interrupted_by(&self) -> Option<Digest> {
         match self {
             Self::Interrupted(digest) => Some(*digest),
             Self::Nothing | Self::Kept(_) => None,
@@ -174,7 +174,7 @@ impl Use {
     }
 
     /// That rollout has ended, or does not go on. Without slots (`policy`), nothing is kept.
-    pub(crate) fn end(&mut self, now: Moment, end: End, policy: Option<SlotPolicy>) {
+    pub(super) fn end(&mut self, now: Moment, end: End, policy: Option<SlotPolicy>) {
         let on_trial = if let End::Applied { on_trial } = end { on_trial } else { None };
         let digest = match *self {
             Self::Interrupted(digest) => digest,
@@ -200,7 +200,7 @@ impl Use {
     }
 
     /// The digest that the slot is kept for.
-    pub(crate) fn kept_for(&self) -> Option<Digest> {
+    pub(super) fn kept_for(&self) -> Option<Digest> {
         match self {
             Self::Nothing => None,
             Self::Interrupted(digest) | Self::Kept(Kept { digest, .. }) => Some(*digest),
@@ -208,7 +208,7 @@ impl Use {
     }
 
     /// The digest that was acted with, if the application may not have recovered from that.
-    pub(crate) fn acted_with(&self) -> Option<Digest> {
+    pub(super) fn acted_with(&self) -> Option<Digest> {
         match self {
             Self::Kept(Kept { until: Until::Serving(..), .. }) => None,
             used => used.kept_for(),
@@ -216,7 +216,7 @@ impl Use {
     }
 
     /// The digest against which it counts if the target ends now.
-    pub(crate) fn on_trial(&self) -> Option<Digest> {
+    pub(super) fn on_trial(&self) -> Option<Digest> {
         match self {
             Self::Kept(Kept { digest, is_on_trial: true, .. }) => Some(*digest),
             _ => None,
@@ -224,7 +224,7 @@ impl Use {
     }
 
     /// The look whether the pod is Ready that is to begin now, if one is due: the one after `last`.
-    pub(crate) fn take_look(&mut self, now: Moment, last: &mut u32) -> Option<u32> {
+    pub(super) fn take_look(&mut self, now: Moment, last: &mut u32) -> Option<u32> {
         match self {
             Self::Kept(Kept { until, .. }) => until.looks()?.take_due(now, last),
             _ => None,
@@ -233,7 +233,7 @@ impl Use {
 
     /// Takes the answer to a look; `share` differs between replicas. Returns why it will not be known whether
     /// the pod is Ready, if so: then the slot is not kept for it.
-    pub(crate) fn looked(
+    pub(super) fn looked(
         &mut self,
         now: Moment,
         number: u32,
@@ -276,7 +276,7 @@ impl Use {
     }
 
     /// Ends what it is kept for if the time is over.
-    pub(crate) fn end_keeping(&mut self, now: Moment) {
+    pub(super) fn end_keeping(&mut self, now: Moment) {
         if let Self::Kept(Kept { until: Until::Baked(at) | Until::Serving(_, at), .. }) = self
             && *at <= now
         {
@@ -285,7 +285,7 @@ impl Use {
     }
 
     /// Why it is kept after an action, if so.
-    pub(crate) fn kept_because(&self) -> Option<Reason> {
+    pub(super) fn kept_because(&self) -> Option<Reason> {
         let Self::Kept(Kept { until, .. }) = self else { return None };
         Some(match until {
             Until::Ready(_, Some(_)) | Until::Baked(_) => Reason::new("keeps its slot for `bake`"),
@@ -294,7 +294,7 @@ impl Use {
     }
 
     /// When there is something to do without an event.
-    pub(crate) fn next_wakeup(&self) -> Option<Moment> {
+    pub(super) fn next_wakeup(&self) -> Option<Moment> {
         match self {
             Self::Kept(Kept { until, .. }) => match until {
                 Until::Ready(looks, _) => looks.next(),

@@ -4,23 +4,19 @@
 //!
 //! What is known of it comes from outside (`Event::Slot`), whenever it changes.
 
-mod need;
-mod used;
-
-use super::event::SlotState;
-use super::policy::SlotPolicy;
+use super::need::Need;
 use crate::clock::Moment;
+use crate::event::SlotState;
+use crate::policy::SlotPolicy;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
-pub(super) use need::{Nearness, Need, Situation, need};
-pub(super) use used::{End, Use};
 
 /// How many digests that failed on other replicas are remembered while a slot is wanted.
 const MOST_HALTED: usize = 8;
 
 /// Whether a rule may act.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing<'a> {
+pub(crate) enum Standing<'a> {
     /// It may.
     Granted,
     /// It has to wait, for this reason if it is known.
@@ -36,8 +32,6 @@ pub(super) struct Slot {
     state: SlotState,
     /// The digests that failed on another replica, by the last answer about each.
     halted: Vec<(Digest, Reason)>,
-    /// What it is for, besides an action that is near.
-    pub(super) used: Use,
     /// Content that failed on a replica.
     doubted: Option<(Digest, Doubt)>,
 }

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use super::command::PodIs;
-use super::event::PodLook;
 use super::looks::{Finding, Looks};
 use crate::clock::Moment;
+use crate::command::PodIs;
+use crate::event::PodLook;
 use crate::reason::Reason;
 
 /// Whether the pod is out of its Services for a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Drain {
+pub(crate) enum Drain {
     /// It is in: `/serving` answers 200.
     #[default]
     None,
@@ -31,7 +31,7 @@ pub(super) enum Drain {
 
 /// What a look has changed.
 #[derive(Debug)]
-pub(super) enum Left {
+pub(crate) enum Left {
     /// The drain has got on.
     Further,
     /// It has not, for this reason.
@@ -69,7 +69,7 @@ impl Drain {
     }
 
     /// Since when `/serving` has answered 503.
-    pub(super) fn began(&self) -> Option<Moment> {
+    pub(crate) fn began(&self) -> Option<Moment> {
         match self {
             Self::None | Self::Asking(_) | Self::Listed => None,
             Self::Unwatched { since } | Self::Leaving { since, .. } | Self::Gone { since } => {

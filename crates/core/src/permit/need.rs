@@ -6,7 +6,7 @@ use crate::snapshot::Digest;
 
 /// What the rule needs a slot for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(super) enum Need {
     /// For nothing: it is given back.
     #[default]
     None,
@@ -29,26 +29,26 @@ pub(crate) enum Nearness {
 
 /// What the need follows from.
 #[derive(Debug, Clone)]
-pub(crate) struct Situation {
+pub(super) struct Situation {
     /// What the slot was asked for.
-    pub(crate) claimed: Need,
+    pub(super) claimed: Need,
     /// The candidate, and how near its rollout is.
-    pub(crate) candidate: Option<(Digest, Nearness)>,
+    pub(super) candidate: Option<(Digest, Nearness)>,
     /// The candidate is known to have failed on another replica, and nobody has triggered it.
-    pub(crate) is_candidate_halted: bool,
+    pub(super) is_candidate_halted: bool,
     /// The rollout, and how near its next action is.
-    pub(crate) rollout: Option<(Digest, Nearness)>,
+    pub(super) rollout: Option<(Digest, Nearness)>,
     /// Its content was good here before. That it failed on another replica does not matter.
-    pub(crate) is_rollout_known_good: bool,
+    pub(super) is_rollout_known_good: bool,
     /// The digest for which the pod is out of its Services, or recovers from that or from an action.
-    pub(crate) kept_for: Option<Digest>,
+    pub(super) kept_for: Option<Digest>,
     /// The digest on trial: it may still be rolled back.
-    pub(crate) on_trial: Option<Digest>,
+    pub(super) on_trial: Option<Digest>,
 }
 
 impl Need {
     /// How to ask for it.
-    pub(crate) fn claim(self) -> Option<(Digest, Intent)> {
+    pub(super) fn claim(self) -> Option<(Digest, Intent)> {
         match self {
             Self::None => None,
             Self::Act(digest) => Some((digest, Intent::Act)),
@@ -58,7 +58,7 @@ impl Need {
 }
 
 /// What the rule needs a slot for. ARCHITECTURE.md has the same as a table.
-pub(crate) fn need(now: &Situation) -> Need {
+pub(super) fn need(now: &Situation) -> Need {
     let Situation { claimed, candidate, rollout, kept_for, on_trial, .. } = *now;
     let next = |one: Option<(Digest, Nearness)>| one.filter(|(_, near)| *near == Nearness::Next);
     let is_near = |one: Option<(Digest, Nearness)>| {

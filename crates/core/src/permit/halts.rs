@@ -1,8 +1,8 @@
 //! The digests that failed here, and that the first Lease does not name yet: the other replicas would still act
-//! with them. They are saved until [`Event::HaltWritten`](super::event::Event::HaltWritten), so that the next
+//! with them. They are saved until [`Event::HaltWritten`](crate::event::Event::HaltWritten), so that the next
 //! podnudge tells them again.
 
-use super::memory::{Memory, SavedHalt};
+use crate::memory::{Memory, SavedHalt};
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 

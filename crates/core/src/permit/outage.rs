@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use super::event::ApiServer;
 use crate::clock::Moment;
+use crate::event::ApiServer;
 
 /// The longest time that the nodes may need to follow: Kubernetes' clients wait for up to 30 s, and up to as much
 /// again at random.
