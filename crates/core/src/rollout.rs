@@ -10,19 +10,19 @@ mod evict;
 mod failures;
 mod limit;
 mod missing;
-mod near;
 mod permission;
 mod pod_restart;
 mod progress;
 mod saved;
 mod status;
+mod table;
 mod verification;
 mod wait;
 
 use super::command::Extent;
 use super::crashes::Ends;
 use super::event::Acted;
-use super::gate::{Cause, Supersedable};
+use super::gate::Cause;
 use super::permit::Standing;
 use super::source::OnDisk;
 use super::status::State;
@@ -211,22 +211,9 @@ impl Rollout {
         }
     }
 
-    /// Whether a command is in progress that must not be interrupted.
-    pub(super) fn is_busy(&self) -> bool {
-        matches!(
-            self.step,
-            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } | Step::Verifying(_)
-        )
-    }
-
     /// Whether it looks for evidence of the application.
     pub(super) fn is_verifying(&self) -> bool {
         matches!(self.step, Step::Verifying(_))
-    }
-
-    /// Whether it waits for an attempt, or for a process that has read the content.
-    pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.step, Step::Waiting { .. } | Step::Tripped { .. })
     }
 
     /// Whether the next attempt or poll is due.
@@ -257,31 +244,6 @@ impl Rollout {
     pub(super) fn has_waited_for_target(&self, ctx: &Context<'_>) -> bool {
         let wait = ctx.policy.target_wait;
         self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
-    }
-
-    /// When content with the digest `to` can supersede this rollout.
-    pub(super) fn supersedable_by(&self, to: Digest, ctx: &Context<'_>) -> Supersedable {
-        match &self.step {
-            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => {
-                Supersedable::Later(None)
-            }
-            Step::Verifying(verification) => match verification.supersedable_at(ctx.policy) {
-                Some(at) if at <= ctx.now.mono && verification.has_failed_poll() => {
-                    Supersedable::Now
-                }
-                at => Supersedable::Later(at.filter(|at| *at > ctx.now.mono)),
-            },
-            // Retry the digest that is being rolled back only after the rollback, unless that is
-            // refused.
-            Step::Waiting { what, .. } => {
-                if self.failed_digest() == Some(to) && *what != WaitFor::Refusal {
-                    Supersedable::Later(None)
-                } else {
-                    Supersedable::Now
-                }
-            }
-            Step::Tripped { .. } => Supersedable::Now,
-        }
     }
 
     /// Processes an input.
