@@ -36,18 +36,18 @@ fn reload(replicas: u32) -> Scenario {
 /// The same with restarts, and kubelets that synchronize each pod at its own time.
 fn restart(replicas: u32) -> Scenario {
     let mut scenario = Scenario { sync_period: Duration::from_mins(1), ..reload(replicas) };
-    scenario.policy.is_restart = true;
-    scenario.policy.restarts.most = 5;
+    scenario.policy.rollout.is_restart = true;
+    scenario.policy.application.restarts.most = 5;
     scenario
 }
 
 fn jittered(mut scenario: Scenario, window: Duration) -> Scenario {
-    scenario.policy.jitter = Jitter { window, by: JitterBy::Pod };
+    scenario.policy.gate.jitter = Jitter { window, by: JitterBy::Pod };
     scenario
 }
 
 fn with_slots(mut scenario: Scenario, count: u32) -> Scenario {
-    let (acts_when_unreachable, awaits_readiness) = (false, scenario.policy.is_restart);
+    let (acts_when_unreachable, awaits_readiness) = (false, scenario.policy.rollout.is_restart);
     let (patience, bake) = (Duration::ZERO, Duration::ZERO);
     scenario.policy.permit.slot =
         Some(SlotPolicy { acts_when_unreachable, awaits_readiness, patience, bake });
@@ -192,7 +192,7 @@ fn the_plan_agrees_with_what_the_example_of_a_fleet_shows() {
         runs: 40,
         ..restart(12)
     };
-    (fleet.policy.alive_for, fleet.policy.proof) = (millis(100), true);
+    (fleet.policy.rollout.alive_for, fleet.policy.rollout.proof) = (millis(100), true);
     let mut slot = with_slots(fleet.clone(), 1);
     slot.policy.permit.drain = Some(policies::drain(millis(400), DrainBefore::Restart));
     for (scenario, down, seconds) in [(slot, 1.0, 40.0), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {

@@ -10,8 +10,8 @@ use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
 use podnudge_core::shown;
 use podnudge_core::{
-    Actions, Hold, OnStart, PermitPolicy, Policy, PolicyVolume, SlotPolicy, TargetName, Turns,
-    kubelet,
+    Actions, ApplicationPolicy, GatePolicy, Hold, IntakePolicy, OnStart, PermitPolicy, Policy,
+    PolicyVolume, RolloutPolicy, SlotPolicy, TargetName, Turns, kubelet,
 };
 
 /// New children may run beside the old ones for 100 ms only.
@@ -36,39 +36,50 @@ impl Rule {
             action: self.shown_actions(),
             proof_kinds: self.proof_kinds(),
             target: self.target_name(),
-            volumes: settings.watch.iter().enumerate().map(volume).collect(),
-            settle: settings.settle,
-            settle_max: settings.settle_max,
-            has_checks: !self.checks.is_empty(),
-            needs_approval_to_check: self.needs_approval_to_check(),
-            has_certificates: self.checks.iter().any(Check::checks_certificates),
-            publishes: settings.publish.is_some(),
-            rolls_back: settings.publish.as_ref().is_some_and(|publish| publish.rollback),
-            has_key_filter: self.has_key_filter(),
-            needs_changed_keys: self.actions.iter().any(|action| matches!(action, Action::Exec(_))),
-            hold: self.hold(),
-            jitter: settings.jitter,
-            min_interval: settings.min_interval.unwrap_or(unset_interval),
-            is_min_interval_set: settings.min_interval.is_some() || pod_exit_code.is_some(),
-            retry: settings.retry,
-            retries_first: settings.on_failure.contains(&Step::Retry),
-            restarts_last: settings.on_failure.contains(&Step::Restart),
-            is_restart: self.restarts_target(),
-            pod_exit_code,
-            evict_wait: settings.evict.map(|evict| evict.wait),
-            restarts: RestartBudget { most: self.restart.most, within: self.restart.within },
+            intake: IntakePolicy {
+                volumes: settings.watch.iter().enumerate().map(volume).collect(),
+                settle: settings.settle,
+                settle_max: settings.settle_max,
+                has_checks: !self.checks.is_empty(),
+                needs_approval_to_check: self.needs_approval_to_check(),
+                has_certificates: self.checks.iter().any(Check::checks_certificates),
+                has_key_filter: self.has_key_filter(),
+                needs_changed_keys: self
+                    .actions
+                    .iter()
+                    .any(|action| matches!(action, Action::Exec(_))),
+            },
+            gate: GatePolicy {
+                hold: self.hold(),
+                jitter: settings.jitter,
+                min_interval: settings.min_interval.unwrap_or(unset_interval),
+                is_min_interval_set: settings.min_interval.is_some() || pod_exit_code.is_some(),
+            },
+            application: ApplicationPolicy {
+                publishes: settings.publish.is_some(),
+                rolls_back: settings.publish.as_ref().is_some_and(|publish| publish.rollback),
+                restarts: RestartBudget { most: self.restart.most, within: self.restart.within },
+                on_start: settings.on_start.unwrap_or(OnStart::IfNewer),
+            },
+            rollout: RolloutPolicy {
+                retry: settings.retry,
+                retries_first: settings.on_failure.contains(&Step::Retry),
+                restarts_last: settings.on_failure.contains(&Step::Restart),
+                is_restart: self.restarts_target(),
+                pod_exit_code,
+                evict_wait: settings.evict.map(|evict| evict.wait),
+                target_wait: settings.target.wait,
+                alive_for: if survives { self.verify.alive_for } else { Duration::ZERO },
+                // A preset that is chosen later may have one.
+                proof: !self.verify.proofs.is_empty() || self.awaits_preset(),
+                verify_timeout: self.verify.timeout,
+                verify_interval: if self.proves_by_children() { LOOK_FOR_CHILDREN } else { LOOK },
+            },
             permit: PermitPolicy {
                 slot: self.slot_policy(),
                 turns: self.turns(),
                 drain: settings.drain.clone(),
             },
-            on_start: settings.on_start.unwrap_or(OnStart::IfNewer),
-            target_wait: settings.target.wait,
-            alive_for: if survives { self.verify.alive_for } else { Duration::ZERO },
-            // A preset that is chosen later may have one.
-            proof: !self.verify.proofs.is_empty() || self.awaits_preset(),
-            verify_timeout: self.verify.timeout,
-            verify_interval: if self.proves_by_children() { LOOK_FOR_CHILDREN } else { LOOK },
         }
     }
 

@@ -40,13 +40,14 @@ pub(super) fn advice(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             format_duration(scenario.endpoint_delay)
         ));
     } else if outcome.failing_seconds_per_replica > 0.0 {
-        let before = if scenario.policy.is_restart { "" } else { " with before = \"action\"" };
+        let before =
+            if scenario.policy.rollout.is_restart { "" } else { " with before = \"action\"" };
         advice.push(format!(
             "requests reach replicas that are down: add [rule.drain]{before}, which takes a pod out of \
              its Services first"
         ));
     }
-    if scenario.policy.is_restart && scenario.changes > 1 {
+    if scenario.policy.rollout.is_restart && scenario.changes > 1 {
         advice.extend(delays(scenario, outcome));
     }
     if outcome.unfinished > 0 {
@@ -62,7 +63,7 @@ pub(super) fn advice(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
 fn spread(scenario: &Scenario, spare: u32) -> String {
     let slots = spare.min(MOST_SLOTS);
     let tried = simulate(&with_slots(scenario, slots));
-    let jitter = scenario.policy.jitter.window;
+    let jitter = scenario.policy.gate.jitter.window;
     let problem = if jitter.is_zero() {
         "nothing limits how many replicas act at once".to_owned()
     } else {
@@ -88,7 +89,7 @@ fn with_slots(scenario: &Scenario, count: u32) -> Scenario {
     let mut with = scenario.clone();
     with.policy.permit.slot = Some(SlotPolicy {
         acts_when_unreachable: false,
-        awaits_readiness: scenario.policy.is_restart,
+        awaits_readiness: scenario.policy.rollout.is_restart,
         patience: Duration::ZERO,
         bake: Duration::ZERO,
     });
@@ -119,10 +120,10 @@ fn delays(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
             )
         }));
     }
-    if scenario.changes > scenario.policy.restarts.most {
-        let budget = scenario.policy.restarts;
+    if scenario.changes > scenario.policy.application.restarts.most {
+        let budget = scenario.policy.application.restarts;
         let is = format!("{} in {}", budget.most, format_duration(budget.within));
-        with.policy.restarts.most = u32::MAX;
+        with.policy.application.restarts.most = u32::MAX;
         advice.extend(saves(&with).map(|time| {
             format!("the restart budget, {is}, delays the last changes: without it, all have them {time}")
         }));

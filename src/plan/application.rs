@@ -119,10 +119,10 @@ impl<'a> Application<'a> {
                 reads: Reads::Unknown,
             };
         }
-        let is_young = now.since(self.started) < policy.alive_for;
-        let proof = if is_young || (policy.proof && now < self.ready) {
+        let is_young = now.since(self.started) < policy.rollout.alive_for;
+        let proof = if is_young || (policy.rollout.proof && now < self.ready) {
             Proof::Pending(Reason::new("the application starts"))
-        } else if policy.proof {
+        } else if policy.rollout.proof {
             Proof::Given
         } else {
             Proof::NotConfigured

@@ -24,7 +24,7 @@ pub(super) fn snapshot(volume: VolumeId, version: usize, committed: UnixTime) ->
 
 /// The digest of all volumes.
 pub(super) fn digest(scenario: &Scenario, version: usize) -> Digest {
-    let volumes = (0..scenario.policy.volumes.len()).map(VolumeId);
+    let volumes = (0..scenario.policy.intake.volumes.len()).map(VolumeId);
     let of = |volume| snapshot(volume, version, UnixTime::default()).digest();
     snapshot::digest(volumes.map(of))
 }

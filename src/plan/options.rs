@@ -66,8 +66,8 @@ pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> 
     }
     let mut policy = rule.policy(VolumeId(0));
     // The plan begins when nothing holds the rule.
-    policy.hold = Hold::default();
-    policy.needs_approval_to_check = false;
+    policy.gate.hold = Hold::default();
+    policy.intake.needs_approval_to_check = false;
     let enough = MOST_REPLICAS / options.replicas.saturating_mul(options.changes).max(1);
     Ok(Scenario {
         policy,

@@ -105,8 +105,8 @@ impl<'a> Replica<'a> {
         let current =
             Current { digest: digest(scenario, 0), at: long_ago, standing: Standing::Good };
         let published = Published {
-            current: policy.publishes.then_some(current),
-            good: policy.publishes.then_some(current.digest),
+            current: policy.application.publishes.then_some(current),
+            good: policy.application.publishes.then_some(current.digest),
             ..Published::default()
         };
         let found = Found { published, ..Found::default() };
@@ -131,7 +131,7 @@ impl<'a> Replica<'a> {
             requests: Requests::default(),
             clock: BEGIN,
         };
-        for volume in 0..replica.scenario.policy.volumes.len() {
+        for volume in 0..replica.scenario.policy.intake.volumes.len() {
             let watched = Event::Watched(VolumeId(volume), Watch::Inotify);
             replica.at(BEGIN, Due::Event(watched));
         }
@@ -209,7 +209,7 @@ impl<'a> Replica<'a> {
 
     /// The version that the application reads.
     fn readable(&self) -> usize {
-        if self.scenario.policy.publishes { self.published } else { self.disk }
+        if self.scenario.policy.application.publishes { self.published } else { self.disk }
     }
 
     /// The application runs this version from then on.
@@ -325,7 +325,11 @@ impl<'a> Replica<'a> {
         match act.extent {
             Extent::Prepare => Acted::Ready,
             Extent::LookForFresh | Extent::LookForRestart => Acted::Absent(not_started()),
-            Extent::Send if act.restart || policy.is_restart || policy.evict_wait.is_some() => {
+            Extent::Send
+                if act.restart
+                    || policy.rollout.is_restart
+                    || policy.rollout.evict_wait.is_some() =>
+            {
                 let started = self.application.restart(now);
                 self.at(started, Due::Start);
                 Acted::Restarted(targets())

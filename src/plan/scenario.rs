@@ -64,6 +64,6 @@ impl Scenario {
     /// The duration of one interruption without a back-off.
     #[must_use]
     pub fn interruption(&self) -> Duration {
-        if self.policy.is_restart { self.start_time } else { self.downtime }
+        if self.policy.rollout.is_restart { self.start_time } else { self.downtime }
     }
 }

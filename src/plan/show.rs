@@ -59,9 +59,9 @@ fn title(scenario: &Scenario) -> String {
         let every = format_duration(scenario.every);
         parts.push(format!("{} changes, one each {every}", scenario.changes));
     }
-    if !policy.jitter.window.is_zero() {
-        let by = if policy.jitter.by == JitterBy::Ordinal { " by ordinal" } else { "" };
-        parts.push(format!("jitter {}{by}", format_duration(policy.jitter.window)));
+    if !policy.gate.jitter.window.is_zero() {
+        let by = if policy.gate.jitter.by == JitterBy::Ordinal { " by ordinal" } else { "" };
+        parts.push(format!("jitter {}{by}", format_duration(policy.gate.jitter.window)));
     }
     if let Some(drain) = &policy.permit.drain {
         parts.push(format!("drain {}", format_duration(drain.wait)));
@@ -72,7 +72,7 @@ fn title(scenario: &Scenario) -> String {
     if let Some(turns) = policy.permit.turns {
         parts.push(format!("{} turns of {}", turns.of, format_duration(turns.every)));
     }
-    if policy.is_restart {
+    if policy.rollout.is_restart {
         parts.push(match scenario.restarts {
             Restarts::Kubelet => "started by the kubelet".to_owned(),
             Restarts::Supervised => "started by podnudge supervise".to_owned(),

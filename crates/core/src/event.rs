@@ -262,7 +262,7 @@ impl Found {
     /// As far as it holds in this pod. Only a rule that evicts the pod tells pods apart.
     #[must_use]
     pub(super) fn in_own_pod(self, policy: &Policy) -> Self {
-        let pod = self.pod.filter(|_| policy.evict_wait.is_some());
+        let pod = self.pod.filter(|_| policy.rollout.evict_wait.is_some());
         let is_of_other =
             |memory: &Memory| memory.pod.is_some() && pod.is_some() && memory.pod != pod;
         let memory = match self.memory {

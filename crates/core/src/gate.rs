@@ -143,7 +143,7 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
     if let Some(closed) = closed(candidate, ctx) {
         return Gate::Closed(closed);
     }
-    if ctx.cause.is_subject_to_holds() && ctx.policy.hold.pause_file {
+    if ctx.cause.is_subject_to_holds() && ctx.policy.gate.hold.pause_file {
         let paused = pause_file(candidate.probe_state(Probe::PauseFile), ctx.now.mono);
         if paused != Gate::Open {
             return paused;
@@ -172,7 +172,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
     };
     let mut at = candidate.retry_at().max(supersedable).unwrap_or(now);
     if ctx.cause.is_subject_to_holds() {
-        let earliest = ctx.last_action.map_or(now, |last| last.after(ctx.policy.min_interval));
+        let earliest = ctx.last_action.map_or(now, |last| last.after(ctx.policy.gate.min_interval));
         at = at.max(earliest).max(candidate.scheduled_at().unwrap_or(now));
     }
     if now < at {
@@ -197,8 +197,8 @@ fn held(
     ctx: &Conditions<'_>,
     at: Moment,
 ) -> Option<(Option<Moment>, Reason)> {
-    let hold = &ctx.policy.hold;
-    if ctx.policy.is_restart && ctx.restart_at > at {
+    let hold = &ctx.policy.gate.hold;
+    if ctx.policy.rollout.is_restart && ctx.restart_at > at {
         return Some((Some(ctx.restart_at), budget_exhausted(ctx.policy)));
     }
     if hold.approval {
@@ -213,7 +213,7 @@ fn held(
     let opening = window.next_opening(wall).filter(|next| next.from > wall)?;
     // Spread the replicas that wait for the same opening, but not beyond the end of the window.
     let open_for = opening.until.since(opening.from);
-    let jitter = ctx.policy.jitter;
+    let jitter = ctx.policy.gate.jitter;
     let jitter = Jitter { window: jitter.window.min(open_for), ..jitter };
     let wait = jitter::wait(jitter, ctx.replica, &candidate.digest(), candidate.draw());
     let (text, zone) = (&window.text, &window.zone_text);
@@ -232,7 +232,7 @@ fn needs_approval(before: &str) -> Reason {
 
 /// The reason shown while the budget allows no restart.
 pub(super) fn budget_exhausted(policy: &Policy) -> Reason {
-    let limit = policy.restarts;
+    let limit = policy.application.restarts;
     let within = humantime::format_duration(limit.within);
     Reason::new(format!("restart budget exhausted: {} in {within}", limit.most))
 }

@@ -48,7 +48,7 @@ pub mod week;
 
 pub use machine::{Core, Intervals};
 pub use policy::{
-    Actions, DrainBefore, DrainPolicy, Hold, OnStart, PermitPolicy, Policy, PolicyVolume,
-    SlotPolicy, TargetName, Turns,
+    Actions, ApplicationPolicy, DrainBefore, DrainPolicy, GatePolicy, Hold, IntakePolicy, OnStart,
+    PermitPolicy, Policy, PolicyVolume, RolloutPolicy, SlotPolicy, TargetName, Turns,
 };
 pub use volume_tracker::MAX_STARTUP;

@@ -57,7 +57,7 @@ impl Core {
         now: Now,
     ) -> Self {
         let of_volumes = |(n, (policy, _)): (usize, &(Policy, Found))| {
-            std::iter::repeat_n(RuleId(n), policy.volumes.len())
+            std::iter::repeat_n(RuleId(n), policy.intake.volumes.len())
         };
         let rule_of_volume = rules.iter().enumerate().flat_map(of_volumes).collect();
         let rule = |(n, (policy, found))| Rule::new(RuleId(n), policy, found, replica.clone(), now);

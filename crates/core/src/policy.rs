@@ -14,7 +14,6 @@ use crate::week::Window;
 
 /// The settings of a rule that decisions depend on.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a choice of the configuration")]
 pub struct Policy {
     /// The rule's name.
     pub name: String,
@@ -24,6 +23,22 @@ pub struct Policy {
     pub proof_kinds: String,
     /// How its target is identified.
     pub target: TargetName,
+    /// When content is ready to be rolled out.
+    pub intake: IntakePolicy,
+    /// When a rollout may begin.
+    pub gate: GatePolicy,
+    /// What the application reads, and how often it may be restarted.
+    pub application: ApplicationPolicy,
+    /// How content is brought to the application.
+    pub rollout: RolloutPolicy,
+    /// What it needs of the other replicas and of its Services to act.
+    pub permit: PermitPolicy,
+}
+
+/// When content is ready to be rolled out.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of the configuration")]
+pub struct IntakePolicy {
     /// The watched paths, in the order of the configuration.
     pub volumes: Vec<PolicyVolume>,
     /// How long a volume must be quiet before it is scanned.
@@ -36,14 +51,15 @@ pub struct Policy {
     pub needs_approval_to_check: bool,
     /// Whether a check knows when certificates expire.
     pub has_certificates: bool,
-    /// Whether the application reads what podnudge publishes, instead of the volumes.
-    pub publishes: bool,
-    /// Whether failed publications are rolled back.
-    pub rolls_back: bool,
     /// Whether some keys do not count.
     pub has_key_filter: bool,
     /// Whether an action needs the list of changed keys.
     pub needs_changed_keys: bool,
+}
+
+/// When a rollout may begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatePolicy {
     /// The configured holds.
     pub hold: Hold,
     /// How replicas are spread.
@@ -52,6 +68,25 @@ pub struct Policy {
     pub min_interval: Duration,
     /// Whether that is configured. If not, it is longer between two restarts of a container.
     pub is_min_interval_set: bool,
+}
+
+/// What the application reads, and how often it may be restarted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplicationPolicy {
+    /// Whether the application reads what podnudge publishes, instead of the volumes.
+    pub publishes: bool,
+    /// Whether failed publications are rolled back.
+    pub rolls_back: bool,
+    /// Whether the first scan may cause an action.
+    pub on_start: OnStart,
+    /// The restart budget.
+    pub restarts: RestartBudget,
+}
+
+/// How content is brought to the application.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of the configuration")]
+pub struct RolloutPolicy {
     /// How to retry after a temporary failure.
     pub retry: Retry,
     /// Whether to retry content that was not proven or was rejected by the application, even if it
@@ -65,12 +100,6 @@ pub struct Policy {
     pub pod_exit_code: Option<u8>,
     /// How long podnudge's pod may take to end after an eviction, if that is the action.
     pub evict_wait: Option<Duration>,
-    /// The restart budget.
-    pub restarts: RestartBudget,
-    /// What it needs of the other replicas and of its Services to act.
-    pub permit: PermitPolicy,
-    /// Whether the first scan may cause an action.
-    pub on_start: OnStart,
     /// How long an absent target is not a failure.
     pub target_wait: Duration,
     /// How long the target must survive the action; zero if no process is known.
@@ -227,11 +256,11 @@ pub struct PolicyVolume {
 impl Policy {
     /// Whether the pod may not be Ready for a while after an action.
     pub(super) fn may_interrupt(&self) -> bool {
-        self.is_restart
-            || self.restarts_last
+        self.rollout.is_restart
+            || self.rollout.restarts_last
             || self.permit.drain.is_some()
-            || self.evict_wait.is_some()
-            || self.pod_exit_code.is_some()
+            || self.rollout.evict_wait.is_some()
+            || self.rollout.pod_exit_code.is_some()
     }
 }
 

@@ -236,13 +236,16 @@ impl Rollout {
     fn needs_budget(&self, waited_for: WaitFor, ctx: &Context<'_>) -> bool {
         let is_triggered = self.is_triggered && waited_for != WaitFor::Retry;
         let restarts = matches!(waited_for, WaitFor::Retry | WaitFor::Budget);
-        restarts && ctx.policy.is_restart && !is_triggered && self.direction == Direction::Forward
+        restarts
+            && ctx.policy.rollout.is_restart
+            && !is_triggered
+            && self.direction == Direction::Forward
     }
 
     /// Whether the target has been absent for `target.wait`. From then on the rule acts even if its
     /// proofs cannot be prepared.
     pub(super) fn has_waited_for_target(&self, ctx: &Context<'_>) -> bool {
-        let wait = ctx.policy.target_wait;
+        let wait = ctx.policy.rollout.target_wait;
         self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
     }
 

@@ -117,17 +117,17 @@ impl Rule {
         now: Now,
     ) -> Self {
         let found = found.in_own_pod(&policy);
-        let tracker: Box<dyn Tracker> = if policy.publishes {
-            Box::new(Generations::new(found.published, policy.rolls_back))
+        let tracker: Box<dyn Tracker> = if policy.application.publishes {
+            Box::new(Generations::new(found.published, policy.application.rolls_back))
         } else {
-            Box::new(VolumeTracker::new(policy.on_start, &found))
+            Box::new(VolumeTracker::new(policy.application.on_start, &found))
         };
         let mut rule = Self {
             id,
             replica,
             started: now.mono,
             source: Source::new(&policy, now.mono),
-            checks: Checks::new(policy.has_checks, found.interrupted),
+            checks: Checks::new(policy.intake.has_checks, found.interrupted),
             policy,
             candidate: None,
             trigger: Trigger::None,
@@ -317,7 +317,7 @@ impl Rule {
     }
 
     pub(super) fn publishes(&self) -> bool {
-        self.policy.publishes
+        self.policy.application.publishes
     }
 
     pub(super) fn is_stopped(&self) -> bool {

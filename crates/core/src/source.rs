@@ -71,9 +71,9 @@ pub(super) enum Activity {
 impl Source {
     pub(super) fn new(policy: &Policy, now: Moment) -> Self {
         Self {
-            settle: policy.settle,
-            settle_max: policy.settle_max,
-            volumes: policy.volumes.iter().map(|volume| Volume::new(volume, now)).collect(),
+            settle: policy.intake.settle,
+            settle_max: policy.intake.settle_max,
+            volumes: policy.intake.volumes.iter().map(|volume| Volume::new(volume, now)).collect(),
             activity: Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO)),
             scanned_at: None,
             on_disk: None,

@@ -29,8 +29,8 @@ impl Trial {
     pub(super) fn new(rollout: &Rollout, now: Moment, policy: &Policy) -> Self {
         Self {
             content: rollout.content(),
-            after_restart: rollout.is_restart() || policy.is_restart,
-            until: now.after(policy.verify_timeout.max(policy.alive_for)),
+            after_restart: rollout.is_restart() || policy.rollout.is_restart,
+            until: now.after(policy.rollout.verify_timeout.max(policy.rollout.alive_for)),
             is_polling: false,
             has_ended: false,
             is_excused: false,

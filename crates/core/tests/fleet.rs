@@ -35,7 +35,7 @@ fn fleet(by: JitterBy, kubelet: Kubelet) -> Vec<Duration> {
             let identity = format!("web-{n}");
             let replica = Replica { identity, ordinal: Some(n), seed: u64::from(n) };
             let mut policy = policies::policy_settling();
-            policy.jitter = Jitter { window: WINDOW, by };
+            policy.gate.jitter = Jitter { window: WINDOW, by };
             let delay = match kubelet {
                 Kubelet::Resync => random.below(Duration::from_secs(90)),
                 Kubelet::AtOnce => random.below(Duration::from_millis(100)),
@@ -133,7 +133,7 @@ fn the_order_of_the_pods_changes_with_each_edit() {
         let identity = format!("web-{pod}");
         let replica = Replica { identity, ordinal: None, seed: 0 };
         let mut policy = policies::policy();
-        policy.jitter = Jitter { window: WINDOW, by: JitterBy::Pod };
+        policy.gate.jitter = Jitter { window: WINDOW, by: JitterBy::Pod };
         let mut world = World::new(policy, &replica, None);
         world.put(0, Some(BTreeMap::from([("a".to_owned(), content.to_owned())])));
         world.tell(Event::Hint(VolumeId(0), 1));

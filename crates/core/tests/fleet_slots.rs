@@ -33,7 +33,7 @@ impl Fleet {
         let replica = |n: usize| {
             let replica = Replica { identity: format!("web-{n}"), ordinal: None, seed: 0 };
             let mut policy = policies::policy_settling();
-            policy.is_restart = true;
+            policy.rollout.is_restart = true;
             policy.permit.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,
                 awaits_readiness: true,

@@ -16,7 +16,7 @@ use podnudge_core::jitter::Replica;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 use podnudge_core::status::State;
-use podnudge_core::{PermitPolicy, Policy, SlotPolicy};
+use podnudge_core::{Policy, SlotPolicy};
 
 /// What happens to a rule in a scene, by its name. All scenes end with quiet.
 struct Scene {
@@ -28,12 +28,17 @@ struct Scene {
 const SCENES: &[Scene] = &[
     Scene {
         name: "a restart",
-        policy: |policy| Policy { is_restart: true, ..policy },
+        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "a restart with a proof, after two edits",
-        policy: |policy| Policy { is_restart: true, proof: true, ..policy },
+        policy: |policy| {
+            policies::changed(policy, |policy| {
+                policy.rollout.is_restart = true;
+                policy.rollout.proof = true;
+            })
+        },
         play: |world| {
             world.application.verifies.proof = Proof::Given;
             commit(world, "2");
@@ -43,12 +48,24 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart with published content",
-        policy: |policy| Policy { is_restart: true, publishes: true, rolls_back: true, ..policy },
+        policy: |policy| {
+            policies::changed(policy, |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
+        },
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "published content that ends the target, which is rolled back",
-        policy: |policy| Policy { is_restart: true, publishes: true, rolls_back: true, ..policy },
+        policy: |policy| {
+            policies::changed(policy, |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
+        },
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -56,7 +73,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "content that ends the target, so that the rule trips",
-        policy: |policy| Policy { is_restart: true, ..policy },
+        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -64,7 +81,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a tripped rule whose target recovers",
-        policy: |policy| Policy { is_restart: true, ..policy },
+        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -76,8 +93,12 @@ const SCENES: &[Scene] = &[
         name: "a signal without a proof that is escalated to a restart, and given up",
         policy: |policy| {
             let (restarts_last, proof) = (true, true);
-            let retry = Retry { attempts: 2, ..policy.retry };
-            Policy { restarts_last, proof, retry, ..policy }
+            let retry = Retry { attempts: 2, ..policy.rollout.retry };
+            policies::changed(policy, |policy| {
+                policy.rollout.restarts_last = restarts_last;
+                policy.rollout.proof = proof;
+                policy.rollout.retry = retry;
+            })
         },
         play: |world| {
             world.application.verifies.proof = Proof::Pending(Reason::new("503"));
@@ -89,7 +110,13 @@ const SCENES: &[Scene] = &[
         policy: |policy| {
             let (restarts_last, proof) = (true, true);
             let (publishes, rolls_back, retries_first) = (true, true, false);
-            Policy { restarts_last, proof, publishes, rolls_back, retries_first, ..policy }
+            policies::changed(policy, |policy| {
+                policy.rollout.restarts_last = restarts_last;
+                policy.rollout.proof = proof;
+                policy.application.publishes = publishes;
+                policy.application.rolls_back = rolls_back;
+                policy.rollout.retries_first = retries_first;
+            })
         },
         play: |world| {
             commit(world, "2");
@@ -106,26 +133,30 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart after a drain, with published content",
-        policy: |policy| Policy {
-            is_restart: true,
-            publishes: true,
-            rolls_back: true,
-            ..drained(policy)
+        policy: |policy| {
+            policies::changed(drained(policy), |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
         },
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "a restart after a drain, with a slot and a bake",
-        policy: |policy| Policy { is_restart: true, ..drained(slotted(policy)) },
+        policy: |policy| {
+            policies::changed(drained(slotted(policy)), |policy| policy.rollout.is_restart = true)
+        },
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "a restart of published content with a slot, after a drain that the Services follow late",
-        policy: |policy| Policy {
-            is_restart: true,
-            publishes: true,
-            rolls_back: true,
-            ..watched(slotted(policy))
+        policy: |policy| {
+            policies::changed(watched(slotted(policy)), |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
         },
         play: |world| {
             world.services.1 = Some(PodLook::No(Reason::new("web still has the pod")));
@@ -136,11 +167,12 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart of published content with a slot and a bake, while newer content waits",
-        policy: |policy| Policy {
-            is_restart: true,
-            publishes: true,
-            rolls_back: true,
-            ..slotted(policy)
+        policy: |policy| {
+            policies::changed(slotted(policy), |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
         },
         play: |world| {
             commit(world, "2");
@@ -150,11 +182,12 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "published content that ends the target, with a slot",
-        policy: |policy| Policy {
-            is_restart: true,
-            publishes: true,
-            rolls_back: true,
-            ..slotted(policy)
+        policy: |policy| {
+            policies::changed(slotted(policy), |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
         },
         play: |world| {
             commit(world, "2");
@@ -168,7 +201,9 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart of the pod that podnudge does not see, with a proof",
-        policy: |policy| Policy { proof: true, ..restarting_pod(policy) },
+        policy: |policy| {
+            policies::changed(restarting_pod(policy), |policy| policy.rollout.proof = true)
+        },
         play: |world| {
             world.pod = Pod::RestartsUnseen;
             // The old content is no proof.
@@ -192,7 +227,12 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "published content that ends the application after a restart of the pod",
-        policy: |policy| Policy { publishes: true, rolls_back: true, ..restarting_pod(policy) },
+        policy: |policy| {
+            policies::changed(restarting_pod(policy), |policy| {
+                policy.application.publishes = true;
+                policy.application.rolls_back = true;
+            })
+        },
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -208,7 +248,11 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "an eviction of the pod, which a pod with the same state directory replaces",
-        policy: |policy| Policy { evict_wait: Some(Duration::from_hours(1)), ..slotted(policy) },
+        policy: |policy| {
+            policies::changed(slotted(policy), |policy| {
+                policy.rollout.evict_wait = Some(Duration::from_hours(1));
+            })
+        },
         play: |world| {
             (world.application.started, world.application.acts) = (None, Acted::Evicted);
             commit(world, "2");
@@ -218,7 +262,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a triggered restart",
-        policy: |policy| Policy { is_restart: true, ..policy },
+        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
         play: |world| world.tell(Event::Trigger(None)),
     },
     Scene {
@@ -226,7 +270,10 @@ const SCENES: &[Scene] = &[
         policy: |policy| {
             let within = Duration::from_mins(10);
             let restarts = RestartBudget { most: 2, within };
-            Policy { is_restart: true, restarts, ..policy }
+            policies::changed(policy, |policy| {
+                policy.rollout.is_restart = true;
+                policy.application.restarts = restarts;
+            })
         },
         play: |world| {
             for content in ["2", "3", "4", "5"] {
@@ -242,15 +289,13 @@ fn slotted(policy: Policy) -> Policy {
     let bake = Duration::from_mins(1);
     let patience = Duration::ZERO;
     let slot = SlotPolicy { acts_when_unreachable: false, awaits_readiness: true, patience, bake };
-    let permit = PermitPolicy { slot: Some(slot), ..policy.permit };
-    Policy { permit, ..policy }
+    policies::changed(policy, |policy| policy.permit.slot = Some(slot))
 }
 
 /// With a drain before restarts.
 fn drained(policy: Policy) -> Policy {
     let drain = policies::drain(Duration::from_secs(5), DrainBefore::Restart);
-    let permit = PermitPolicy { drain: Some(drain), ..policy.permit };
-    Policy { permit, ..policy }
+    policies::changed(policy, |policy| policy.permit.drain = Some(drain))
 }
 
 /// With a drain that follows the Services.
@@ -263,7 +308,10 @@ fn watched(policy: Policy) -> Policy {
 }
 
 fn restarting_pod(policy: Policy) -> Policy {
-    Policy { is_restart: true, pod_exit_code: Some(88), ..policy }
+    policies::changed(policy, |policy| {
+        policy.rollout.is_restart = true;
+        policy.rollout.pod_exit_code = Some(88);
+    })
 }
 
 fn commit(world: &mut World, content: &str) {
@@ -273,7 +321,8 @@ fn commit(world: &mut World, content: &str) {
 
 /// Plays a scene with kills after so many commands, each counted from the one before.
 fn play(scene: &Scene, kills: &[usize]) -> World {
-    let settings = Policy { settle: Duration::from_millis(200), ..policy() };
+    let settings =
+        policies::changed(policy(), |policy| policy.intake.settle = Duration::from_millis(200));
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
     let policy = (scene.policy)(settings);
     let mut world = World::publishing(policy, &replica, None, Some(Standing::Good));
@@ -325,7 +374,7 @@ fn assert_kept(scene: &Scene, whole: &World, kills: &[usize]) {
     assert_eq!(killed.unprotected, [], "{}", trace());
     assert_eq!(killed.slots.claimed, None, "the slot is given back: {}", trace());
     assert!(killed.restarted.len() <= whole.restarted.len(), "{:?} {}", killed.restarted, trace());
-    let RestartBudget { most, within, .. } = killed.policy().restarts;
+    let RestartBudget { most, within, .. } = killed.policy().application.restarts;
     let of_one_window = |at: &Duration| {
         let in_window = |other: &&Duration| *other >= at && **other < *at + within;
         killed.restarted.iter().filter(in_window).count()

@@ -37,11 +37,19 @@ struct Rules {
 impl Rules {
     fn new(rule: Policy, target_of_other: TargetName) -> Self {
         let now = Now { mono: moment(Duration::ZERO), wall: UnixTime(EPOCH) };
-        let other =
-            Policy { target: target_of_other, alive_for: Duration::ZERO, ..policies::policy() };
+        let other = policies::changed(policies::policy(), |policy| {
+            policy.target = target_of_other;
+            policy.rollout.alive_for = Duration::ZERO;
+        });
         let policies = [rule, other].into_iter().enumerate().map(|(n, policy)| {
             let volumes = vec![PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") }];
-            (Policy { name: format!("rule-{n}"), volumes, ..policy }, Found::default())
+            (
+                policies::changed(policy, |policy| {
+                    policy.name = format!("rule-{n}");
+                    policy.intake.volumes = volumes;
+                }),
+                Found::default(),
+            )
         });
         // The turn of this replica begins at 0 s, at 60 s and so on, and lasts for 20 s: it may begin within 5 s.
         let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
@@ -150,13 +158,18 @@ fn draining() -> Policy {
     let drain = policies::drain(SECOND * 3, DrainBefore::Action);
     let turns = Turns { every: SECOND * 20, of: 3 };
     let permit = PermitPolicy { drain: Some(drain), turns: Some(turns), slot: None };
-    Policy { permit, ..policies::policy() }
+    policies::changed(policies::policy(), |policy| policy.permit = permit)
 }
 
 /// Its target is not that of the other rule.
 fn restarting_the_pod() -> Policy {
     let (action, target) = ("restart-pod".into(), TargetName::Exact("name", "app".to_owned()));
-    Policy { action, pod_exit_code: Some(88), has_checks: true, target, ..policies::policy() }
+    policies::changed(policies::policy(), |policy| {
+        policy.action = action;
+        policy.rollout.pod_exit_code = Some(88);
+        policy.intake.has_checks = true;
+        policy.target = target;
+    })
 }
 
 fn other_target() -> TargetName {
@@ -221,10 +234,9 @@ fn the_pod_is_not_restarted_with_content_that_was_rejected_meanwhile() {
 #[test]
 fn the_pod_is_not_restarted_when_the_turn_of_the_replica_is_over() {
     let turns = Some(Turns { every: SECOND * 20, of: 3 });
-    let mut rules = waiting_for_the_other(Policy {
-        permit: PermitPolicy { turns, ..Default::default() },
-        ..restarting_the_pod()
-    });
+    let mut rules = waiting_for_the_other(policies::changed(restarting_the_pod(), |policy| {
+        policy.permit.turns = turns;
+    }));
     rules.run_until(30);
     rules.other_has_acted();
     rules.run_until(120);

@@ -169,21 +169,26 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
             |(settle, jitter, interval, alive, proof, attempts, has_checks, publishes, ladder)| {
                 let mut policy = policies::policy();
                 let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
-                policy.volumes = (0..2).map(volume).collect();
-                policy.settle = Duration::from_millis(settle);
-                policy.settle_max = Duration::from_secs(2);
-                policy.jitter =
+                policy.intake.volumes = (0..2).map(volume).collect();
+                policy.intake.settle = Duration::from_millis(settle);
+                policy.intake.settle_max = Duration::from_secs(2);
+                policy.gate.jitter =
                     Jitter { window: Duration::from_secs(jitter * 10), by: JitterBy::Random };
-                policy.min_interval = Duration::from_secs(interval);
-                policy.alive_for = Duration::from_secs(alive);
-                policy.proof = proof;
-                policy.retry.attempts = attempts;
-                policy.has_checks = has_checks;
-                (policy.publishes, policy.rolls_back) = publishes;
+                policy.gate.min_interval = Duration::from_secs(interval);
+                policy.rollout.alive_for = Duration::from_secs(alive);
+                policy.rollout.proof = proof;
+                policy.rollout.retry.attempts = attempts;
+                policy.intake.has_checks = has_checks;
+                (policy.application.publishes, policy.application.rolls_back) = publishes;
                 let pauses;
-                (policy.retries_first, policy.restarts_last, policy.is_restart, pauses) = ladder;
-                policy.restarts = BUDGET;
-                policy.hold.pause_file = pauses;
+                (
+                    policy.rollout.retries_first,
+                    policy.rollout.restarts_last,
+                    policy.rollout.is_restart,
+                    pauses,
+                ) = ladder;
+                policy.application.restarts = BUDGET;
+                policy.gate.hold.pause_file = pauses;
                 policy
             },
         )
@@ -330,8 +335,8 @@ fn work(world: &World) -> usize {
 fn a_volume_that_was_missing_during_a_reload_is_delivered_again() {
     let mut policy = policies::policy();
     let volume = |n| PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") };
-    policy.volumes = (0..2).map(volume).collect();
-    (policy.settle, policy.alive_for) = (Duration::ZERO, Duration::ZERO);
+    policy.intake.volumes = (0..2).map(volume).collect();
+    (policy.intake.settle, policy.rollout.alive_for) = (Duration::ZERO, Duration::ZERO);
     let commit = || Step::Commit { volume: 0, content: 2, hints: 1 };
     let remove = Step::Remove { volume: 0 };
     let steps = [commit(), remove, Step::Wait { millis: 1 }, Step::Trigger, commit()];
@@ -344,7 +349,7 @@ fn a_volume_that_was_missing_during_a_reload_is_delivered_again() {
 /// it comes back. podnudge does not know what the application runs.
 #[test]
 fn a_volume_that_comes_back_rejected_is_not_in_sync() {
-    let policy = Policy { has_checks: true, ..policies::policy() };
+    let policy = policies::changed(policies::policy(), |policy| policy.intake.has_checks = true);
     let replica = Replica { identity: "web-1".to_owned(), ordinal: Some(1), seed: 7 };
     let mut world = World::new(policy, &replica, None);
     behave(&mut world, Behaviour::Applies);
@@ -425,7 +430,7 @@ proptest! {
         policy in policy_strategy(),
         steps in steps_of(0..60),
     ) {
-        let world = play_to_the_end(Policy { has_checks: true, ..policy }, &steps);
+        let world = play_to_the_end(policies::changed(policy, |policy| policy.intake.has_checks = true), &steps);
         prop_assert!(!world.acted_unchecked);
     }
 
@@ -435,8 +440,8 @@ proptest! {
         policy in policy_strategy(),
         steps in steps_of(0..60),
     ) {
-        let mut policy = Policy { has_checks: true, needs_approval_to_check: true, ..policy };
-        policy.hold.approval = true;
+        let mut policy = policies::changed(policy, |policy| { policy.intake.has_checks = true; policy.intake.needs_approval_to_check = true; });
+        policy.gate.hold.approval = true;
         let first = play(policy.clone(), &[]).digest_on_disk();
         let mut world = play(policy, &steps);
         world.run_for(Duration::from_mins(3));
@@ -459,7 +464,7 @@ proptest! {
         before in steps_of(0..40),
         after in steps_of(0..20),
     ) {
-        let mut world = play(Policy { publishes: true, rolls_back: true, ..policy }, &before);
+        let mut world = play(policies::changed(policy, |policy| { policy.application.publishes = true; policy.application.rolls_back = true; }), &before);
         world.restart(None);
         apply_all(&mut world, &after);
         calm_down(&mut world);
@@ -476,9 +481,9 @@ proptest! {
         dies in any::<bool>(),
         steps in prop::collection::vec(hostile_step(), 0..30),
     ) {
-        let policy = Policy { publishes: true, rolls_back: true, ..policy };
+        let policy = policies::changed(policy, |policy| { policy.application.publishes = true; policy.application.rolls_back = true; });
         let behaviour =
-            if dies || !policy.proof { Behaviour::Dies } else { Behaviour::GivesNoProof };
+            if dies || !policy.rollout.proof { Behaviour::Dies } else { Behaviour::GivesNoProof };
         let mut world = play(policy, &[]);
         let good = world.shelf.current.map(|(digest, _)| digest);
         behave(&mut world, behaviour);
@@ -503,7 +508,7 @@ proptest! {
     ) {
         let steps: Vec<Step> =
             steps.into_iter().filter(|step| !matches!(step, Step::Trigger)).collect();
-        let mut world = play(Policy { is_restart: true, ..policy }, &steps);
+        let mut world = play(policies::changed(policy, |policy| policy.rollout.is_restart = true), &steps);
         behave(&mut world, Behaviour::Applies);
         world.run_for(Duration::from_mins(3));
         let is_restart =
@@ -678,7 +683,7 @@ proptest! {
         restarts in any::<bool>(),
     ) {
         let target_wait = Duration::from_secs(wait);
-        let mut world = publishing(Policy { publishes: true, target_wait, ..policy }, is_filled);
+        let mut world = publishing(policies::changed(policy, |policy| { policy.application.publishes = true; policy.rollout.target_wait = target_wait; }), is_filled);
         apply_all(&mut world, &steps);
         behave(&mut world, last);
         checks(&mut world, CheckResult::Passed);
@@ -711,7 +716,7 @@ proptest! {
         restarts in any::<bool>(),
     ) {
         let mut world =
-            publishing(Policy { target_wait: Duration::from_secs(wait), ..policy }, is_filled);
+            publishing(policies::changed(policy, |policy| policy.rollout.target_wait = Duration::from_secs(wait)), is_filled);
         apply_all(&mut world, &steps);
         if restarts {
             world.restart(None);
@@ -735,8 +740,8 @@ proptest! {
         steps in steps_of(0..40),
     ) {
         let mut policy = policy;
-        (policy.settle, policy.jitter.window) = (Duration::ZERO, Duration::ZERO);
-        (policy.is_restart, policy.hold.pause_file) = (false, false);
+        (policy.intake.settle, policy.gate.jitter.window) = (Duration::ZERO, Duration::ZERO);
+        (policy.rollout.is_restart, policy.gate.hold.pause_file) = (false, false);
         let mut world = publishing(policy, is_filled);
         apply_all(&mut world, &steps);
         calm_down(&mut world);
@@ -771,7 +776,7 @@ proptest! {
         steps in steps_of(0..30),
     ) {
         let mut policy = policy;
-        policy.hold.pause_file = false;
+        policy.gate.hold.pause_file = false;
         let mut world = publishing(policy, is_filled);
         apply_all(&mut world, &steps);
         world.tell(Event::HintsLost);
@@ -824,7 +829,7 @@ proptest! {
         steps in steps_of(0..60),
         restarts in any::<bool>(),
     ) {
-        let policy = Policy { publishes: true, rolls_back: true, ..policy };
+        let policy = policies::changed(policy, |policy| { policy.application.publishes = true; policy.application.rolls_back = true; });
         let mut world = play(policy, &steps);
         if restarts {
             world.restart(None);

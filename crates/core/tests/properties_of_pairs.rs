@@ -112,20 +112,21 @@ fn without_restarts(mut setting: Setting) -> Setting {
 }
 
 fn policy(settings: &Settings) -> Policy {
-    Policy {
-        settle: Duration::from_millis(settings.settle),
-        settle_max: Duration::from_secs(2),
-        jitter: Jitter { window: Duration::from_millis(settings.jitter), by: JitterBy::Random },
-        min_interval: Duration::from_millis(settings.min_interval),
-        alive_for: Duration::from_millis(settings.alive_for),
-        target_wait: Duration::from_millis(settings.target_wait),
-        retry: Retry { attempts: settings.attempts, ..policies::policy().retry },
-        retries_first: settings.retries_first,
-        restarts_last: settings.restarts_last,
-        is_restart: settings.is_restart,
-        restarts: RestartBudget { most: 2, within: Duration::from_mins(1) },
-        ..policies::policy()
-    }
+    policies::changed(policies::policy(), |policy| {
+        policy.intake.settle = Duration::from_millis(settings.settle);
+        policy.intake.settle_max = Duration::from_secs(2);
+        policy.gate.jitter =
+            Jitter { window: Duration::from_millis(settings.jitter), by: JitterBy::Random };
+        policy.gate.min_interval = Duration::from_millis(settings.min_interval);
+        policy.rollout.alive_for = Duration::from_millis(settings.alive_for);
+        policy.rollout.target_wait = Duration::from_millis(settings.target_wait);
+        policy.rollout.retry =
+            Retry { attempts: settings.attempts, ..policies::policy().rollout.retry };
+        policy.rollout.retries_first = settings.retries_first;
+        policy.rollout.restarts_last = settings.restarts_last;
+        policy.rollout.is_restart = settings.is_restart;
+        policy.application.restarts = RestartBudget { most: 2, within: Duration::from_mins(1) };
+    })
 }
 
 fn pair(setting: &Setting, targets: [TargetName; 2]) -> Pair {
@@ -283,14 +284,15 @@ fn a_process_that_starts_during_the_last_poll_gets_the_time_to_prove_its_content
 #[test]
 fn the_end_of_podnudge_waits_for_the_other_rule_and_the_status_says_so() {
     let named = |name: &str| TargetName::Exact("process", name.to_owned());
-    let other =
-        Policy { target: named("other"), alive_for: Duration::from_mins(1), ..policies::policy() };
-    let ends = Policy {
-        target: named("ends"),
-        is_restart: true,
-        pod_exit_code: Some(88),
-        ..policies::policy()
-    };
+    let other = policies::changed(policies::policy(), |policy| {
+        policy.target = named("other");
+        policy.rollout.alive_for = Duration::from_mins(1);
+    });
+    let ends = policies::changed(policies::policy(), |policy| {
+        policy.target = named("ends");
+        policy.rollout.is_restart = true;
+        policy.rollout.pod_exit_code = Some(88);
+    });
     let mut pair = Pair::new(pair::publishing([ends, other]));
     pair.run_for(Duration::from_secs(1));
     pair.commit(1, 1, false);

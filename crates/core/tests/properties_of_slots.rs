@@ -15,7 +15,7 @@ use podnudge_core::jitter::Replica;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 use podnudge_core::status::State;
-use podnudge_core::{DrainBefore, DrainPolicy, PermitPolicy};
+use podnudge_core::{DrainBefore, DrainPolicy};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -125,12 +125,12 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
     (choices, 1..4u32, 0..20u64, drain()).prop_map(
         |((is_restart, restarts_last, proof, publishes), attempts, bake, drain)| {
             let mut policy = policies::policy_settling();
-            (policy.publishes, policy.rolls_back) = (publishes, publishes);
-            (policy.is_restart, policy.restarts_last, policy.proof) =
+            (policy.application.publishes, policy.application.rolls_back) = (publishes, publishes);
+            (policy.rollout.is_restart, policy.rollout.restarts_last, policy.rollout.proof) =
                 (is_restart, restarts_last, proof);
-            policy.retry.attempts = attempts;
+            policy.rollout.retry.attempts = attempts;
             let patience = drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout);
-            policy.restarts.most = 1000;
+            policy.application.restarts.most = 1000;
             policy.permit.slot = Some(SlotPolicy {
                 acts_when_unreachable: false,
                 awaits_readiness: is_restart || drain.is_some(),
@@ -233,7 +233,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         // A rollback needs none.
-        let mut world = begun(Policy { rolls_back: false, publishes: false, ..policy });
+        let mut world = begun(policies::changed(policy, |policy| { policy.application.rolls_back = false; policy.application.publishes = false; }));
         play(&mut world, &steps);
         world.run_for(Duration::from_mins(10));
         prop_assert_eq!(&world.acted_without_slot, &Vec::<Duration>::new());
@@ -249,8 +249,8 @@ proptest! {
     ) {
         let slot = policy.permit.slot.map(|slot| SlotPolicy { awaits_readiness: true, ..slot });
         // A reload interrupts nothing.
-        let policy = Policy { is_restart: true, permit: PermitPolicy { slot, ..policy.permit }, ..policy };
-        let mut world = begun(Policy { rolls_back: true, publishes: true, proof: true, ..policy });
+        let policy = policies::changed(policy, |policy| { policy.rollout.is_restart = true; policy.permit.slot = slot; });
+        let mut world = begun(policies::changed(policy, |policy| { policy.application.rolls_back = true; policy.application.publishes = true; policy.rollout.proof = true; }));
         play(&mut world, &steps);
         world.run_for(Duration::from_mins(10));
         prop_assert_eq!(&world.acted_unclaimed, &Vec::<Duration>::new());
@@ -287,7 +287,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
     ) {
         // Without a proof, `NoProof` is an answer that does not exist.
-        let mut world = begun(Policy { proof: true, ..policy });
+        let mut world = begun(policies::changed(policy, |policy| policy.rollout.proof = true));
         play(&mut world, &steps);
         // Three attempts, and three of the rollback. After each restart, the target has 5 min to appear and 30 s
         // for its proof.
@@ -323,7 +323,7 @@ proptest! {
         policy in policy_strategy(),
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        let mut world = begun(Policy { proof: true, ..policy });
+        let mut world = begun(policies::changed(policy, |policy| policy.rollout.proof = true));
         play(&mut world, &steps);
         let serves = [Step::Ready { is_ready: true }, Step::Slots(Told::Free), Step::Services(Follow::Yes)];
         play(&mut world, &serves);

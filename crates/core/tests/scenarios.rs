@@ -199,27 +199,28 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
     match key {
         "action" if value == "unknown" => policy.action = Actions::unknown(),
         "action" => {
-            policy.is_restart = value.starts_with("restart");
-            policy.pod_exit_code = (value == "restart-pod").then_some(88);
-            policy.evict_wait = (value == "evict").then_some(Duration::from_mins(5));
+            policy.rollout.is_restart = value.starts_with("restart");
+            policy.rollout.pod_exit_code = (value == "restart-pod").then_some(88);
+            policy.rollout.evict_wait = (value == "evict").then_some(Duration::from_mins(5));
         }
         "on-failure" => {
-            policy.retries_first = value.contains("retry");
-            policy.restarts_last = value.contains("restart");
+            policy.rollout.retries_first = value.contains("retry");
+            policy.rollout.restarts_last = value.contains("restart");
         }
-        "restarts" => policy.restarts.most = value.parse().expect(place),
-        "within" => policy.restarts.within = time(),
-        "pause-file" => policy.hold.pause_file = value == "yes",
-        "pause-key" => policy.hold.pause_key = Some(value.to_owned()),
+        "restarts" => policy.application.restarts.most = value.parse().expect(place),
+        "within" => policy.application.restarts.within = time(),
+        "pause-file" => policy.gate.hold.pause_file = value == "yes",
+        "pause-key" => policy.gate.hold.pause_key = Some(value.to_owned()),
         "approve-before" => {
             assert!(["rollout", "check"].contains(&value), "{place}: not `rollout` or `check`");
-            policy.needs_approval_to_check = value == "check";
-            policy.hold.approval = true;
+            policy.intake.needs_approval_to_check = value == "check";
+            policy.gate.hold.approval = true;
         }
         "window" => {
             // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
             let utc = week::zone("UTC", &|_| None).expect(place);
-            policy.hold.window = Some(Window::new(&value.replace('_', " "), utc).expect(place));
+            policy.gate.hold.window =
+                Some(Window::new(&value.replace('_', " "), utc).expect(place));
         }
         "drain" => policy.permit.drain = Some(policies::drain(time(), DrainBefore::Restart)),
         "drain-always" => policy.permit.drain = Some(policies::drain(time(), DrainBefore::Action)),
@@ -233,7 +234,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             let bake = if key == "bake" { time() } else { Duration::ZERO };
             policy.permit.slot = Some(SlotPolicy {
                 acts_when_unreachable: value == "act-when-unreachable",
-                awaits_readiness: policy.is_restart,
+                awaits_readiness: policy.rollout.is_restart,
                 patience: Duration::ZERO,
                 bake,
             });
@@ -243,42 +244,42 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             policy.permit.turns =
                 Some(Turns { every: duration(every, place), of: of.parse().expect(place) });
         }
-        "checks" => policy.has_checks = value == "yes",
+        "checks" => policy.intake.has_checks = value == "yes",
         "publish" => {
-            policy.publishes = true;
-            policy.rolls_back = value == "with-rollback";
-            policy.retries_first = !policy.rolls_back;
+            policy.application.publishes = true;
+            policy.application.rolls_back = value == "with-rollback";
+            policy.rollout.retries_first = !policy.application.rolls_back;
         }
-        "settle" => policy.settle = time(),
-        "settle-max" => policy.settle_max = time(),
-        "jitter" => policy.jitter.window = time(),
+        "settle" => policy.intake.settle = time(),
+        "settle-max" => policy.intake.settle_max = time(),
+        "jitter" => policy.gate.jitter.window = time(),
         "by" => {
-            policy.jitter.by = match value {
+            policy.gate.jitter.by = match value {
                 "pod" => JitterBy::Pod,
                 "ordinal" => JitterBy::Ordinal,
                 "random" => JitterBy::Random,
                 _ => panic!("{place}: unknown kind of jitter"),
             }
         }
-        "min-interval" if value == "default" => policy.is_min_interval_set = false,
-        "min-interval" => policy.min_interval = time(),
-        "attempts" => policy.retry.attempts = value.parse().expect(place),
-        "retry" => (policy.retry.first, policy.retry.max) = (time(), time()),
+        "min-interval" if value == "default" => policy.gate.is_min_interval_set = false,
+        "min-interval" => policy.gate.min_interval = time(),
+        "attempts" => policy.rollout.retry.attempts = value.parse().expect(place),
+        "retry" => (policy.rollout.retry.first, policy.rollout.retry.max) = (time(), time()),
         "on-start" => {
-            policy.on_start = match value {
+            policy.application.on_start = match value {
                 "never" => OnStart::Never,
                 "always" => OnStart::Always,
                 _ => panic!("{place}: unknown value of on-start"),
             }
         }
-        "target-wait" => policy.target_wait = time(),
-        "alive-for" => policy.alive_for = time(),
-        "proof" => policy.proof = value == "yes",
-        "verify-timeout" => policy.verify_timeout = time(),
+        "target-wait" => policy.rollout.target_wait = time(),
+        "alive-for" => policy.rollout.alive_for = time(),
+        "proof" => policy.rollout.proof = value == "yes",
+        "verify-timeout" => policy.rollout.verify_timeout = time(),
         "volumes" => {
             let count: usize = value.parse().expect(place);
-            let first = policy.volumes[0].clone();
-            policy.volumes = (0..count)
+            let first = policy.intake.volumes[0].clone();
+            policy.intake.volumes = (0..count)
                 .map(|n| {
                     let mut volume = first.clone();
                     volume.id = VolumeId(n);

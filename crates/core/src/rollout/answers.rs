@@ -40,7 +40,7 @@ impl Rollout {
                 if is_swapped || self.direction != Direction::Forward =>
             {
                 progress.effect(Effect::Refused);
-                self.refused(reason, ctx.policy.retry.max, ctx, progress);
+                self.refused(reason, ctx.policy.rollout.retry.max, ctx, progress);
             }
             publication => {
                 progress.end(Outcome::Unpublished(publication));
@@ -131,7 +131,7 @@ impl Rollout {
                 }
                 self.refusals = self.refusals.saturating_add(1);
                 let times = self.refusals.saturating_sub(1);
-                let wait = backoff::doubled(FIRST_RETRY, times, ctx.policy.retry.max);
+                let wait = backoff::doubled(FIRST_RETRY, times, ctx.policy.rollout.retry.max);
                 self.refused(reason, wait, ctx, progress);
             }
         }

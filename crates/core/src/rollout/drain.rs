@@ -66,7 +66,7 @@ impl Rollout {
 
     /// How the pod leaves its Services before this action; `None` if it stays in.
     fn drain<'a>(&self, ctx: &Context<'a>) -> Option<&'a DrainPolicy> {
-        ctx.policy.permit.drain_before(self.is_restart || ctx.policy.is_restart)
+        ctx.policy.permit.drain_before(self.is_restart || ctx.policy.rollout.is_restart)
     }
 
     /// Whether to look whether the Services have the pod: not when an application that was interrupted goes back to
@@ -201,7 +201,7 @@ impl Rollout {
     fn drained_for_nothing(&mut self, reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
         let slot = ctx.policy.permit.slot.filter(|_| ctx.drain.began().is_some());
         let keeps_slot = slot.map_or(Duration::ZERO, SlotPolicy::returns_within);
-        self.refused(reason, keeps_slot + ctx.policy.retry.max, ctx, progress);
+        self.refused(reason, keeps_slot + ctx.policy.rollout.retry.max, ctx, progress);
     }
 
     /// The content cannot be rolled out now. The pod goes back until it can.

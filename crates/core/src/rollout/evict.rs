@@ -20,7 +20,7 @@ impl Rollout {
         progress.effect(Effect::Interrupted);
         progress.effect(Effect::Delivered);
         self.refusals = 0;
-        let until = ctx.now.mono.after(ctx.policy.evict_wait.unwrap_or_default());
+        let until = ctx.now.mono.after(ctx.policy.rollout.evict_wait.unwrap_or_default());
         self.wait(
             WaitFor::Deletion,
             until,
@@ -43,7 +43,8 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        let wait = backoff::doubled(FIRST_PAUSE, self.refusals, ctx.policy.retry.max).max(pause);
+        let wait =
+            backoff::doubled(FIRST_PAUSE, self.refusals, ctx.policy.rollout.retry.max).max(pause);
         self.refusals = self.refusals.saturating_add(1);
         if !self.has_reported(State::Held, &reason) {
             progress.report(Fact::Held(reason.clone(), Some(wait)));
@@ -54,15 +55,15 @@ impl Rollout {
 
     /// The pod was evicted, and still runs. That is no evidence against the content.
     pub(super) fn not_deleted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        let wait = humantime::format_duration(ctx.policy.evict_wait.unwrap_or_default());
+        let wait = humantime::format_duration(ctx.policy.rollout.evict_wait.unwrap_or_default());
         let message = format!("the pod was evicted, and has not ended within {wait}");
         let hint = "look for finalizers of the pod, and set `wait` of `[rule.evict]` to more than its terminationGracePeriodSeconds";
         let reason = Reason::new(message).hint(hint);
         progress.effect(Effect::Failed);
-        if self.attempt >= ctx.policy.retry.attempts {
+        if self.attempt >= ctx.policy.rollout.retry.attempts {
             return progress.end(Outcome::Ineffective(reason));
         }
-        let wait = backoff::wait_after(self.attempt, ctx.policy.retry);
+        let wait = backoff::wait_after(self.attempt, ctx.policy.rollout.retry);
         progress.report(self.retrying(Failure::Undelivered, reason.clone(), wait, ctx));
         self.wait(WaitFor::Retry, ctx.now.mono.after(wait), reason);
     }

@@ -44,9 +44,9 @@ impl Rollout {
         let can_roll_back = ctx.roll_back_to.is_some();
         let has_failed_attempt = self.has_failed_attempt();
         let timeout = if can_roll_back && has_failed_attempt {
-            ctx.policy.target_wait.min(ctx.policy.verify_timeout)
+            ctx.policy.rollout.target_wait.min(ctx.policy.rollout.verify_timeout)
         } else {
-            ctx.policy.target_wait
+            ctx.policy.rollout.target_wait
         };
         if now >= since.after(timeout) {
             let waited = humantime::format_duration(timeout);
@@ -60,7 +60,7 @@ impl Rollout {
             if !self.has_reported(State::Refused, &reason) {
                 progress.effect(Effect::Failed);
             }
-            return self.refused(reason, ctx.policy.retry.max, ctx, progress);
+            return self.refused(reason, ctx.policy.rollout.retry.max, ctx, progress);
         }
         if !self.has_reported(State::WaitingForTarget, &reason) {
             progress.report(Fact::TargetAbsent(reason.clone()));
@@ -91,7 +91,7 @@ impl Rollout {
         }
         let counted = self.count_end(reason.clone(), ctx, progress);
         let is_back = self.direction != Direction::Forward;
-        let restarted = self.is_restart || ctx.policy.is_restart;
+        let restarted = self.is_restart || ctx.policy.rollout.is_restart;
         if ctx.roll_back_to.is_some() && ctx.may_be_at_fault {
             self.is_suspect = true;
             progress.end(Outcome::RollBack(reason));
@@ -158,14 +158,15 @@ impl Rollout {
         self.refusals = 0;
         let policy = ctx.policy;
         // A restart would not help: the application would reject the content at its start.
-        let may_restart = failure != Failure::Declined && policy.restarts_last;
+        let may_restart = failure != Failure::Declined && policy.rollout.restarts_last;
         let repeats = failure == Failure::Undelivered
-            || policy.retries_first
+            || policy.rollout.retries_first
             || (!may_restart && ctx.roll_back_to.is_none());
-        let is_last = self.is_restart || self.attempt >= policy.retry.attempts;
+        let is_last = self.is_restart || self.attempt >= policy.rollout.retry.attempts;
         if repeats && !is_last {
-            let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.retry));
-            let at = ctx.last_action.map_or(at, |last| at.max(last.after(policy.min_interval)));
+            let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.rollout.retry));
+            let at =
+                ctx.last_action.map_or(at, |last| at.max(last.after(policy.gate.min_interval)));
             let wait = at.since(ctx.now.mono);
             progress.report(self.retrying(failure, reason.clone(), wait, ctx));
             self.wait(WaitFor::Retry, at, reason);
@@ -191,7 +192,7 @@ impl Rollout {
     ) -> Fact {
         let attempt = Attempt {
             number: self.attempt,
-            most: ctx.policy.retry.attempts,
+            most: ctx.policy.rollout.retry.attempts,
             next,
             is_unproven: failure == Failure::Unproven,
         };

@@ -62,7 +62,7 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        let code = ctx.policy.pod_exit_code.unwrap_or_default();
+        let code = ctx.policy.rollout.pod_exit_code.unwrap_or_default();
         let message = format!(
             "podnudge ended with exit code {code}, and the kubelet restarted only its container: {processes} still runs"
         );

@@ -79,7 +79,7 @@ impl Rollout {
             rollout.tripped = Some(0);
             rollout.step = Step::Tripped { next_poll: Some(now.mono), reason };
         } else if let Some(at) = saved.retry_at {
-            let longest = policy.retry.max.max(policy.min_interval);
+            let longest = policy.rollout.retry.max.max(policy.gate.min_interval);
             let at = at.min(now.mono.after(longest));
             let reason = Reason::new("the attempt before the restart of podnudge failed");
             rollout.wait(WaitFor::Retry, at, reason);

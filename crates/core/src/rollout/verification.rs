@@ -65,17 +65,17 @@ impl Verification {
         unproven: Evidence,
         policy: &Policy,
     ) -> Self {
-        let survived = acted_at.after(policy.alive_for);
+        let survived = acted_at.after(policy.rollout.alive_for);
         Self {
             acted_at,
             is_fresh,
             unproven,
-            deadline: acted_at.after(policy.verify_timeout.max(policy.alive_for)),
+            deadline: acted_at.after(policy.rollout.verify_timeout.max(policy.rollout.alive_for)),
             polls: 0,
             is_absent: false,
             is_reader_missing: false,
             has_ended: false,
-            next_poll: Some(if policy.proof { acted_at } else { survived }),
+            next_poll: Some(if policy.rollout.proof { acted_at } else { survived }),
             pending: None,
             read_until: None,
         }
@@ -83,7 +83,7 @@ impl Verification {
 
     /// Allows time for a process that was ended to be started again.
     pub(super) fn extend_deadline(&mut self, now: Moment, policy: &Policy) {
-        self.deadline = self.deadline.max(now.after(policy.target_wait));
+        self.deadline = self.deadline.max(now.after(policy.rollout.target_wait));
     }
 
     pub(super) fn is_fresh(&self) -> bool {
@@ -115,7 +115,7 @@ impl Verification {
 
     /// When the target has survived for long enough to be superseded. `None` during a poll.
     pub(super) fn supersedable_at(&self, policy: &Policy) -> Option<Moment> {
-        self.next_poll.map(|_| self.acted_at.after(policy.alive_for))
+        self.next_poll.map(|_| self.acted_at.after(policy.rollout.alive_for))
     }
 
     /// Whether a poll found no proof. After a given proof, wait for the next poll.
@@ -134,10 +134,10 @@ impl Verification {
         let is_absent = matches!(verified.alive, Alive::Absent(_));
         if std::mem::replace(&mut self.is_absent, is_absent) && !is_absent {
             // A process has just started: the time for its proof begins now.
-            let proven = now.after(policy.verify_timeout.max(policy.alive_for));
+            let proven = now.after(policy.rollout.verify_timeout.max(policy.rollout.alive_for));
             self.deadline = self.deadline.max(proven);
         }
-        let survived = self.acted_at.after(policy.alive_for);
+        let survived = self.acted_at.after(policy.rollout.alive_for);
         let is_late = now >= self.deadline;
         match (verified.alive, verified.proof) {
             (Alive::Gone(reason), _) => Finding::Gone(reason),
@@ -159,7 +159,7 @@ impl Verification {
             (Alive::Absent(absence), _) if is_late => Finding::NoProcess(absence),
             (_, Proof::Pending(reason)) if is_late => Finding::Unproven(reason),
             (Alive::Absent(Absence { reason, .. }), _) | (_, Proof::Pending(reason)) => {
-                let wait = backoff::doubled(POLL, self.polls, policy.verify_interval);
+                let wait = backoff::doubled(POLL, self.polls, policy.rollout.verify_interval);
                 self.polls = self.polls.saturating_add(1);
                 self.next_poll = Some(now.after(wait).min(self.deadline));
                 self.pending = Some(reason);
@@ -190,13 +190,15 @@ impl Verification {
     ) -> Finding {
         let until = *self.read_until.get_or_insert_with(|| match self.unproven {
             // The new process was found just now.
-            Evidence::ReadAtStart => now.after(MAX_STARTUP.saturating_sub(policy.alive_for)),
+            Evidence::ReadAtStart => {
+                now.after(MAX_STARTUP.saturating_sub(policy.rollout.alive_for))
+            }
             _ => self.acted_at.after(READ_WAIT),
         });
         match (reads, evidence) {
             (Reads::Nothing, _) if now >= until => Finding::Succeeded(Evidence::Unread),
             (Reads::Nothing, _) => {
-                let wait = backoff::doubled(POLL, self.polls, policy.verify_interval);
+                let wait = backoff::doubled(POLL, self.polls, policy.rollout.verify_interval);
                 self.polls = self.polls.saturating_add(1);
                 self.next_poll = Some(now.after(wait).min(until));
                 self.pending = None;

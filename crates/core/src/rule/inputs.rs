@@ -20,8 +20,9 @@ use crate::tracker::Conclusion;
 impl Rule {
     /// Takes the policy of a preset, which is for the same volumes.
     pub(crate) fn preset_chosen(&mut self, policy: Policy) {
-        let volumes = std::mem::take(&mut self.policy.volumes);
-        self.policy = Policy { volumes, ..policy };
+        let volumes = std::mem::take(&mut self.policy.intake.volumes);
+        self.policy = policy;
+        self.policy.intake.volumes = volumes;
     }
 
     pub(crate) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
@@ -54,7 +55,7 @@ impl Rule {
         }
         let Some(disk) = scanned.on_disk else { return };
         self.tracker.scanned(disk.digest);
-        if self.policy.needs_changed_keys {
+        if self.policy.intake.needs_changed_keys {
             let rolled_out = self.rollout.as_ref().map(Rollout::digest);
             let (source, running) = (&self.source, self.tracker.running());
             self.changed.record(disk.digest, running, rolled_out, || source.keys());
@@ -73,7 +74,7 @@ impl Rule {
     /// Reads when the certificates expire. Content that has interrupted podnudge is checked first.
     fn look_at_certificates(&mut self, disk: Digest, out: &mut VecDeque<Command>) {
         let is_due = self.source.digest() == Some(disk) && self.certificates.0 != Some(disk);
-        if self.policy.has_certificates && is_due && self.checks.interruptions(disk) == 0 {
+        if self.policy.intake.has_certificates && is_due && self.checks.interruptions(disk) == 0 {
             self.certificates.0 = Some(disk);
             out.push_back(Command::Expiry(self.id, disk));
         }
@@ -140,7 +141,7 @@ impl Rule {
         mut problems: Vec<Problem>,
         out: &mut VecDeque<Command>,
     ) {
-        if self.policy.has_key_filter && self.source.has_no_keys() {
+        if self.policy.intake.has_key_filter && self.source.has_no_keys() {
             problems.push(Problem::no_keys());
         }
         if self.rollout.is_some() {
@@ -228,7 +229,7 @@ impl Rule {
         checked: Checked,
         out: &mut VecDeque<Command>,
     ) {
-        let answer = self.checks.finished(now, digest, checked, self.policy.retry);
+        let answer = self.checks.finished(now, digest, checked, self.policy.rollout.retry);
         let Some(answer) = answer else { return };
         if let Some(fact) = answer.fact {
             self.report(fact, out);

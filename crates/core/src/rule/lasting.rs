@@ -102,8 +102,8 @@ impl Rule {
     /// The target is the main process of a container, or is not. Restarts of a container are spread.
     pub(super) fn found_container(&mut self, is_container: bool) {
         self.is_container = is_container;
-        if self.policy.is_restart && !self.policy.is_min_interval_set {
-            self.policy.min_interval =
+        if self.policy.rollout.is_restart && !self.policy.gate.is_min_interval_set {
+            self.policy.gate.min_interval =
                 if is_container { kubelet::MIN_INTERVAL } else { Duration::ZERO };
         }
     }

@@ -35,7 +35,7 @@ impl Rule {
             }
             Outcome::Ineffective(reason) => {
                 let (digest, why) = (rollout.digest(), reason.clone());
-                let fact = match self.policy.pod_exit_code {
+                let fact = match self.policy.rollout.pod_exit_code {
                     Some(_) => Fact::PodNotRestarted(digest, why),
                     None => Fact::GaveUp(digest, why, rollout.attempt()),
                 };
@@ -43,7 +43,7 @@ impl Rule {
                 self.give_up(&rollout, reason);
             }
             Outcome::RollBack(reason) => {
-                let after_restart = rollout.is_restart() || self.policy.is_restart;
+                let after_restart = rollout.is_restart() || self.policy.rollout.is_restart;
                 self.quarantine(rollout.content(), reason.clone(), out);
                 self.halt_if_evident(&rollout, &reason);
                 if let Some((content, direction)) =
@@ -174,7 +174,7 @@ impl Rule {
                 if is_new {
                     self.report(Fact::Refused(reason.clone()), out);
                 }
-                (self.policy.retry.max, reason)
+                (self.policy.rollout.retry.max, reason)
             }
             Publication::Done | Publication::Moved => {
                 // Scan again. If the digest is unchanged, publish again after the checks: keys that
@@ -182,7 +182,7 @@ impl Rule {
                 self.source.hints_lost(now.mono);
                 self.checks.forget();
                 let reason = Reason::new("the volume changed while it was being published");
-                (self.policy.retry.first, reason)
+                (self.policy.rollout.retry.first, reason)
             }
         };
         if rollout.is_triggered() && self.trigger == Trigger::None {

@@ -19,7 +19,8 @@ impl Rule {
     /// Ends podnudge, once no other rule is in the middle of an action. What the next podnudge has to know is
     /// saved first. Returns whether it does.
     pub(super) fn end_pod(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
-        let Some(code) = self.policy.pod_exit_code.filter(|_| self.neighbours.acts.is_none())
+        let Some(code) =
+            self.policy.rollout.pod_exit_code.filter(|_| self.neighbours.acts.is_none())
         else {
             return false;
         };
@@ -46,7 +47,7 @@ impl Rule {
         let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
         let has_begun = |at| began.is_some_and(|began| at >= began);
         if !rollout.is_after_restart() && !self.budget.restarts().any(has_begun) {
-            self.budget.restarted(now.mono, self.policy.restarts);
+            self.budget.restarted(now.mono, self.policy.application.restarts);
         }
         self.last_action = Some(now.mono);
         self.interrupted(digest, is_limited);

@@ -51,7 +51,7 @@ impl Rule {
     pub(crate) fn handle(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
         // A poll of a tripped rule is not an action.
         let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
-        let has_acted = is_action && !self.policy.is_restart;
+        let has_acted = is_action && !self.policy.rollout.is_restart;
         if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
             self.last_action = Some(now.mono);
         }
@@ -105,7 +105,7 @@ impl Rule {
             // start.
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
             last_action: self.last_action,
-            restart_at: self.budget.next(now.mono, self.policy.restarts),
+            restart_at: self.budget.next(now.mono, self.policy.application.restarts),
             drain: self.permit.drain(),
             late_until: self.permit.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
@@ -149,14 +149,14 @@ impl Rule {
             Effect::Delivered => {
                 self.last_action = Some(now.mono);
                 self.counters.actions_delivered += 1;
-                self.tracker.delivered(now.mono.after(self.policy.alive_for));
+                self.tracker.delivered(now.mono.after(self.policy.rollout.alive_for));
             }
-            Effect::Fresh => self.tracker.delivered(now.mono.after(self.policy.alive_for)),
+            Effect::Fresh => self.tracker.delivered(now.mono.after(self.policy.rollout.alive_for)),
             Effect::PodRestarted => self.counters.restarts += 1,
             Effect::Restarted => {
                 self.counters.restarts += 1;
                 if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
-                    self.budget.restarted(now.mono, self.policy.restarts);
+                    self.budget.restarted(now.mono, self.policy.application.restarts);
                 }
             }
             Effect::Failed => {
@@ -184,7 +184,7 @@ impl Rule {
 
     pub(super) fn act(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(rollout) = &mut self.rollout else { return };
-        let may_restart = rollout.is_restart() || self.policy.is_restart;
+        let may_restart = rollout.is_restart() || self.policy.rollout.is_restart;
         let is_sent = rollout.extent() == Extent::Send;
         let ends_target = may_restart && is_sent;
         if ends_target {
@@ -211,7 +211,7 @@ impl Rule {
             restart: rollout.is_restart(),
             changed: Vec::new(),
         };
-        if self.policy.needs_changed_keys {
+        if self.policy.intake.needs_changed_keys {
             act.changed = self.changed.changed_keys(content, self.tracker.running());
         }
         // A target that has read the content at its start has read it by now.
@@ -219,7 +219,7 @@ impl Rule {
         if !act.is_preparation() {
             self.action_begun(now, out);
         }
-        if ends_target || (is_sent && self.policy.evict_wait.is_some()) {
+        if ends_target || (is_sent && self.policy.rollout.evict_wait.is_some()) {
             self.remember(out);
         }
         out.push_back(Command::Act(act));

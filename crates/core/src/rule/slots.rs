@@ -126,7 +126,7 @@ impl Rule {
         let interrupted = self.permit.interrupted_by().zip(self.rollout.as_ref());
         if let Some((_, rollout)) = interrupted.filter(|(by, rollout)| self.has_left(*by, rollout))
         {
-            let longest = self.policy.target_wait;
+            let longest = self.policy.rollout.target_wait;
             let is_down = rollout.has_tripped();
             self.end_use_of_slot(now, if is_down { End::Down { longest } } else { End::Unproven });
         }

@@ -15,7 +15,7 @@ impl Rule {
     /// cannot be rolled back, or if podnudge does not look whether the target survives.
     pub(super) fn begin_trial(&mut self, now: Now, rollout: &Rollout, out: &mut VecDeque<Command>) {
         let can_roll_back = self.tracker.roll_back_to(rollout.digest()).is_some();
-        if can_roll_back && self.policy.alive_for > Duration::ZERO {
+        if can_roll_back && self.policy.rollout.alive_for > Duration::ZERO {
             self.trial = Some(Trial::new(rollout, now.mono, &self.policy));
         } else {
             let save = self.tracker.survived(rollout.digest());

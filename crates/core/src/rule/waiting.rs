@@ -109,14 +109,14 @@ impl Rule {
     /// what a person approved, what is rolled out (and so was approved), and what was good before.
     fn may_check(&self, content: Digest) -> bool {
         let rolled_out = self.rollout.as_ref().map(Rollout::digest);
-        !self.policy.needs_approval_to_check
+        !self.policy.intake.needs_approval_to_check
             || [self.approved, rolled_out, self.tracker.last_good()].contains(&Some(content))
     }
 
     /// Remembers the content to which a trigger applies.
     pub(super) fn approve(&mut self, content: Digest) {
         self.approved = Some(content);
-        if self.policy.needs_approval_to_check {
+        if self.policy.intake.needs_approval_to_check {
             self.candidate.iter_mut().for_each(Candidate::approved);
         }
     }
@@ -134,11 +134,11 @@ impl Rule {
             self.draws += 1;
             let mut at = now.mono;
             if cause == Cause::Changed {
-                let jitter = self.policy.jitter;
+                let jitter = self.policy.gate.jitter;
                 at = at.after(jitter::wait(jitter, &self.replica, &digest, self.draws));
             }
             candidate.schedule(at, self.draws);
-            let earliest = self.last_action.map(|last| last.after(self.policy.min_interval));
+            let earliest = self.last_action.map(|last| last.after(self.policy.gate.min_interval));
             let at = earliest
                 .filter(|_| cause == Cause::Changed)
                 .map_or(at, |earliest| at.max(earliest));
@@ -203,7 +203,7 @@ impl Rule {
                 verdict: self.checks.verdict(candidate.digest()),
                 may_check: self.may_check(candidate.digest()),
                 last_action: self.last_action,
-                restart_at: self.budget.next(now.mono, self.policy.restarts),
+                restart_at: self.budget.next(now.mono, self.policy.application.restarts),
                 is_paused_by_key: self.source.is_paused_by_key(),
                 rollout,
                 turn: self.turn(now).filter(|_| self.needs_slot(cause, candidate.digest())),

@@ -20,6 +20,7 @@ use podnudge_core::snapshot::{self, Digest};
 use podnudge_core::status::{RuleStatus, State};
 use podnudge_core::{Core, Intervals, Policy, PolicyVolume};
 
+use super::policies;
 use super::shelf::Shelf;
 use super::world::{self, Disk, EPOCH, UPTIME, moment};
 
@@ -87,7 +88,12 @@ pub(crate) fn publishing(policies: [Policy; 2]) -> [Policy; 2] {
         let volumes = vec![PolicyVolume { id: VolumeId(n), path: format!("/etc/{n}") }];
         n += 1;
         let name = format!("rule-{n}");
-        Policy { name, volumes, publishes: true, rolls_back: true, ..policy }
+        policies::changed(policy, |policy| {
+            policy.name = name;
+            policy.intake.volumes = volumes;
+            policy.application.publishes = true;
+            policy.application.rolls_back = true;
+        })
     })
 }
 
@@ -405,7 +411,7 @@ impl Pair {
     }
 
     fn is_busy(&self, rule: usize) -> bool {
-        let alive_for = self.policies[rule].alive_for;
+        let alive_for = self.policies[rule].rollout.alive_for;
         let is_surviving = |since: Moment| self.now.mono < since.after(alive_for);
         self.acting[rule] || self.surviving[rule].is_some_and(is_surviving)
     }
@@ -434,10 +440,10 @@ impl Pair {
         if act.fresh_after.is_some_and(|moment| process.started > moment) {
             return Acted::Fresh(name);
         }
-        if self.policies[rule].pod_exit_code.is_some() {
+        if self.policies[rule].rollout.pod_exit_code.is_some() {
             return Acted::EndsPod;
         }
-        if act.restart || self.policies[rule].is_restart {
+        if act.restart || self.policies[rule].rollout.is_restart {
             self.baselines[rule] = Baseline { process: None, replaced: Some(pid) };
             self.replaced.insert(pid);
             self.end();
@@ -467,7 +473,7 @@ impl Pair {
             },
             (Some(pid), Some(there)) if there.pid == pid => {
                 let age = self.now.mono.since(there.started);
-                if baseline.replaced.is_some() && age < self.policies[rule].alive_for {
+                if baseline.replaced.is_some() && age < self.policies[rule].rollout.alive_for {
                     Verified {
                         alive: Alive::Unknown,
                         proof: pending("it is too young"),

@@ -7,7 +7,8 @@ use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
 use podnudge_core::jitter::{Jitter, JitterBy};
 use podnudge_core::{
-    DrainBefore, DrainPolicy, Hold, OnStart, PermitPolicy, Policy, PolicyVolume, TargetName,
+    ApplicationPolicy, DrainBefore, DrainPolicy, GatePolicy, Hold, IntakePolicy, OnStart,
+    PermitPolicy, Policy, PolicyVolume, RolloutPolicy, TargetName,
 };
 
 /// A policy with one volume, no delays and an application that survives.
@@ -17,40 +18,58 @@ pub(crate) fn policy() -> Policy {
         action: "signal".into(),
         proof_kinds: "none".to_owned(),
         target: TargetName::Any,
-        volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
-        settle: Duration::ZERO,
-        settle_max: Duration::from_secs(5),
-        has_checks: false,
-        needs_approval_to_check: false,
-        has_certificates: false,
-        hold: Hold::default(),
-        has_key_filter: false,
-        needs_changed_keys: false,
-        publishes: false,
-        rolls_back: false,
-        jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
-        min_interval: Duration::ZERO,
-        is_min_interval_set: true,
-        retry: Retry { first: Duration::from_secs(1), max: Duration::from_mins(1), attempts: 10 },
-        retries_first: true,
-        restarts_last: false,
-        is_restart: false,
-        pod_exit_code: None,
-        evict_wait: None,
-        restarts: RestartBudget { most: 3, within: Duration::from_hours(1) },
+        intake: IntakePolicy {
+            volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
+            settle: Duration::ZERO,
+            settle_max: Duration::from_secs(5),
+            has_checks: false,
+            needs_approval_to_check: false,
+            has_certificates: false,
+            has_key_filter: false,
+            needs_changed_keys: false,
+        },
+        gate: GatePolicy {
+            hold: Hold::default(),
+            jitter: Jitter { window: Duration::ZERO, by: JitterBy::Pod },
+            min_interval: Duration::ZERO,
+            is_min_interval_set: true,
+        },
+        application: ApplicationPolicy {
+            publishes: false,
+            rolls_back: false,
+            restarts: RestartBudget { most: 3, within: Duration::from_hours(1) },
+            on_start: OnStart::IfNewer,
+        },
+        rollout: RolloutPolicy {
+            retry: Retry {
+                first: Duration::from_secs(1),
+                max: Duration::from_mins(1),
+                attempts: 10,
+            },
+            retries_first: true,
+            restarts_last: false,
+            is_restart: false,
+            pod_exit_code: None,
+            evict_wait: None,
+            target_wait: Duration::from_mins(5),
+            alive_for: Duration::from_secs(1),
+            proof: false,
+            verify_timeout: Duration::from_secs(30),
+            verify_interval: Duration::from_secs(2),
+        },
         permit: PermitPolicy::default(),
-        on_start: OnStart::IfNewer,
-        target_wait: Duration::from_mins(5),
-        alive_for: Duration::from_secs(1),
-        proof: false,
-        verify_timeout: Duration::from_secs(30),
-        verify_interval: Duration::from_secs(2),
     }
+}
+
+/// The policy after a change.
+pub(crate) fn changed(mut policy: Policy, change: impl FnOnce(&mut Policy)) -> Policy {
+    change(&mut policy);
+    policy
 }
 
 /// The same with the default settle time.
 pub(crate) fn policy_settling() -> Policy {
-    Policy { settle: Duration::from_millis(200), ..policy() }
+    changed(policy(), |policy| policy.intake.settle = Duration::from_millis(200))
 }
 
 /// A drain without names of Services.

@@ -182,12 +182,12 @@ impl Record {
         let over =
             |since: Option<Moment>, wait: Duration| since.is_none_or(|at| at.after(wait) <= now);
         let is_whole = rule.volumes.iter().all(|volume| volume.present && volume.reason.is_none());
-        let has_passed = !policy.has_checks || self.checked == Some((disk, true));
+        let has_passed = !policy.intake.has_checks || self.checked == Some((disk, true));
         let may_begin = is_whole
             && has_passed
             && rule.state != State::Stopped
-            && over(self.delivered, policy.alive_for)
-            && over(self.unpublished.get(&disk).copied(), policy.retry.max);
+            && over(self.delivered, policy.rollout.alive_for)
+            && over(self.unpublished.get(&disk).copied(), policy.rollout.retry.max);
         if !may_begin {
             return None;
         }
@@ -201,7 +201,7 @@ impl Record {
         let is_left =
             rule.in_sync != InSync::No || self.last == Some(disk) || self.gave_up == Some(disk);
         let is_due =
-            !self.quarantined.contains(&disk) && over(self.last_action, policy.min_interval);
+            !self.quarantined.contains(&disk) && over(self.last_action, policy.gate.min_interval);
         (is_due && !is_left).then(|| format!("the rollout of {disk} has not begun"))
     }
 }

@@ -243,7 +243,7 @@ impl World {
             committed: UnixTime(EPOCH - Duration::from_hours(1)),
             unreadable: None,
         };
-        let disks = vec![disk; policy.volumes.len()];
+        let disks = vec![disk; policy.intake.volumes.len()];
         let all: Option<Vec<Snapshot>> = disks.iter().map(Disk::snapshot).collect();
         let digest = snapshot::digest(all.into_iter().flatten().map(|one| one.digest()));
         let long_ago = Moment(UPTIME - Duration::from_hours(1));
@@ -318,7 +318,7 @@ impl World {
 
     /// The content that the application reads when it starts or reloads.
     fn readable(&self) -> Option<Digest> {
-        if self.policy.publishes {
+        if self.policy.application.publishes {
             self.shelf.current.map(|(digest, _)| digest)
         } else {
             self.digest_on_disk()
@@ -623,8 +623,9 @@ impl World {
                 Command::Publish(rule, digest) => {
                     let is_there = self.shelf.current.is_some_and(|(there, _)| there == digest);
                     // The publication of content that is already current is only completed.
-                    self.acted_unchecked |=
-                        self.policy.has_checks && !is_there && !self.passed.contains(&digest);
+                    self.acted_unchecked |= self.policy.intake.has_checks
+                        && !is_there
+                        && !self.passed.contains(&digest);
                     let published = if is_there || self.digest_on_disk() == Some(digest) {
                         self.shelf.publish(digest, self.now.mono)
                     } else {
@@ -736,9 +737,9 @@ impl World {
             }
         }
         // Published content may be acted on, even after a roll-back to it.
-        if self.policy.publishes {
+        if self.policy.application.publishes {
             self.shelf.acted_on(act.digest);
-        } else if self.policy.has_checks {
+        } else if self.policy.intake.has_checks {
             self.acted_unchecked |= !self.passed.contains(&act.digest);
         }
         self.acting = true;
@@ -798,7 +799,7 @@ impl World {
 
     /// What the preparation of an action finds. Nothing is sent.
     fn prepare(&self, act: &Act) -> Acted {
-        if self.policy.pod_exit_code.is_some() {
+        if self.policy.rollout.pod_exit_code.is_some() {
             return self.act_on_pod(act);
         }
         let started = self.application.started.unwrap_or_default();
@@ -849,7 +850,7 @@ impl World {
 
     /// The reaction of the application to an action.
     fn act(&mut self, act: &Act) -> Acted {
-        if self.policy.pod_exit_code.is_some() {
+        if self.policy.rollout.pod_exit_code.is_some() {
             return self.act_on_pod(act);
         }
         if act.extent == Extent::LookForRestart {
@@ -860,7 +861,7 @@ impl World {
         let acted = match self.application.acts.clone() {
             // A target that can be signalled can be restarted.
             Acted::Sent(names) | Acted::Restarted(names)
-                if act.restart || self.policy.is_restart =>
+                if act.restart || self.policy.rollout.is_restart =>
             {
                 let started = self.application.started.unwrap_or_default();
                 if act.fresh_after.is_some_and(|moment| started > moment) {
@@ -920,7 +921,7 @@ fn core(
     pod: &str,
     now: Now,
 ) -> Core {
-    let published = if policy.publishes { shelf.found() } else { Published::default() };
+    let published = if policy.application.publishes { shelf.found() } else { Published::default() };
     let pod = Some(pod.to_owned());
     let found = Found { memory: remembered, published, interrupted, pod, ..Found::default() };
     let rounds = Intervals { resync: Duration::from_secs(30), poll: Duration::from_secs(5) };
