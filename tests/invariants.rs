@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 38] = [
+const PURE: [&str; 37] = [
     "crates/core/src",
     "src/admin/page.rs",
     "src/admin/page",
@@ -39,7 +39,6 @@ const PURE: [&str; 38] = [
     "src/supervise/state.rs",
     "src/verify/body.rs",
     "src/admin/metrics.rs",
-    "src/random.rs",
     "src/admin/process_metrics.rs",
     "src/admin/series.rs",
     "src/admin/table.rs",
@@ -251,7 +250,7 @@ fn f() {}";
 
 /// The source files of all crates.
 fn all_sources() -> impl Iterator<Item = PathBuf> {
-    ["src", "crates"].into_iter().flat_map(|folder| sources(Path::new(folder)))
+    ["src", "crates/core/src"].into_iter().flat_map(|folder| sources(Path::new(folder)))
 }
 
 /// All files below a folder, or the file itself.
