@@ -6,7 +6,6 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    clippy::unchecked_time_subtraction,
     reason = "a test fails by panicking, and prints its progress"
 )]
 
@@ -27,6 +26,7 @@ mod compat;
 mod drain;
 mod e2e_scripts;
 #[cfg(feature = "cluster")]
+#[expect(clippy::unchecked_time_subtraction, reason = "a test fails by panicking")]
 mod eager;
 #[cfg(feature = "cluster")]
 mod eager_server;
@@ -86,6 +86,7 @@ mod schema;
 mod services;
 mod sigwait;
 #[cfg(feature = "cluster")]
+#[expect(clippy::unchecked_time_subtraction, reason = "a test fails by panicking")]
 mod slots;
 mod state;
 mod status;

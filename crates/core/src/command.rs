@@ -137,7 +137,7 @@ pub struct Act {
     /// End the target, to be started again, instead of running the rule's actions.
     pub restart: bool,
     /// The keys that differ from what the application was last known to run, if an action needs
-    /// them: [`Policy::needs_changed_keys`](super::policy::Policy::needs_changed_keys).
+    /// them: [`IntakePolicy::needs_changed_keys`](super::policy::IntakePolicy::needs_changed_keys).
     pub changed: Vec<Key>,
 }
 

@@ -79,8 +79,8 @@ pub(super) struct Conditions<'a> {
     pub(super) verdict: Verdict<'a>,
     /// Whether the checks of the candidate may run: a person has approved it, if that is required.
     pub(super) may_check: bool,
-    /// When the last action took place.
-    pub(super) last_action: Option<Moment>,
+    /// When the minimum time since the last action is over.
+    pub(super) next_action: Option<Moment>,
     /// When the budget allows the next restart.
     pub(super) restart_at: Moment,
     pub(super) is_paused_by_key: bool,
@@ -172,7 +172,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
     };
     let mut at = candidate.retry_at().max(supersedable).unwrap_or(now);
     if ctx.cause.is_subject_to_holds() {
-        let earliest = ctx.last_action.map_or(now, |last| last.after(ctx.policy.gate.min_interval));
+        let earliest = ctx.next_action.unwrap_or(now);
         at = at.max(earliest).max(candidate.scheduled_at().unwrap_or(now));
     }
     if now < at {

@@ -33,6 +33,7 @@ mod pod_end;
 mod policy;
 pub mod preflight;
 pub mod random;
+mod rate;
 pub mod reason;
 mod rollout;
 mod rule;

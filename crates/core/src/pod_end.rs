@@ -1,14 +1,12 @@
 //! The end of podnudge for a restart of its pod, which may be refused at the last moment.
 
-use super::budget::Budget;
 use super::permit::Use;
-use crate::clock::Moment;
+use super::rate::Rate;
 
 /// What a rule counts as soon as podnudge is to end for it, as it was before.
 #[derive(Debug)]
 pub(super) struct BeforeEnd {
-    pub(super) budget: Budget,
-    pub(super) last_action: Option<Moment>,
+    pub(super) rate: Rate,
     /// What the slot was kept for.
     pub(super) used: Use,
 }

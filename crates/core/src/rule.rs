@@ -23,7 +23,6 @@ mod waiting;
 
 use std::collections::VecDeque;
 
-use super::budget::Budget;
 use super::candidate::{Candidate, Trigger};
 use super::changed::ChangedKeys;
 use super::checks::{Checks, Verdict};
@@ -34,13 +33,13 @@ use super::fact::Fact;
 use super::gate::Cause;
 use super::generations::Generations;
 use super::jitter::Replica;
-use super::kubelet::Ends;
 use super::memory::{Failed, Known, Memory};
 use super::neighbours::Neighbours;
 use super::permit::Permit;
 use super::pod_end::BeforeEnd;
 use super::policy::Policy;
 use super::preflight::Preflight;
+use super::rate::Rate;
 use super::rollout::{Direction, Input, Outcome, Rollout};
 use super::source::{Gaps, OnDisk, Source};
 use super::status::Counters;
@@ -71,12 +70,8 @@ pub(super) struct Rule {
     /// Content that did not reach the application: all attempts failed.
     given_up: Option<Failed>,
     tracker: Box<dyn Tracker>,
-    budget: Budget,
+    rate: Rate,
     permit: Permit,
-    /// Whether the target was the main process of a container, which the kubelet starts.
-    is_container: bool,
-    /// How often that container has ended.
-    ends: Ends,
     /// What the application ran, to be saved.
     known: Known,
     /// What was saved last.
@@ -89,7 +84,6 @@ pub(super) struct Rule {
     changed: ChangedKeys,
     /// The gaps in the observation of the volumes when the last action began.
     gaps: Gaps,
-    last_action: Option<Moment>,
     /// What was counted for the end of podnudge that was commanded last.
     before_end: Option<BeforeEnd>,
     /// When the application could first read the rollout's content.
@@ -137,10 +131,8 @@ impl Rule {
             crashes: None,
             given_up: None,
             tracker,
-            budget: Budget::default(),
+            rate: Rate::default(),
             permit: Permit::default(),
-            is_container: false,
-            ends: Ends::default(),
             known: Known::default(),
             memory: Memory::default(),
             pod: found.pod,
@@ -148,7 +140,6 @@ impl Rule {
             target_names: Vec::new(),
             changed: ChangedKeys::default(),
             gaps: Gaps::default(),
-            last_action: None,
             before_end: None,
             exposed_at: None,
             applied: None,

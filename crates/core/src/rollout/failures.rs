@@ -165,8 +165,7 @@ impl Rollout {
         let is_last = self.is_restart || self.attempt >= policy.rollout.retry.attempts;
         if repeats && !is_last {
             let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.rollout.retry));
-            let at =
-                ctx.last_action.map_or(at, |last| at.max(last.after(policy.gate.min_interval)));
+            let at = ctx.next_action.map_or(at, |earliest| at.max(earliest));
             let wait = at.since(ctx.now.mono);
             progress.report(self.retrying(failure, reason.clone(), wait, ctx));
             self.wait(WaitFor::Retry, at, reason);

@@ -50,8 +50,8 @@ pub(crate) struct Context<'a> {
     pub(crate) readable_since: Moment,
     /// The digest to roll back to, if a rollback is possible and allowed.
     pub(crate) roll_back_to: Option<Digest>,
-    /// When the last action took place.
-    pub(crate) last_action: Option<Moment>,
+    /// When the minimum time since the last action is over.
+    pub(crate) next_action: Option<Moment>,
     /// When the budget allows the next restart.
     pub(crate) restart_at: Moment,
     /// Whether the pod is out of its Services for this rule.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{Direction, Rollout, Step, TargetRestart, WaitFor};
 use crate::clock::{Moment, Now};
 use crate::memory::{SavedRollback, SavedRollout};
-use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::source::OnDisk;
 
@@ -60,7 +59,7 @@ impl Rollout {
         direction: Direction,
         now: Now,
         is_known_good: bool,
-        policy: &Policy,
+        longest_wait: Duration,
     ) -> Self {
         let mut rollout = Self::resumed(content, direction, is_known_good);
         rollout.is_triggered = saved.is_triggered;
@@ -79,8 +78,7 @@ impl Rollout {
             rollout.tripped = Some(0);
             rollout.step = Step::Tripped { next_poll: Some(now.mono), reason };
         } else if let Some(at) = saved.retry_at {
-            let longest = policy.rollout.retry.max.max(policy.gate.min_interval);
-            let at = at.min(now.mono.after(longest));
+            let at = at.min(now.mono.after(longest_wait));
             let reason = Reason::new("the attempt before the restart of podnudge failed");
             rollout.wait(WaitFor::Retry, at, reason);
         }

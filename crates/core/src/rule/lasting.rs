@@ -4,15 +4,13 @@
 //! saved when it has changed.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use super::{Direction, OnDisk, Rollout, Rule, Unfinished};
-use crate::budget::Budget;
 use crate::clock::Now;
 use crate::command::Command;
-use crate::kubelet;
 use crate::memory::{Memory, SavedRollout};
 use crate::permit::End;
+use crate::rate::Rate;
 use crate::reason::Reason;
 
 impl Rule {
@@ -34,15 +32,15 @@ impl Rule {
         let has_rollout = rollout.is_some();
         Memory {
             known: self.known,
-            restarts: self.budget.restarts().collect(),
+            restarts: self.rate.restarts().collect(),
             // During a rollout its own times tell, so that an action needs no file of its own.
             last_action: match rollout {
                 Some(_) => self.memory.last_action,
-                None => self.last_action,
+                None => self.rate.last_action(),
             },
             failed: self.given_up.clone(),
             rollout,
-            ends: self.ends,
+            ends: self.rate.ends(),
             slot: self.saved_slot(),
             halts: self.permit.saved_halts(),
             drained_since: self.permit.drain().began().filter(|_| has_rollout),
@@ -61,10 +59,8 @@ impl Rule {
             || began.is_none_or(|began| memory.restarts.iter().any(|at| *at >= began));
         let uncounted = began.filter(|_| !is_counted);
         let restarts = memory.restarts.iter().copied().chain(uncounted);
-        self.budget = Budget::restored(restarts, now.mono);
-        self.last_action = memory.last_action.max(began).map(|at| at.min(now.mono));
-        self.ends = memory.ends.as_of(now.mono);
-        self.found_container(self.ends.count > 0);
+        let last_action = memory.last_action.max(began);
+        self.rate = Rate::restored(now.mono, restarts, last_action, memory.ends);
         self.given_up.clone_from(&memory.failed);
         self.rollout = match self.tracker.unfinished(now) {
             _ if self.tracker.reads_volumes() => saved.and_then(|saved| {
@@ -97,15 +93,6 @@ impl Rule {
         let content = memory.rollout.as_ref().map(|saved| saved.digest);
         self.restore_drain(now.mono, memory.drained_since, content);
         self.memory = memory;
-    }
-
-    /// The target is the main process of a container, or is not. Restarts of a container are spread.
-    pub(super) fn found_container(&mut self, is_container: bool) {
-        self.is_container = is_container;
-        if self.policy.rollout.is_restart && !self.policy.gate.is_min_interval_set {
-            self.policy.gate.min_interval =
-                if is_container { kubelet::MIN_INTERVAL } else { Duration::ZERO };
-        }
     }
 
     fn has_given_up(&self, content: OnDisk) -> bool {
@@ -155,9 +142,11 @@ impl Rule {
         saved: Option<SavedRollout>,
     ) -> Rollout {
         let is_known_good = self.tracker.last_good() == Some(content.digest);
-        let policy = &self.policy;
+        let longest = self.policy.rollout.retry.max.max(self.rate.min_interval(&self.policy));
         match saved {
-            Some(saved) => Rollout::restored(saved, content, direction, now, is_known_good, policy),
+            Some(saved) => {
+                Rollout::restored(saved, content, direction, now, is_known_good, longest)
+            }
             None => Rollout::resumed(content, direction, is_known_good),
         }
     }

@@ -37,19 +37,15 @@ impl Rule {
             self.progress(now, refused, out);
             return true;
         }
-        self.before_end = Some(BeforeEnd {
-            budget: self.budget.clone(),
-            last_action: self.last_action,
-            used: self.permit.used(),
-        });
+        self.before_end = Some(BeforeEnd { rate: self.rate.clone(), used: self.permit.used() });
         let (is_limited, before) = (self.needs_permission(rollout), self.act_before(rollout));
         let Some(rollout) = &mut self.rollout else { return false };
         let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
-        let has_begun = |at| began.is_some_and(|began| at >= began);
-        if !rollout.is_after_restart() && !self.budget.restarts().any(has_begun) {
-            self.budget.restarted(now.mono, self.policy.application.restarts);
+        let is_counted = began.is_some_and(|began| self.rate.has_restarted_since(began));
+        if !rollout.is_after_restart() && !is_counted {
+            self.rate.restarted(now.mono, &self.policy);
         }
-        self.last_action = Some(now.mono);
+        self.rate.acted(now.mono);
         self.interrupted(digest, is_limited);
         self.report(Fact::EndingForPod(digest, code), out);
         self.remember(out);
@@ -63,8 +59,7 @@ impl Rule {
             return;
         }
         let Some(before) = self.before_end.take() else { return };
-        self.budget = before.budget;
-        self.last_action = before.last_action;
+        self.rate = before.rate;
         self.permit.restore_used(before.used);
     }
 

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 
 use super::Rule;
-use crate::clock::{Moment, Now};
+use crate::clock::Now;
 use crate::command::{Act, Command, Extent, RollBack};
-use crate::event::{Acted, Alive, Publication, Verified};
+use crate::event::{Acted, Publication};
 use crate::fact::Fact;
-use crate::kubelet::Ends;
 use crate::reason::Reason;
 use crate::rollout::{Context, Effect, Input, Progress, Rollout};
 use crate::snapshot::Digest;
@@ -53,18 +52,16 @@ impl Rule {
         let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
         let has_acted = is_action && !self.policy.rollout.is_restart;
         if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
-            self.last_action = Some(now.mono);
+            self.rate.acted(now.mono);
         }
         if let Input::Acted(
             Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
         ) = &input
         {
             self.target_names.clone_from(&targets.names);
-            self.found_container(targets.are_containers);
+            self.rate.found_container(targets.are_containers);
         }
-        if self.is_container {
-            self.ends = ends_after(self.ends, &input, now.mono);
-        }
+        self.rate.observe(now.mono, &input);
         match input {
             Input::Ended if self.rollout.is_none() => {
                 self.tracker.target_ended();
@@ -104,15 +101,15 @@ impl Rule {
             // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
             // start.
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
-            last_action: self.last_action,
-            restart_at: self.budget.next(now.mono, self.policy.application.restarts),
+            next_action: self.rate.next_action(&self.policy),
+            restart_at: self.rate.next_restart(now.mono, &self.policy),
             drain: self.permit.drain(),
             late_until: self.permit.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
             may_go_back: self.may_go_back(),
             has_interrupted: self.permit.acted_with() == Some(rollout.digest()),
-            start_delay: self.ends.last_delay(),
+            start_delay: self.rate.last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
         }
@@ -147,7 +144,7 @@ impl Rule {
                 }
             }
             Effect::Delivered => {
-                self.last_action = Some(now.mono);
+                self.rate.acted(now.mono);
                 self.counters.actions_delivered += 1;
                 self.tracker.delivered(now.mono.after(self.policy.rollout.alive_for));
             }
@@ -156,7 +153,7 @@ impl Rule {
             Effect::Restarted => {
                 self.counters.restarts += 1;
                 if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
-                    self.budget.restarted(now.mono, self.policy.application.restarts);
+                    self.rate.restarted(now.mono, &self.policy);
                 }
             }
             Effect::Failed => {
@@ -242,16 +239,5 @@ impl Rule {
                 out.push_back(Command::Approve(self.id, digest, evidence));
             }
         }
-    }
-}
-
-/// The ends of the target's container, of which this input may tell another one.
-fn ends_after(ends: Ends, input: &Input, now: Moment) -> Ends {
-    match input {
-        Input::Acted(Acted::Restarted(_)) => ends.ended(now),
-        Input::Ended | Input::Verified(Verified { alive: Alive::Gone(_), .. }) => {
-            ends.observed(now)
-        }
-        _ => ends,
     }
 }

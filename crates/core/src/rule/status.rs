@@ -57,8 +57,12 @@ impl Rule {
             certificates_expire_at: self.certificates.1,
             next_action_at: self.next_action(now).map(wall),
             slot: self.policy.permit.slot.map(|_| self.permit.status(now.mono)),
-            start_expected_at: self.ends.expected_start(now.mono).map(wall),
-            start_delay_seconds: self.ends.next_delay(now.mono).map(|next| next.delay.as_secs()),
+            start_expected_at: self.rate.ends().expected_start(now.mono).map(wall),
+            start_delay_seconds: self
+                .rate
+                .ends()
+                .next_delay(now.mono)
+                .map(|next| next.delay.as_secs()),
             action: self.policy.action.clone(),
             proof: self.policy.proof_kinds.clone(),
             targets: Vec::new(),

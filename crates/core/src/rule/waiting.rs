@@ -138,7 +138,7 @@ impl Rule {
                 at = at.after(jitter::wait(jitter, &self.replica, &digest, self.draws));
             }
             candidate.schedule(at, self.draws);
-            let earliest = self.last_action.map(|last| last.after(self.policy.gate.min_interval));
+            let earliest = self.rate.next_action(&self.policy);
             let at = earliest
                 .filter(|_| cause == Cause::Changed)
                 .map_or(at, |earliest| at.max(earliest));
@@ -202,8 +202,8 @@ impl Rule {
                 is_complete: is_complete || may_be_incomplete,
                 verdict: self.checks.verdict(candidate.digest()),
                 may_check: self.may_check(candidate.digest()),
-                last_action: self.last_action,
-                restart_at: self.budget.next(now.mono, self.policy.application.restarts),
+                next_action: self.rate.next_action(&self.policy),
+                restart_at: self.rate.next_restart(now.mono, &self.policy),
                 is_paused_by_key: self.source.is_paused_by_key(),
                 rollout,
                 turn: self.turn(now).filter(|_| self.needs_slot(cause, candidate.digest())),

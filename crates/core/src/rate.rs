@@ -1,0 +1,112 @@
+//! How often the application may be acted on: the minimum time between two actions, and the restart budget. Beside
+//! them, how often the kubelet has started the application's container again, because that delays the next start.
+
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::event::{Acted, Alive, Verified};
+use super::kubelet::{self, Ends, StartDelay};
+use super::policy::Policy;
+use super::rollout::Input;
+use crate::clock::Moment;
+
+/// What was done to the application so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rate {
+    budget: Budget,
+    last_action: Option<Moment>,
+    /// Whether the target was the main process of a container, which the kubelet starts.
+    is_container: bool,
+    /// How often that container has ended.
+    ends: Ends,
+}
+
+impl Rate {
+    /// Takes what an earlier podnudge has saved. Times after `now` count as now.
+    pub(super) fn restored(
+        now: Moment,
+        restarts: impl IntoIterator<Item = Moment>,
+        last_action: Option<Moment>,
+        ends: Ends,
+    ) -> Self {
+        let ends = ends.as_of(now);
+        Self {
+            budget: Budget::restored(restarts, now),
+            last_action: last_action.map(|at| at.min(now)),
+            is_container: ends.count > 0,
+            ends,
+        }
+    }
+
+    /// An action took place.
+    pub(super) fn acted(&mut self, now: Moment) {
+        self.last_action = Some(now);
+    }
+
+    /// The target was restarted.
+    pub(super) fn restarted(&mut self, now: Moment, policy: &Policy) {
+        self.budget.restarted(now, policy.application.restarts);
+    }
+
+    /// Whether a restart since then is counted.
+    pub(super) fn has_restarted_since(&self, began: Moment) -> bool {
+        self.restarts().any(|at| at >= began)
+    }
+
+    /// The target is the main process of a container, or is not.
+    pub(super) fn found_container(&mut self, is_container: bool) {
+        self.is_container = is_container;
+    }
+
+    /// Counts the end of the container, if the input tells of one.
+    pub(super) fn observe(&mut self, now: Moment, input: &Input) {
+        if !self.is_container {
+            return;
+        }
+        self.ends = match input {
+            Input::Acted(Acted::Restarted(_)) => self.ends.ended(now),
+            Input::Ended | Input::Verified(Verified { alive: Alive::Gone(_), .. }) => {
+                self.ends.observed(now)
+            }
+            _ => self.ends,
+        };
+    }
+
+    /// When the minimum time since the last action is over.
+    pub(super) fn next_action(&self, policy: &Policy) -> Option<Moment> {
+        self.last_action.map(|last| last.after(self.min_interval(policy)))
+    }
+
+    /// The minimum time between two actions. Restarts of a container are spread.
+    pub(super) fn min_interval(&self, policy: &Policy) -> Duration {
+        let spreads = policy.rollout.is_restart && !policy.gate.is_min_interval_set;
+        match (spreads, self.is_container) {
+            (true, true) => kubelet::MIN_INTERVAL,
+            (true, false) => Duration::ZERO,
+            (false, _) => policy.gate.min_interval,
+        }
+    }
+
+    /// When the budget allows the next restart.
+    pub(super) fn next_restart(&self, now: Moment, policy: &Policy) -> Moment {
+        self.budget.next(now, policy.application.restarts)
+    }
+
+    /// The delay of the last start by the kubelet.
+    pub(super) fn last_delay(&self) -> Option<StartDelay> {
+        self.ends.last_delay()
+    }
+
+    /// The restarts, the last action and the ends of the container, to be saved.
+    pub(super) fn restarts(&self) -> impl Iterator<Item = Moment> {
+        self.budget.restarts()
+    }
+
+    pub(super) fn last_action(&self) -> Option<Moment> {
+        self.last_action
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        self.ends
+    }
+}
