@@ -21,6 +21,7 @@ mod generations;
 #[cfg(feature = "page")]
 pub mod history;
 mod ids;
+mod intake;
 mod interrupted;
 pub mod jitter;
 pub mod kubelet;

@@ -23,8 +23,6 @@ mod waiting;
 
 use std::collections::VecDeque;
 
-use super::candidate::{Candidate, Trigger};
-use super::changed::ChangedKeys;
 use super::checks::{Checks, Verdict};
 use super::command::Command;
 use super::crashes::Crashes;
@@ -32,6 +30,7 @@ use super::event::{Found, RuleId};
 use super::fact::Fact;
 use super::gate::Cause;
 use super::generations::Generations;
+use super::intake::{Intake, Runs};
 use super::jitter::Replica;
 use super::memory::{Failed, Known, Memory};
 use super::neighbours::Neighbours;
@@ -41,7 +40,7 @@ use super::policy::Policy;
 use super::preflight::Preflight;
 use super::rate::Rate;
 use super::rollout::{Direction, Input, Outcome, Rollout};
-use super::source::{Gaps, OnDisk, Source};
+use super::source::{OnDisk, Source};
 use super::status::Counters;
 use super::tracker::{Tracker, Unfinished};
 use super::trial::Trial;
@@ -56,12 +55,7 @@ pub(super) struct Rule {
     replica: Replica,
     /// When podnudge started.
     started: Moment,
-    source: Source,
-    checks: Checks,
-    candidate: Option<Candidate>,
-    trigger: Trigger,
-    /// The digest that a person approved last.
-    approved: Option<Digest>,
+    intake: Intake,
     rollout: Option<Rollout>,
     /// The last rollout's content, until it is the last good generation. Only without a rollout.
     trial: Option<Trial>,
@@ -81,9 +75,6 @@ pub(super) struct Rule {
     neighbours: Neighbours,
     /// The process names of the last action's targets.
     target_names: Vec<String>,
-    changed: ChangedKeys,
-    /// The gaps in the observation of the volumes when the last action began.
-    gaps: Gaps,
     /// What was counted for the end of podnudge that was commanded last.
     before_end: Option<BeforeEnd>,
     /// When the application could first read the rollout's content.
@@ -92,10 +83,6 @@ pub(super) struct Rule {
     applied: Option<(Digest, UnixTime)>,
     /// The time of the last rollout of new content that was applied, or delivered without a proof.
     succeeded_at: Option<UnixTime>,
-    /// The digest whose certificates were inspected last, and the first expiry.
-    certificates: (Option<Digest>, Option<UnixTime>),
-    /// The number of random draws for the jitter.
-    draws: u64,
     stopping: bool,
     stopped: bool,
     preflight: Preflight,
@@ -120,12 +107,8 @@ impl Rule {
             id,
             replica,
             started: now.mono,
-            source: Source::new(&policy, now.mono),
-            checks: Checks::new(policy.intake.has_checks, found.interrupted),
+            intake: Intake::new(&policy, found.interrupted, now.mono),
             policy,
-            candidate: None,
-            trigger: Trigger::None,
-            approved: None,
             rollout: None,
             trial: None,
             crashes: None,
@@ -138,14 +121,10 @@ impl Rule {
             pod: found.pod,
             neighbours: Neighbours::default(),
             target_names: Vec::new(),
-            changed: ChangedKeys::default(),
-            gaps: Gaps::default(),
             before_end: None,
             exposed_at: None,
             applied: None,
             succeeded_at: None,
-            certificates: (None, None),
-            draws: 0,
             stopping: false,
             stopped: false,
             preflight: Preflight::default(),
@@ -208,7 +187,7 @@ impl Rule {
             self.permit.stop(self.id, rolled_out, out);
             return false;
         }
-        if let Some(volumes) = self.source.begin_due_scan(now.mono) {
+        if let Some(volumes) = self.intake.source_mut().begin_due_scan(now.mono) {
             out.push_back(Command::Scan(self.id, volumes));
         }
         if self.preflight.take_second(now.mono) {
@@ -256,11 +235,11 @@ impl Rule {
     /// Whether an action would make the application read the rollout's content.
     fn has_content(&self, now: Moment, rollout: &Rollout) -> bool {
         let is_on_disk = || {
-            self.source.digest() == Some(rollout.digest())
-                && !self.source.is_update_pending(now)
-                && !self.source.is_missing_a_volume()
+            self.intake.source().digest() == Some(rollout.digest())
+                && !self.intake.source().is_update_pending(now)
+                && !self.intake.source().is_missing_a_volume()
                 && self.tracker.is_resolved()
-                && self.checks.verdict(rollout.digest()) == Verdict::Passed
+                && self.intake.checks().verdict(rollout.digest()) == Verdict::Passed
         };
         !self.tracker.reads_volumes() || is_on_disk()
     }
@@ -274,13 +253,25 @@ impl Rule {
         let rollout = self.rollout.as_ref().filter(wakes);
         let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
         let rollout = rollout.and_then(Rollout::next_wakeup);
-        let (source, preflight) = (self.source.next_wakeup(), self.preflight.next_wakeup());
+        let (source, preflight) =
+            (self.intake.source().next_wakeup(), self.preflight.next_wakeup());
         let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
         let permit = self.permit.next_wakeup();
         [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), permit]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// What the application runs, and what is being brought to it.
+    fn runs(&self) -> Runs {
+        Runs {
+            running: self.tracker.running(),
+            last_good: self.tracker.last_good(),
+            rolled_out: self.rollout.as_ref().map(Rollout::digest),
+            is_empty: self.tracker.is_empty(),
+            reads_volumes: self.tracker.reads_volumes(),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -295,16 +286,16 @@ impl Rule {
     }
 
     pub(super) fn checks(&self) -> &Checks {
-        &self.checks
+        self.intake.checks()
     }
 
     pub(super) fn source(&self) -> &Source {
-        &self.source
+        self.intake.source()
     }
 
     /// For events about volumes that precede a scan.
     pub(super) fn source_mut(&mut self) -> &mut Source {
-        &mut self.source
+        self.intake.source_mut()
     }
 
     pub(super) fn publishes(&self) -> bool {

@@ -54,8 +54,8 @@ impl Rule {
     /// be the last one for long.
     pub(super) fn awaits_first_scan(&self) -> bool {
         !self.tracker.is_started()
-            && !self.source.is_missing_a_volume()
-            && self.source.unreadable().is_none()
+            && !self.intake.source().is_missing_a_volume()
+            && self.intake.source().unreadable().is_none()
     }
 
     /// Whether the slot is for the others while this rollout goes on: then a pod that was drained goes back.
@@ -81,7 +81,7 @@ impl Rule {
             return false;
         }
         let is_gone = self.is_content_gone(rollout);
-        let may_follow = rollout.is_draining() && self.checks.in_progress();
+        let may_follow = rollout.is_draining() && self.intake.checks().in_progress();
         let is_late = rollout.is_draining() && rollout.is_due(now.mono);
         let has_ended = is_late || (is_gone && !may_follow);
         if has_ended {
@@ -93,9 +93,9 @@ impl Rule {
     /// Whether the rollout cannot go on before something is committed: its content is not on disk, or is rejected.
     pub(super) fn is_content_gone(&self, rollout: &Rollout) -> bool {
         self.tracker.reads_volumes()
-            && (self.source.digest() != Some(rollout.digest())
-                || self.source.is_missing_a_volume()
-                || matches!(self.checks.verdict(rollout.digest()), Verdict::Rejected(_)))
+            && (self.intake.source().digest() != Some(rollout.digest())
+                || self.intake.source().is_missing_a_volume()
+                || matches!(self.intake.checks().verdict(rollout.digest()), Verdict::Rejected(_)))
     }
 
     /// Whether something is to be done when the rollout's wait is over: it continues, or its drain ends.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::Rule;
-use crate::candidate::{Candidate, ProbeState, Trigger};
+use crate::candidate::Candidate;
 use crate::clock::{Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
@@ -12,7 +12,7 @@ use crate::fact::Fact;
 use crate::policy::Policy;
 use crate::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
-use crate::rollout::{Direction, Input, Outcome, Rollout};
+use crate::rollout::{Direction, Input, Outcome};
 use crate::snapshot::Digest;
 use crate::source::OnDisk;
 use crate::tracker::Conclusion;
@@ -26,7 +26,7 @@ impl Rule {
     }
 
     pub(crate) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
-        let fact = self.source.watched(volume, watch);
+        let fact = self.intake.source_mut().watched(volume, watch);
         if let Some(fact) = fact {
             self.report(fact, out);
         }
@@ -41,25 +41,17 @@ impl Rule {
         if self.preflight.take_first() {
             out.push_back(Command::Preflight(self.id));
         }
-        let Some(scanned) = self.source.scanned(now, scans) else { return };
+        let Some(scanned) = self.intake.source_mut().scanned(now, scans) else { return };
         for fact in scanned.facts {
             self.report(fact, out);
         }
-        if let Some(digest) = self.source.digest() {
-            let was_unbound = self.trigger.is_unbound();
-            self.trigger = self.trigger.bound(scanned.begun, digest, self.tracker.running());
-            if was_unbound && !self.trigger.is_unbound() {
-                self.tracker.release(digest);
-                self.approve(digest);
-            }
+        let running = self.tracker.running();
+        if let Some(digest) = self.intake.bind_trigger(scanned.begun, running, &self.policy) {
+            self.tracker.release(digest);
         }
         let Some(disk) = scanned.on_disk else { return };
         self.tracker.scanned(disk.digest);
-        if self.policy.intake.needs_changed_keys {
-            let rolled_out = self.rollout.as_ref().map(Rollout::digest);
-            let (source, running) = (&self.source, self.tracker.running());
-            self.changed.record(disk.digest, running, rolled_out, || source.keys());
-        }
+        self.intake.record_keys(disk.digest, self.runs(), &self.policy);
         self.look_at_certificates(disk.digest, out);
         let conclusion = if !self.tracker.is_started() && !self.tracker.is_inspecting() {
             self.first_scan(now, disk, out)
@@ -71,11 +63,8 @@ impl Rule {
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
-    /// Reads when the certificates expire. Content that has interrupted podnudge is checked first.
     fn look_at_certificates(&mut self, disk: Digest, out: &mut VecDeque<Command>) {
-        let is_due = self.source.digest() == Some(disk) && self.certificates.0 != Some(disk);
-        if self.policy.intake.has_certificates && is_due && self.checks.interruptions(disk) == 0 {
-            self.certificates.0 = Some(disk);
+        if self.intake.looks_at_certificates(disk, &self.policy) {
             out.push_back(Command::Expiry(self.id, disk));
         }
     }
@@ -97,10 +86,13 @@ impl Rule {
     /// Handles a scan that found the content that the application runs, whether or not a candidate
     /// or an unsent rollout of other content exists.
     fn found_running_content(&mut self, now: Now) -> Conclusion {
-        let had_candidate = self.candidate.as_ref().is_some_and(Candidate::is_scheduled);
+        let had_candidate = self.intake.candidate().is_some_and(Candidate::is_scheduled);
         let running = self.tracker.running();
-        let is_triggered =
-            self.source.digest().is_some_and(|disk| self.trigger.applies_to(disk, running));
+        let is_triggered = self
+            .intake
+            .source()
+            .digest()
+            .is_some_and(|disk| self.intake.is_triggered(disk, running));
         let rollout = self.rollout.as_ref();
         let is_pending =
             rollout.is_some_and(|rollout| rollout.is_busy() || Some(rollout.digest()) == running);
@@ -108,16 +100,17 @@ impl Rule {
             return Conclusion::Nothing;
         }
         if is_triggered {
-            let is_certain = !self.source.has_gap_before(now.mono);
+            let is_certain = !self.intake.source().has_gap_before(now.mono);
             return if is_certain { Conclusion::Unchanged } else { Conclusion::Nothing };
         }
-        self.tracker.unchanged(now, &self.source, had_candidate || rollout.is_some())
+        self.tracker.unchanged(now, self.intake.source(), had_candidate || rollout.is_some())
     }
 
     /// Handles a resync: the application may have started, and read the content, since the last one.
     pub(crate) fn resynced(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let is_idle = self.rollout.is_none() && self.candidate.is_none() && !self.keeps_ending();
-        let Some(disk) = self.source.on_disk().filter(|_| is_idle) else { return };
+        let is_idle =
+            self.rollout.is_none() && self.intake.candidate().is_none() && !self.keeps_ending();
+        let Some(disk) = self.intake.source().on_disk().filter(|_| is_idle) else { return };
         let conclusion = self.tracker.look_for_evidence(disk.digest);
         self.apply_conclusion(now, disk, conclusion, out);
     }
@@ -125,10 +118,11 @@ impl Rule {
     /// Handles the answer to [`Command::Inspect`].
     pub(crate) fn inspected(&mut self, now: Now, target: Inspection, out: &mut VecDeque<Command>) {
         self.looked_for_crashes(now, &target, out);
-        let Some(disk) = self.source.on_disk().filter(|_| self.tracker.is_inspecting()) else {
+        let Some(disk) = self.intake.source().on_disk().filter(|_| self.tracker.is_inspecting())
+        else {
             return self.progress(now, Input::Inspected(target), out);
         };
-        let conclusion = self.tracker.inspected(now, target, disk, &self.source);
+        let conclusion = self.tracker.inspected(now, target, disk, self.intake.source());
         let conclusion = self.without_baseline_of_rollout(conclusion);
         self.apply_conclusion(now, disk, conclusion, out);
     }
@@ -141,7 +135,7 @@ impl Rule {
         mut problems: Vec<Problem>,
         out: &mut VecDeque<Command>,
     ) {
-        if self.policy.intake.has_key_filter && self.source.has_no_keys() {
+        if self.policy.intake.has_key_filter && self.intake.source().has_no_keys() {
             problems.push(Problem::no_keys());
         }
         if self.rollout.is_some() {
@@ -189,7 +183,7 @@ impl Rule {
                 }
             }
             Conclusion::Inspect => {
-                self.candidate = None;
+                self.intake.take_candidate();
                 out.push_back(Command::Inspect(self.id));
             }
             Conclusion::Verify(digest) => {
@@ -197,21 +191,21 @@ impl Rule {
             }
             Conclusion::Baseline(basis) => {
                 self.report(Fact::Baseline(disk.digest, basis), out);
-                self.source.clear_gaps();
+                self.intake.source_mut().clear_gaps();
                 let save = self.tracker.set_baseline(now, disk.digest, basis);
                 self.save(save, out);
             }
             Conclusion::Unchanged => {
                 self.report(Fact::Unchanged(disk.digest), out);
-                self.source.clear_gaps();
+                self.intake.source_mut().clear_gaps();
             }
             Conclusion::Reverted => {
-                self.candidate = None;
+                self.intake.take_candidate();
                 if self.tracker.reads_volumes() && !self.is_busy() {
                     self.finish(now, Outcome::Superseded, out);
                 }
                 self.report(Fact::Cancelled(disk.digest), out);
-                self.source.clear_gaps();
+                self.intake.source_mut().clear_gaps();
                 let save = self.tracker.reverted(now.wall);
                 self.save(save, out);
             }
@@ -219,7 +213,7 @@ impl Rule {
     }
 
     pub(crate) fn expires(&mut self, at: Option<UnixTime>) {
-        self.certificates.1 = at;
+        self.intake.certificates_expire(at);
     }
 
     pub(crate) fn checked(
@@ -229,36 +223,23 @@ impl Rule {
         checked: Checked,
         out: &mut VecDeque<Command>,
     ) {
-        let answer = self.checks.finished(now, digest, checked, self.policy.rollout.retry);
+        let answer = self.intake.checked(now, digest, checked, &self.policy);
         let Some(answer) = answer else { return };
         if let Some(fact) = answer.fact {
             self.report(fact, out);
-        }
-        if answer.content_changed {
-            // Scan again; if the content is unchanged, check it later.
-            self.source.hints_lost(now.mono);
-        }
-        if answer.rejected {
-            self.rejected(digest);
         }
         self.look_at_certificates(digest, out);
     }
 
     pub(crate) fn probed(&mut self, now: Now, probe: Probe, reason: Option<Reason>) {
-        if let Some(candidate) = &mut self.candidate {
-            candidate.set_probe_state(probe, ProbeState::Answered(now.mono, reason));
-        }
+        self.intake.probed(now.mono, probe, reason);
     }
 
     /// Acts without settling, jitter or minimum interval, even if the application already runs the
     /// content or podnudge gave it up.
     pub(crate) fn trigger(&mut self, now: Now, out: &mut VecDeque<Command>) {
         self.report(Fact::Triggered, out);
-        self.trigger = Trigger::Unbound(now.mono);
-        self.candidate.iter_mut().for_each(Candidate::retry_now);
-        self.checks.permit_again();
-        self.checks.forget();
-        self.source.scan_now(now.mono);
+        self.intake.trigger(now.mono);
     }
 
     /// Starts no new action; an action in progress may finish.

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use super::{Rollout, Rule};
-use crate::candidate::{Candidate, Trigger};
 use crate::clock::Now;
 use crate::command::Command;
 use crate::event::Publication;
@@ -83,8 +82,8 @@ impl Rule {
         }
         self.tracker.quarantine(failed.digest, reason);
         // A trigger for this content must not publish it again.
-        if self.source.digest() == Some(failed.digest) {
-            self.trigger = self.trigger.ended();
+        if self.intake.source().digest() == Some(failed.digest) {
+            self.intake.end_trigger();
         }
     }
 
@@ -109,7 +108,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         let digest = rollout.digest();
-        let disk = self.source.digest();
+        let disk = self.intake.source().digest();
         if rollout.failed_digest().is_some() || self.is_quarantined() {
             self.report(Fact::RolledBack(digest), out);
         } else {
@@ -121,11 +120,11 @@ impl Rule {
         if evidence.is_proof() {
             self.applied = Some((digest, now.wall));
         }
-        let save = self.tracker.applied(now, digest, evidence, &self.source);
+        let save = self.tracker.applied(now, digest, evidence, self.intake.source());
         self.save(save, out);
         self.begin_trial(now, rollout, out);
         if disk == Some(digest) {
-            self.source.clear_gaps();
+            self.intake.source_mut().clear_gaps();
         }
     }
 
@@ -170,30 +169,22 @@ impl Rule {
         let (wait, reason) = match publication {
             Publication::Failed(reason, _) => {
                 self.counters.actions_refused += 1;
-                let is_new = self.candidate.as_mut().is_none_or(|one| one.record_reason(&reason));
+                let is_new =
+                    self.intake.candidate_mut().is_none_or(|one| one.record_reason(&reason));
                 if is_new {
                     self.report(Fact::Refused(reason.clone()), out);
                 }
                 (self.policy.rollout.retry.max, reason)
             }
             Publication::Done | Publication::Moved => {
-                // Scan again. If the digest is unchanged, publish again after the checks: keys that
-                // are not part of the digest may have changed.
-                self.source.hints_lost(now.mono);
-                self.checks.forget();
+                self.intake.moved(now.mono);
                 let reason = Reason::new("the volume changed while it was being published");
                 (self.policy.rollout.retry.first, reason)
             }
         };
-        if rollout.is_triggered() && self.trigger == Trigger::None {
-            self.trigger = Trigger::For(rollout.digest());
+        if rollout.is_triggered() {
+            self.intake.return_trigger(rollout.digest());
         }
-        // Keep a newer candidate.
-        let is_newest = |one: &Candidate| one.digest() == rollout.digest();
-        if self.candidate.as_ref().is_none_or(is_newest) {
-            let until = now.mono.after(wait);
-            self.candidate =
-                Some(Candidate::retry_later(rollout.content(), now.mono, until, reason));
-        }
+        self.intake.retry_later(rollout.content(), now.mono, now.mono.after(wait), reason);
     }
 }

@@ -135,7 +135,7 @@ impl Rule {
             Effect::Verify => out.push_back(Command::Verify(self.id)),
             Effect::Inspect => out.push_back(Command::Inspect(self.id)),
             Effect::NotSent => {
-                self.source.restore_gaps(std::mem::take(&mut self.gaps));
+                self.intake.action_not_sent();
                 self.rollout.iter_mut().for_each(Rollout::restarted_nothing);
             }
             Effect::Interrupted => {
@@ -208,11 +208,9 @@ impl Rule {
             restart: rollout.is_restart(),
             changed: Vec::new(),
         };
-        if self.policy.intake.needs_changed_keys {
-            act.changed = self.changed.changed_keys(content, self.tracker.running());
-        }
+        act.changed = self.intake.changed_keys(content, self.tracker.running(), &self.policy);
         // A target that has read the content at its start has read it by now.
-        self.gaps = self.source.clear_gaps();
+        self.intake.action_begins();
         if !act.is_preparation() {
             self.action_begun(now, out);
         }

@@ -143,14 +143,14 @@ impl Rule {
 
     /// Whether the rollout may not go on for long, for want of its content, or of checks that cannot be made.
     fn is_blocked(&self, rollout: &Rollout) -> bool {
-        let verdict = self.checks.verdict(rollout.digest());
+        let verdict = self.intake.checks().verdict(rollout.digest());
         let cannot_check =
             self.tracker.reads_volumes() && matches!(verdict, Verdict::Pending(Some(_)));
         self.is_content_gone(rollout) || cannot_check
     }
 
     fn wish(&self, now: Now) -> Wish {
-        let candidate = self.candidate.as_ref().map(Candidate::digest);
+        let candidate = self.intake.candidate().map(Candidate::digest);
         Wish {
             candidate: candidate.map(|digest| {
                 let is_triggered = self.cause() == Cause::Triggered;
@@ -182,7 +182,7 @@ impl Rule {
             Some(Gate::Open | Gate::Probe(_)) => Nearness::Near,
             // A scan takes a moment.
             Some(Gate::Closed(Closed::Waiting))
-                if self.rollout.is_none() && self.source.is_update_pending(now.mono) =>
+                if self.rollout.is_none() && self.intake.source().is_update_pending(now.mono) =>
             {
                 Nearness::Near
             }

@@ -13,19 +13,20 @@ use crate::status::{Counters, RuleStatus, State};
 impl Rule {
     pub(crate) fn status(&self, now: Now) -> RuleStatus {
         let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
-        let disk = self.source.on_disk();
+        let disk = self.intake.source().on_disk();
         let is_running = disk.is_some_and(|disk| self.tracker.running() == Some(disk.digest));
         let evidence = if is_running { self.tracker.evidence() } else { Evidence::None };
-        let is_complete = !self.source.is_missing_a_volume() && self.source.unreadable().is_none();
-        let [commits, missed_by_watch, read_errors] = self.source.counts();
+        let is_complete = !self.intake.source().is_missing_a_volume()
+            && self.intake.source().unreadable().is_none();
+        let [commits, missed_by_watch, read_errors] = self.intake.source().counts();
         // The volumes changed unseen: the process that runs may have read something else.
         let may_have_read_other =
-            self.tracker.reads_volumes() && self.source.has_gap_before(now.mono);
+            self.tracker.reads_volumes() && self.intake.source().has_gap_before(now.mono);
         let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
-            reason: self.reason(now.mono).or_else(|| self.source.unreadable()).cloned(),
+            reason: self.reason(now.mono).or_else(|| self.intake.source().unreadable()).cloned(),
             not_ready: self.not_ready(),
             in_sync: match evidence {
                 // It may read its files by itself.
@@ -54,7 +55,7 @@ impl Rule {
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.applied.map(|(_, at)| at),
             succeeded_at: self.succeeded_at,
-            certificates_expire_at: self.certificates.1,
+            certificates_expire_at: self.intake.certificates_expire_at(),
             next_action_at: self.next_action(now).map(wall),
             slot: self.policy.permit.slot.map(|_| self.permit.status(now.mono)),
             start_expected_at: self.rate.ends().expected_start(now.mono).map(wall),
@@ -67,7 +68,7 @@ impl Rule {
             proof: self.policy.proof_kinds.clone(),
             targets: Vec::new(),
             preflight: self.preflight.problems().to_vec(),
-            volumes: self.source.status(),
+            volumes: self.intake.source().status(),
             #[cfg(feature = "page")]
             changes: Vec::new(),
             counters: Counters { commits, missed_by_watch, read_errors, ..self.counters.clone() },
@@ -91,7 +92,7 @@ impl Rule {
         if self.stopped {
             return State::Stopped;
         }
-        let is_missing = self.source.is_missing_a_volume();
+        let is_missing = self.intake.source().is_missing_a_volume();
         let is_inactive = self.rollout.as_ref().is_none_or(|rollout| {
             !rollout.is_busy()
                 && (rollout.failed_digest().is_none() || rollout.state() == State::Refused)
@@ -113,12 +114,12 @@ impl Rule {
             None if self.is_held(now) => State::Held,
             None if self.awaits_publish_retry(now) => State::Refused,
             None if self.given_up.is_some() || self.keeps_ending() => State::Failed,
-            None if self.candidate.as_ref().is_some_and(Candidate::is_scheduled) => State::Waiting,
+            None if self.intake.candidate().is_some_and(Candidate::is_scheduled) => State::Waiting,
             None => State::Idle,
         };
-        match (state, self.source.activity()) {
+        match (state, self.intake.source().activity()) {
             (State::Idle | State::Waiting, Activity::Quiet)
-                if self.candidate.is_some() && self.checks.in_progress() =>
+                if self.intake.candidate().is_some() && self.intake.checks().in_progress() =>
             {
                 State::Checking
             }
@@ -147,7 +148,7 @@ impl Rule {
         }
         let rollback =
             rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
-        let disk = self.source.digest();
+        let disk = self.intake.source().digest();
         let given_up = self.given_up.as_ref();
         let given_up = given_up.filter(|given_up| Some(given_up.digest) == disk);
         rollback
@@ -161,8 +162,8 @@ impl Rule {
 
     /// Why the content on disk must not be used, if that is known.
     fn rejection_reason(&self) -> Option<&Reason> {
-        let disk = self.source.digest()?;
-        self.tracker.quarantine_reason(disk).or_else(|| match self.checks.verdict(disk) {
+        let disk = self.intake.source().digest()?;
+        self.tracker.quarantine_reason(disk).or_else(|| match self.intake.checks().verdict(disk) {
             Verdict::Rejected(reason) => Some(reason),
             Verdict::Pending(reason) => reason,
             Verdict::Passed => None,
@@ -171,29 +172,32 @@ impl Rule {
 
     /// Why the candidate waits, unless it only waits for its scheduled time.
     fn wait_reason(&self) -> Option<&Reason> {
-        let candidate = self.candidate.as_ref()?;
+        let candidate = self.intake.candidate()?;
         let rule_ahead = self.rule_ahead(self.cause()).filter(|_| candidate.is_scheduled());
         candidate.hold_reason().or(rule_ahead)
     }
 
     fn awaits_publish_retry(&self, now: Now) -> bool {
-        let retry = self.candidate.as_ref().and_then(Candidate::retry_at);
+        let retry = self.intake.candidate().and_then(Candidate::retry_at);
         retry.is_some_and(|at| at > now.mono)
     }
 
     pub(super) fn is_quarantined(&self) -> bool {
-        self.source.digest().is_some_and(|disk| self.tracker.quarantine_reason(disk).is_some())
+        self.intake
+            .source()
+            .digest()
+            .is_some_and(|disk| self.tracker.quarantine_reason(disk).is_some())
     }
 
     fn is_rejected(&self) -> bool {
-        let disk = self.source.digest();
-        disk.is_some_and(|disk| matches!(self.checks.verdict(disk), Verdict::Rejected(_)))
+        let disk = self.intake.source().digest();
+        disk.is_some_and(|disk| matches!(self.intake.checks().verdict(disk), Verdict::Rejected(_)))
     }
 
     /// Whether the rollback of the content on disk has failed or was refused, so that an operator
     /// must intervene.
     fn rollback_failed(&self) -> bool {
-        let disk = self.source.digest();
+        let disk = self.intake.source().digest();
         let given_up = self.given_up.as_ref().map(|given_up| given_up.digest);
         let rollout = self.rollout.as_ref();
         let rolled_out = rollout.map(|rollout| rollout.failed_digest().unwrap_or(rollout.digest()));
@@ -208,8 +212,10 @@ impl Rule {
             }
             None => Reason::new(problem),
         };
-        match self.source.on_disk() {
-            None => Some(with_cause("its volumes were not read yet", self.source.unreadable())),
+        match self.intake.source().on_disk() {
+            None => {
+                Some(with_cause("its volumes were not read yet", self.intake.source().unreadable()))
+            }
             Some(_) if self.tracker.is_empty() => {
                 let rollout = self.rollout.as_ref().and_then(Rollout::reason);
                 let why = self.rejection_reason().or(rollout).or_else(|| self.wait_reason());
