@@ -7,7 +7,7 @@
 use super::event::{Current, Inspection, Published, Standing};
 use super::evidence::Evidence;
 use super::fact::Basis;
-use super::source::{OnDisk, Source};
+use super::intake::{OnDisk, Source};
 use super::tracker::{Conclusion, Save, Tracker, Unfinished};
 use super::volume_tracker::CLOCK_MARGIN;
 use crate::clock::{Moment, Now, UnixTime};

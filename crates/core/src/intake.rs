@@ -3,37 +3,45 @@
 //! It answers one question: is there content that should run and does not? What the application runs, and what is
 //! being brought to it, is passed to each call ([`Runs`]).
 
-use super::candidate::{Candidate, ProbeState, Trigger};
-use super::changed::ChangedKeys;
-use super::checks::{Answer, Checks, OtherChecks, Start, Verdict};
-use super::event::{Checked, Interrupted, Probe};
-use super::fact::{Fact, Occasion};
-use super::gate::Cause;
-use super::jitter::{self, Replica};
-use super::policy::Policy;
-use super::source::{Gaps, OnDisk, Source};
+mod candidate;
+mod changed;
+mod checks;
+mod source;
+
+use crate::cause::Cause;
 use crate::clock::{Moment, Now, UnixTime};
+use crate::event::{Checked, Interrupted, Probe};
+use crate::fact::{Fact, Occasion};
+use crate::jitter::{self, Replica};
+use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::snapshot::{Digest, Key};
+use candidate::Trigger;
+pub(crate) use candidate::{Candidate, ProbeState};
+use changed::ChangedKeys;
+use checks::Answer;
+pub(crate) use checks::{Checks, OtherChecks, Start, Verdict};
+use source::Gaps;
+pub(crate) use source::{Activity, OnDisk, Source};
 
 /// What the application runs, and what is being brought to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Runs {
+pub(crate) struct Runs {
     /// The digest that it is known, or at start assumed, to run.
-    pub(super) running: Option<Digest>,
+    pub(crate) running: Option<Digest>,
     /// The last good digest.
-    pub(super) last_good: Option<Digest>,
+    pub(crate) last_good: Option<Digest>,
     /// The digest of the rollout in progress.
-    pub(super) rolled_out: Option<Digest>,
+    pub(crate) rolled_out: Option<Digest>,
     /// Whether it has nothing to read until podnudge publishes.
-    pub(super) is_empty: bool,
+    pub(crate) is_empty: bool,
     /// Whether it reads the volumes.
-    pub(super) reads_volumes: bool,
+    pub(crate) reads_volumes: bool,
 }
 
 /// The content that may be rolled out next.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(crate) struct Intake {
     source: Source,
     checks: Checks,
     candidate: Option<Candidate>,
@@ -51,7 +59,7 @@ pub(super) struct Intake {
 
 /// The parts.
 impl Intake {
-    pub(super) fn new(policy: &Policy, interrupted: Vec<Interrupted>, now: Moment) -> Self {
+    pub(crate) fn new(policy: &Policy, interrupted: Vec<Interrupted>, now: Moment) -> Self {
         Self {
             source: Source::new(policy, now),
             checks: Checks::new(policy.intake.has_checks, interrupted),
@@ -65,38 +73,38 @@ impl Intake {
         }
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 
     /// For events about the volumes.
-    pub(super) fn source_mut(&mut self) -> &mut Source {
+    pub(crate) fn source_mut(&mut self) -> &mut Source {
         &mut self.source
     }
 
-    pub(super) fn checks(&self) -> &Checks {
+    pub(crate) fn checks(&self) -> &Checks {
         &self.checks
     }
 
-    pub(super) fn candidate(&self) -> Option<&Candidate> {
+    pub(crate) fn candidate(&self) -> Option<&Candidate> {
         self.candidate.as_ref()
     }
 
     /// For what the gate finds.
-    pub(super) fn candidate_mut(&mut self) -> Option<&mut Candidate> {
+    pub(crate) fn candidate_mut(&mut self) -> Option<&mut Candidate> {
         self.candidate.as_mut()
     }
 
-    pub(super) fn take_candidate(&mut self) -> Option<Candidate> {
+    pub(crate) fn take_candidate(&mut self) -> Option<Candidate> {
         self.candidate.take()
     }
 
     /// When the first certificate of the content expires.
-    pub(super) fn certificates_expire_at(&self) -> Option<UnixTime> {
+    pub(crate) fn certificates_expire_at(&self) -> Option<UnixTime> {
         self.certificates.1
     }
 
-    pub(super) fn certificates_expire(&mut self, at: Option<UnixTime>) {
+    pub(crate) fn certificates_expire(&mut self, at: Option<UnixTime>) {
         self.certificates.1 = at;
     }
 }
@@ -104,7 +112,7 @@ impl Intake {
 /// Triggers and approvals.
 impl Intake {
     /// A person asks for an action now.
-    pub(super) fn trigger(&mut self, now: Moment) {
+    pub(crate) fn trigger(&mut self, now: Moment) {
         self.trigger = Trigger::Unbound(now);
         self.candidate.iter_mut().for_each(Candidate::retry_now);
         self.checks.permit_again();
@@ -113,7 +121,7 @@ impl Intake {
     }
 
     /// A scan that began at `begun` has found what is on disk. Returns the digest that a trigger applies to since then.
-    pub(super) fn bind_trigger(
+    pub(crate) fn bind_trigger(
         &mut self,
         begun: Moment,
         running: Option<Digest>,
@@ -137,24 +145,24 @@ impl Intake {
     }
 
     /// Whether a person has asked for an action with this content, even if the application runs it.
-    pub(super) fn is_triggered(&self, content: Digest, running: Option<Digest>) -> bool {
+    pub(crate) fn is_triggered(&self, content: Digest, running: Option<Digest>) -> bool {
         self.trigger.applies_to(content, running)
     }
 
     /// The trigger is used by a rollout that begins.
-    pub(super) fn use_trigger(&mut self) {
+    pub(crate) fn use_trigger(&mut self) {
         self.trigger = Trigger::None;
     }
 
     /// The trigger was not used by the rollout of this content.
-    pub(super) fn return_trigger(&mut self, content: Digest) {
+    pub(crate) fn return_trigger(&mut self, content: Digest) {
         if self.trigger == Trigger::None {
             self.trigger = Trigger::For(content);
         }
     }
 
     /// The trigger ends because its content must not be used.
-    pub(super) fn end_trigger(&mut self) {
+    pub(crate) fn end_trigger(&mut self) {
         self.trigger = self.trigger.ended();
     }
 }
@@ -162,7 +170,7 @@ impl Intake {
 /// The candidate.
 impl Intake {
     /// Makes the content on disk the candidate, or ends the one that needs no rollout any more. Returns that one.
-    pub(super) fn choose(&mut self, disk: OnDisk, needs_rollout: bool) -> Option<Candidate> {
+    pub(crate) fn choose(&mut self, disk: OnDisk, needs_rollout: bool) -> Option<Candidate> {
         if !needs_rollout {
             return self.candidate.take();
         }
@@ -174,7 +182,7 @@ impl Intake {
     }
 
     /// Why the candidate is to be rolled out.
-    pub(super) fn cause(&self, runs: Runs) -> Cause {
+    pub(crate) fn cause(&self, runs: Runs) -> Cause {
         let Some(digest) = self.candidate.as_ref().map(Candidate::digest) else {
             return Cause::Changed;
         };
@@ -191,7 +199,7 @@ impl Intake {
 
     /// Schedules a candidate that has passed the checks. `earliest`: when the minimum time since the last action is over.
     /// Returns its digest, if it has passed them, and what to report.
-    pub(super) fn schedule(
+    pub(crate) fn schedule(
         &mut self,
         now: Moment,
         runs: Runs,
@@ -225,7 +233,7 @@ impl Intake {
     }
 
     /// Publishing this content failed: it is a candidate again, unless a newer one is.
-    pub(super) fn retry_later(&mut self, content: OnDisk, now: Moment, at: Moment, why: Reason) {
+    pub(crate) fn retry_later(&mut self, content: OnDisk, now: Moment, at: Moment, why: Reason) {
         let is_newest = |one: &Candidate| one.digest() == content.digest;
         if self.candidate.as_ref().is_none_or(is_newest) {
             self.candidate = Some(Candidate::retry_later(content, now, at, why));
@@ -234,13 +242,13 @@ impl Intake {
 
     /// The volume changed while it was being published. Scans again; if the digest is unchanged, it is published again
     /// after the checks: keys that are not part of the digest may have changed.
-    pub(super) fn moved(&mut self, now: Moment) {
+    pub(crate) fn moved(&mut self, now: Moment) {
         self.source.hints_lost(now);
         self.checks.forget();
     }
 
     /// Takes the answer to a probe of the gate.
-    pub(super) fn probed(&mut self, now: Moment, probe: Probe, reason: Option<Reason>) {
+    pub(crate) fn probed(&mut self, now: Moment, probe: Probe, reason: Option<Reason>) {
         if let Some(candidate) = &mut self.candidate {
             candidate.set_probe_state(probe, ProbeState::Answered(now, reason));
         }
@@ -250,7 +258,7 @@ impl Intake {
 /// The checks.
 impl Intake {
     /// Starts the checks of the candidate, or of what is retried (`retried`), if they are due.
-    pub(super) fn start_checks(
+    pub(crate) fn start_checks(
         &mut self,
         now: Moment,
         (runs, retried): (Runs, Option<Digest>),
@@ -266,13 +274,13 @@ impl Intake {
     }
 
     /// The candidate, if it is to be recorded that it waits for its checks.
-    pub(super) fn take_unrecorded(&mut self, runs: Runs) -> Option<Digest> {
+    pub(crate) fn take_unrecorded(&mut self, runs: Runs) -> Option<Digest> {
         let digest = self.candidate.as_ref().filter(|_| runs.reads_volumes)?.digest();
         self.checks.has_to_be_recorded(digest).then_some(digest)
     }
 
     /// When to run the checks again.
-    pub(super) fn next_check(
+    pub(crate) fn next_check(
         &self,
         runs: Runs,
         retried: Option<Digest>,
@@ -298,13 +306,13 @@ impl Intake {
 
     /// Whether the checks of this content may run: where they need an approval, a checker gets nothing but
     /// what a person approved, what is rolled out (and so was approved), and what was good before.
-    pub(super) fn may_check(&self, content: Digest, runs: Runs, policy: &Policy) -> bool {
+    pub(crate) fn may_check(&self, content: Digest, runs: Runs, policy: &Policy) -> bool {
         !policy.intake.needs_approval_to_check
             || [self.approved, runs.rolled_out, runs.last_good].contains(&Some(content))
     }
 
     /// Takes the result of the checks.
-    pub(super) fn checked(
+    pub(crate) fn checked(
         &mut self,
         now: Now,
         digest: Digest,
@@ -333,7 +341,7 @@ impl Intake {
 
     /// Whether to read when the certificates of the content expire. Content that has interrupted podnudge is checked
     /// first.
-    pub(super) fn looks_at_certificates(&mut self, disk: Digest, policy: &Policy) -> bool {
+    pub(crate) fn looks_at_certificates(&mut self, disk: Digest, policy: &Policy) -> bool {
         let is_due = policy.intake.has_certificates
             && self.source.digest() == Some(disk)
             && self.certificates.0 != Some(disk)
@@ -348,7 +356,7 @@ impl Intake {
 /// What an action needs to know.
 impl Intake {
     /// A scan has found this digest.
-    pub(super) fn record_keys(&mut self, disk: Digest, runs: Runs, policy: &Policy) {
+    pub(crate) fn record_keys(&mut self, disk: Digest, runs: Runs, policy: &Policy) {
         if policy.intake.needs_changed_keys {
             let source = &self.source;
             self.changed.record(disk, runs.running, runs.rolled_out, || source.keys());
@@ -356,7 +364,7 @@ impl Intake {
     }
 
     /// The keys that differ between this content and what runs, if an action needs them.
-    pub(super) fn changed_keys(
+    pub(crate) fn changed_keys(
         &mut self,
         content: Digest,
         running: Option<Digest>,
@@ -370,12 +378,12 @@ impl Intake {
     }
 
     /// An action begins: what was not seen of the volumes before does not matter to what follows.
-    pub(super) fn action_begins(&mut self) {
+    pub(crate) fn action_begins(&mut self) {
         self.gaps = self.source.clear_gaps();
     }
 
     /// The action was not sent.
-    pub(super) fn action_not_sent(&mut self) {
+    pub(crate) fn action_not_sent(&mut self) {
         self.source.restore_gaps(std::mem::take(&mut self.gaps));
     }
 }

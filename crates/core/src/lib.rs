@@ -7,9 +7,7 @@
 
 pub mod backoff;
 pub mod budget;
-mod candidate;
-mod changed;
-mod checks;
+mod cause;
 pub mod clock;
 pub mod command;
 mod crashes;
@@ -40,7 +38,6 @@ mod rollout;
 mod rule;
 pub mod shown;
 pub mod snapshot;
-mod source;
 pub mod status;
 mod tracker;
 mod trial;

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::checks::OtherChecks;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Alive, ApiServer, Event, Found, RuleId, Verified, VolumeId};
+use crate::intake::OtherChecks;
+use crate::intake::Source;
 use crate::jitter::Replica;
 use crate::mounts::MountChanges;
 use crate::neighbours::Neighbours;
@@ -14,7 +15,6 @@ use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::rollout::Input;
 use crate::rule::Rule;
-use crate::source::Source;
 use crate::status::Status;
 
 /// How often podnudge reads volumes without a hint.

@@ -1,6 +1,6 @@
 //! What a rule has to know of the other rules.
 
-use super::checks::OtherChecks;
+use super::intake::OtherChecks;
 use crate::reason::Reason;
 
 /// The state of other rules that affects this one.

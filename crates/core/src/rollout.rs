@@ -19,12 +19,12 @@ mod table;
 mod verification;
 mod wait;
 
+use super::cause::Cause;
 use super::command::Extent;
 use super::crashes::Ends;
 use super::event::Acted;
-use super::gate::Cause;
+use super::intake::OnDisk;
 use super::permit::Standing;
-use super::source::OnDisk;
 use super::status::State;
 use crate::clock::Moment;
 use crate::reason::Reason;

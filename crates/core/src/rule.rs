@@ -23,14 +23,15 @@ mod waiting;
 
 use std::collections::VecDeque;
 
-use super::checks::{Checks, Verdict};
+use super::cause::Cause;
 use super::command::Command;
 use super::crashes::Crashes;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
-use super::gate::Cause;
 use super::generations::Generations;
+use super::intake::{Checks, Verdict};
 use super::intake::{Intake, Runs};
+use super::intake::{OnDisk, Source};
 use super::jitter::Replica;
 use super::memory::{Failed, Known, Memory};
 use super::neighbours::Neighbours;
@@ -40,7 +41,6 @@ use super::policy::Policy;
 use super::preflight::Preflight;
 use super::rate::Rate;
 use super::rollout::{Direction, Input, Outcome, Rollout};
-use super::source::{OnDisk, Source};
 use super::status::Counters;
 use super::tracker::{Tracker, Unfinished};
 use super::trial::Trial;

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use super::event::{Current, Inspection, Known};
 use super::evidence::Evidence;
 use super::fact::Basis;
-use super::source::{OnDisk, Source};
+use super::intake::{OnDisk, Source};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
 use crate::snapshot::Digest;

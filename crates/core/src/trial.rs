@@ -2,9 +2,9 @@
 //! target has run with it for `verify.timeout`. If the target ends before that, the content is
 //! rolled back: an application that starts slowly fails late.
 
+use super::intake::OnDisk;
 use super::policy::Policy;
 use super::rollout::Rollout;
-use super::source::OnDisk;
 use crate::clock::Moment;
 
 #[derive(Debug)]

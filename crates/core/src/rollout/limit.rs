@@ -1,6 +1,6 @@
 //! What a rollout does only with the permission of the other replicas: with a slot, or in its turn by the clock.
 
-use crate::gate::Cause;
+use crate::cause::Cause;
 
 /// What a rollout does only with the permission of the other replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

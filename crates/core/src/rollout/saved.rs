@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{Direction, Rollout, Step, TargetRestart, WaitFor};
 use crate::clock::{Moment, Now};
+use crate::intake::OnDisk;
 use crate::memory::{SavedRollback, SavedRollout};
 use crate::reason::Reason;
-use crate::source::OnDisk;
 
 /// The start times of processes are up to a clock tick early.
 const TICK: Duration = Duration::from_millis(10);

@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use super::{Rollout, Rule};
-use crate::checks::Verdict;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::event::{ApiServer, PodLook};
 use crate::fact::Fact;
+use crate::intake::Verdict;
 use crate::permit::{Looked, Nearness};
 use crate::rollout::Input;
 use crate::snapshot::Digest;

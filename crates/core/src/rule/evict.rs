@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use super::{Outcome, Rollout, Rule};
 use crate::clock::Now;
 use crate::command::Command;
+use crate::intake::OnDisk;
 use crate::memory::Known;
-use crate::source::OnDisk;
 
 impl Rule {
     /// What to save of what the application runs, after this was found: the new pod may have read something else

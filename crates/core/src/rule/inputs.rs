@@ -4,17 +4,17 @@
 use std::collections::VecDeque;
 
 use super::Rule;
-use crate::candidate::Candidate;
 use crate::clock::{Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
 use crate::fact::Fact;
+use crate::intake::Candidate;
+use crate::intake::OnDisk;
 use crate::policy::Policy;
 use crate::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 use crate::rollout::{Direction, Input, Outcome};
 use crate::snapshot::Digest;
-use crate::source::OnDisk;
 use crate::tracker::Conclusion;
 
 impl Rule {

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Direction, OnDisk, Rollout, Rule, Unfinished};
+use super::{Direction, Rollout, Rule, Unfinished};
 use crate::clock::Now;
 use crate::command::Command;
+use crate::intake::OnDisk;
 use crate::memory::{Memory, SavedRollout};
 use crate::permit::End;
 use crate::rate::Rate;

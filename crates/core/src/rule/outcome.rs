@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 
 use super::{Rollout, Rule};
+use crate::cause::Cause;
 use crate::clock::Now;
 use crate::command::Command;
 use crate::event::Publication;
 use crate::evidence::Evidence;
 use crate::fact::Fact;
-use crate::gate::Cause;
+use crate::intake::OnDisk;
 use crate::memory::Failed;
 use crate::permit::End;
 use crate::reason::Reason;
 use crate::rollout::{Direction, Outcome};
-use crate::source::OnDisk;
 
 impl Rule {
     /// Ends the rollout with this outcome.

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use super::{Rollout, Rule};
-use crate::candidate::Candidate;
-use crate::checks::Verdict;
+use crate::cause::Cause;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::event::SlotState;
-use crate::gate::{Cause, Closed, Gate};
+use crate::gate::{Closed, Gate};
+use crate::intake::Candidate;
+use crate::intake::Verdict;
 use crate::memory::SavedSlot;
 use crate::permit::{End, Nearness, Permit, Standing, Wish};
 use crate::reason::Reason;

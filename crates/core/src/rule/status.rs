@@ -1,13 +1,13 @@
 //! The status of a rule.
 
 use super::{Rollout, Rule};
-use crate::candidate::Candidate;
-use crate::checks::Verdict;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::crashes::Crashes;
 use crate::evidence::{Evidence, InSync};
+use crate::intake::Activity;
+use crate::intake::Candidate;
+use crate::intake::Verdict;
 use crate::reason::Reason;
-use crate::source::Activity;
 use crate::status::{Counters, RuleStatus, State};
 
 impl Rule {

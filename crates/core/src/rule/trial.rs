@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Rollout, Rule, Trial};
+use crate::cause::Cause;
 use crate::clock::Now;
 use crate::command::Command;
 use crate::event::{Alive, Verified};
-use crate::gate::Cause;
 use crate::reason::Reason;
 
 impl Rule {

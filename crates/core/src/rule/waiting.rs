@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use super::Rule;
-use crate::candidate::Candidate;
-use crate::checks::Start;
+use crate::cause::Cause;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::fact::Fact;
-use crate::gate::{self, Cause, Closed, Conditions, Gate, Supersedable};
+use crate::gate::{self, Closed, Conditions, Gate, Supersedable};
+use crate::intake::Candidate;
+use crate::intake::Start;
 use crate::reason::Reason;
 use crate::rollout::{Direction, Outcome, Rollout};
 use crate::snapshot::Digest;

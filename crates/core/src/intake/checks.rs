@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
-use super::backoff;
-use super::backoff::Retry;
-use super::event::{Checked, Interrupted};
-use super::fact::Fact;
+use crate::backoff;
+use crate::backoff::Retry;
 use crate::clock::{Moment, Now};
+use crate::event::{Checked, Interrupted};
+use crate::fact::Fact;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 
@@ -23,7 +23,7 @@ const MAX_RECHECK_WAIT: Duration = Duration::from_hours(1);
 
 /// The verdict of the checks on a digest.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Verdict<'a> {
+pub(crate) enum Verdict<'a> {
     Passed,
     /// The content must not be used.
     Rejected(&'a Reason),
@@ -33,7 +33,7 @@ pub(super) enum Verdict<'a> {
 
 /// The checks of a rule, and the state of their last run.
 #[derive(Debug)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     /// Whether the rule has checks. Without any, all content passes.
     configured: bool,
     last: Run,
@@ -45,16 +45,16 @@ pub(super) struct Checks {
 
 /// The checks of the other rules that are running: why to wait for them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct OtherChecks {
+pub(crate) struct OtherChecks {
     /// Any check.
-    pub(super) any: Option<Reason>,
+    pub(crate) any: Option<Reason>,
     /// A check of content that has interrupted podnudge before.
-    pub(super) alone: Option<Reason>,
+    pub(crate) alone: Option<Reason>,
 }
 
 /// Whether checks begin.
 #[derive(Debug, PartialEq)]
-pub(super) enum Start {
+pub(crate) enum Start {
     No,
     Run,
     /// Like `Run`, for content whose check has interrupted podnudge so many times.
@@ -95,19 +95,19 @@ enum Run {
 
 /// The consequences of a verdict.
 #[derive(Debug, PartialEq)]
-pub(super) struct Answer {
-    pub(super) fact: Option<Fact>,
+pub(crate) struct Answer {
+    pub(crate) fact: Option<Fact>,
     /// The content changed during the check, and has to be scanned again.
-    pub(super) content_changed: bool,
-    pub(super) rejected: bool,
+    pub(crate) content_changed: bool,
+    pub(crate) rejected: bool,
 }
 
 impl Checks {
-    pub(super) fn new(configured: bool, interrupted: Vec<Interrupted>) -> Self {
+    pub(crate) fn new(configured: bool, interrupted: Vec<Interrupted>) -> Self {
         Self { configured, last: Run::None, interrupted, recorded: None }
     }
 
-    pub(super) fn verdict(&self, content: Digest) -> Verdict<'_> {
+    pub(crate) fn verdict(&self, content: Digest) -> Verdict<'_> {
         match &self.last {
             _ if !self.configured => Verdict::Passed,
             Run::Passed(digest) if *digest == content => Verdict::Passed,
@@ -122,28 +122,28 @@ impl Checks {
     }
 
     /// Whether the checks are running, wait, or have to be repeated.
-    pub(super) fn in_progress(&self) -> bool {
+    pub(crate) fn in_progress(&self) -> bool {
         matches!(self.last, Run::Running { .. } | Run::Waiting { .. } | Run::Failed { .. })
     }
 
     /// How many times podnudge has ended during the check of this content.
-    pub(super) fn interruptions(&self, content: Digest) -> u32 {
+    pub(crate) fn interruptions(&self, content: Digest) -> u32 {
         Interrupted::times(&self.interrupted, content)
     }
 
     /// Whether checks are running.
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         matches!(self.last, Run::Running { .. })
     }
 
     /// Whether checks are running that must be the only ones.
-    pub(super) fn is_running_alone(&self) -> bool {
+    pub(crate) fn is_running_alone(&self) -> bool {
         matches!(self.last, Run::Running { digest, .. } if self.interruptions(digest) > 0)
     }
 
     /// Whether to record now that this content waits for its checks: it is held, or those of another rule come
     /// first. The first call only; the checks themselves are recorded when they run.
-    pub(super) fn has_to_be_recorded(&mut self, content: Digest) -> bool {
+    pub(crate) fn has_to_be_recorded(&mut self, content: Digest) -> bool {
         let is_pending = matches!(self.verdict(content), Verdict::Pending(_));
         let is_running = matches!(self.last, Run::Running { digest, .. } if digest == content);
         let is_due = is_pending && !is_running && self.recorded != Some(content);
@@ -155,7 +155,7 @@ impl Checks {
 
     /// Starts the checks for `content` unless its verdict is known or pending, or they have to wait for
     /// those of another rule. This abandons a run for other content.
-    pub(super) fn start(&mut self, now: Moment, content: Digest, others: &OtherChecks) -> Start {
+    pub(crate) fn start(&mut self, now: Moment, content: Digest, others: &OtherChecks) -> Start {
         let failures = match &self.last {
             Run::Waiting { digest, failures, .. } if *digest == content => *failures,
             Run::Failed { digest, at, failures, .. } if *digest == content && *at <= now => {
@@ -194,21 +194,21 @@ impl Checks {
     }
 
     /// A person asks for another check: content that has interrupted podnudge is checked once more.
-    pub(super) fn permit_again(&mut self) {
+    pub(crate) fn permit_again(&mut self) {
         for known in &mut self.interrupted {
             known.times = known.times.min(Interrupted::MOST - 1);
         }
     }
 
     /// Discards the last verdict. A run in progress still counts.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         if !matches!(self.last, Run::Running { .. }) {
             self.last = Run::None;
         }
     }
 
     /// Processes a verdict. Returns `None` if that run was abandoned.
-    pub(super) fn finished(
+    pub(crate) fn finished(
         &mut self,
         now: Now,
         content: Digest,
@@ -251,7 +251,7 @@ impl Checks {
     }
 
     /// When to run the checks for this digest again.
-    pub(super) fn next_run(&self, content: Digest) -> Option<Moment> {
+    pub(crate) fn next_run(&self, content: Digest) -> Option<Moment> {
         match &self.last {
             Run::Failed { digest, at, .. } if *digest == content => Some(*at),
             Run::Rejected { digest, recheck, .. } if *digest == content => *recheck,

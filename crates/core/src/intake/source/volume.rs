@@ -13,7 +13,7 @@ const MISSES_BEFORE_POLLING: u32 = 3;
 
 /// The state of a volume.
 #[derive(Debug)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     id: VolumeId,
     path: String,
     watch: Option<Watch>,
@@ -51,7 +51,7 @@ pub(super) struct Volume {
 /// A period in which the volume may have held content that no scan found. An application that read
 /// the volume in this period may run that content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gap {
+pub(crate) struct Gap {
     since: Moment,
     /// The watch did not count the commits in this period.
     events_lost: bool,
@@ -60,7 +60,7 @@ pub(super) struct Gap {
 }
 
 impl Volume {
-    pub(super) fn new(volume: &PolicyVolume, now: Moment) -> Self {
+    pub(crate) fn new(volume: &PolicyVolume, now: Moment) -> Self {
         Self {
             id: volume.id,
             path: volume.path.clone(),
@@ -84,12 +84,12 @@ impl Volume {
         }
     }
 
-    pub(super) fn id(&self) -> VolumeId {
+    pub(crate) fn id(&self) -> VolumeId {
         self.id
     }
 
     /// Whether it is polled because inotify does not work for it.
-    pub(super) fn is_polled(&self) -> bool {
+    pub(crate) fn is_polled(&self) -> bool {
         self.is_watch_silent() || matches!(self.watch, Some(Watch::Polling(_)))
     }
 
@@ -100,14 +100,14 @@ impl Volume {
     }
 
     /// Handles a hint, with the number of commits that the watch counted.
-    pub(super) fn hint(&mut self, now: Moment, commits: u32) {
+    pub(crate) fn hint(&mut self, now: Moment, commits: u32) {
         self.misses = 0;
         self.unmatched_commits = self.unmatched_commits.saturating_add(i64::from(commits));
         self.mark(now, false);
     }
 
     /// Handles a possible change at any time since the last confirmation, without an event.
-    pub(super) fn hint_lost(&mut self) {
+    pub(crate) fn hint_lost(&mut self) {
         self.mark(self.confirmed_at, true);
     }
 
@@ -119,7 +119,7 @@ impl Volume {
     }
 
     /// Handles the generation that a resync found. Returns whether the volume has changed.
-    pub(super) fn resynced(&mut self, begun: Moment, found: Option<&Generation>) -> bool {
+    pub(crate) fn resynced(&mut self, begun: Moment, found: Option<&Generation>) -> bool {
         if self.dirty || self.is_being_scanned {
             return false; // the pending scan supersedes this result
         }
@@ -134,7 +134,7 @@ impl Volume {
     }
 
     /// Records how the volume is watched from now on.
-    pub(super) fn watched(&mut self, watch: Watch) -> Option<Fact> {
+    pub(crate) fn watched(&mut self, watch: Watch) -> Option<Fact> {
         let fact = match (&self.watch, &watch) {
             (Some(Watch::Polling(known)), Watch::Polling(reason)) if known == reason => None,
             (_, Watch::Polling(reason)) => Some(Fact::Polling(self.id, reason.clone())),
@@ -146,13 +146,13 @@ impl Volume {
     }
 
     /// Begins a scan if one is needed. Returns whether it is.
-    pub(super) fn begin_scan(&mut self) -> bool {
+    pub(crate) fn begin_scan(&mut self) -> bool {
         self.is_being_scanned = std::mem::take(&mut self.dirty);
         self.is_being_scanned
     }
 
     /// Handles the result of a scan that began at `begun`.
-    pub(super) fn scanned(&mut self, begun: Moment, now: Now, scan: Scan) -> Vec<Fact> {
+    pub(crate) fn scanned(&mut self, begun: Moment, now: Now, scan: Scan) -> Vec<Fact> {
         self.is_being_scanned = false;
         match scan {
             Scan::Present(snapshot) => self.found(begun, now, snapshot),
@@ -239,13 +239,13 @@ impl Volume {
     }
 
     /// Whether a process that read until `moment` may have read content that no scan found.
-    pub(super) fn has_gap_before(&self, moment: Moment) -> bool {
+    pub(crate) fn has_gap_before(&self, moment: Moment) -> bool {
         self.gap.is_some_and(|gap| gap.changed && moment >= gap.since)
     }
 
     /// Takes the content of the last scan as known, and returns the gap that this closes. If
     /// another scan is needed, a gap since the last scan remains.
-    pub(super) fn clear_gap(&mut self) -> Option<Gap> {
+    pub(crate) fn clear_gap(&mut self) -> Option<Gap> {
         if self.unreadable.is_some() || self.present != Some(true) {
             return None;
         }
@@ -260,41 +260,41 @@ impl Volume {
     }
 
     /// Restores the gap, because nothing was read after all.
-    pub(super) fn restore_gap(&mut self, before: Gap) {
+    pub(crate) fn restore_gap(&mut self, before: Gap) {
         let changed = before.changed || self.gap.is_some_and(|gap| gap.changed);
         self.gap = Some(Gap { changed, ..before });
     }
 
-    pub(super) fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    pub(super) fn snapshot(&self) -> Option<&Snapshot> {
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref()
     }
 
-    pub(super) fn digest(&self) -> Option<Digest> {
+    pub(crate) fn digest(&self) -> Option<Digest> {
         self.digest
     }
 
-    pub(super) fn committed_at(&self) -> Moment {
+    pub(crate) fn committed_at(&self) -> Moment {
         self.committed_at
     }
 
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         self.present == Some(false)
     }
 
-    pub(super) fn unreadable(&self) -> Option<&Reason> {
+    pub(crate) fn unreadable(&self) -> Option<&Reason> {
         self.unreadable.as_ref()
     }
 
     /// The numbers of commits read, of commits that the watch missed, and of failed scans.
-    pub(super) fn counts(&self) -> [u64; 3] {
+    pub(crate) fn counts(&self) -> [u64; 3] {
         [self.commits, self.commits_missed, self.read_errors]
     }
 
-    pub(super) fn status(&self) -> VolumeStatus {
+    pub(crate) fn status(&self) -> VolumeStatus {
         VolumeStatus {
             path: self.path.clone(),
             present: self.present == Some(true),

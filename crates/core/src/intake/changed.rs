@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use crate::snapshot::{Digest, Key};
 
 /// The keys of a volume.
-pub(super) type Keys = BTreeMap<Key, Digest>;
+pub(crate) type Keys = BTreeMap<Key, Digest>;
 
 /// The keys of the digests that an action may lie between.
 #[derive(Debug, Default)]
-pub(super) struct ChangedKeys {
+pub(crate) struct ChangedKeys {
     keys: Vec<(Digest, Vec<Keys>)>,
     /// The digest that the application was last known to run.
     base: Option<Digest>,
@@ -21,7 +21,7 @@ pub(super) struct ChangedKeys {
 impl ChangedKeys {
     /// Records the keys on disk, and drops all others except those of the running digest and of the
     /// rollout.
-    pub(super) fn record(
+    pub(crate) fn record(
         &mut self,
         on_disk: Digest,
         running: Option<Digest>,
@@ -39,7 +39,7 @@ impl ChangedKeys {
     /// The keys in which `content` differs from the running digest, as far as both are known. While
     /// what runs is unknown, also the keys of earlier attempts; if nothing was ever known to run,
     /// all keys.
-    pub(super) fn changed_keys(&mut self, content: Digest, running: Option<Digest>) -> Vec<Key> {
+    pub(crate) fn changed_keys(&mut self, content: Digest, running: Option<Digest>) -> Vec<Key> {
         let old = self.keys_of(running.or(self.base));
         let new = self.keys_of(Some(content));
         let mut changed = [differing(new, old), differing(old, new)].concat();

@@ -8,15 +8,15 @@ mod volume;
 
 use std::time::Duration;
 
-use super::backoff;
 use super::changed::Keys;
-use super::event::{Scan, VolumeId, Watch};
-use super::fact::Fact;
-use super::policy::Policy;
-use super::status::VolumeStatus;
+use crate::backoff;
 use crate::clock::{Moment, Now, UnixTime};
+use crate::event::{Scan, VolumeId, Watch};
+use crate::fact::Fact;
+use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::snapshot::{self, Digest, Generation};
+use crate::status::VolumeStatus;
 use settle::Settle;
 use volume::{Gap, Volume};
 
@@ -27,29 +27,29 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// The content of a rule's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OnDisk {
-    pub(super) digest: Digest,
+pub(crate) struct OnDisk {
+    pub(crate) digest: Digest,
     /// The newest commit of all volumes by the wall clock, for reports.
-    pub(super) committed: UnixTime,
+    pub(crate) committed: UnixTime,
     /// The same by the monotonic clock, for decisions; may be too late, but never too early.
-    pub(super) committed_at: Moment,
+    pub(crate) committed_at: Moment,
 }
 
 /// The gaps of the volumes at the time at which their content was taken as known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Gaps(Vec<(VolumeId, Gap)>);
+pub(crate) struct Gaps(Vec<(VolumeId, Gap)>);
 
 /// The result of a scan.
 #[derive(Debug)]
-pub(super) struct Scanned {
-    pub(super) begun: Moment,
-    pub(super) facts: Vec<Fact>,
+pub(crate) struct Scanned {
+    pub(crate) begun: Moment,
+    pub(crate) facts: Vec<Fact>,
     /// The content on disk, if this scan read a volume and every volume was found at least once.
-    pub(super) on_disk: Option<OnDisk>,
+    pub(crate) on_disk: Option<OnDisk>,
 }
 
 #[derive(Debug)]
-pub(super) struct Source {
+pub(crate) struct Source {
     settle: Duration,
     settle_max: Duration,
     volumes: Vec<Volume>,
@@ -61,7 +61,7 @@ pub(super) struct Source {
 
 /// The current step of observing the volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Activity {
+pub(crate) enum Activity {
     Quiet,
     Settling(Settle),
     Scanning { begun: Moment, failures: u32 },
@@ -69,7 +69,7 @@ pub(super) enum Activity {
 }
 
 impl Source {
-    pub(super) fn new(policy: &Policy, now: Moment) -> Self {
+    pub(crate) fn new(policy: &Policy, now: Moment) -> Self {
         Self {
             settle: policy.intake.settle,
             settle_max: policy.intake.settle_max,
@@ -80,24 +80,24 @@ impl Source {
         }
     }
 
-    pub(super) fn hint(&mut self, now: Moment, id: VolumeId, commits: u32) {
+    pub(crate) fn hint(&mut self, now: Moment, id: VolumeId, commits: u32) {
         self.update(id, |volume| volume.hint(now, commits));
         self.begin_settling(now);
     }
 
     /// Handles a possible change without an event.
-    pub(super) fn hint_lost(&mut self, now: Moment, id: VolumeId) {
+    pub(crate) fn hint_lost(&mut self, now: Moment, id: VolumeId) {
         self.update(id, Volume::hint_lost);
         self.begin_settling(now);
     }
 
-    pub(super) fn hints_lost(&mut self, now: Moment) {
+    pub(crate) fn hints_lost(&mut self, now: Moment) {
         self.volumes.iter_mut().for_each(Volume::hint_lost);
         self.begin_settling(now);
     }
 
     /// Scans all volumes without settling.
-    pub(super) fn scan_now(&mut self, now: Moment) {
+    pub(crate) fn scan_now(&mut self, now: Moment) {
         self.hints_lost(now);
         if !matches!(self.activity, Activity::Scanning { .. }) {
             self.activity = Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO));
@@ -105,7 +105,7 @@ impl Source {
     }
 
     /// Handles the result of a resync that began at `begun`.
-    pub(super) fn resynced(
+    pub(crate) fn resynced(
         &mut self,
         now: Moment,
         id: VolumeId,
@@ -119,7 +119,7 @@ impl Source {
         }
     }
 
-    pub(super) fn watched(&mut self, id: VolumeId, watch: &Watch) -> Option<Fact> {
+    pub(crate) fn watched(&mut self, id: VolumeId, watch: &Watch) -> Option<Fact> {
         let mut fact = None;
         self.update(id, |volume| fact = volume.watched(watch.clone()));
         fact
@@ -130,7 +130,7 @@ impl Source {
     }
 
     /// Begins a scan if one is due, and returns the volumes to read.
-    pub(super) fn begin_due_scan(&mut self, now: Moment) -> Option<Vec<VolumeId>> {
+    pub(crate) fn begin_due_scan(&mut self, now: Moment) -> Option<Vec<VolumeId>> {
         let failures = match self.activity {
             Activity::Settling(settle) if now >= settle.until() => 0,
             Activity::Backoff { at, failures } if now >= at => failures,
@@ -142,7 +142,7 @@ impl Source {
     }
 
     /// Handles the result of a scan. Returns `None` if no scan was in progress.
-    pub(super) fn scanned(&mut self, now: Now, scans: Vec<(VolumeId, Scan)>) -> Option<Scanned> {
+    pub(crate) fn scanned(&mut self, now: Now, scans: Vec<(VolumeId, Scan)>) -> Option<Scanned> {
         let Activity::Scanning { begun, failures } = self.activity else { return None };
         let (mut facts, mut found, mut unreadable) = (Vec::new(), false, false);
         for (id, scan) in scans {
@@ -167,75 +167,75 @@ impl Source {
     }
 
     /// Whether a process that read until `moment` may have read content that no scan found.
-    pub(super) fn has_gap_before(&self, moment: Moment) -> bool {
+    pub(crate) fn has_gap_before(&self, moment: Moment) -> bool {
         self.volumes.iter().any(|volume| volume.has_gap_before(moment))
     }
 
     /// Takes the content of the last scan as known from now on. Returns the gaps that this closes.
-    pub(super) fn clear_gaps(&mut self) -> Gaps {
+    pub(crate) fn clear_gaps(&mut self) -> Gaps {
         let clear = |volume: &mut Volume| Some((volume.id(), volume.clear_gap()?));
         Gaps(self.volumes.iter_mut().filter_map(clear).collect())
     }
 
     /// Restores these gaps, because nothing was read after all.
-    pub(super) fn restore_gaps(&mut self, Gaps(gaps): Gaps) {
+    pub(crate) fn restore_gaps(&mut self, Gaps(gaps): Gaps) {
         for (id, before) in gaps {
             self.update(id, |volume| volume.restore_gap(before));
         }
     }
 
-    pub(super) fn on_disk(&self) -> Option<OnDisk> {
+    pub(crate) fn on_disk(&self) -> Option<OnDisk> {
         self.on_disk
     }
 
-    pub(super) fn digest(&self) -> Option<Digest> {
+    pub(crate) fn digest(&self) -> Option<Digest> {
         self.on_disk.map(|disk| disk.digest)
     }
 
-    pub(super) fn activity(&self) -> Activity {
+    pub(crate) fn activity(&self) -> Activity {
         self.activity
     }
 
     /// Whether a scan is in progress or due, so that the content on disk may be updated soon.
     /// `false` at the end of a scan, even if a new one is due: otherwise volumes that never settle
     /// would block the rule.
-    pub(super) fn is_update_pending(&self, now: Moment) -> bool {
+    pub(crate) fn is_update_pending(&self, now: Moment) -> bool {
         matches!(self.activity, Activity::Settling(_) | Activity::Scanning { .. })
             && self.scanned_at != Some(now)
     }
 
     /// Whether all volumes were read, and have no key that counts.
-    pub(super) fn has_no_keys(&self) -> bool {
+    pub(crate) fn has_no_keys(&self) -> bool {
         let is_empty = |volume: &Volume| volume.snapshot().is_some_and(|read| read.keys.is_empty());
         self.volumes.iter().all(is_empty)
     }
 
     /// The known keys of all volumes.
-    pub(super) fn keys(&self) -> Vec<Keys> {
+    pub(crate) fn keys(&self) -> Vec<Keys> {
         let keys = |volume: &Volume| volume.snapshot().map(|snapshot| snapshot.keys.clone());
         self.volumes.iter().map(|volume| keys(volume).unwrap_or_default()).collect()
     }
 
     /// Whether a volume contains the key that pauses the rule.
-    pub(super) fn is_paused_by_key(&self) -> bool {
+    pub(crate) fn is_paused_by_key(&self) -> bool {
         self.volumes.iter().any(|volume| volume.snapshot().is_some_and(|found| found.pauses))
     }
 
     /// Whether a volume was missing at the last scan.
-    pub(super) fn is_missing_a_volume(&self) -> bool {
+    pub(crate) fn is_missing_a_volume(&self) -> bool {
         self.volumes.iter().any(Volume::is_missing)
     }
 
     /// Why a volume was unreadable at the last scan.
-    pub(super) fn unreadable(&self) -> Option<&Reason> {
+    pub(crate) fn unreadable(&self) -> Option<&Reason> {
         self.volumes.iter().find_map(Volume::unreadable)
     }
 
-    pub(super) fn polled_volumes(&self) -> impl Iterator<Item = VolumeId> {
+    pub(crate) fn polled_volumes(&self) -> impl Iterator<Item = VolumeId> {
         self.volumes.iter().filter(|volume| volume.is_polled()).map(Volume::id)
     }
 
-    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+    pub(crate) fn next_wakeup(&self) -> Option<Moment> {
         match self.activity {
             Activity::Settling(settle) => Some(settle.until()),
             Activity::Backoff { at, .. } => Some(at),
@@ -244,14 +244,14 @@ impl Source {
     }
 
     /// The numbers of commits read, of commits that the watch missed, and of failed scans.
-    pub(super) fn counts(&self) -> [u64; 3] {
+    pub(crate) fn counts(&self) -> [u64; 3] {
         self.volumes.iter().fold([0; 3], |[a, b, c], volume| {
             let [x, y, z] = volume.counts();
             [a + x, b + y, c + z]
         })
     }
 
-    pub(super) fn status(&self) -> Vec<VolumeStatus> {
+    pub(crate) fn status(&self) -> Vec<VolumeStatus> {
         self.volumes.iter().map(Volume::status).collect()
     }
 

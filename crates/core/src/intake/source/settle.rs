@@ -14,18 +14,18 @@ pub(crate) struct Settle {
 
 impl Settle {
     /// Begins with the first hint at `now`.
-    pub(super) fn begin(now: Moment, quiet: Duration, longest: Duration) -> Self {
+    pub(crate) fn begin(now: Moment, quiet: Duration, longest: Duration) -> Self {
         let cap = now.after(longest.max(quiet));
         Self { quiet_until: now.after(quiet), cap }
     }
 
     /// Handles a further hint.
-    pub(super) fn prolong(self, now: Moment, quiet: Duration) -> Self {
+    pub(crate) fn prolong(self, now: Moment, quiet: Duration) -> Self {
         Self { quiet_until: now.after(quiet).min(self.cap), ..self }
     }
 
     /// When the wait ends if no further hint arrives.
-    pub(super) fn until(self) -> Moment {
+    pub(crate) fn until(self) -> Moment {
         self.quiet_until
     }
 }
