@@ -6,7 +6,7 @@
 //! A rollout begins in [`Rule::begin`], and ends in `Rule::finish` (`rule/outcome.rs`) or when another rollout
 //! supersedes it. [`Rule::step`] defines the order in which due work is done.
 
-mod crashes;
+mod after;
 mod drain;
 mod evict;
 mod halts;
@@ -18,35 +18,30 @@ mod progress;
 mod sharing;
 mod slots;
 mod status;
-mod trial;
 mod waiting;
 
 use std::collections::VecDeque;
 
+use super::application::Application;
 use super::cause::Cause;
 use super::command::Command;
-use super::crashes::Crashes;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
-use super::generations::Generations;
 use super::intake::{Checks, Verdict};
 use super::intake::{Intake, Runs};
 use super::intake::{OnDisk, Source};
 use super::jitter::Replica;
-use super::memory::{Failed, Known, Memory};
+use super::memory::{Known, Memory};
 use super::neighbours::Neighbours;
 use super::permit::Permit;
 use super::pod_end::BeforeEnd;
 use super::policy::Policy;
 use super::preflight::Preflight;
-use super::rate::Rate;
 use super::rollout::{Direction, Input, Outcome, Rollout};
 use super::status::Counters;
-use super::tracker::{Tracker, Unfinished};
+use super::tracker::Unfinished;
 use super::trial::Trial;
-use super::volume_tracker::VolumeTracker;
-use crate::clock::{Moment, Now, UnixTime};
-use crate::snapshot::Digest;
+use crate::clock::{Moment, Now};
 
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -57,14 +52,7 @@ pub(super) struct Rule {
     started: Moment,
     intake: Intake,
     rollout: Option<Rollout>,
-    /// The last rollout's content, until it is the last good generation. Only without a rollout.
-    trial: Option<Trial>,
-    /// Ends of the target after the last rollout. Only without a rollout and a trial.
-    crashes: Option<Crashes>,
-    /// Content that did not reach the application: all attempts failed.
-    given_up: Option<Failed>,
-    tracker: Box<dyn Tracker>,
-    rate: Rate,
+    application: Application,
     permit: Permit,
     /// What the application ran, to be saved.
     known: Known,
@@ -73,16 +61,8 @@ pub(super) struct Rule {
     /// The UID of podnudge's pod, if the rule evicts it.
     pod: Option<String>,
     neighbours: Neighbours,
-    /// The process names of the last action's targets.
-    target_names: Vec<String>,
     /// What was counted for the end of podnudge that was commanded last.
     before_end: Option<BeforeEnd>,
-    /// When the application could first read the rollout's content.
-    exposed_at: Option<Moment>,
-    /// The digest that was verified last, and the time of its verification.
-    applied: Option<(Digest, UnixTime)>,
-    /// The time of the last rollout of new content that was applied, or delivered without a proof.
-    succeeded_at: Option<UnixTime>,
     stopping: bool,
     stopped: bool,
     preflight: Preflight,
@@ -97,12 +77,8 @@ impl Rule {
         replica: Replica,
         now: Now,
     ) -> Self {
-        let found = found.in_own_pod(&policy);
-        let tracker: Box<dyn Tracker> = if policy.application.publishes {
-            Box::new(Generations::new(found.published, policy.application.rolls_back))
-        } else {
-            Box::new(VolumeTracker::new(policy.application.on_start, &found))
-        };
+        let mut found = found.in_own_pod(&policy);
+        let application = Application::new(&policy, &mut found);
         let mut rule = Self {
             id,
             replica,
@@ -110,21 +86,13 @@ impl Rule {
             intake: Intake::new(&policy, found.interrupted, now.mono),
             policy,
             rollout: None,
-            trial: None,
-            crashes: None,
-            given_up: None,
-            tracker,
-            rate: Rate::default(),
+            application,
             permit: Permit::default(),
             known: Known::default(),
             memory: Memory::default(),
             pod: found.pod,
             neighbours: Neighbours::default(),
-            target_names: Vec::new(),
             before_end: None,
-            exposed_at: None,
-            applied: None,
-            succeeded_at: None,
             stopping: false,
             stopped: false,
             preflight: Preflight::default(),
@@ -143,7 +111,7 @@ impl Rule {
         cause: Cause,
         out: &mut VecDeque<Command>,
     ) {
-        (self.trial, self.crashes) = (None, None);
+        self.application.rollout_begins();
         // A person may trigger the way back.
         let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
         let mut rollout = Rollout::new(content, direction, cause, goes_back);
@@ -151,14 +119,13 @@ impl Rule {
         self.permit.taken_over(now.mono);
         let progress = rollout.begin(before, &self.context(now, &rollout));
         self.rollout = Some(rollout);
-        self.given_up = None;
         self.apply(now, progress, out);
     }
 
     /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
     /// acts on the same target.
     fn resume(&mut self, content: OnDisk, direction: Direction) {
-        let is_known_good = self.tracker.last_good() == Some(content.digest);
+        let is_known_good = self.application.tracker().last_good() == Some(content.digest);
         self.rollout = Some(Rollout::resumed(content, direction, is_known_good));
     }
 
@@ -238,10 +205,10 @@ impl Rule {
             self.intake.source().digest() == Some(rollout.digest())
                 && !self.intake.source().is_update_pending(now)
                 && !self.intake.source().is_missing_a_volume()
-                && self.tracker.is_resolved()
+                && self.application.tracker().is_resolved()
                 && self.intake.checks().verdict(rollout.digest()) == Verdict::Passed
         };
-        !self.tracker.reads_volumes() || is_on_disk()
+        !self.application.tracker().reads_volumes() || is_on_disk()
     }
 
     /// The latest time to call [`Rule::advance`].
@@ -255,7 +222,7 @@ impl Rule {
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) =
             (self.intake.source().next_wakeup(), self.preflight.next_wakeup());
-        let trial = self.trial.as_ref().and_then(Trial::next_wakeup);
+        let trial = self.application.trial().and_then(Trial::next_wakeup);
         let permit = self.permit.next_wakeup();
         [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), permit]
             .into_iter()
@@ -265,13 +232,7 @@ impl Rule {
 
     /// What the application runs, and what is being brought to it.
     fn runs(&self) -> Runs {
-        Runs {
-            running: self.tracker.running(),
-            last_good: self.tracker.last_good(),
-            rolled_out: self.rollout.as_ref().map(Rollout::digest),
-            is_empty: self.tracker.is_empty(),
-            reads_volumes: self.tracker.reads_volumes(),
-        }
+        self.application.runs(self.rollout.as_ref().map(Rollout::digest))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -282,7 +243,7 @@ impl Rule {
     /// the target has ended.
     pub(super) fn is_busy(&self) -> bool {
         self.rollout.as_ref().is_some_and(Rollout::is_busy)
-            || self.trial.as_ref().is_some_and(Trial::is_polling)
+            || self.application.trial().is_some_and(Trial::is_polling)
     }
 
     pub(super) fn checks(&self) -> &Checks {

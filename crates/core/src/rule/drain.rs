@@ -53,7 +53,7 @@ impl Rule {
     /// Whether the first scan is still to tell what is on disk. One that has found a volume missing or unreadable may
     /// be the last one for long.
     pub(super) fn awaits_first_scan(&self) -> bool {
-        !self.tracker.is_started()
+        !self.application.tracker().is_started()
             && !self.intake.source().is_missing_a_volume()
             && self.intake.source().unreadable().is_none()
     }
@@ -92,7 +92,7 @@ impl Rule {
 
     /// Whether the rollout cannot go on before something is committed: its content is not on disk, or is rejected.
     pub(super) fn is_content_gone(&self, rollout: &Rollout) -> bool {
-        self.tracker.reads_volumes()
+        self.application.tracker().reads_volumes()
             && (self.intake.source().digest() != Some(rollout.digest())
                 || self.intake.source().is_missing_a_volume()
                 || matches!(self.intake.checks().verdict(rollout.digest()), Verdict::Rejected(_)))

@@ -29,7 +29,9 @@ impl Rule {
     ) {
         let is_of_other =
             |rollout: &Rollout| rollout.is_in_new_pod() && rollout.digest() != disk.digest;
-        if self.tracker.reads_volumes() && self.rollout.as_ref().is_some_and(is_of_other) {
+        if self.application.tracker().reads_volumes()
+            && self.rollout.as_ref().is_some_and(is_of_other)
+        {
             self.finish(now, Outcome::Superseded, out);
         }
     }

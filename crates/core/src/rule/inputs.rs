@@ -45,17 +45,21 @@ impl Rule {
         for fact in scanned.facts {
             self.report(fact, out);
         }
-        let running = self.tracker.running();
+        let running = self.application.tracker().running();
         if let Some(digest) = self.intake.bind_trigger(scanned.begun, running, &self.policy) {
-            self.tracker.release(digest);
+            self.application.tracker_mut().release(digest);
         }
         let Some(disk) = scanned.on_disk else { return };
-        self.tracker.scanned(disk.digest);
+        self.application.tracker_mut().scanned(disk.digest);
         self.intake.record_keys(disk.digest, self.runs(), &self.policy);
         self.look_at_certificates(disk.digest, out);
-        let conclusion = if !self.tracker.is_started() && !self.tracker.is_inspecting() {
+        let conclusion = if !self.application.tracker().is_started()
+            && !self.application.tracker().is_inspecting()
+        {
             self.first_scan(now, disk, out)
-        } else if self.tracker.is_resolved() && self.tracker.running() == Some(disk.digest) {
+        } else if self.application.tracker().is_resolved()
+            && self.application.tracker().running() == Some(disk.digest)
+        {
             self.found_running_content(now)
         } else {
             Conclusion::Nothing
@@ -71,7 +75,7 @@ impl Rule {
 
     fn first_scan(&mut self, now: Now, disk: OnDisk, out: &mut VecDeque<Command>) -> Conclusion {
         self.end_rollout_of_other_pod(now, disk, out);
-        let conclusion = self.tracker.first_scan(now, disk);
+        let conclusion = self.application.tracker_mut().first_scan(now, disk);
         self.without_baseline_of_rollout(conclusion)
     }
 
@@ -87,7 +91,7 @@ impl Rule {
     /// or an unsent rollout of other content exists.
     fn found_running_content(&mut self, now: Now) -> Conclusion {
         let had_candidate = self.intake.candidate().is_some_and(Candidate::is_scheduled);
-        let running = self.tracker.running();
+        let running = self.application.tracker().running();
         let is_triggered = self
             .intake
             .source()
@@ -103,7 +107,11 @@ impl Rule {
             let is_certain = !self.intake.source().has_gap_before(now.mono);
             return if is_certain { Conclusion::Unchanged } else { Conclusion::Nothing };
         }
-        self.tracker.unchanged(now, self.intake.source(), had_candidate || rollout.is_some())
+        self.application.tracker_mut().unchanged(
+            now,
+            self.intake.source(),
+            had_candidate || rollout.is_some(),
+        )
     }
 
     /// Handles a resync: the application may have started, and read the content, since the last one.
@@ -111,18 +119,20 @@ impl Rule {
         let is_idle =
             self.rollout.is_none() && self.intake.candidate().is_none() && !self.keeps_ending();
         let Some(disk) = self.intake.source().on_disk().filter(|_| is_idle) else { return };
-        let conclusion = self.tracker.look_for_evidence(disk.digest);
+        let conclusion = self.application.tracker_mut().look_for_evidence(disk.digest);
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
     /// Handles the answer to [`Command::Inspect`].
     pub(crate) fn inspected(&mut self, now: Now, target: Inspection, out: &mut VecDeque<Command>) {
         self.looked_for_crashes(now, &target, out);
-        let Some(disk) = self.intake.source().on_disk().filter(|_| self.tracker.is_inspecting())
+        let Some(disk) =
+            self.intake.source().on_disk().filter(|_| self.application.tracker().is_inspecting())
         else {
             return self.progress(now, Input::Inspected(target), out);
         };
-        let conclusion = self.tracker.inspected(now, target, disk, self.intake.source());
+        let conclusion =
+            self.application.tracker_mut().inspected(now, target, disk, self.intake.source());
         let conclusion = self.without_baseline_of_rollout(conclusion);
         self.apply_conclusion(now, disk, conclusion, out);
     }
@@ -176,8 +186,8 @@ impl Rule {
         match conclusion {
             Conclusion::Nothing => {}
             Conclusion::RollOut => {
-                if let Some(running) = self.tracker.running()
-                    && self.tracker.quarantine_reason(disk.digest).is_some()
+                if let Some(running) = self.application.tracker().running()
+                    && self.application.tracker().quarantine_reason(disk.digest).is_some()
                 {
                     self.report(Fact::RolledBack(running), out);
                 }
@@ -192,7 +202,7 @@ impl Rule {
             Conclusion::Baseline(basis) => {
                 self.report(Fact::Baseline(disk.digest, basis), out);
                 self.intake.source_mut().clear_gaps();
-                let save = self.tracker.set_baseline(now, disk.digest, basis);
+                let save = self.application.tracker_mut().set_baseline(now, disk.digest, basis);
                 self.save(save, out);
             }
             Conclusion::Unchanged => {
@@ -201,12 +211,12 @@ impl Rule {
             }
             Conclusion::Reverted => {
                 self.intake.take_candidate();
-                if self.tracker.reads_volumes() && !self.is_busy() {
+                if self.application.tracker().reads_volumes() && !self.is_busy() {
                     self.finish(now, Outcome::Superseded, out);
                 }
                 self.report(Fact::Cancelled(disk.digest), out);
                 self.intake.source_mut().clear_gaps();
-                let save = self.tracker.reverted(now.wall);
+                let save = self.application.tracker().reverted(now.wall);
                 self.save(save, out);
             }
         }

@@ -27,21 +27,22 @@ impl Rule {
     fn memory(&self) -> Memory {
         let rollout = self.rollout.as_ref().and_then(|rollout| {
             let failed = rollout.failed_digest();
-            let why = failed.and_then(|failed| self.tracker.quarantine_reason(failed));
+            let why =
+                failed.and_then(|failed| self.application.tracker().quarantine_reason(failed));
             rollout.saved(why.unwrap_or(&Reason::new("it did not work")))
         });
         let has_rollout = rollout.is_some();
         Memory {
             known: self.known,
-            restarts: self.rate.restarts().collect(),
+            restarts: self.application.rate().restarts().collect(),
             // During a rollout its own times tell, so that an action needs no file of its own.
             last_action: match rollout {
                 Some(_) => self.memory.last_action,
-                None => self.rate.last_action(),
+                None => self.application.rate().last_action(),
             },
-            failed: self.given_up.clone(),
+            failed: self.application.given_up().cloned(),
             rollout,
-            ends: self.rate.ends(),
+            ends: self.application.rate().ends(),
             slot: self.saved_slot(),
             halts: self.permit.saved_halts(),
             drained_since: self.permit.drain().began().filter(|_| has_rollout),
@@ -61,10 +62,10 @@ impl Rule {
         let uncounted = began.filter(|_| !is_counted);
         let restarts = memory.restarts.iter().copied().chain(uncounted);
         let last_action = memory.last_action.max(began);
-        self.rate = Rate::restored(now.mono, restarts, last_action, memory.ends);
-        self.given_up.clone_from(&memory.failed);
-        self.rollout = match self.tracker.unfinished(now) {
-            _ if self.tracker.reads_volumes() => saved.and_then(|saved| {
+        *self.application.rate_mut() = Rate::restored(now.mono, restarts, last_action, memory.ends);
+        self.application.restore_given_up(memory.failed.clone());
+        self.rollout = match self.application.tracker().unfinished(now) {
+            _ if self.application.tracker().reads_volumes() => saved.and_then(|saved| {
                 // Before its action, it passes the gate again.
                 let is_open = saved.back.is_none() && memory.known.running.is_none();
                 // The first scan finds when it was committed, and whether it is still there.
@@ -73,7 +74,7 @@ impl Rule {
                 is_open.then(|| self.restored(now, content, Direction::Forward, Some(saved)))
             }),
             Some(Unfinished::Proof(content) | Unfinished::RollBack(content))
-                if self.has_given_up(content) =>
+                if self.application.has_given_up(content.digest) =>
             {
                 None
             }
@@ -96,11 +97,6 @@ impl Rule {
         self.memory = memory;
     }
 
-    fn has_given_up(&self, content: OnDisk) -> bool {
-        let given_up = self.given_up.as_ref();
-        given_up.is_some_and(|one| [one.digest, one.rolled_out].contains(&content.digest))
-    }
-
     /// The rollout of published content without a proof. If podnudge was about to roll it back, the rollback.
     fn unproven(
         &mut self,
@@ -114,7 +110,7 @@ impl Rule {
         });
         match saved.as_ref().and_then(|saved| saved.back.clone()) {
             Some(back) if back.failed == content.digest => {
-                self.tracker.quarantine(back.failed, back.reason);
+                self.application.tracker_mut().quarantine(back.failed, back.reason);
                 let rollback = self.rollback(now, content, saved);
                 rollback.or_else(|| Some(Rollout::resumed(content, Direction::Forward, false)))
             }
@@ -142,8 +138,9 @@ impl Rule {
         direction: Direction,
         saved: Option<SavedRollout>,
     ) -> Rollout {
-        let is_known_good = self.tracker.last_good() == Some(content.digest);
-        let longest = self.policy.rollout.retry.max.max(self.rate.min_interval(&self.policy));
+        let is_known_good = self.application.tracker().last_good() == Some(content.digest);
+        let longest =
+            self.policy.rollout.retry.max.max(self.application.rate().min_interval(&self.policy));
         match saved {
             Some(saved) => {
                 Rollout::restored(saved, content, direction, now, is_known_good, longest)

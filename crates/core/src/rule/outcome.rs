@@ -66,7 +66,8 @@ impl Rule {
 
     fn give_up(&mut self, rollout: &Rollout, reason: Reason) {
         let digest = rollout.failed_digest().unwrap_or(rollout.digest());
-        self.given_up = Some(Failed { digest, rolled_out: rollout.digest(), reason });
+        let failed = Failed { digest, rolled_out: rollout.digest(), reason };
+        self.application.give_up(failed);
     }
 
     /// Quarantines content that is to be rolled back.
@@ -77,10 +78,10 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         self.counters.rollbacks += 1;
-        if let Some(good) = self.tracker.roll_back_to(failed.digest) {
+        if let Some(good) = self.application.tracker().roll_back_to(failed.digest) {
             self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
         }
-        self.tracker.quarantine(failed.digest, reason);
+        self.application.tracker_mut().quarantine(failed.digest, reason);
         // A trigger for this content must not publish it again.
         if self.intake.source().digest() == Some(failed.digest) {
             self.intake.end_trigger();
@@ -93,7 +94,7 @@ impl Rule {
         failed: OnDisk,
         after_restart: bool,
     ) -> Option<(OnDisk, Direction)> {
-        let good = self.tracker.roll_back_to(failed.digest)?;
+        let good = self.application.tracker().roll_back_to(failed.digest)?;
         let direction = Direction::Back { failed: failed.digest, after_restart };
         Some((OnDisk { digest: good, ..failed }, direction))
     }
@@ -112,15 +113,12 @@ impl Rule {
         if rollout.failed_digest().is_some() || self.is_quarantined() {
             self.report(Fact::RolledBack(digest), out);
         } else {
-            self.succeeded_at = Some(now.wall);
-            if !(is_fresh && self.tracker.reads_volumes() && !rollout.has_tripped()) {
+            self.application.succeeded(now.wall);
+            if !(is_fresh && self.application.tracker().reads_volumes() && !rollout.has_tripped()) {
                 self.report_success(now, rollout, is_fresh, evidence, out);
             }
         }
-        if evidence.is_proof() {
-            self.applied = Some((digest, now.wall));
-        }
-        let save = self.tracker.applied(now, digest, evidence, self.intake.source());
+        let save = self.application.applied(now, digest, evidence, self.intake.source());
         self.save(save, out);
         self.begin_trial(now, rollout, out);
         if disk == Some(digest) {
@@ -155,7 +153,7 @@ impl Rule {
     fn is_new(&self, rollout: &Rollout) -> bool {
         let content = rollout.content();
         let is_applied = |(digest, at)| digest == content.digest && content.committed <= at;
-        content.committed_at > self.started && !self.applied.is_some_and(is_applied)
+        content.committed_at > self.started && !self.application.verified().is_some_and(is_applied)
     }
 
     /// Makes content that could not be published a candidate again.

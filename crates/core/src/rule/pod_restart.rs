@@ -37,15 +37,17 @@ impl Rule {
             self.progress(now, refused, out);
             return true;
         }
-        self.before_end = Some(BeforeEnd { rate: self.rate.clone(), used: self.permit.used() });
+        self.before_end =
+            Some(BeforeEnd { rate: self.application.rate().clone(), used: self.permit.used() });
         let (is_limited, before) = (self.needs_permission(rollout), self.act_before(rollout));
         let Some(rollout) = &mut self.rollout else { return false };
         let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
-        let is_counted = began.is_some_and(|began| self.rate.has_restarted_since(began));
+        let is_counted =
+            began.is_some_and(|began| self.application.rate().has_restarted_since(began));
         if !rollout.is_after_restart() && !is_counted {
-            self.rate.restarted(now.mono, &self.policy);
+            self.application.rate_mut().restarted(now.mono, &self.policy);
         }
-        self.rate.acted(now.mono);
+        self.application.rate_mut().acted(now.mono);
         self.interrupted(digest, is_limited);
         self.report(Fact::EndingForPod(digest, code), out);
         self.remember(out);
@@ -59,7 +61,7 @@ impl Rule {
             return;
         }
         let Some(before) = self.before_end.take() else { return };
-        self.rate = before.rate;
+        *self.application.rate_mut() = before.rate;
         self.permit.restore_used(before.used);
     }
 

@@ -24,15 +24,15 @@ impl Rule {
         let Some(digest) = self.rollout.as_ref().map(Rollout::digest) else { return };
         let is_swapped = match &publication {
             Publication::Failed(_, current) => {
-                self.tracker.publication_failed(now.mono, digest, *current)
+                self.application.tracker_mut().publication_failed(now.mono, digest, *current)
             }
             Publication::Done | Publication::Moved => false,
         };
         if publication == Publication::Done {
-            self.tracker.published(now.mono, digest);
+            self.application.tracker_mut().published(now.mono, digest);
         }
         if publication == Publication::Done || is_swapped {
-            self.exposed_at = Some(now.mono);
+            self.application.exposed(now.mono);
         }
         self.progress(now, Input::Published { publication, is_swapped }, out);
     }
@@ -40,8 +40,8 @@ impl Rule {
     /// Handles the digest that a resync found in the publish directory.
     pub(crate) fn found_published(&mut self, digest: Option<Digest>, out: &mut VecDeque<Command>) {
         // Ignore it while a publication is in progress.
-        if !self.is_busy() && self.tracker.found_published(digest) {
-            (self.given_up, self.trial) = (None, None);
+        if !self.is_busy() && self.application.tracker_mut().found_published(digest) {
+            self.application.publication_lost();
             self.report(Fact::PublicationLost(digest), out);
         }
     }
@@ -52,22 +52,22 @@ impl Rule {
         let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
         let has_acted = is_action && !self.policy.rollout.is_restart;
         if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
-            self.rate.acted(now.mono);
+            self.application.rate_mut().acted(now.mono);
         }
         if let Input::Acted(
             Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
         ) = &input
         {
-            self.target_names.clone_from(&targets.names);
-            self.rate.found_container(targets.are_containers);
+            self.application.found_targets(&targets.names);
+            self.application.rate_mut().found_container(targets.are_containers);
         }
-        self.rate.observe(now.mono, &input);
+        self.application.rate_mut().observe(now.mono, &input);
         match input {
             Input::Ended if self.rollout.is_none() => {
-                self.tracker.target_ended();
+                self.application.tracker_mut().target_ended();
                 self.ended_in_bake();
                 let acts_elsewhere = self.neighbours.busy.is_some();
-                if let Some(trial) = &mut self.trial {
+                if let Some(trial) = self.application.trial_mut() {
                     trial.ended(acts_elsewhere);
                 } else if !acts_elsewhere {
                     self.crashed(now, out);
@@ -91,25 +91,25 @@ impl Rule {
     }
 
     pub(super) fn context(&self, now: Now, rollout: &Rollout) -> Context<'_> {
-        let roll_back_to = self.tracker.roll_back_to(rollout.digest());
+        let roll_back_to = self.application.tracker().roll_back_to(rollout.digest());
         Context {
             now,
             policy: &self.policy,
-            needs_publish: self.tracker.needs_publish(rollout.digest()),
-            reads_volumes: self.tracker.reads_volumes(),
-            readable_since: self.tracker.readable_since(rollout.content()),
+            needs_publish: self.application.tracker().needs_publish(rollout.digest()),
+            reads_volumes: self.application.tracker().reads_volumes(),
+            readable_since: self.application.tracker().readable_since(rollout.content()),
             // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
             // start.
             roll_back_to: roll_back_to.filter(|_| !self.stopping),
-            next_action: self.rate.next_action(&self.policy),
-            restart_at: self.rate.next_restart(now.mono, &self.policy),
+            next_action: self.application.rate().next_action(&self.policy),
+            restart_at: self.application.rate().next_restart(now.mono, &self.policy),
             drain: self.permit.drain(),
             late_until: self.permit.late_until(now.mono),
             slot: self.rollouts_standing(now.mono, rollout),
             turn: self.turn(now),
             may_go_back: self.may_go_back(),
             has_interrupted: self.permit.acted_with() == Some(rollout.digest()),
-            start_delay: self.rate.last_delay(),
+            start_delay: self.application.rate().last_delay(),
             is_stopping: self.stopping,
             may_be_at_fault: !self.neighbours.newer,
         }
@@ -144,20 +144,25 @@ impl Rule {
                 }
             }
             Effect::Delivered => {
-                self.rate.acted(now.mono);
+                self.application.rate_mut().acted(now.mono);
                 self.counters.actions_delivered += 1;
-                self.tracker.delivered(now.mono.after(self.policy.rollout.alive_for));
+                self.application
+                    .tracker_mut()
+                    .delivered(now.mono.after(self.policy.rollout.alive_for));
             }
-            Effect::Fresh => self.tracker.delivered(now.mono.after(self.policy.rollout.alive_for)),
+            Effect::Fresh => self
+                .application
+                .tracker_mut()
+                .delivered(now.mono.after(self.policy.rollout.alive_for)),
             Effect::PodRestarted => self.counters.restarts += 1,
             Effect::Restarted => {
                 self.counters.restarts += 1;
                 if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
-                    self.rate.restarted(now.mono, &self.policy);
+                    self.application.rate_mut().restarted(now.mono, &self.policy);
                 }
             }
             Effect::Failed => {
-                self.tracker.invalidate();
+                self.application.tracker_mut().invalidate();
                 self.counters.actions_failed += 1;
             }
             Effect::Refused => self.counters.actions_refused += 1,
@@ -173,7 +178,7 @@ impl Rule {
             out.push_back(Command::Publish(self.id, to));
             return;
         };
-        let reason = self.tracker.quarantine_reason(failed).cloned();
+        let reason = self.application.tracker().quarantine_reason(failed).cloned();
         let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
         self.remember(out);
         out.push_back(Command::RollBack(self.id, RollBack { to, failed, reason }));
@@ -189,7 +194,7 @@ impl Rule {
         }
         let Some(rollout) = &self.rollout else { return };
         let ctx = self.context(now, rollout);
-        let is_required = rollout.is_triggered() || self.tracker.must_act();
+        let is_required = rollout.is_triggered() || self.application.tracker().must_act();
         let since = ctx.readable_since.after(CLOCK_MARGIN);
         let content = rollout.failed_digest().unwrap_or(rollout.digest());
         let mut act = Act {
@@ -208,7 +213,8 @@ impl Rule {
             restart: rollout.is_restart(),
             changed: Vec::new(),
         };
-        act.changed = self.intake.changed_keys(content, self.tracker.running(), &self.policy);
+        act.changed =
+            self.intake.changed_keys(content, self.application.tracker().running(), &self.policy);
         // A target that has read the content at its start has read it by now.
         self.intake.action_begins();
         if !act.is_preparation() {
@@ -222,10 +228,10 @@ impl Rule {
 
     /// Records that the application may run something else from now on.
     fn action_begun(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if self.tracker.reads_volumes() {
-            self.exposed_at = Some(now.mono);
+        if self.application.tracker().reads_volumes() {
+            self.application.exposed(now.mono);
         }
-        let save = self.tracker.action_started(now.wall);
+        let save = self.application.tracker().action_started(now.wall);
         self.save(save, out);
     }
 

@@ -8,10 +8,8 @@ impl Rule {
     /// Whether both rules may have the same target process: judged by the configured names, and
     /// once both were found, also by the process names.
     pub(crate) fn may_share_target(&self, other: &Self) -> bool {
-        let (names, others) = (&self.target_names, &other.target_names);
-        let is_unknown = names.is_empty() || others.is_empty();
         self.policy.target.may_match(&other.policy.target)
-            && (is_unknown || names.iter().any(|name| others.contains(name)))
+            && self.application.may_be(&other.application)
     }
 
     /// Since when the application could read the rollout's content, while it is unproven. If the
@@ -19,19 +17,25 @@ impl Rule {
     pub(crate) fn exposed_at(&self) -> Option<Moment> {
         let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none())?;
         let digest = rollout.digest();
-        let can_read =
-            !self.tracker.needs_publish(digest) && self.tracker.last_good() != Some(digest);
-        self.exposed_at.filter(|_| can_read && (rollout.is_busy() || !self.tracker.reads_volumes()))
+        let can_read = !self.application.tracker().needs_publish(digest)
+            && self.application.tracker().last_good() != Some(digest);
+        self.application.exposed_at().filter(|_| {
+            can_read && (rollout.is_busy() || !self.application.tracker().reads_volumes())
+        })
     }
 
     /// The same for this rule's own content, which may also be on trial.
     pub(crate) fn own_exposed_at(&self) -> Option<Moment> {
-        if self.trial.is_some() { self.exposed_at } else { self.exposed_at() }
+        if self.application.trial().is_some() {
+            self.application.exposed_at()
+        } else {
+            self.exposed_at()
+        }
     }
 
     /// Whether the application can read unproven content between two attempts.
     pub(crate) fn is_unproven(&self) -> bool {
         let is_retrying = self.rollout.as_ref().is_some_and(Rollout::is_retrying);
-        is_retrying && !self.tracker.reads_volumes() && self.exposed_at().is_some()
+        is_retrying && !self.application.tracker().reads_volumes() && self.exposed_at().is_some()
     }
 }

@@ -74,8 +74,8 @@ impl Rule {
 
     /// Whether content needs the permission of the other replicas to be rolled out. A person may trigger the way back.
     pub(super) fn needs_slot(&self, cause: Cause, digest: Digest) -> bool {
-        let goes_back = self.tracker.last_good() == Some(digest)
-            && self.tracker.running() != Some(digest)
+        let goes_back = self.application.tracker().last_good() == Some(digest)
+            && self.application.tracker().running() != Some(digest)
             && self.permit.acted_with().is_some();
         cause.needs_slot() && !goes_back
     }
@@ -145,8 +145,8 @@ impl Rule {
     /// Whether the rollout may not go on for long, for want of its content, or of checks that cannot be made.
     fn is_blocked(&self, rollout: &Rollout) -> bool {
         let verdict = self.intake.checks().verdict(rollout.digest());
-        let cannot_check =
-            self.tracker.reads_volumes() && matches!(verdict, Verdict::Pending(Some(_)));
+        let cannot_check = self.application.tracker().reads_volumes()
+            && matches!(verdict, Verdict::Pending(Some(_)));
         self.is_content_gone(rollout) || cannot_check
     }
 
@@ -173,7 +173,7 @@ impl Rule {
             }),
             is_rollout_known_good: self.rollout.as_ref().is_some_and(Rollout::is_known_good),
             is_rollout_triggered: self.rollout.as_ref().is_some_and(Rollout::is_triggered),
-            on_trial: self.trial.as_ref().map(|trial| trial.content().digest),
+            on_trial: self.application.trial().map(|trial| trial.content().digest),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
-use crate::crashes::Crashes;
 use crate::evidence::{Evidence, InSync};
 use crate::intake::Activity;
 use crate::intake::Candidate;
@@ -14,14 +13,16 @@ impl Rule {
     pub(crate) fn status(&self, now: Now) -> RuleStatus {
         let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
         let disk = self.intake.source().on_disk();
-        let is_running = disk.is_some_and(|disk| self.tracker.running() == Some(disk.digest));
-        let evidence = if is_running { self.tracker.evidence() } else { Evidence::None };
+        let is_running =
+            disk.is_some_and(|disk| self.application.tracker().running() == Some(disk.digest));
+        let evidence =
+            if is_running { self.application.tracker().evidence() } else { Evidence::None };
         let is_complete = !self.intake.source().is_missing_a_volume()
             && self.intake.source().unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.intake.source().counts();
         // The volumes changed unseen: the process that runs may have read something else.
-        let may_have_read_other =
-            self.tracker.reads_volumes() && self.intake.source().has_gap_before(now.mono);
+        let may_have_read_other = self.application.tracker().reads_volumes()
+            && self.intake.source().has_gap_before(now.mono);
         let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
         RuleStatus {
             name: self.policy.name.clone(),
@@ -45,22 +46,24 @@ impl Rule {
             },
             evidence,
             digest_on_disk: disk.map(|disk| disk.digest),
-            digest_applied: self.applied.map(|(digest, _)| digest),
+            digest_applied: self.application.verified().map(|(digest, _)| digest),
             digest_running: self
-                .tracker
+                .application
+                .tracker()
                 .running()
-                .filter(|_| self.tracker.evidence() != Evidence::None),
-            digest_published: self.tracker.current().map(|current| current.digest),
+                .filter(|_| self.application.tracker().evidence() != Evidence::None),
+            digest_published: self.application.tracker().current().map(|current| current.digest),
             shows_digests: false,
             committed_at: disk.map(|disk| disk.committed),
-            applied_at: self.applied.map(|(_, at)| at),
-            succeeded_at: self.succeeded_at,
+            applied_at: self.application.verified().map(|(_, at)| at),
+            succeeded_at: self.application.succeeded_at(),
             certificates_expire_at: self.intake.certificates_expire_at(),
             next_action_at: self.next_action(now).map(wall),
             slot: self.policy.permit.slot.map(|_| self.permit.status(now.mono)),
-            start_expected_at: self.rate.ends().expected_start(now.mono).map(wall),
+            start_expected_at: self.application.rate().ends().expected_start(now.mono).map(wall),
             start_delay_seconds: self
-                .rate
+                .application
+                .rate()
                 .ends()
                 .next_delay(now.mono)
                 .map(|next| next.delay.as_secs()),
@@ -98,7 +101,7 @@ impl Rule {
                 && (rollout.failed_digest().is_none() || rollout.state() == State::Refused)
         });
         if is_inactive
-            && self.tracker.is_started()
+            && self.application.tracker().is_started()
             && self.is_quarantined()
             && !self.rollback_failed()
         {
@@ -110,10 +113,10 @@ impl Rule {
         let state = match &self.rollout {
             Some(_) if self.delay_of_end().is_some() => State::Waiting,
             Some(rollout) => rollout.state(),
-            None if !self.tracker.is_started() => State::Starting,
+            None if !self.application.tracker().is_started() => State::Starting,
             None if self.is_held(now) => State::Held,
             None if self.awaits_publish_retry(now) => State::Refused,
-            None if self.given_up.is_some() || self.keeps_ending() => State::Failed,
+            None if self.application.given_up().is_some() || self.keeps_ending() => State::Failed,
             None if self.intake.candidate().is_some_and(Candidate::is_scheduled) => State::Waiting,
             None => State::Idle,
         };
@@ -149,13 +152,13 @@ impl Rule {
         let rollback =
             rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
         let disk = self.intake.source().digest();
-        let given_up = self.given_up.as_ref();
+        let given_up = self.application.given_up();
         let given_up = given_up.filter(|given_up| Some(given_up.digest) == disk);
         rollback
             .or_else(|| given_up.map(|given_up| &given_up.reason))
             .or_else(|| self.rejection_reason())
             .or_else(|| rollout.and_then(Rollout::reason))
-            .or_else(|| self.crashes.as_ref().and_then(Crashes::reason))
+            .or_else(|| self.application.keeps_ending())
             .or_else(|| self.delay_of_end())
             .or_else(|| self.wait_reason())
     }
@@ -163,10 +166,12 @@ impl Rule {
     /// Why the content on disk must not be used, if that is known.
     fn rejection_reason(&self) -> Option<&Reason> {
         let disk = self.intake.source().digest()?;
-        self.tracker.quarantine_reason(disk).or_else(|| match self.intake.checks().verdict(disk) {
-            Verdict::Rejected(reason) => Some(reason),
-            Verdict::Pending(reason) => reason,
-            Verdict::Passed => None,
+        self.application.tracker().quarantine_reason(disk).or_else(|| {
+            match self.intake.checks().verdict(disk) {
+                Verdict::Rejected(reason) => Some(reason),
+                Verdict::Pending(reason) => reason,
+                Verdict::Passed => None,
+            }
         })
     }
 
@@ -186,7 +191,7 @@ impl Rule {
         self.intake
             .source()
             .digest()
-            .is_some_and(|disk| self.tracker.quarantine_reason(disk).is_some())
+            .is_some_and(|disk| self.application.tracker().quarantine_reason(disk).is_some())
     }
 
     fn is_rejected(&self) -> bool {
@@ -198,7 +203,7 @@ impl Rule {
     /// must intervene.
     fn rollback_failed(&self) -> bool {
         let disk = self.intake.source().digest();
-        let given_up = self.given_up.as_ref().map(|given_up| given_up.digest);
+        let given_up = self.application.given_up().map(|given_up| given_up.digest);
         let rollout = self.rollout.as_ref();
         let rolled_out = rollout.map(|rollout| rollout.failed_digest().unwrap_or(rollout.digest()));
         disk.is_some() && (given_up == disk || rolled_out == disk)
@@ -216,7 +221,7 @@ impl Rule {
             None => {
                 Some(with_cause("its volumes were not read yet", self.intake.source().unreadable()))
             }
-            Some(_) if self.tracker.is_empty() => {
+            Some(_) if self.application.tracker().is_empty() => {
                 let rollout = self.rollout.as_ref().and_then(Rollout::reason);
                 let why = self.rejection_reason().or(rollout).or_else(|| self.wait_reason());
                 Some(with_cause("nothing was published yet", why))

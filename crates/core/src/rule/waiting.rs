@@ -18,31 +18,31 @@ impl Rule {
     /// Makes content that needs a rollout the candidate.
     pub(super) fn choose_candidate(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let on_disk = self.intake.source().on_disk();
-        let Some(disk) = on_disk.filter(|_| self.tracker.is_resolved()) else { return };
+        let Some(disk) = on_disk.filter(|_| self.application.tracker().is_resolved()) else {
+            return;
+        };
         if let Some(rollout) = &mut self.rollout {
             rollout.update(disk);
         }
         let needs_rollout = self.needs_rollout(disk.digest);
         if let Some(candidate) = self.intake.choose(disk, needs_rollout)
             && candidate.is_scheduled()
-            && self.tracker.running() == Some(disk.digest)
+            && self.application.tracker().running() == Some(disk.digest)
             && !self.intake.source().is_update_pending(now.mono)
         {
             // The content went back, but the scan did not report it because a trigger was pending
             // then.
-            let conclusion = self.tracker.unchanged(now, self.intake.source(), true);
+            let conclusion =
+                self.application.tracker_mut().unchanged(now, self.intake.source(), true);
             self.apply_conclusion(now, disk, conclusion, out);
         }
     }
 
     pub(super) fn needs_rollout(&self, disk: Digest) -> bool {
-        let running = self.tracker.running();
+        let running = self.application.tracker().running();
         let is_rolled_out = self.rollout.as_ref().is_some_and(|rollout| rollout.digest() == disk);
         self.intake.is_triggered(disk, running)
-            || (running != Some(disk)
-                && !is_rolled_out
-                && self.tracker.quarantine_reason(disk).is_none()
-                && self.given_up.as_ref().is_none_or(|given_up| given_up.digest != disk))
+            || (running != Some(disk) && !is_rolled_out && !self.application.is_ruled_out(disk))
     }
 
     /// Starts the checks of the candidate, or of what is retried. What has to wait for them is recorded.
@@ -74,7 +74,7 @@ impl Rule {
 
     /// Schedules a candidate that has passed the checks.
     pub(super) fn schedule(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let earliest = self.rate.next_action(&self.policy);
+        let earliest = self.application.rate().next_action(&self.policy);
         let (runs, replica) = (self.runs(), &self.replica);
         let scheduled = self.intake.schedule(now.mono, runs, earliest, replica, &self.policy);
         let Some((digest, fact)) = scheduled else { return };
@@ -83,12 +83,10 @@ impl Rule {
         }
         // A retry would make the application read the newer content.
         let is_retry = self.rollout.as_ref().is_some_and(|rollout| rollout.digest() != digest);
-        if self.tracker.reads_volumes() && is_retry && !self.is_busy() {
+        if self.application.tracker().reads_volumes() && is_retry && !self.is_busy() {
             self.finish(now, Outcome::Superseded, out);
         }
-        if self.given_up.as_ref().is_some_and(|given_up| given_up.digest != digest) {
-            self.given_up = None;
-        }
+        self.application.forget_given_up(digest);
     }
 
     pub(super) fn cause(&self) -> Cause {
@@ -106,10 +104,11 @@ impl Rule {
             None if self.is_busy() => Supersedable::Later(None),
             None => Supersedable::Now,
         };
-        let is_readable =
-            self.tracker.reads_volumes() || self.intake.source().unreadable().is_none();
+        let is_readable = self.application.tracker().reads_volumes()
+            || self.intake.source().unreadable().is_none();
         let is_complete = is_readable && !self.intake.source().is_missing_a_volume();
-        let may_be_incomplete = cause == Cause::Triggered && self.tracker.reads_volumes();
+        let may_be_incomplete =
+            cause == Cause::Triggered && self.application.tracker().reads_volumes();
         Some(gate::evaluate(
             candidate,
             &Conditions {
@@ -118,12 +117,12 @@ impl Rule {
                 replica: &self.replica,
                 cause,
                 is_update_pending: self.intake.source().is_update_pending(now.mono)
-                    || !self.tracker.is_resolved(),
+                    || !self.application.tracker().is_resolved(),
                 is_complete: is_complete || may_be_incomplete,
                 verdict: self.intake.checks().verdict(candidate.digest()),
                 may_check: self.intake.may_check(candidate.digest(), self.runs(), &self.policy),
-                next_action: self.rate.next_action(&self.policy),
-                restart_at: self.rate.next_restart(now.mono, &self.policy),
+                next_action: self.application.rate().next_action(&self.policy),
+                restart_at: self.application.rate().next_restart(now.mono, &self.policy),
                 is_paused_by_key: self.intake.source().is_paused_by_key(),
                 rollout,
                 turn: self.turn(now).filter(|_| self.needs_slot(cause, candidate.digest())),

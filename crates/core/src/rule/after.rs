@@ -1,0 +1,116 @@
+//! What follows a rollout: the trial of its content, and ends of the target that nothing waits for.
+
+use std::collections::VecDeque;
+
+use super::{Rollout, Rule};
+use crate::cause::Cause;
+use crate::clock::{Moment, Now};
+use crate::command::Command;
+use crate::event::{Alive, Inspection, Verified};
+use crate::reason::Reason;
+
+impl Rule {
+    pub(super) fn begin_trial(&mut self, now: Now, rollout: &Rollout, out: &mut VecDeque<Command>) {
+        let save = self.application.begin_trial(now.mono, rollout, &self.policy);
+        self.save(save, out);
+    }
+
+    /// Finds out whether the target still runs, if that is due.
+    pub(super) fn continue_trial(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let newer = self.neighbours.newer;
+        let Some(trial) = self.application.trial_mut() else { return };
+        if newer {
+            trial.excuse();
+        }
+        if trial.begin_due_poll(now.mono) {
+            out.push_back(Command::Verify(self.id));
+        }
+    }
+
+    pub(super) fn polled_in_trial(
+        &mut self,
+        now: Now,
+        verified: Verified,
+        out: &mut VecDeque<Command>,
+    ) {
+        let Some(trial) = self.application.trial_mut() else { return };
+        let (is_at_fault, is_over) = (trial.end_poll(), trial.is_over(now.mono));
+        match verified.alive {
+            Alive::Gone(reason) if is_at_fault => self.fail_trial(now, &reason, out),
+            // Other content was the cause, and the next process is not observed.
+            Alive::Gone(_) => self.pass_trial(out),
+            _ if is_over => self.pass_trial(out),
+            // podnudge has restarted the target for another rule.
+            _ => {}
+        }
+    }
+
+    fn pass_trial(&mut self, out: &mut VecDeque<Command>) {
+        let save = self.application.pass_trial();
+        self.save(save, out);
+    }
+
+    /// Rolls the content back, because it has ended the target; as soon as no other rule acts on
+    /// the target. A stopping podnudge leaves it unproven, for the next one.
+    fn fail_trial(&mut self, now: Now, reason: &Reason, out: &mut VecDeque<Command>) {
+        if self.stopping {
+            return;
+        }
+        let Some(trial) = self.application.take_trial() else { return };
+        let content = trial.content();
+        self.application.tracker_mut().invalidate();
+        self.quarantine(content, reason.clone(), out);
+        self.halt(content.digest, reason);
+        self.interrupted(content.digest, true);
+        let Some((content, direction)) = self.plan_rollback(content, trial.after_restart()) else {
+            return;
+        };
+        if self.neighbours.busy.is_some() {
+            self.resume(content, direction);
+        } else {
+            self.begin(now, content, direction, Cause::KnownGood, out);
+        }
+    }
+
+    /// A process has ended that ran the content, whatever the evidence for that was.
+    pub(super) fn crashed(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        self.application.crashed(now.mono);
+        self.report_crashes(now, out);
+    }
+
+    /// Inspects the target, if that is due. Another rule that acts on it may restart it.
+    pub(super) fn look_for_crashes(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let is_busy = self.neighbours.busy.is_some();
+        if self.application.begin_due_look(now.mono, is_busy, self.stopping) {
+            out.push_back(Command::Inspect(self.id));
+        }
+    }
+
+    /// When to inspect it. Another rule that acts on the target ends its work first.
+    pub(super) fn next_look(&self) -> Option<Moment> {
+        self.application.next_look().filter(|_| self.neighbours.busy.is_none())
+    }
+
+    /// Takes what an inspection has found.
+    pub(super) fn looked_for_crashes(
+        &mut self,
+        now: Now,
+        found: &Inspection,
+        out: &mut VecDeque<Command>,
+    ) {
+        if self.application.looked(found, now.mono) {
+            self.report_crashes(now, out);
+        }
+    }
+
+    fn report_crashes(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if let Some(fact) = self.application.report_crashes(now.mono) {
+            self.report(fact, out);
+        }
+    }
+
+    /// Whether the target ends again and again with the content that it runs.
+    pub(super) fn keeps_ending(&self) -> bool {
+        self.application.keeps_ending().is_some()
+    }
+}
