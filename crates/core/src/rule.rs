@@ -43,6 +43,25 @@ use super::tracker::Unfinished;
 use super::trial::Trial;
 use crate::clock::{Moment, Now};
 
+/// What is saved across a restart of podnudge, besides what the owners save.
+#[derive(Debug, Default)]
+struct Saved {
+    /// What the application ran, to be saved.
+    known: Known,
+    /// What was saved last.
+    last: Memory,
+    /// The UID of podnudge's pod, if the rule evicts it.
+    pod: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Running,
+    /// No new action begins; one in progress may finish.
+    Stopping,
+    Stopped,
+}
+
 #[derive(Debug)]
 pub(super) struct Rule {
     id: RuleId,
@@ -54,17 +73,11 @@ pub(super) struct Rule {
     rollout: Option<Rollout>,
     application: Application,
     permit: Permit,
-    /// What the application ran, to be saved.
-    known: Known,
-    /// What was saved last.
-    memory: Memory,
-    /// The UID of podnudge's pod, if the rule evicts it.
-    pod: Option<String>,
+    saved: Saved,
     neighbours: Neighbours,
     /// What was counted for the end of podnudge that was commanded last.
     before_end: Option<BeforeEnd>,
-    stopping: bool,
-    stopped: bool,
+    life: Life,
     preflight: Preflight,
     counters: Counters,
 }
@@ -88,13 +101,10 @@ impl Rule {
             rollout: None,
             application,
             permit: Permit::default(),
-            known: Known::default(),
-            memory: Memory::default(),
-            pod: found.pod,
+            saved: Saved { pod: found.pod, ..Saved::default() },
             neighbours: Neighbours::default(),
             before_end: None,
-            stopping: false,
-            stopped: false,
+            life: Life::Running,
             preflight: Preflight::default(),
             counters: Counters::default(),
         };
@@ -137,8 +147,8 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         self.neighbours = neighbours;
-        while !self.stopped && self.step(now, out) {}
-        if !self.stopped {
+        while !self.is_stopped() && self.step(now, out) {}
+        if !self.is_stopped() {
             self.look_at_pod(now.mono, out);
         }
         self.remember(out);
@@ -147,9 +157,9 @@ impl Rule {
     /// Does one thing that is due. Returns whether more may be due.
     fn step(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         self.tell_halts(out);
-        if self.stopping && (!self.is_busy() || self.ends_pod()) {
+        if self.is_stopping() && (!self.is_busy() || self.ends_pod()) {
             self.settle_drain(now.mono);
-            self.stopped = true;
+            self.life = Life::Stopped;
             let rolled_out = self.rollout.as_ref().map(Rollout::digest);
             self.permit.stop(self.id, rolled_out, out);
             return false;
@@ -213,7 +223,7 @@ impl Rule {
 
     /// The latest time to call [`Rule::advance`].
     pub(super) fn next_wakeup(&self, now: Now) -> Option<Moment> {
-        if self.stopped {
+        if self.is_stopped() {
             return None;
         }
         let wakes = |rollout: &&Rollout| self.wakes(now.mono, rollout);
@@ -264,7 +274,11 @@ impl Rule {
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.stopped
+        self.life == Life::Stopped
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.life != Life::Running
     }
 
     fn report(&mut self, fact: Fact, out: &mut VecDeque<Command>) {

@@ -53,7 +53,7 @@ impl Rule {
     /// Rolls the content back, because it has ended the target; as soon as no other rule acts on
     /// the target. A stopping podnudge leaves it unproven, for the next one.
     fn fail_trial(&mut self, now: Now, reason: &Reason, out: &mut VecDeque<Command>) {
-        if self.stopping {
+        if self.is_stopping() {
             return;
         }
         let Some(trial) = self.application.take_trial() else { return };
@@ -81,7 +81,7 @@ impl Rule {
     /// Inspects the target, if that is due. Another rule that acts on it may restart it.
     pub(super) fn look_for_crashes(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let is_busy = self.neighbours.busy.is_some();
-        if self.application.begin_due_look(now.mono, is_busy, self.stopping) {
+        if self.application.begin_due_look(now.mono, is_busy, self.is_stopping()) {
             out.push_back(Command::Inspect(self.id));
         }
     }

@@ -16,7 +16,7 @@ use crate::snapshot::Digest;
 impl Rule {
     /// Whether the pod is to get no requests, because of an action of this rule.
     pub(crate) fn is_drained(&self) -> bool {
-        self.permit.is_out() && !self.stopped
+        self.permit.is_out() && !self.is_stopped()
     }
 
     /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.

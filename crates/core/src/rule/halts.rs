@@ -12,7 +12,7 @@ impl Rule {
     /// This content failed here: the other replicas are to be told.
     pub(super) fn halt(&mut self, digest: Digest, reason: &Reason) {
         // When the pod is deleted, its application ends, whatever it has read.
-        if self.policy.permit.slot.is_some() && !self.stopping {
+        if self.policy.permit.slot.is_some() && !self.is_stopping() {
             self.permit.failed(digest, reason.clone());
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::Rule;
+use super::{Life, Rule};
 use crate::clock::{Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
@@ -254,6 +254,8 @@ impl Rule {
 
     /// Starts no new action; an action in progress may finish.
     pub(crate) fn stop(&mut self) {
-        self.stopping = true;
+        if self.life == Life::Running {
+            self.life = Life::Stopping;
+        }
     }
 }

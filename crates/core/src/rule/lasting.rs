@@ -18,8 +18,8 @@ impl Rule {
     /// Saves the rule's state if it has changed.
     pub(super) fn remember(&mut self, out: &mut VecDeque<Command>) {
         let memory = self.memory();
-        if memory != self.memory {
-            self.memory.clone_from(&memory);
+        if memory != self.saved.last {
+            self.saved.last.clone_from(&memory);
             out.push_back(Command::Persist(self.id, Box::new(memory)));
         }
     }
@@ -33,11 +33,11 @@ impl Rule {
         });
         let has_rollout = rollout.is_some();
         Memory {
-            known: self.known,
+            known: self.saved.known,
             restarts: self.application.rate().restarts().collect(),
             // During a rollout its own times tell, so that an action needs no file of its own.
             last_action: match rollout {
-                Some(_) => self.memory.last_action,
+                Some(_) => self.saved.last.last_action,
                 None => self.application.rate().last_action(),
             },
             failed: self.application.given_up().cloned(),
@@ -46,7 +46,7 @@ impl Rule {
             slot: self.saved_slot(),
             halts: self.permit.saved_halts(),
             drained_since: self.permit.drain().began().filter(|_| has_rollout),
-            pod: self.pod.clone(),
+            pod: self.saved.pod.clone(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Rule {
             Some(Unfinished::RollBack(content)) => self.rollback(now, content, saved),
             None => None,
         };
-        self.known = self.known_in_pod(now, memory.known);
+        self.saved.known = self.known_in_pod(now, memory.known);
         self.permit.restore(now.mono, memory.slot, &self.policy.permit);
         // Without a record, what is left unfinished may have interrupted the application.
         if let Some(digest) = self.rollout.as_ref().filter(|_| !is_known).map(Rollout::digest) {
@@ -94,7 +94,7 @@ impl Rule {
         self.permit.restore_halts(memory.halts.clone(), &self.policy.permit);
         let content = memory.rollout.as_ref().map(|saved| saved.digest);
         self.restore_drain(now.mono, memory.drained_since, content);
-        self.memory = memory;
+        self.saved.last = memory;
     }
 
     /// The rollout of published content without a proof. If podnudge was about to roll it back, the rollback.

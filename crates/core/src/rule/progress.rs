@@ -100,7 +100,7 @@ impl Rule {
             readable_since: self.application.tracker().readable_since(rollout.content()),
             // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
             // start.
-            roll_back_to: roll_back_to.filter(|_| !self.stopping),
+            roll_back_to: roll_back_to.filter(|_| !self.is_stopping()),
             next_action: self.application.rate().next_action(&self.policy),
             restart_at: self.application.rate().next_restart(now.mono, &self.policy),
             drain: self.permit.drain(),
@@ -110,7 +110,7 @@ impl Rule {
             may_go_back: self.may_go_back(),
             has_interrupted: self.permit.acted_with() == Some(rollout.digest()),
             start_delay: self.application.rate().last_delay(),
-            is_stopping: self.stopping,
+            is_stopping: self.is_stopping(),
             may_be_at_fault: !self.neighbours.newer,
         }
     }
@@ -238,7 +238,7 @@ impl Rule {
     pub(super) fn save(&mut self, save: Save, out: &mut VecDeque<Command>) {
         match save {
             Save::Nothing => {}
-            Save::Known(known) => self.known = known,
+            Save::Known(known) => self.saved.known = known,
             Save::Good(digest, evidence) => {
                 out.push_back(Command::Approve(self.id, digest, evidence));
             }

@@ -92,7 +92,7 @@ impl Rule {
     }
 
     fn state(&self, now: Now) -> State {
-        if self.stopped {
+        if self.is_stopped() {
             return State::Stopped;
         }
         let is_missing = self.intake.source().is_missing_a_volume();

@@ -95,7 +95,7 @@ impl Rule {
 
     /// The state of the gate for the candidate, if there is one.
     pub(super) fn gate(&self, now: Now) -> Option<Gate> {
-        let candidate = self.intake.candidate().filter(|_| !self.stopping)?;
+        let candidate = self.intake.candidate().filter(|_| !self.is_stopping())?;
         let cause = self.cause();
         let rollout = match &self.rollout {
             Some(rollout) => {
