@@ -187,8 +187,8 @@ async fn try_to_act(
         if let Err(acted) = step {
             let acted = match (acted, rule.preset) {
                 (Acted::Declined(reason), Some(preset)) => {
-                    let log = context.log_command(roots(&targets).first().copied());
-                    Acted::Declined(preset.explain(reason, &log))
+                    let log = || context.log_command(roots(&targets).first().copied());
+                    Acted::Declined(preset.explain(reason, log))
                 }
                 (acted, _) => acted,
             };

@@ -324,9 +324,15 @@ impl EagerSync {
         search.into_iter().chain(follows).chain(&self.syncs.failing)
     }
 
+    /// Why edits are not seen, or the kubelet is not asked, if that lasts.
+    #[must_use]
+    pub fn problem(&self, now: Moment) -> Option<Reason> {
+        self.failing().find_map(|failing| failing.problem(now)).cloned()
+    }
+
     /// Reports a problem once, and that it is over.
     fn report(&mut self, now: Moment) {
-        let problem = self.failing().find_map(|failing| failing.problem(now)).cloned();
+        let problem = self.problem(now);
         match (&self.reported, problem) {
             (None, Some(reason)) => {
                 self.facts.push_back(EagerFact::Unavailable(reason.clone()));

@@ -171,13 +171,14 @@ impl Preset {
 
     /// Why there is no proof, or why the application has declined content, with what that probably means and where to
     /// look: the command prints the application's log.
-    pub(crate) fn explain(&self, reason: Reason, log: &str) -> Reason {
+    pub(crate) fn explain(&self, reason: Reason, log: impl FnOnce() -> String) -> Reason {
         let Self { name, check, .. } = self;
         if reason.hint.is_some() || !self.broken.starts_with("keeps the running configuration") {
             return reason;
         }
         let mut hint = format!(
-            "{name} has probably rejected this content and keeps the old one: its log says why (`{log}`)"
+            "{name} has probably rejected this content and keeps the old one: its log says why (`{}`)",
+            log()
         );
         if !check.is_empty() {
             let shown = format!(

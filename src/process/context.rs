@@ -2,11 +2,10 @@
 //!
 //! Reads `/proc/self`, once, and for a log the mounts of a target.
 
-use std::fs;
-
 use super::ends::Ends;
 use super::identity::Identity;
 use super::last_targets::LastTargets;
+use super::proc::read_process_file;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
 use super::table;
@@ -67,10 +66,11 @@ impl Context {
     /// The command that prints the log of a process: with the names of the pod and of its container, as far as they are
     /// known.
     pub(crate) fn log_command(&self, process: Option<Identity>) -> String {
-        let table = process.and_then(|it| fs::read(format!("/proc/{}/mountinfo", it.pid)).ok());
+        let table = process.and_then(|it| read_process_file(it.pid, "mountinfo").ok().flatten());
         let container = table.and_then(|table| mounts::container(&mounts::parse(&table)));
+        let is_name = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let container = container.filter(is_name).unwrap_or_else(|| "CONTAINER".to_owned());
         let pod = self.pod.as_deref().unwrap_or("POD");
-        let container = container.map_or("CONTAINER".into(), |name| shown::text(&name));
         format!("kubectl logs {} -c {container}", shown::text(pod))
     }
 

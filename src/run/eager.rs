@@ -34,7 +34,7 @@ struct Active {
     generations: Vec<Option<Generation>>,
     sender: mpsc::Sender<EagerAnswer>,
     answers: mpsc::Receiver<EagerAnswer>,
-    /// Why it is unavailable, until it is known whether the preflight says the same.
+    /// Why it is unavailable, while the preflight may say the same, or says that a right is missing.
     unsaid: Option<EagerFact>,
 }
 
@@ -118,7 +118,8 @@ impl Agent {
 }
 
 impl Active {
-    /// Reports what has happened. That it is unavailable is left to the preflight if that says which right is missing.
+    /// Reports what has happened. That it is unavailable is left to the preflight as long as that says which right is
+    /// missing.
     fn report(&mut self, lacks_right: Option<bool>) {
         while let Some(fact) = self.machine.next_fact() {
             match fact {
@@ -127,11 +128,12 @@ impl Active {
                 _ => report::eager_sync(&fact),
             }
         }
-        if let Some(lacks_right) = lacks_right
+        if lacks_right == Some(false)
             && let Some(fact) = self.unsaid.take()
-            && !lacks_right
         {
-            report::eager_sync(&fact);
+            // It may be another reason by now.
+            let reason = self.machine.problem(clock::now().mono).map(EagerFact::Unavailable);
+            report::eager_sync(&reason.unwrap_or(fact));
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) struct EventSending(Option<Active>);
 struct Active {
     machine: PodEvents,
     access: ApiAccess,
+    /// Why none can be created, while the preflight says that a right is missing.
+    unsaid: Option<Reason>,
 }
 
 impl EventSending {
@@ -41,7 +43,7 @@ impl EventSending {
             report::events(&fact);
         }
         // The token may be there later, but the environment of a process does not change.
-        Self(is_known.then_some(Active { machine, access }))
+        Self(is_known.then_some(Active { machine, access, unsaid: None }))
     }
 
     /// Something happened to this rule.
@@ -83,18 +85,34 @@ impl Agent {
         self.events.occurred(rule, event);
     }
 
-    /// Reports whether Events can be created. Of a missing right, the preflight tells.
+    /// Takes the answer to one of them.
     pub(super) fn event_answered(&mut self, answer: Result<(), ApiError>) {
         let Some(active) = &mut self.events.0 else { return };
-        let fact = active.machine.answered(clock::now().mono, answer);
-        let is_told = self.rights.lacks(Feature::Events) == Some(true);
-        if let Some(fact) = fact.filter(|fact| !is_told || *fact == EventsFact::Available) {
-            report::events(&fact);
+        let reason = answer.as_ref().err().map(|error| error.reason().clone());
+        match active.machine.answered(clock::now().mono, answer) {
+            Some(EventsFact::Unavailable(_)) => active.unsaid = reason,
+            Some(EventsFact::Available) if active.unsaid.take().is_none() => {
+                report::events(&EventsFact::Available);
+            }
+            // It may be another reason by now.
+            None if active.unsaid.is_some() && reason.is_some() => active.unsaid = reason,
+            _ => {}
+        }
+    }
+
+    /// Reports why Events cannot be created. Of a missing right, the preflight tells alone.
+    fn report_events(&mut self) {
+        let Some(active) = &mut self.events.0 else { return };
+        if self.rights.lacks(Feature::Events) == Some(false)
+            && let Some(reason) = active.unsaid.take()
+        {
+            report::events(&EventsFact::Unavailable(reason));
         }
     }
 
     /// Sends what is due.
     pub(super) fn advance_events(&mut self) {
+        self.report_events();
         while let Some(active) = &mut self.events.0
             && let Some(event) = active.machine.next_event(clock::now().mono)
         {

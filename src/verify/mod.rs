@@ -135,8 +135,8 @@ fn explained(context: &Context, rule: &Rule, baseline: &Baseline, reason: Reason
     match rule.preset {
         Some(preset) => {
             let hint = reason.hint.filter(|hint| hint != body::MUST_CHANGE);
-            let log = context.log_command(baseline.processes.first().copied());
-            preset.explain(Reason { hint, ..reason }, &log)
+            let log = || context.log_command(baseline.processes.first().copied());
+            preset.explain(Reason { hint, ..reason }, log)
         }
         None => reason,
     }

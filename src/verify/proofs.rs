@@ -8,7 +8,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 #[cfg(feature = "tls")]
 use std::sync::Once;
 
@@ -132,20 +134,41 @@ pub async fn check_proofs(
     if says_nothing_of_a_key(rule) { Proof::NotConfigured } else { Proof::Given }
 }
 
-/// Whether new children are the only proof, and there is a key that the application may have ignored.
+/// Whether new children are the only proof, and there is a key that the application may have ignored. A volume that
+/// cannot be listed may have one.
 fn says_nothing_of_a_key(rule: &Rule) -> bool {
     let Some(preset) = rule.preset.filter(|preset| !preset.ignores.is_empty()) else {
         return false;
     };
     let is_by_children = |proof: &ProofBy| matches!(proof, ProofBy::ChildrenNewer);
-    let names = rule.settings.watch.iter().filter_map(|volume| fs::read_dir(volume).ok());
-    let mut names = names.flatten().flatten().map(|entry| entry.file_name());
+    let is_ignored = |key: &[u8]| {
+        filter::is_included(&rule.keys, key)
+            && preset.ignores.iter().any(|pattern| filter::matches(pattern, key))
+    };
+    let has_one = |volume: &PathBuf| has_key(volume, Path::new(""), &is_ignored);
     rule.verify.proofs.iter().all(is_by_children)
-        && names.any(|name| {
-            let is_it = |pattern| filter::matches(pattern, name.as_bytes());
-            preset.ignores.iter().any(is_it)
-        })
+        && rule.settings.watch.iter().any(|volume| has_one(volume).unwrap_or(true))
 }
+
+/// Whether a volume has such a key below this folder.
+fn has_key(volume: &Path, folder: &Path, is_it: &dyn Fn(&[u8]) -> bool) -> io::Result<bool> {
+    for entry in fs::read_dir(volume.join(folder))? {
+        let name = entry?.file_name();
+        // The generations of the kubelet.
+        if name.as_bytes().starts_with(b"..") {
+            continue;
+        }
+        let key = folder.join(&name);
+        let is_folder = key.components().count() < DEEPEST && volume.join(&key).is_dir();
+        if is_it(key.as_os_str().as_bytes()) || (is_folder && has_key(volume, &key, is_it)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// How deep keys are looked for.
+const DEEPEST: usize = 8;
 
 /// Runs a proof program; exit code 0 is the proof.
 async fn run_program(rule: &Rule, digest: Digest, proof: &Program) -> Result<(), Reason> {

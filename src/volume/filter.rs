@@ -7,7 +7,7 @@ use super::glob;
 use crate::config::KeyFilter;
 
 /// Whether a key is included in the digest.
-pub(super) fn is_included(filter: &KeyFilter, key: &[u8]) -> bool {
+pub(crate) fn is_included(filter: &KeyFilter, key: &[u8]) -> bool {
     if pauses(filter, key) {
         return false;
     }

@@ -162,10 +162,10 @@ pub fn own_container() -> Option<String> {
 pub fn container(mounts: &[Mount]) -> Option<String> {
     mounts.iter().find_map(|mount| {
         let parts: Vec<_> = mount.root.iter().map(OsStr::to_str).collect();
-        parts.windows(4).find_map(|part| match part {
-            [Some("pods"), _, Some("containers"), name] => name.map(str::to_owned),
+        match parts.as_slice() {
+            [.., Some("pods"), _, Some("containers"), Some(name), _] => Some((*name).to_owned()),
             _ => None,
-        })
+        }
     })
 }
 

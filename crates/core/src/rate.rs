@@ -38,6 +38,12 @@ impl Rate {
         }
     }
 
+    /// What was counted since `before` does not count: podnudge has not acted after all.
+    pub(super) fn take_back(&mut self, before: &Self) {
+        self.budget.clone_from(&before.budget);
+        self.last_action = before.last_action;
+    }
+
     /// An action took place.
     pub(super) fn acted(&mut self, now: Moment) {
         self.last_action = Some(now);

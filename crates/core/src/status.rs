@@ -265,7 +265,7 @@ pub enum State {
     Verifying,
     /// Waiting before the next attempt.
     Backoff,
-    /// Nothing was sent, and podnudge tries again by itself.
+    /// podnudge must not act, or the target has been absent for long. It tries again by itself.
     Refused,
     /// The last attempt failed, or the target keeps ending: a person is needed.
     Failed,

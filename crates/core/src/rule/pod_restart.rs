@@ -61,7 +61,7 @@ impl Rule {
             return;
         }
         let Some(before) = self.before_end.take() else { return };
-        *self.application.rate_mut() = before.rate;
+        self.application.rate_mut().take_back(&before.rate);
         self.permit.restore_used(before.used);
     }
 
