@@ -188,14 +188,14 @@ impl Feature {
 }
 
 impl Need {
-    fn lacks_any(&self, missing: &BTreeSet<Right>) -> bool {
-        self.rights.iter().any(|right| missing.contains(right))
+    /// Those of its rights that are missing.
+    fn missing(&self, missing: &BTreeSet<Right>) -> Vec<&Right> {
+        self.rights.iter().filter(|right| missing.contains(*right)).collect()
     }
 
     /// The problem, if some of these rights are missing.
     fn problem(&self, missing: &BTreeSet<Right>) -> Option<Problem> {
-        let missing: Vec<&Right> =
-            self.rights.iter().filter(|right| missing.contains(*right)).collect();
+        let missing = self.missing(missing);
         if missing.is_empty() {
             return None;
         }
@@ -310,7 +310,7 @@ impl RightsPreflight {
         };
         self.pace.answered();
         let missing: BTreeSet<Right> = missing.into_iter().collect();
-        let lacking = self.needs.iter().filter(|need| need.lacks_any(&missing));
+        let lacking = self.needs.iter().filter(|need| !need.missing(&missing).is_empty());
         self.lacking = Some(lacking.map(|need| need.feature).collect());
         if !missing.is_empty() || is_unlimited {
             self.at = Some(now.after(AGAIN));

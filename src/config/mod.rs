@@ -67,9 +67,10 @@ pub use limit::{ClockSlot, LONGEST_LEASE, Limit, OnUnreachable, Share};
 pub use load::{LoadError, Sources, Translated, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
-pub(crate) use parsers::{bounded_duration, url};
+pub(crate) use parsers::is_label;
 #[cfg(feature = "cluster")]
-pub(crate) use parsers::{is_label, is_subdomain};
+pub(crate) use parsers::is_subdomain;
+pub(crate) use parsers::{bounded_duration, url};
 pub use preset::{Preset, preset, presets};
 pub(crate) use problem::nearest;
 pub use problem::{At, Origin, Problem, Problems};

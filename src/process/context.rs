@@ -11,7 +11,7 @@ use super::select::OwnProcess;
 use super::table;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
-use crate::config::Rule;
+use crate::config::{self, Rule};
 use crate::volume::mounts;
 use podnudge_core::shown;
 
@@ -68,8 +68,8 @@ impl Context {
     pub(crate) fn log_command(&self, process: Option<Identity>) -> String {
         let table = process.and_then(|it| read_process_file(it.pid, "mountinfo").ok().flatten());
         let container = table.and_then(|table| mounts::container(&mounts::parse(&table)));
-        let is_name = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        let container = container.filter(is_name).unwrap_or_else(|| "CONTAINER".to_owned());
+        let container = container.filter(|name| config::is_label(name));
+        let container = container.unwrap_or_else(|| "CONTAINER".to_owned());
         let pod = self.pod.as_deref().unwrap_or("POD");
         format!("kubectl logs {} -c {container}", shown::text(pod))
     }

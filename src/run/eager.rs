@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
+use super::rights::Withheld;
 use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature};
 use crate::config::Config;
 use crate::report;
@@ -34,8 +35,7 @@ struct Active {
     generations: Vec<Option<Generation>>,
     sender: mpsc::Sender<EagerAnswer>,
     answers: mpsc::Receiver<EagerAnswer>,
-    /// Why it is unavailable, while the preflight may say the same, or says that a right is missing.
-    unsaid: Option<EagerFact>,
+    withheld: Withheld,
 }
 
 impl EagerSyncing {
@@ -54,7 +54,7 @@ impl EagerSyncing {
             generations: Vec::new(),
             sender,
             answers,
-            unsaid: None,
+            withheld: Withheld::default(),
         }))
     }
 
@@ -123,17 +123,15 @@ impl Active {
     fn report(&mut self, lacks_right: Option<bool>) {
         while let Some(fact) = self.machine.next_fact() {
             match fact {
-                EagerFact::Unavailable(_) => self.unsaid = Some(fact),
-                EagerFact::Available if self.unsaid.take().is_some() => {}
-                _ => report::eager_sync(&fact),
+                EagerFact::Unavailable(reason) => self.withheld.hold(reason),
+                EagerFact::Available if !self.withheld.end() => {}
+                fact => report::eager_sync(&fact),
             }
         }
-        if lacks_right == Some(false)
-            && let Some(fact) = self.unsaid.take()
-        {
+        if let Some(reason) = self.withheld.take_due(lacks_right) {
             // It may be another reason by now.
-            let reason = self.machine.problem(clock::now().mono).map(EagerFact::Unavailable);
-            report::eager_sync(&reason.unwrap_or(fact));
+            let reason = self.machine.problem(clock::now().mono).unwrap_or(reason);
+            report::eager_sync(&EagerFact::Unavailable(reason));
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::agent::{Agent, Done};
 use super::api_access::ApiAccess;
 use super::clock;
+use super::rights::Withheld;
 use super::slots::ApiAnswer;
 use crate::cluster::{self, ApiError, EventsFact, Feature, PodEvents};
 use crate::config::Config;
@@ -25,8 +26,7 @@ pub(super) struct EventSending(Option<Active>);
 struct Active {
     machine: PodEvents,
     access: ApiAccess,
-    /// Why none can be created, while the preflight says that a right is missing.
-    unsaid: Option<Reason>,
+    withheld: Withheld,
 }
 
 impl EventSending {
@@ -43,7 +43,7 @@ impl EventSending {
             report::events(&fact);
         }
         // The token may be there later, but the environment of a process does not change.
-        Self(is_known.then_some(Active { machine, access, unsaid: None }))
+        Self(is_known.then_some(Active { machine, access, withheld: Withheld::default() }))
     }
 
     /// Something happened to this rule.
@@ -88,14 +88,14 @@ impl Agent {
     /// Takes the answer to one of them.
     pub(super) fn event_answered(&mut self, answer: Result<(), ApiError>) {
         let Some(active) = &mut self.events.0 else { return };
-        let reason = answer.as_ref().err().map(|error| error.reason().clone());
+        if let Err(error) = &answer {
+            active.withheld.update(error.reason());
+        }
         match active.machine.answered(clock::now().mono, answer) {
-            Some(EventsFact::Unavailable(_)) => active.unsaid = reason,
-            Some(EventsFact::Available) if active.unsaid.take().is_none() => {
+            Some(EventsFact::Unavailable(reason)) => active.withheld.hold(reason),
+            Some(EventsFact::Available) if active.withheld.end() => {
                 report::events(&EventsFact::Available);
             }
-            // It may be another reason by now.
-            None if active.unsaid.is_some() && reason.is_some() => active.unsaid = reason,
             _ => {}
         }
     }
@@ -103,9 +103,7 @@ impl Agent {
     /// Reports why Events cannot be created. Of a missing right, the preflight tells alone.
     fn report_events(&mut self) {
         let Some(active) = &mut self.events.0 else { return };
-        if self.rights.lacks(Feature::Events) == Some(false)
-            && let Some(reason) = active.unsaid.take()
-        {
+        if let Some(reason) = active.withheld.take_due(self.rights.lacks(Feature::Events)) {
             report::events(&EventsFact::Unavailable(reason));
         }
     }

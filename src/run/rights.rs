@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::surroundings::Surroundings;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Event;
+use podnudge_core::reason::Reason;
 
 /// How long to wait for each answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -22,6 +23,32 @@ pub(super) struct Rights(Option<Active>);
 struct Active {
     preflight: RightsPreflight,
     access: ApiAccess,
+}
+
+/// Why a feature does not work, while the preflight may say the same, or says that a right is missing.
+#[derive(Default)]
+pub(super) struct Withheld(Option<Reason>);
+
+impl Withheld {
+    /// The feature does not work, for this reason.
+    pub(super) fn hold(&mut self, reason: Reason) {
+        self.0 = Some(reason);
+    }
+
+    /// Another attempt has failed: it may be for another reason by now.
+    pub(super) fn update(&mut self, reason: &Reason) {
+        self.0.iter_mut().for_each(|held| held.clone_from(reason));
+    }
+
+    /// The feature works again. Returns whether to say so, because its failure was said.
+    pub(super) fn end(&mut self) -> bool {
+        self.0.take().is_none()
+    }
+
+    /// What to say now. `lacks_right`: whether the preflight says that the feature lacks a right.
+    pub(super) fn take_due(&mut self, lacks_right: Option<bool>) -> Option<Reason> {
+        self.0.take_if(|_| lacks_right == Some(false))
+    }
 }
 
 impl Rights {

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::cause::Cause;
 use super::event::Probe;
-use super::intake::Verdict;
-use super::intake::{Candidate, ProbeState};
+use super::intake::{Candidate, ProbeState, Verdict};
 use super::jitter::{self, Jitter, Replica};
 use super::permit::Standing;
 use super::policy::Policy;

@@ -14,7 +14,6 @@ mod permission;
 mod pod_restart;
 mod progress;
 mod saved;
-mod status;
 mod table;
 mod verification;
 mod wait;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::policies::{self, policy};
-use crate::support::world::{Pod, World};
+use crate::support::world::{self, Pod, World};
 use podnudge_core::DrainBefore;
 use podnudge_core::backoff::Retry;
 use podnudge_core::budget::RestartBudget;
@@ -28,7 +28,7 @@ struct Scene {
 const SCENES: &[Scene] = &[
     Scene {
         name: "a restart",
-        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
+        policy: |policy| world::restarting(policy),
         play: |world| commit(world, "2"),
     },
     Scene {
@@ -48,24 +48,12 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart with published content",
-        policy: |policy| {
-            policies::changed(policy, |policy| {
-                policy.rollout.is_restart = true;
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::restarting(world::publishing(policy)),
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "published content that ends the target, which is rolled back",
-        policy: |policy| {
-            policies::changed(policy, |policy| {
-                policy.rollout.is_restart = true;
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::restarting(world::publishing(policy)),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -73,7 +61,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "content that ends the target, so that the rule trips",
-        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
+        policy: |policy| world::restarting(policy),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -81,7 +69,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a tripped rule whose target recovers",
-        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
+        policy: |policy| world::restarting(policy),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -133,31 +121,17 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart after a drain, with published content",
-        policy: |policy| {
-            policies::changed(drained(policy), |policy| {
-                policy.rollout.is_restart = true;
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::restarting(world::publishing(drained(policy))),
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "a restart after a drain, with a slot and a bake",
-        policy: |policy| {
-            policies::changed(drained(slotted(policy)), |policy| policy.rollout.is_restart = true)
-        },
+        policy: |policy| world::restarting(drained(slotted(policy))),
         play: |world| commit(world, "2"),
     },
     Scene {
         name: "a restart of published content with a slot, after a drain that the Services follow late",
-        policy: |policy| {
-            policies::changed(watched(slotted(policy)), |policy| {
-                policy.rollout.is_restart = true;
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::restarting(world::publishing(watched(slotted(policy)))),
         play: |world| {
             world.services.1 = Some(PodLook::No(Reason::new("web still has the pod")));
             commit(world, "2");
@@ -167,13 +141,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a restart of published content with a slot and a bake, while newer content waits",
-        policy: |policy| {
-            policies::changed(slotted(policy), |policy| {
-                policy.rollout.is_restart = true;
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::restarting(world::publishing(slotted(policy))),
         play: |world| {
             commit(world, "2");
             world.run_for(Duration::from_secs(30));
@@ -182,13 +150,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "published content that ends the target, with a slot",
-        policy: |policy| {
-            policies::changed(slotted(policy), |policy| {
-                policy.rollout.is_restart = true;
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::restarting(world::publishing(slotted(policy))),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -227,12 +189,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "published content that ends the application after a restart of the pod",
-        policy: |policy| {
-            policies::changed(restarting_pod(policy), |policy| {
-                policy.application.publishes = true;
-                policy.application.rolls_back = true;
-            })
-        },
+        policy: |policy| world::publishing(restarting_pod(policy)),
         play: |world| {
             commit(world, "2");
             world.deadly = world.digest_on_disk();
@@ -262,7 +219,7 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "a triggered restart",
-        policy: |policy| policies::changed(policy, |policy| policy.rollout.is_restart = true),
+        policy: |policy| world::restarting(policy),
         play: |world| world.tell(Event::Trigger(None)),
     },
     Scene {

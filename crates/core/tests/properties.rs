@@ -464,7 +464,7 @@ proptest! {
         before in steps_of(0..40),
         after in steps_of(0..20),
     ) {
-        let mut world = play(policies::changed(policy, |policy| { policy.application.publishes = true; policy.application.rolls_back = true; }), &before);
+        let mut world = play(world::publishing(policy), &before);
         world.restart(None);
         apply_all(&mut world, &after);
         calm_down(&mut world);
@@ -481,7 +481,7 @@ proptest! {
         dies in any::<bool>(),
         steps in prop::collection::vec(hostile_step(), 0..30),
     ) {
-        let policy = policies::changed(policy, |policy| { policy.application.publishes = true; policy.application.rolls_back = true; });
+        let policy = world::publishing(policy);
         let behaviour =
             if dies || !policy.rollout.proof { Behaviour::Dies } else { Behaviour::GivesNoProof };
         let mut world = play(policy, &[]);
@@ -508,7 +508,7 @@ proptest! {
     ) {
         let steps: Vec<Step> =
             steps.into_iter().filter(|step| !matches!(step, Step::Trigger)).collect();
-        let mut world = play(policies::changed(policy, |policy| policy.rollout.is_restart = true), &steps);
+        let mut world = play(world::restarting(policy), &steps);
         behave(&mut world, Behaviour::Applies);
         world.run_for(Duration::from_mins(3));
         let is_restart =
@@ -829,7 +829,7 @@ proptest! {
         steps in steps_of(0..60),
         restarts in any::<bool>(),
     ) {
-        let policy = policies::changed(policy, |policy| { policy.application.publishes = true; policy.application.rolls_back = true; });
+        let policy = world::publishing(policy);
         let mut world = play(policy, &steps);
         if restarts {
             world.restart(None);

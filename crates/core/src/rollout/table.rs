@@ -4,8 +4,10 @@
 use super::missing::FoundBy;
 use super::progress::Context;
 use super::{Direction, Rollout, Step, WaitFor};
+use crate::clock::Moment;
 use crate::gate::Supersedable;
 use crate::permit::Nearness;
+use crate::reason::Reason;
 use crate::snapshot::Digest;
 use crate::status::State;
 
@@ -189,6 +191,25 @@ impl Rollout {
         match (self.row().shown, self.direction) {
             (Shown::Forward(_), Direction::Back { .. }) => State::RollingBack,
             (Shown::Always(state) | Shown::Forward(state), _) => state,
+        }
+    }
+
+    /// The time of the next action.
+    pub(crate) fn next_attempt(&self, ctx: &Context<'_>) -> Option<Moment> {
+        let Step::Waiting { what, at, .. } = &self.step else { return None };
+        if *what == WaitFor::Services {
+            return None;
+        }
+        let is_held = self.needs_budget(*what, ctx) && ctx.roll_back_to.is_none();
+        Some(if is_held { *at.max(&ctx.restart_at) } else { *at })
+    }
+
+    /// The reason that is shown.
+    pub(crate) fn reason(&self) -> Option<&Reason> {
+        match &self.step {
+            Step::Waiting { reason, .. } | Step::Tripped { reason, .. } => Some(reason),
+            Step::Verifying(verification) => verification.reason(),
+            Step::Publishing { .. } | Step::Acting(_) | Step::EndingPod { .. } => None,
         }
     }
 

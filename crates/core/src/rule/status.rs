@@ -3,9 +3,7 @@
 use super::{Rollout, Rule};
 use crate::clock::{Moment, Now, UnixTime};
 use crate::evidence::{Evidence, InSync};
-use crate::intake::Activity;
-use crate::intake::Candidate;
-use crate::intake::Verdict;
+use crate::intake::{Activity, Candidate, Verdict};
 use crate::reason::Reason;
 use crate::status::{Counters, RuleStatus, State};
 

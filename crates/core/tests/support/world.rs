@@ -20,6 +20,7 @@ use podnudge_core::status::Status;
 use podnudge_core::{Core, Intervals, Policy};
 use sha2::{Digest as _, Sha256};
 
+use super::policies;
 use super::record::Record;
 use super::shelf::Shelf;
 
@@ -201,6 +202,19 @@ pub(crate) struct Slots {
 
 /// How long a Lease is honoured whose holder was killed, at least.
 const SLOT_OF_KILLED: Duration = Duration::from_secs(5);
+
+/// The policy of a rule that publishes and rolls back.
+pub(crate) fn publishing(policy: Policy) -> Policy {
+    policies::changed(policy, |policy| {
+        policy.application.publishes = true;
+        policy.application.rolls_back = true;
+    })
+}
+
+/// The policy of a rule whose action is a restart.
+pub(crate) fn restarting(policy: Policy) -> Policy {
+    policies::changed(policy, |policy| policy.rollout.is_restart = true)
+}
 
 /// A slot that is not lost.
 pub(crate) fn slot(name: &str) -> SlotState {
