@@ -1,7 +1,7 @@
 //! Ends of the target after its rollout: whether it ends again and again with the same content. Pure.
 //!
 //! After an end that no rollout waits for, podnudge inspects the target until it has run for a minute. A newer start
-//! tells of another end.
+//! tells of another end. That no process is found for half a minute is as bad as several ends.
 
 use std::time::Duration;
 
@@ -21,8 +21,9 @@ const LOOK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(
 /// A process that has run for so long has not ended because of its content.
 const STABLE: Duration = Duration::from_mins(1);
 
-/// How long podnudge looks for a process after fewer ends than those that it reports.
-const GONE: Duration = Duration::from_mins(10);
+/// Without a process for so long after an end, the target does not run the content. One that ends at each start at
+/// once is never seen: it lives for some milliseconds, and the kubelet waits longer and longer until the next start.
+const ABSENT: Duration = Duration::from_secs(30);
 
 /// Ends of the target with the same content.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +67,8 @@ pub(super) struct Crashes {
     next_look: Option<Moment>,
     /// Set once it keeps ending.
     reason: Option<Reason>,
+    /// When that was found.
+    found: Option<Moment>,
 }
 
 impl Crashes {
@@ -79,6 +82,7 @@ impl Crashes {
             runs_since: None,
             next_look: None,
             reason: None,
+            found: None,
         });
         crashes.count(now);
         crashes
@@ -113,9 +117,14 @@ impl Crashes {
             }
             // One that is about to end may still be there.
             (Inspection::Running { last, .. }, None) if last.after(CLOCK_MARGIN) >= self.last => {
-                self.runs_since = Some(*last);
+                self.is_back(*last);
             }
             (Inspection::Absent, Some(_)) => self.count(now),
+            (Inspection::Absent, None)
+                if self.reason.is_none() && now >= self.last.after(ABSENT) =>
+            {
+                self.keeps_ending(now, Some(absent()));
+            }
             _ => {}
         }
         let is_young = self.runs_since.is_some_and(|since| now < since.after(MAX_STARTUP));
@@ -123,7 +132,15 @@ impl Crashes {
         self.next_look = Some(now.after(wait));
         match self.runs_since {
             Some(since) => now >= since.after(STABLE),
-            None => self.reason.is_none() && now >= self.last.after(GONE),
+            None => false,
+        }
+    }
+
+    /// A process was found that had started then.
+    fn is_back(&mut self, since: Moment) {
+        self.runs_since = Some(since);
+        if self.ends.count < ENDS_REPORTED {
+            self.reason = None;
         }
     }
 
@@ -131,12 +148,28 @@ impl Crashes {
         self.ends = Ends::after(Some(self.ends), now);
         (self.last, self.runs_since, self.next_look) = (now, None, Some(now.after(LOOK.0)));
         if self.ends.count >= ENDS_REPORTED {
-            self.reason = self.ends.reason(now);
+            self.keeps_ending(now, self.ends.reason(now));
         }
     }
 
-    /// Whether the end that was counted now is the one to report.
-    pub(super) fn is_reported(&self, now: Moment) -> bool {
-        self.last == now && self.ends.is_reported()
+    /// The reason may change; it is reported once.
+    fn keeps_ending(&mut self, now: Moment, reason: Option<Reason>) {
+        if self.reason.is_none() {
+            self.found = Some(now);
+        }
+        self.reason = reason;
     }
+
+    /// Whether it was found now that the target keeps ending.
+    pub(super) fn is_reported(&self, now: Moment) -> bool {
+        self.found == Some(now)
+    }
+}
+
+fn absent() -> Reason {
+    let time = humantime::format_duration(ABSENT);
+    let message =
+        format!("the target ended with this content, and no process of it was found for {time}");
+    let hint = "it ends at each start, or cannot start: the log of its container says why";
+    Reason::new(message).hint(hint)
 }
