@@ -25,3 +25,4 @@ mod prometheus;
 mod respawn;
 mod several_processes;
 mod waiting;
+mod without_preset;

@@ -11,6 +11,16 @@ use crate::support::program::command;
 
 pub(super) const CHANGES: usize = 100;
 
+/// Mounts a directory in a mount namespace of its own, and runs a program there: `SOURCE DIR PROGRAM…`.
+/// So podnudge and the application mount the volume, as containers do, and nothing else does.
+pub(super) const MOUNTED: [&str; 5] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-ec",
+    "mkdir -p \"$1\"; mount --bind \"$0\" \"$1\"; shift; exec \"$@\"",
+];
+
 /// A process that is killed at the end of its test.
 pub(crate) struct Application(pub(super) Child);
 

@@ -64,11 +64,11 @@ tests! {
     mariadb: reloads rejects publishes is_signalled;
     mosquitto: reloads reloads_at_its_usual_place publishes is_signalled;
     nats: reloads rejects publishes is_signalled gives_up_soon does_not_read;
-    nginx: reloads rejects publishes is_signalled gives_up_soon does_not_read has_a_subpath;
+    nginx: reloads rejects publishes is_signalled gives_up_soon does_not_read has_a_subpath mounts_another;
     pgbouncer: reloads reloads_at_its_usual_place publishes is_signalled;
     php_fpm: reloads rejects publishes does_not_read;
     postgres: reloads rejects publishes is_signalled does_not_read;
-    prometheus: reloads rejects publishes is_signalled gives_up_soon does_not_read;
+    prometheus: reloads rejects publishes is_signalled gives_up_soon does_not_read mounts_another;
     redis: reloads reloads_at_its_usual_place publishes;
     rsyslog: reloads rejects publishes is_signalled;
     squid: reloads rejects publishes;
@@ -114,17 +114,24 @@ fn gives_up_soon(subject: &'static Subject) {
 
 /// The entrypoint copies the volume: whatever the application does after its action, it runs what it started with.
 fn does_not_read(subject: &'static Subject) {
-    never_claims(subject, ReadsFrom::Copy);
+    let scene = never_claims(subject, Rule::Preset, ReadsFrom::Copy);
+    assert!(scene.agent.last("unread", "hint").contains("a copy that was made at its start"));
 }
 
 /// One key is mounted by subPath beside the volume, and the application reads that.
 fn has_a_subpath(subject: &'static Subject) {
-    let scene = never_claims(subject, ReadsFrom::SubPath);
+    let scene = never_claims(subject, Rule::Preset, ReadsFrom::SubPath);
     assert_eq!(scene.agent.last("preflight", "problem"), "subpath", "{}", scene.agent.log());
 }
 
-fn never_claims(subject: &'static Subject, from: ReadsFrom) -> Scene {
-    let mut scene = Scene::reading(subject, Rule::Preset, Place::Etc, from);
+/// The target is named, and its container does not mount the watched volume.
+fn mounts_another(subject: &'static Subject) {
+    let scene = never_claims(subject, Rule::ByProcess, ReadsFrom::Another);
+    assert_eq!(scene.agent.last("preflight", "problem"), "not-mounted", "{}", scene.agent.log());
+}
+
+fn never_claims(subject: &'static Subject, rule: Rule, from: ReadsFrom) -> Scene {
+    let mut scene = Scene::reading(subject, rule, Place::Etc, from);
     for (n, (version, fault)) in [("7101", ""), ("7102", subject.fault)].into_iter().enumerate() {
         scene.write_until_seen(version, fault);
         let mut claims = false;
@@ -141,9 +148,8 @@ fn never_claims(subject: &'static Subject, from: ReadsFrom) -> Scene {
         assert!(!claims, "{}", scene.agent.log());
         assert!(subject.shows("7100"));
     }
-    assert!(scene.agent.last("unread", "hint").contains("a copy that was made at its start"));
     place::write_line(&format!(
-        "| {} | {from:?} | preset | the old | unknown, unread |",
+        "| {} | {from:?} | {rule:?} | the old | unknown, unread |",
         subject.preset
     ));
     scene
@@ -328,7 +334,7 @@ fn a_gunicorn_that_fails_slowly_is_not_in_sync() {
 /// It has loaded the application, with its settings, before it started its workers: new ones have the old settings.
 #[test]
 fn a_gunicorn_with_preload_is_not_in_sync() {
-    in_network(|| drop(never_claims(&subjects::PRELOADED, ReadsFrom::Volume)));
+    in_network(|| drop(never_claims(&subjects::PRELOADED, Rule::Preset, ReadsFrom::Volume)));
 }
 
 #[test]

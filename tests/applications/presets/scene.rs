@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::place::Place;
 use super::subjects::Subject;
-use crate::applications::plain::Application;
+use crate::applications::plain::{Application, MOUNTED, volume};
 use crate::applications::pod::Container;
 use crate::support::agent::Agent;
 use crate::support::http::ask;
@@ -20,16 +20,6 @@ use crate::support::wait::{wait_until, wait_until_commit_is_past};
 
 /// How long a new process must survive: longer than one that cannot start lives on a busy machine.
 const LIFE: &str = "3s";
-
-/// Mounts a directory in a mount namespace of its own, and runs a program there: `SOURCE DIR PROGRAM…`.
-/// So podnudge and the application mount the volume, as containers do, and nothing else does.
-const MOUNTED: [&str; 5] = [
-    "unshare",
-    "--mount",
-    "sh",
-    "-ec",
-    "mkdir -p \"$1\"; mount --bind \"$0\" \"$1\"; shift; exec \"$@\"",
-];
 
 /// Runs a program in the container `app`: `FOLDER PROGRAM…`. The kubelet mounts the file for the message of a container
 /// that ends from a directory with its name. Programs name their threads by /proc, and otherwise those of another
@@ -48,6 +38,8 @@ pub(super) enum Rule {
     Preset,
     /// With the preset, and with its check by an option.
     Checked,
+    /// With the watched volume and the name of the process.
+    ByProcess,
     /// With HUP in place of the preset.
     Signalled,
     /// With the preset, without a check, and with a publish directory, by a file.
@@ -61,6 +53,8 @@ pub(super) enum ReadsFrom {
     Volume,
     /// From a copy that the entrypoint has made, although the container mounts the volume.
     Copy,
+    /// From another volume at the same path: its container does not mount the watched one.
+    Another,
     /// From a subPath mount of its key beside the volume.
     SubPath,
 }
@@ -132,7 +126,7 @@ impl Subject {
     fn command(&self, from: ReadsFrom) -> Vec<String> {
         let key = self.file.0;
         let (script, here) = match from {
-            ReadsFrom::Volume => ("", "{dir}"),
+            ReadsFrom::Volume | ReadsFrom::Another => ("", "{dir}"),
             ReadsFrom::Copy => ("cp -rL {dir} {run}/copy; exec \"$0\" \"$@\"", "{run}/copy"),
             ReadsFrom::SubPath => (
                 "mkdir {run}/sub; touch {run}/sub/$KEY; mount --bind \"$(readlink -f {dir}/$KEY)\" {run}/sub/$KEY; \
@@ -178,8 +172,12 @@ impl Scene {
         if is_published {
             fs::create_dir(&content).unwrap();
         }
-        let mut kubelet =
-            Kubelet::new(if is_published { at.join("source") } else { content.clone() });
+        let mut kubelet = match from {
+            // Of a file system that is not the one of the application's root.
+            ReadsFrom::Another => volume(content.to_str().unwrap()),
+            _ if is_published => Kubelet::new(at.join("source")),
+            _ => Kubelet::new(content.clone()),
+        };
         write(&mut kubelet, subject, dir, at, "7100", "");
         wait_until_commit_is_past(&kubelet.volume);
         let arguments = match rule {
@@ -190,6 +188,10 @@ impl Scene {
                 vec!["--config".to_owned(), with_work_dir(at)],
             ]
             .concat(),
+            Rule::ByProcess => {
+                [by_options(subject, dir), vec!["--process".to_owned(), subject.process.to_owned()]]
+                    .concat()
+            }
             Rule::Signalled => [
                 "--settle",
                 "20ms",
@@ -205,7 +207,7 @@ impl Scene {
             Rule::Published => vec!["--config".to_owned(), subject.file(dir, at)],
         };
         let path = format!("{}:{PATH}", at.join("bin").display());
-        let container = |program: &[&str]| -> Vec<String> {
+        let container = |content: &Path, program: &[&str]| -> Vec<String> {
             let content = content.to_str().unwrap();
             [MOUNTED.as_slice(), &[content, dir], program]
                 .concat()
@@ -218,7 +220,7 @@ impl Scene {
         let podnudge = |first: &[&str]| -> Command {
             let script = "mount -t tmpfs tmpfs \"$0\"; exec \"$@\"";
             let program = ["sh", "-ec", script, &work, env!("CARGO_BIN_EXE_podnudge")];
-            let line = container(&[program.as_slice(), first].concat());
+            let line = container(&content, &[program.as_slice(), first].concat());
             let mut command = command(&line[0]);
             command.args(&line[1..]).args(&arguments).env("PATH", &path);
             command.env("PODNUDGE_POD_NAME", "web-0");
@@ -232,7 +234,18 @@ impl Scene {
         let line: Vec<String> =
             subject.command(from).iter().map(|word| filled(word, dir, at, "")).collect();
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        let line = container(&[CONTAINER.as_slice(), &[at.to_str().unwrap()], &line].concat());
+        let mut line = [CONTAINER.as_slice(), &[at.to_str().unwrap()], &line].concat();
+        let mut mounts = &content;
+        let another = at.join("another");
+        if from == ReadsFrom::Another {
+            write(&mut Kubelet::new(another.clone()), subject, dir, at, "7100", "");
+            mounts = &another;
+            line.splice(
+                ..0,
+                ["sh", "-ec", "umount \"$0\"; exec \"$@\"", content.to_str().unwrap()],
+            );
+        }
+        let line = container(mounts, &line);
         let application = Container::start(line, at.join("application.log"));
         wait_until("the application runs version 7100", || subject.shows("7100"));
         let agent = Agent::spawn(at, podnudge(&["--log", "json", "--listen", "127.0.0.1:0"]));
