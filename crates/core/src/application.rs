@@ -10,11 +10,11 @@ use super::event::{Found, Inspection};
 use super::evidence::Evidence;
 use super::fact::Fact;
 use super::generations::Generations;
-use super::intake::{Runs, Source};
+use super::intake::{OnDisk, Runs, Source};
 use super::memory::Failed;
 use super::policy::Policy;
 use super::rate::Rate;
-use super::rollout::Rollout;
+use super::rollout::{Direction, Rollout};
 use super::tracker::{Save, Tracker};
 use super::trial::Trial;
 use super::volume_tracker::VolumeTracker;
@@ -257,5 +257,16 @@ impl Application {
     /// When to look for further ends.
     pub(super) fn next_look(&self) -> Option<Moment> {
         self.crashes.as_ref().and_then(Crashes::next_wakeup)
+    }
+
+    /// The content and direction of the rollback of `failed`, if a good generation exists.
+    pub(super) fn plan_rollback(
+        &self,
+        failed: OnDisk,
+        after_restart: bool,
+    ) -> Option<(OnDisk, Direction)> {
+        let good = self.tracker.roll_back_to(failed.digest)?;
+        let direction = Direction::Back { failed: failed.digest, after_restart };
+        Some((OnDisk { digest: good, ..failed }, direction))
     }
 }

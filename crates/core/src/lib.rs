@@ -29,7 +29,6 @@ pub mod memory;
 mod mounts;
 mod neighbours;
 mod permit;
-mod pod_end;
 mod policy;
 pub mod preflight;
 pub mod random;

@@ -1,38 +1,37 @@
 //! Brings one digest to the application, from its publication to an outcome.
 //!
-//! A rollout is a state machine of its own: [`Rollout::handle`] processes an input in the current
+//! A rollout is a state machine of its own: [`Rollout::handle`] (`rollout/inputs.rs`) processes an input in the current
 //! step and returns the effects to perform, and the outcome if the rollout has ended. What it needs
 //! to know about the rule is passed to each call. ARCHITECTURE.md says how to add a step or a wait.
+//!
+//! This file is what a rollout is. `table` says what others may know of it. Above them, each file is one subject of what
+//! it does next, and `inputs` chooses among them.
 
-mod answers;
 mod drain;
-mod evict;
 mod failures;
-mod limit;
-mod missing;
+mod inputs;
 mod permission;
-mod pod_restart;
+mod pod_end;
 mod progress;
 mod saved;
 mod table;
+mod target_restart;
 mod verification;
-mod wait;
 
 use super::cause::Cause;
 use super::command::Extent;
 use super::crashes::Ends;
-use super::event::Acted;
+use super::fact::Fact;
 use super::intake::OnDisk;
-use super::permit::Standing;
 use super::status::State;
 use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
-use limit::Limit;
-use missing::Missing;
+use failures::Missing;
+use permission::Limit;
 pub(super) use progress::{Context, Effect, Input, Outcome, Progress};
+use target_restart::TargetRestart;
 use verification::Verification;
-use wait::{TargetRestart, WaitFor};
 
 /// The direction of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +109,35 @@ enum Step {
     },
 }
 
+/// The reason for waiting between two attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitFor {
+    /// To begin: the rollout was in progress when podnudge started.
+    Start,
+    /// For an absent target.
+    Target,
+    /// For the backoff after a failure.
+    Retry,
+    /// For a refusal to end; it may end without new content.
+    Refusal,
+    /// To restart the target instead of repeating the actions.
+    Restart,
+    /// For the restart budget.
+    Budget,
+    /// For the time of a drain, before the action.
+    Drain,
+    /// For the Services to let the pod go, or to tell whether they have it.
+    Services,
+    /// For a slot, or for the replica's turn: the action can be sent.
+    Slot,
+    /// For the permission to evict the pod.
+    Disruption,
+    /// To find out whether the pod was evicted: the request got no answer.
+    Eviction,
+    /// For the end of podnudge's own pod, which was evicted.
+    Deletion,
+}
+
 impl Rollout {
     /// A rollout that begins with the first [`Input::Tick`]. `goes_back`: to known good content, whatever the cause.
     pub(super) fn new(
@@ -143,21 +171,6 @@ impl Rollout {
     pub(super) fn resumed(content: OnDisk, direction: Direction, is_known_good: bool) -> Self {
         let goes_back = is_known_good || direction != Direction::Forward;
         Self::new(content, direction, Cause::Changed, goes_back)
-    }
-
-    /// Begins the rollout, superseding another one if there is one.
-    pub(super) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
-        let mut progress = Progress::default();
-        self.is_in_turn = ctx.turn.is_none();
-        // Publish again on a trigger: the published files may have been damaged.
-        if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
-            self.publish(superseded.map(Box::new), &mut progress);
-        } else {
-            let verifying = superseded.filter(|old| matches!(old.step, Step::Verifying(_)));
-            self.report_superseded(verifying.as_ref(), &mut progress);
-            self.act(ctx, &mut progress);
-        }
-        progress
     }
 
     /// The rollout that this one was to supersede, if its publication has not ended.
@@ -202,14 +215,6 @@ impl Rollout {
         }
     }
 
-    /// Takes the newer commit time if the same content was committed again.
-    pub(super) fn update(&mut self, content: OnDisk) {
-        let is_same = self.direction == Direction::Forward && self.content.digest == content.digest;
-        if is_same && self.is_waiting() {
-            self.content = content;
-        }
-    }
-
     /// Whether it looks for evidence of the application.
     pub(super) fn is_verifying(&self) -> bool {
         matches!(self.step, Step::Verifying(_))
@@ -248,67 +253,6 @@ impl Rollout {
         self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
     }
 
-    /// Processes an input.
-    pub(super) fn handle(&mut self, input: Input, ctx: &Context<'_>) -> Progress {
-        let mut progress = Progress::default();
-        let now = ctx.now.mono;
-        match (&mut self.step, input) {
-            (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
-                self.published(publication, is_swapped, ctx, &mut progress);
-            }
-            (Step::Acting(_), Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
-            (Step::EndingPod { .. }, Input::Acted(refused @ Acted::Refused(_))) => {
-                self.take_back_end();
-                self.acted(refused, ctx, &mut progress);
-            }
-            (Step::Verifying(verification), Input::Verified(verified)) => {
-                let observation = verification.observe(now, verified, ctx.policy);
-                let is_fresh = verification.is_fresh();
-                self.observed(observation, is_fresh, ctx, &mut progress);
-            }
-            (Step::Verifying(verification), Input::Ended) => verification.ended(now),
-            (Step::Verifying(verification), Input::Tick) if verification.is_due(now) => {
-                verification.begin_poll();
-                progress.effect(Effect::Verify);
-            }
-            (Step::Waiting { what, at, .. }, Input::Tick) if *at <= now => {
-                let (what, at) = (*what, *at);
-                self.wait_over(what, at, ctx, &mut progress);
-            }
-            (Step::Waiting { what: WaitFor::Services, .. }, Input::Left(left)) => {
-                self.left(left, ctx, &mut progress);
-            }
-            (
-                Step::Waiting {
-                    what: WaitFor::Drain | WaitFor::Services | WaitFor::Target, ..
-                }
-                | Step::EndingPod { is_sent: false, .. },
-                Input::ContentGone,
-            ) => self.content_gone(),
-            (
-                Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. }
-                | Step::EndingPod { is_sent: false, .. },
-                Input::SlotLost,
-            ) => {
-                self.wait_for_others(ctx, &mut progress);
-            }
-            (Step::Waiting { .. }, Input::EndedElsewhere(reason)) => {
-                self.target_ended(false, reason, ctx, &mut progress);
-            }
-            (Step::Tripped { next_poll, .. }, Input::Tick)
-                if next_poll.is_some_and(|at| at <= now) =>
-            {
-                *next_poll = None;
-                progress.effect(Effect::Inspect);
-            }
-            (Step::Tripped { .. }, Input::Inspected(target)) => {
-                self.process_inspected(target, ctx, &mut progress);
-            }
-            _ => {}
-        }
-        progress
-    }
-
     fn publish(&mut self, superseded: Option<Box<Self>>, progress: &mut Progress) {
         self.step = Step::Publishing { superseded };
         progress.effect(Effect::Publish);
@@ -323,35 +267,27 @@ impl Rollout {
         matches!(self.direction, Direction::Back { after_restart: true, .. })
     }
 
-    /// Continues when the wait is over, which ended at `at`.
-    fn wait_over(
-        &mut self,
-        waited_for: WaitFor,
-        at: Moment,
-        ctx: &Context<'_>,
-        progress: &mut Progress,
-    ) {
-        if waited_for == WaitFor::Deletion {
-            return self.not_deleted(ctx, progress);
+    /// Reports that this rollout supersedes `old`.
+    pub(super) fn report_superseded(&self, old: Option<&Self>, progress: &mut Progress) {
+        let other = old.map(Self::digest).filter(|digest| *digest != self.digest());
+        if let Some(digest) = other {
+            progress.report(Fact::Superseded(digest));
         }
-        if waited_for == WaitFor::Retry {
-            self.attempt = self.attempt.saturating_add(1);
-            self.is_triggered = false;
+    }
+
+    /// Whether this was reported already. Ignores the hint, which may vary.
+    fn has_reported(&self, state: State, reason: &Reason) -> bool {
+        self.reported
+            .as_ref()
+            .is_some_and(|(in_state, message)| *in_state == state && *message == reason.message)
+    }
+
+    /// The same, and records that it is reported now.
+    fn is_news(&mut self, state: State, reason: &Reason) -> bool {
+        let is_news = !self.has_reported(state, reason);
+        if is_news {
+            self.reported = Some((state, reason.message.clone()));
         }
-        self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
-        if waited_for == WaitFor::Slot
-            && let Standing::Halted(reason) = ctx.slot
-        {
-            Self::halted_elsewhere(reason.clone(), ctx, progress);
-        } else if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
-            self.out_of_budget(ctx, progress);
-        } else if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) {
-            // The application may read what is published.
-            self.wait_for_others(ctx, progress);
-        } else if ctx.needs_publish {
-            self.publish(None, progress);
-        } else {
-            self.act(ctx, progress);
-        }
+        is_news
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::missing::FoundBy;
+use super::failures::FoundBy;
 use super::progress::{Context, Effect, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use super::missing::{FoundBy, Missing};
 use super::progress::{Context, Effect, Outcome, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::backoff;
+use crate::clock::Moment;
 use crate::crashes::Ends;
 use crate::event::Absence;
 use crate::fact::{Attempt, Fact};
@@ -26,6 +26,25 @@ pub(super) enum Failure {
     Unproven,
     /// The application answered that it rejects the content.
     Declined,
+}
+
+/// Since when the target has been absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Missing {
+    pub(super) since: Moment,
+    /// The number of polls since then.
+    pub(super) polls: u32,
+    /// How it was found absent last.
+    pub(super) found_by: FoundBy,
+}
+
+/// How the absence of the target was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FoundBy {
+    /// By an action, which was not sent.
+    Action,
+    /// By the preparation of one, or by a verification.
+    Poll,
 }
 
 impl Rollout {
@@ -62,9 +81,8 @@ impl Rollout {
             }
             return self.refused(reason, ctx.policy.rollout.retry.max, ctx, progress);
         }
-        if !self.has_reported(State::WaitingForTarget, &reason) {
+        if self.is_news(State::WaitingForTarget, &reason) {
             progress.report(Fact::TargetAbsent(reason.clone()));
-            self.reported = Some((State::WaitingForTarget, reason.message.clone()));
         }
         // Poll fast: a target that crashes because of its content exists only for moments.
         let polls = if can_roll_back { 0 } else { polls };
@@ -214,9 +232,8 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        if !self.has_reported(State::Refused, &reason) {
+        if self.is_news(State::Refused, &reason) {
             progress.report(Fact::Refused(reason.clone()));
-            self.reported = Some((State::Refused, reason.message.clone()));
         }
         self.wait(WaitFor::Refusal, ctx.now.mono.after(wait), reason);
     }
@@ -228,18 +245,10 @@ impl Rollout {
         if ctx.roll_back_to.is_some() && self.has_failed_attempt() {
             return progress.end(Outcome::RollBack(reason));
         }
-        if !self.has_reported(State::Held, &reason) {
+        if self.is_news(State::Held, &reason) {
             let wait = ctx.restart_at.since(ctx.now.mono);
             progress.report(Fact::Held(reason.clone(), Some(wait)));
-            self.reported = Some((State::Held, reason.message.clone()));
         }
         self.wait(WaitFor::Budget, ctx.restart_at, reason);
-    }
-
-    /// Whether this was reported already. Ignores the hint, which may vary.
-    pub(super) fn has_reported(&self, state: State, reason: &Reason) -> bool {
-        self.reported
-            .as_ref()
-            .is_some_and(|(in_state, message)| *in_state == state && *message == reason.message)
     }
 }

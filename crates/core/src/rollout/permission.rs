@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::limit::Limit;
 use super::progress::{Context, Outcome, Progress};
 use super::{Direction, Rollout, Step, WaitFor};
+use crate::cause::Cause;
 use crate::clock::Moment;
 use crate::command::Extent;
 use crate::fact::Fact;
@@ -17,6 +17,29 @@ use crate::status::State;
 
 /// An action that is delayed for so long is no part of the turn in which its drain began.
 const LATE: Duration = Duration::from_secs(1);
+
+/// What a rollout does only with the permission of the other replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Nothing: the application has no content yet.
+    Nothing,
+    /// The action, if it interrupts an application that no action of the rule has interrupted: what is hurt must not
+    /// wait to go back. The content was good before, and is published at once.
+    Action,
+    /// The publication and the action.
+    All,
+}
+
+impl Limit {
+    /// `goes_back`: to known good content, whatever the cause.
+    pub(super) fn of(cause: Cause, goes_back: bool) -> Self {
+        match cause {
+            Cause::FirstFill => Self::Nothing,
+            Cause::Changed | Cause::Triggered if !goes_back => Self::All,
+            Cause::KnownGood | Cause::Changed | Cause::Triggered => Self::Action,
+        }
+    }
+}
 
 impl Rollout {
     /// Whether the replica's turn is used by what follows a wait that ended at `at`: it is the replica's turn now, or
@@ -77,8 +100,7 @@ impl Rollout {
             Some((at, reason)) => (*at, reason.clone()),
             None => (Moment::default(), Reason::new("waits for a slot")),
         };
-        if ctx.turn.is_some() && !self.has_reported(State::Held, &reason) {
-            self.reported = Some((State::Held, reason.message.clone()));
+        if ctx.turn.is_some() && self.is_news(State::Held, &reason) {
             progress.report(Fact::Held(reason.clone(), Some(at.since(ctx.now.mono))));
         }
         self.wait(WaitFor::Slot, at, reason);
@@ -96,11 +118,8 @@ impl Rollout {
 
     /// Reports why there is no slot, unless that was reported.
     pub(crate) fn held(&mut self, reason: &Reason) -> Option<Fact> {
-        let is_new = self.is_waiting_for_slot() && !self.has_reported(State::Held, reason);
-        is_new.then(|| {
-            self.reported = Some((State::Held, reason.message.clone()));
-            Fact::Held(reason.clone(), None)
-        })
+        let is_news = self.is_waiting_for_slot() && self.is_news(State::Held, reason);
+        is_news.then(|| Fact::Held(reason.clone(), None))
     }
 
     /// Whether it waits for a slot, or for the replica's turn.

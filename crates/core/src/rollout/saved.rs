@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use super::{Direction, Rollout, Step, TargetRestart, WaitFor};
-use crate::clock::{Moment, Now};
+use crate::clock::Now;
 use crate::intake::OnDisk;
 use crate::memory::{SavedRollback, SavedRollout};
 use crate::reason::Reason;
-
-/// The start times of processes are up to a clock tick early.
-const TICK: Duration = Duration::from_millis(10);
 
 impl Rollout {
     /// What to save of it; `why` is the reason of a rollback. While new content is being published, that is the
@@ -83,28 +80,5 @@ impl Rollout {
             rollout.wait(WaitFor::Retry, at, reason);
         }
         rollout
-    }
-
-    /// The action that begins now ends the target.
-    pub(crate) fn begin_target_restart(&mut self, now: Moment) {
-        self.restarted_nothing();
-        self.target_restart.get_or_insert(TargetRestart::Begun(now));
-    }
-
-    /// The action did not end the target; an earlier podnudge may have done so.
-    pub(crate) fn restarted_nothing(&mut self) {
-        self.target_restart =
-            self.target_restart.filter(|restart| !matches!(restart, TargetRestart::Begun(_)));
-    }
-
-    /// A target that started after this was restarted by an earlier podnudge, for this rollout.
-    pub(crate) fn restarted_by_earlier(&self) -> Option<Moment> {
-        let since = self.target_restart.and_then(TargetRestart::unseen_since)?;
-        Some(Moment(since.0.saturating_sub(TICK)))
-    }
-
-    /// The restart was seen: by the podnudge that did it, or by a later one.
-    pub(super) fn has_seen_restart(&mut self) {
-        self.target_restart = self.target_restart.map(TargetRestart::seen);
     }
 }

@@ -1,7 +1,7 @@
 //! What the rest of the rule asks about a rollout: one row for each step, and one column for each question. Nothing
 //! outside of the rollout knows its steps.
 
-use super::missing::FoundBy;
+use super::failures::FoundBy;
 use super::progress::Context;
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::clock::Moment;

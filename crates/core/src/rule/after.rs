@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Rollout, Rule};
+use super::Rule;
 use crate::cause::Cause;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
@@ -10,11 +10,6 @@ use crate::event::{Alive, Inspection, Verified};
 use crate::reason::Reason;
 
 impl Rule {
-    pub(super) fn begin_trial(&mut self, now: Now, rollout: &Rollout, out: &mut VecDeque<Command>) {
-        let save = self.application.begin_trial(now.mono, rollout, &self.policy);
-        self.save(save, out);
-    }
-
     /// Finds out whether the target still runs, if that is due.
     pub(super) fn continue_trial(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let newer = self.neighbours.newer;
@@ -62,7 +57,9 @@ impl Rule {
         self.quarantine(content, reason.clone(), out);
         self.halt(content.digest, reason);
         self.interrupted(content.digest, true);
-        let Some((content, direction)) = self.plan_rollback(content, trial.after_restart()) else {
+        let Some((content, direction)) =
+            self.application.plan_rollback(content, trial.after_restart())
+        else {
             return;
         };
         if self.neighbours.busy.is_some() {
@@ -107,10 +104,5 @@ impl Rule {
         if let Some(fact) = self.application.report_crashes(now.mono) {
             self.report(fact, out);
         }
-    }
-
-    /// Whether the target ends again and again with the content that it runs.
-    pub(super) fn keeps_ending(&self) -> bool {
-        self.application.keeps_ending().is_some()
     }
 }

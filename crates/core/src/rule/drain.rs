@@ -8,34 +8,13 @@ use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::event::{ApiServer, PodLook};
 use crate::fact::Fact;
-use crate::intake::Verdict;
-use crate::permit::{Looked, Nearness};
+use crate::permit::Looked;
 use crate::rollout::Input;
-use crate::snapshot::Digest;
 
 impl Rule {
     /// Whether the pod is to get no requests, because of an action of this rule.
     pub(crate) fn is_drained(&self) -> bool {
         self.permit.is_out() && !self.is_stopped()
-    }
-
-    /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.
-    /// `content`: what it was for.
-    pub(super) fn restore_drain(
-        &mut self,
-        now: Moment,
-        since: Option<Moment>,
-        content: Option<Digest>,
-    ) {
-        let Some(since) = since else { return };
-        match &self.rollout {
-            Some(rollout) => {
-                let has_acted = rollout.restarted_by_earlier().is_some();
-                let is_watched = self.policy.permit.looks_at_services() && !has_acted;
-                self.permit.restore_drain(since, now, is_watched);
-            }
-            None => self.permit.returns_to_services(now, content, &self.policy.permit),
-        }
     }
 
     /// Ends the drain if no action is near, whatever became of the rollout. An earlier podnudge may have acted:
@@ -48,21 +27,6 @@ impl Rule {
         if !self.rollout.as_ref().is_some_and(is_near) {
             self.permit.end_drain(now, &self.policy.permit);
         }
-    }
-
-    /// Whether the first scan is still to tell what is on disk. One that has found a volume missing or unreadable may
-    /// be the last one for long.
-    pub(super) fn awaits_first_scan(&self) -> bool {
-        !self.application.tracker().is_started()
-            && !self.intake.source().is_missing_a_volume()
-            && self.intake.source().unreadable().is_none()
-    }
-
-    /// Whether the slot is for the others while this rollout goes on: then a pod that was drained goes back.
-    fn may_others_act(&self, rollout: &Rollout) -> bool {
-        self.policy.permit.slot.is_some()
-            && self.permit.interrupted_by().is_none()
-            && rollout.nearness(self.needs_permission(rollout)) == Nearness::Far
     }
 
     /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
@@ -88,20 +52,6 @@ impl Rule {
             self.progress(now, Input::ContentGone, out);
         }
         has_ended
-    }
-
-    /// Whether the rollout cannot go on before something is committed: its content is not on disk, or is rejected.
-    pub(super) fn is_content_gone(&self, rollout: &Rollout) -> bool {
-        self.application.tracker().reads_volumes()
-            && (self.intake.source().digest() != Some(rollout.digest())
-                || self.intake.source().is_missing_a_volume()
-                || matches!(self.intake.checks().verdict(rollout.digest()), Verdict::Rejected(_)))
-    }
-
-    /// Whether something is to be done when the rollout's wait is over: it continues, or its drain ends.
-    pub(super) fn wakes(&self, now: Moment, rollout: &Rollout) -> bool {
-        let ends_drain = || rollout.is_draining() && !self.has_content(now, rollout);
-        self.may_continue(now) || ends_drain()
     }
 
     /// Begins the looks at the pod that are due.

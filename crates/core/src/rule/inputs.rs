@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Life, Rule};
+use super::{Life, Rollout, Rule};
 use crate::clock::{Now, UnixTime};
 use crate::command::Command;
-use crate::event::{Checked, Inspection, Probe, Scan, VolumeId, Watch};
+use crate::event::{Acted, Checked, Inspection, Probe, Publication, Scan, VolumeId, Watch};
 use crate::fact::Fact;
 use crate::intake::{Candidate, OnDisk};
 use crate::policy::Policy;
@@ -255,6 +255,75 @@ impl Rule {
     pub(crate) fn stop(&mut self) {
         if self.life == Life::Running {
             self.life = Life::Stopping;
+        }
+    }
+
+    /// Handles the result of a publication or rollback.
+    pub(crate) fn published(
+        &mut self,
+        now: Now,
+        publication: Publication,
+        out: &mut VecDeque<Command>,
+    ) {
+        let Some(digest) = self.rollout.as_ref().map(Rollout::digest) else { return };
+        let is_swapped = match &publication {
+            Publication::Failed(_, current) => {
+                self.application.tracker_mut().publication_failed(now.mono, digest, *current)
+            }
+            Publication::Done | Publication::Moved => false,
+        };
+        if publication == Publication::Done {
+            self.application.tracker_mut().published(now.mono, digest);
+        }
+        if publication == Publication::Done || is_swapped {
+            self.application.exposed(now.mono);
+        }
+        self.progress(now, Input::Published { publication, is_swapped }, out);
+    }
+
+    /// Handles the digest that a resync found in the publish directory.
+    pub(crate) fn found_published(&mut self, digest: Option<Digest>, out: &mut VecDeque<Command>) {
+        // Ignore it while a publication is in progress.
+        if !self.is_busy() && self.application.tracker_mut().found_published(digest) {
+            self.application.publication_lost();
+            self.report(Fact::PublicationLost(digest), out);
+        }
+    }
+
+    /// Handles the result of an action, or an observation of the target.
+    pub(crate) fn handle(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
+        // A poll of a tripped rule is not an action.
+        let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
+        let has_acted = is_action && !self.policy.rollout.is_restart;
+        if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
+            self.application.rate_mut().acted(now.mono);
+        }
+        if let Input::Acted(
+            Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
+        ) = &input
+        {
+            self.application.found_targets(&targets.names);
+            self.application.rate_mut().found_container(targets.are_containers);
+        }
+        self.application.rate_mut().observe(now.mono, &input);
+        if self.ends_pod() {
+            self.take_back_end(&input);
+        }
+        match input {
+            Input::Ended if self.rollout.is_none() => {
+                self.application.tracker_mut().target_ended();
+                self.ended_in_bake();
+                let acts_elsewhere = self.neighbours.busy.is_some();
+                if let Some(trial) = self.application.trial_mut() {
+                    trial.ended(acts_elsewhere);
+                } else if !acts_elsewhere {
+                    self.crashed(now, out);
+                }
+            }
+            Input::Verified(verified) if self.rollout.is_none() => {
+                self.polled_in_trial(now, verified, out);
+            }
+            input => self.progress(now, input, out),
         }
     }
 }

@@ -5,16 +5,31 @@
 
 use std::collections::VecDeque;
 
-use super::{Direction, Rollout, Rule, Unfinished};
-use crate::clock::Now;
+use super::{Direction, Found, Policy, Replica, Rollout, Rule, RuleId, Unfinished};
+use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::intake::OnDisk;
-use crate::memory::{Memory, SavedRollout};
+use crate::memory::{Known, Memory, SavedRollout};
 use crate::permit::End;
 use crate::rate::Rate;
 use crate::reason::Reason;
+use crate::snapshot::Digest;
 
 impl Rule {
+    /// The rule of a podnudge that starts, with what an earlier one has left.
+    pub(crate) fn new(
+        id: RuleId,
+        policy: Policy,
+        found: Found,
+        replica: Replica,
+        now: Now,
+    ) -> Self {
+        let mut found = found.in_own_pod(&policy);
+        let mut rule = Self::before_restore(id, policy, &mut found, replica, now);
+        rule.restore(now, found.memory);
+        rule
+    }
+
     /// Saves the rule's state if it has changed.
     pub(super) fn remember(&mut self, out: &mut VecDeque<Command>) {
         let memory = self.memory();
@@ -127,7 +142,7 @@ impl Rule {
         let saved = saved
             .filter(|saved| saved.back.as_ref().is_some_and(|back| back.failed == content.digest));
         let after_restart = saved.as_ref().is_some_and(SavedRollout::is_after_restart);
-        let (content, direction) = self.plan_rollback(content, after_restart)?;
+        let (content, direction) = self.application.plan_rollback(content, after_restart)?;
         Some(self.restored(now, content, direction, saved))
     }
 
@@ -146,6 +161,35 @@ impl Rule {
                 Rollout::restored(saved, content, direction, now, is_known_good, longest)
             }
             None => Rollout::resumed(content, direction, is_known_good),
+        }
+    }
+
+    /// What to save of what the application runs, after this was found: the new pod may have read something else
+    /// than what is verified, and only the first podnudge of the pod can assume that it has not.
+    pub(super) fn known_in_pod(&self, now: Now, known: Known) -> Known {
+        let is_in_new_pod = self.rollout.as_ref().is_some_and(Rollout::is_in_new_pod);
+        if is_in_new_pod && known == Known::default() {
+            return Known { at: now.wall, ..known };
+        }
+        known
+    }
+
+    /// Takes over the drain of an earlier podnudge, which has acted only after the pod had left its Services.
+    /// `content`: what it was for.
+    pub(super) fn restore_drain(
+        &mut self,
+        now: Moment,
+        since: Option<Moment>,
+        content: Option<Digest>,
+    ) {
+        let Some(since) = since else { return };
+        match &self.rollout {
+            Some(rollout) => {
+                let has_acted = rollout.restarted_by_earlier().is_some();
+                let is_watched = self.policy.permit.looks_at_services() && !has_acted;
+                self.permit.restore_drain(since, now, is_watched);
+            }
+            None => self.permit.returns_to_services(now, content, &self.policy.permit),
         }
     }
 }

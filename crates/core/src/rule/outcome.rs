@@ -13,7 +13,7 @@ use crate::intake::OnDisk;
 use crate::memory::Failed;
 use crate::permit::End;
 use crate::reason::Reason;
-use crate::rollout::{Direction, Outcome};
+use crate::rollout::Outcome;
 
 impl Rule {
     /// Ends the rollout with this outcome.
@@ -46,7 +46,7 @@ impl Rule {
                 self.quarantine(rollout.content(), reason.clone(), out);
                 self.halt_if_evident(&rollout, &reason);
                 if let Some((content, direction)) =
-                    self.plan_rollback(rollout.content(), after_restart)
+                    self.application.plan_rollback(rollout.content(), after_restart)
                 {
                     self.begin(now, content, direction, Cause::KnownGood, out);
                 }
@@ -88,17 +88,6 @@ impl Rule {
         }
     }
 
-    /// The content and direction of the rollback of `failed`, if a good generation exists.
-    pub(super) fn plan_rollback(
-        &self,
-        failed: OnDisk,
-        after_restart: bool,
-    ) -> Option<(OnDisk, Direction)> {
-        let good = self.application.tracker().roll_back_to(failed.digest)?;
-        let direction = Direction::Back { failed: failed.digest, after_restart };
-        Some((OnDisk { digest: good, ..failed }, direction))
-    }
-
     /// Records that the rollout has succeeded, with this evidence.
     pub(super) fn applied(
         &mut self,
@@ -120,7 +109,8 @@ impl Rule {
         }
         let save = self.application.applied(now, digest, evidence, self.intake.source());
         self.save(save, out);
-        self.begin_trial(now, rollout, out);
+        let save = self.application.begin_trial(now.mono, rollout, &self.policy);
+        self.save(save, out);
         if disk == Some(digest) {
             self.intake.source_mut().clear_gaps();
         }

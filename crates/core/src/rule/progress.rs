@@ -3,87 +3,43 @@
 use std::collections::VecDeque;
 
 use super::Rule;
+use crate::cause::Cause;
 use crate::clock::Now;
 use crate::command::{Act, Command, Extent, RollBack};
-use crate::event::{Acted, Publication};
-use crate::fact::Fact;
+use crate::intake::OnDisk;
 use crate::reason::Reason;
-use crate::rollout::{Context, Effect, Input, Progress, Rollout};
-use crate::snapshot::Digest;
-use crate::tracker::Save;
+use crate::rollout::{Context, Direction, Effect, Input, Progress, Rollout};
 use crate::volume_tracker::CLOCK_MARGIN;
 
 impl Rule {
-    /// Handles the result of a publication or rollback.
-    pub(crate) fn published(
+    /// Begins a rollout, superseding the one in progress. The only way to begin one.
+    pub(super) fn begin(
         &mut self,
         now: Now,
-        publication: Publication,
+        content: OnDisk,
+        direction: Direction,
+        cause: Cause,
         out: &mut VecDeque<Command>,
     ) {
-        let Some(digest) = self.rollout.as_ref().map(Rollout::digest) else { return };
-        let is_swapped = match &publication {
-            Publication::Failed(_, current) => {
-                self.application.tracker_mut().publication_failed(now.mono, digest, *current)
-            }
-            Publication::Done | Publication::Moved => false,
-        };
-        if publication == Publication::Done {
-            self.application.tracker_mut().published(now.mono, digest);
-        }
-        if publication == Publication::Done || is_swapped {
-            self.application.exposed(now.mono);
-        }
-        self.progress(now, Input::Published { publication, is_swapped }, out);
+        self.application.rollout_begins();
+        // A person may trigger the way back.
+        let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
+        let mut rollout = Rollout::new(content, direction, cause, goes_back);
+        let before = self.rollout.take();
+        self.permit.taken_over(now.mono);
+        let progress = rollout.begin(before, &self.context(now, &rollout));
+        self.rollout = Some(rollout);
+        self.apply(now, progress, out);
     }
 
-    /// Handles the digest that a resync found in the publish directory.
-    pub(crate) fn found_published(&mut self, digest: Option<Digest>, out: &mut VecDeque<Command>) {
-        // Ignore it while a publication is in progress.
-        if !self.is_busy() && self.application.tracker_mut().found_published(digest) {
-            self.application.publication_lost();
-            self.report(Fact::PublicationLost(digest), out);
-        }
-    }
-
-    /// Handles the result of an action, or an observation of the target.
-    pub(crate) fn handle(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
-        // A poll of a tripped rule is not an action.
-        let is_action = !self.rollout.as_ref().is_some_and(Rollout::has_tripped);
-        let has_acted = is_action && !self.policy.rollout.is_restart;
-        if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
-            self.application.rate_mut().acted(now.mono);
-        }
-        if let Input::Acted(
-            Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
-        ) = &input
-        {
-            self.application.found_targets(&targets.names);
-            self.application.rate_mut().found_container(targets.are_containers);
-        }
-        self.application.rate_mut().observe(now.mono, &input);
-        match input {
-            Input::Ended if self.rollout.is_none() => {
-                self.application.tracker_mut().target_ended();
-                self.ended_in_bake();
-                let acts_elsewhere = self.neighbours.busy.is_some();
-                if let Some(trial) = self.application.trial_mut() {
-                    trial.ended(acts_elsewhere);
-                } else if !acts_elsewhere {
-                    self.crashed(now, out);
-                }
-            }
-            Input::Verified(verified) if self.rollout.is_none() => {
-                self.polled_in_trial(now, verified, out);
-            }
-            input => self.progress(now, input, out),
-        }
+    /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
+    /// acts on the same target.
+    pub(super) fn resume(&mut self, content: OnDisk, direction: Direction) {
+        let is_known_good = self.application.tracker().last_good() == Some(content.digest);
+        self.rollout = Some(Rollout::resumed(content, direction, is_known_good));
     }
 
     pub(super) fn progress(&mut self, now: Now, input: Input, out: &mut VecDeque<Command>) {
-        if self.rollout.as_ref().is_some_and(Rollout::ends_pod) {
-            self.take_back_end(&input);
-        }
         let Some(mut rollout) = self.rollout.take() else { return };
         let progress = rollout.handle(input, &self.context(now, &rollout));
         self.rollout = Some(rollout);
@@ -233,15 +189,5 @@ impl Rule {
         }
         let save = self.application.tracker().action_started(now.wall);
         self.save(save, out);
-    }
-
-    pub(super) fn save(&mut self, save: Save, out: &mut VecDeque<Command>) {
-        match save {
-            Save::Nothing => {}
-            Save::Known(known) => self.saved.known = known,
-            Save::Good(digest, evidence) => {
-                out.push_back(Command::Approve(self.id, digest, evidence));
-            }
-        }
     }
 }

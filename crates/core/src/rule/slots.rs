@@ -8,10 +8,8 @@ use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::event::SlotState;
 use crate::gate::{Closed, Gate};
-use crate::intake::{Candidate, Verdict};
-use crate::memory::SavedSlot;
-use crate::permit::{End, Nearness, Permit, Standing, Wish};
-use crate::reason::Reason;
+use crate::intake::Candidate;
+use crate::permit::{End, Nearness, Standing, Wish};
 use crate::rollout::Input;
 use crate::snapshot::Digest;
 
@@ -21,73 +19,6 @@ impl Rule {
         if let Some(fact) = self.permit.told(state, &self.policy.permit) {
             self.report(fact, out);
         }
-    }
-
-    /// Whether the rule may roll out this content, as far as slots are concerned.
-    pub(super) fn slot_standing(&self, now: Moment, cause: Cause, digest: Digest) -> Standing<'_> {
-        if self.needs_slot(cause, digest) {
-            self.permit.standing(now, digest, false, &self.policy.permit)
-        } else {
-            Standing::Granted
-        }
-    }
-
-    /// Whether this rollout may act, as far as slots are concerned.
-    pub(super) fn rollouts_standing(&self, now: Moment, rollout: &Rollout) -> Standing<'_> {
-        let (digest, is_known_good) = (rollout.digest(), rollout.is_known_good());
-        self.permit.standing(now, digest, is_known_good, &self.policy.permit)
-    }
-
-    /// When the action of this rollout must have begun, if it needs a slot.
-    pub(super) fn act_before(&self, rollout: &Rollout) -> Option<Moment> {
-        self.permit.act_before().filter(|_| self.needs_permission(rollout))
-    }
-
-    /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
-    pub(super) fn turn(&self, now: Now) -> Option<(Moment, Reason)> {
-        Permit::turn(now, &self.replica, &self.policy.permit)
-    }
-
-    /// Whether this rollout waits for a slot, and nothing is known that would end that.
-    pub(super) fn is_delayed_by_slot(&self, now: Moment, rollout: &Rollout) -> bool {
-        rollout.is_waiting_for_slot()
-            && matches!(self.rollouts_standing(now, rollout), Standing::Wait(_))
-    }
-
-    /// What to save of the slot. An action that is being sent may have interrupted the application.
-    pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
-        let sent = self.rollout.as_ref().filter(|rollout| rollout.is_sending());
-        let sent = sent.map(|rollout| (rollout.digest(), self.needs_permission(rollout)));
-        self.permit.saved(sent, &self.policy.permit)
-    }
-
-    /// Whether the action of this rollout needs the permission of the other replicas.
-    pub(super) fn needs_permission(&self, rollout: &Rollout) -> bool {
-        rollout.needs_permission(self.may_go_back())
-    }
-
-    /// Whether an action with known good content needs no permission of the other replicas.
-    pub(super) fn may_go_back(&self) -> bool {
-        !self.policy.may_interrupt() || self.permit.acted_with().is_some()
-    }
-
-    /// Whether content needs the permission of the other replicas to be rolled out. A person may trigger the way back.
-    pub(super) fn needs_slot(&self, cause: Cause, digest: Digest) -> bool {
-        let goes_back = self.application.tracker().last_good() == Some(digest)
-            && self.application.tracker().running() != Some(digest)
-            && self.permit.acted_with().is_some();
-        cause.needs_slot() && !goes_back
-    }
-
-    /// An action for this content may have interrupted the application. `is_limited`: it needed the permission of the
-    /// other replicas.
-    pub(super) fn interrupted(&mut self, content: Digest, is_limited: bool) {
-        self.permit.interrupted(content, is_limited, &self.policy.permit);
-    }
-
-    /// The rollout that may have interrupted the application has ended, or does not go on.
-    pub(super) fn end_use_of_slot(&mut self, now: Moment, end: End) {
-        self.permit.end_use(now, end, &self.policy.permit);
     }
 
     /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
@@ -139,14 +70,6 @@ impl Rule {
         let is_blocked = !self.awaits_first_scan() && self.is_blocked(rollout);
         (by != rollout.digest() && rollout.has_superseded())
             || (self.policy.permit.slot.is_some() && rollout.may_wait_forever(is_blocked))
-    }
-
-    /// Whether the rollout may not go on for long, for want of its content, or of checks that cannot be made.
-    fn is_blocked(&self, rollout: &Rollout) -> bool {
-        let verdict = self.intake.checks().verdict(rollout.digest());
-        let cannot_check = self.application.tracker().reads_volumes()
-            && matches!(verdict, Verdict::Pending(Some(_)));
-        self.is_content_gone(rollout) || cannot_check
     }
 
     fn wish(&self, now: Now) -> Wish {

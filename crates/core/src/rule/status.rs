@@ -185,13 +185,6 @@ impl Rule {
         retry.is_some_and(|at| at > now.mono)
     }
 
-    pub(super) fn is_quarantined(&self) -> bool {
-        self.intake
-            .source()
-            .digest()
-            .is_some_and(|disk| self.application.tracker().quarantine_reason(disk).is_some())
-    }
-
     fn is_rejected(&self) -> bool {
         let disk = self.intake.source().digest();
         disk.is_some_and(|disk| matches!(self.intake.checks().verdict(disk), Verdict::Rejected(_)))

@@ -1,14 +1,22 @@
-//! A restart of the whole pod in place: podnudge ends with an exit code for which the kubelet restarts all
-//! containers, and the next podnudge finds out whether it did.
+//! The actions that end podnudge itself, with its pod. The next podnudge finds out what became of that.
+//!
+//! For a restart of the whole pod in place, podnudge ends with an exit code for which the kubelet restarts all
+//! containers. An eviction deletes the pod, and the application of the next one reads the content at its start.
 
 use std::time::Duration;
 
 use super::failures::Failure;
 use super::progress::{Context, Effect, Outcome, Progress};
-use super::{Rollout, Step, TargetRestart};
+use super::{Rollout, Step, TargetRestart, WaitFor};
+use crate::backoff;
 use crate::clock::Moment;
 use crate::evidence::Evidence;
+use crate::fact::Fact;
 use crate::reason::Reason;
+use crate::status::State;
+
+/// The wait after the first eviction that must not be made now.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// So many ends of podnudge without a restart of the pod show that the kubelet has no rule for its exit code. After
 /// the first one, podnudge may have been killed just before it ended by itself.
@@ -40,19 +48,6 @@ impl Rollout {
     /// podnudge could not save what precedes its end, and goes on.
     pub(super) fn take_back_end(&mut self) {
         self.target_restart = self.target_restart.map(TargetRestart::without_pod_end);
-    }
-
-    /// Whether an earlier podnudge has ended for it, or its pod: first find out what became of that.
-    pub(super) fn looks_for_pod_restart(&self) -> bool {
-        let restart = self.target_restart;
-        matches!(restart, Some(TargetRestart::PodEnded { .. } | TargetRestart::PodReplaced))
-    }
-
-    /// An earlier podnudge has ended for a restart of the pod, and nothing says that there was none.
-    pub(super) fn count_pod_restart(&self, progress: &mut Progress) {
-        if matches!(self.target_restart, Some(TargetRestart::PodEnded { .. })) {
-            progress.effect(Effect::PodRestarted);
-        }
     }
 
     /// These processes still run: the kubelet has restarted podnudge's own container only.
@@ -87,5 +82,56 @@ impl Rollout {
         if let Step::Verifying(verification) = &mut self.step {
             verification.extend_deadline(ctx.now.mono, ctx.policy);
         }
+    }
+}
+
+/// Eviction.
+impl Rollout {
+    /// The pod is being deleted: podnudge waits to be ended with it.
+    pub(super) fn evicted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.report(Fact::Evicted(self.digest()));
+        progress.effect(Effect::Interrupted);
+        progress.effect(Effect::Delivered);
+        self.refusals = 0;
+        let until = ctx.now.mono.after(ctx.policy.rollout.evict_wait.unwrap_or_default());
+        self.wait(
+            WaitFor::Deletion,
+            until,
+            Reason::new("the pod was evicted, and waits for its end"),
+        );
+    }
+
+    /// It must not be evicted now, or it is not known whether it was (`what`). That changes without new content,
+    /// however long it takes.
+    pub(super) fn await_eviction(
+        &mut self,
+        what: WaitFor,
+        reason: Reason,
+        pause: Duration,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        let wait =
+            backoff::doubled(FIRST_PAUSE, self.refusals, ctx.policy.rollout.retry.max).max(pause);
+        self.refusals = self.refusals.saturating_add(1);
+        if self.is_news(State::Held, &reason) {
+            progress.report(Fact::Held(reason.clone(), Some(wait)));
+        }
+        self.wait(what, ctx.now.mono.after(wait), reason);
+    }
+
+    /// The pod was evicted, and still runs. That is no evidence against the content.
+    pub(super) fn not_deleted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        let wait = humantime::format_duration(ctx.policy.rollout.evict_wait.unwrap_or_default());
+        let message = format!("the pod was evicted, and has not ended within {wait}");
+        let hint = "look for finalizers of the pod, and set `wait` of `[rule.evict]` to more than its terminationGracePeriodSeconds";
+        let reason = Reason::new(message).hint(hint);
+        progress.effect(Effect::Failed);
+        if self.attempt >= ctx.policy.rollout.retry.attempts {
+            return progress.end(Outcome::Ineffective(reason));
+        }
+        let wait = backoff::wait_after(self.attempt, ctx.policy.rollout.retry);
+        progress.report(self.retrying(Failure::Undelivered, reason.clone(), wait, ctx));
+        self.wait(WaitFor::Retry, ctx.now.mono.after(wait), reason);
     }
 }

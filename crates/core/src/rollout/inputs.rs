@@ -1,15 +1,19 @@
-//! How a rollout handles the answers to its commands.
+//! What each input does in each step of a rollout. Of all files of a rollout, this one calls the others, and none calls it.
 
 use std::time::Duration;
 
 use super::failures::Failure;
-use super::progress::{Context, Effect, Outcome, Progress};
-use super::verification::{Finding, Verification};
+use super::permission::Limit;
+use super::progress::{Context, Effect, Input, Outcome, Progress};
+use super::verification::Finding;
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::backoff;
+use crate::clock::Moment;
 use crate::event::{Absence, Acted, Inspection, Publication};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
+use crate::intake::OnDisk;
+use crate::permit::Standing;
 use crate::reason::Reason;
 use crate::status::State;
 use crate::volume_tracker::CLOCK_MARGIN;
@@ -19,7 +23,115 @@ use crate::volume_tracker::CLOCK_MARGIN;
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 
 impl Rollout {
-    pub(super) fn published(
+    /// Begins the rollout, superseding another one if there is one.
+    pub(crate) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
+        let mut progress = Progress::default();
+        self.is_in_turn = ctx.turn.is_none();
+        // Publish again on a trigger: the published files may have been damaged.
+        if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
+            self.publish(superseded.map(Box::new), &mut progress);
+        } else {
+            let verifying = superseded.filter(|old| matches!(old.step, Step::Verifying(_)));
+            self.report_superseded(verifying.as_ref(), &mut progress);
+            self.act(ctx, &mut progress);
+        }
+        progress
+    }
+
+    /// Processes an input.
+    pub(crate) fn handle(&mut self, input: Input, ctx: &Context<'_>) -> Progress {
+        let mut progress = Progress::default();
+        let now = ctx.now.mono;
+        match (&mut self.step, input) {
+            (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
+                self.published(publication, is_swapped, ctx, &mut progress);
+            }
+            (Step::Acting(_), Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
+            (Step::EndingPod { .. }, Input::Acted(refused @ Acted::Refused(_))) => {
+                self.take_back_end();
+                self.acted(refused, ctx, &mut progress);
+            }
+            (Step::Verifying(verification), Input::Verified(verified)) => {
+                let observation = verification.observe(now, verified, ctx.policy);
+                let is_fresh = verification.is_fresh();
+                self.observed(observation, is_fresh, ctx, &mut progress);
+            }
+            (Step::Verifying(verification), Input::Ended) => verification.ended(now),
+            (Step::Verifying(verification), Input::Tick) if verification.is_due(now) => {
+                verification.begin_poll();
+                progress.effect(Effect::Verify);
+            }
+            (Step::Waiting { what, at, .. }, Input::Tick) if *at <= now => {
+                let (what, at) = (*what, *at);
+                self.wait_over(what, at, ctx, &mut progress);
+            }
+            (Step::Waiting { what: WaitFor::Services, .. }, Input::Left(left)) => {
+                self.left(left, ctx, &mut progress);
+            }
+            (
+                Step::Waiting {
+                    what: WaitFor::Drain | WaitFor::Services | WaitFor::Target, ..
+                }
+                | Step::EndingPod { is_sent: false, .. },
+                Input::ContentGone,
+            ) => self.content_gone(),
+            (
+                Step::Waiting { what: WaitFor::Drain | WaitFor::Services, .. }
+                | Step::EndingPod { is_sent: false, .. },
+                Input::SlotLost,
+            ) => {
+                self.wait_for_others(ctx, &mut progress);
+            }
+            (Step::Waiting { .. }, Input::EndedElsewhere(reason)) => {
+                self.target_ended(false, reason, ctx, &mut progress);
+            }
+            (Step::Tripped { next_poll, .. }, Input::Tick)
+                if next_poll.is_some_and(|at| at <= now) =>
+            {
+                *next_poll = None;
+                progress.effect(Effect::Inspect);
+            }
+            (Step::Tripped { .. }, Input::Inspected(target)) => {
+                self.process_inspected(target, ctx, &mut progress);
+            }
+            _ => {}
+        }
+        progress
+    }
+
+    /// Continues when the wait is over, which ended at `at`.
+    fn wait_over(
+        &mut self,
+        waited_for: WaitFor,
+        at: Moment,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        if waited_for == WaitFor::Deletion {
+            return self.not_deleted(ctx, progress);
+        }
+        if waited_for == WaitFor::Retry {
+            self.attempt = self.attempt.saturating_add(1);
+            self.is_triggered = false;
+        }
+        self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
+        if waited_for == WaitFor::Slot
+            && let Standing::Halted(reason) = ctx.slot
+        {
+            Self::halted_elsewhere(reason.clone(), ctx, progress);
+        } else if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
+            self.out_of_budget(ctx, progress);
+        } else if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) {
+            // The application may read what is published.
+            self.wait_for_others(ctx, progress);
+        } else if ctx.needs_publish {
+            self.publish(None, progress);
+        } else {
+            self.act(ctx, progress);
+        }
+    }
+
+    fn published(
         &mut self,
         publication: Publication,
         is_swapped: bool,
@@ -48,15 +160,7 @@ impl Rollout {
         }
     }
 
-    /// Reports that this rollout supersedes `old`.
-    pub(super) fn report_superseded(&self, old: Option<&Self>, progress: &mut Progress) {
-        let other = old.map(Self::digest).filter(|digest| *digest != self.digest());
-        if let Some(digest) = other {
-            progress.report(Fact::Superseded(digest));
-        }
-    }
-
-    pub(super) fn acted(&mut self, acted: Acted, ctx: &Context<'_>, progress: &mut Progress) {
+    fn acted(&mut self, acted: Acted, ctx: &Context<'_>, progress: &mut Progress) {
         let digest = self.digest();
         if matches!(acted, Acted::Failed(_) | Acted::Declined(_)) {
             let is_sent = self.is_sending();
@@ -137,37 +241,7 @@ impl Rollout {
         }
     }
 
-    /// Waits for the proof: from now on only that shows what the application runs. Without one,
-    /// `unproven` is the evidence.
-    pub(super) fn delivered(
-        &mut self,
-        unproven: Evidence,
-        ctx: &Context<'_>,
-        progress: &mut Progress,
-    ) {
-        progress.effect(Effect::Interrupted);
-        progress.effect(Effect::Delivered);
-        self.refusals = 0;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
-    }
-
-    pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        progress.effect(Effect::Fresh);
-        let unproven = Evidence::ReadAtStart;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
-    }
-
-    /// Waits for the proof after a restart of the target by an earlier podnudge.
-    fn verify_restarted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        progress.effect(Effect::Interrupted);
-        progress.effect(Effect::Fresh);
-        let unproven = Evidence::ReadAtStart;
-        let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);
-        verification.extend_deadline(ctx.now.mono, ctx.policy);
-        self.step = Step::Verifying(verification);
-    }
-
-    pub(super) fn observed(
+    fn observed(
         &mut self,
         observation: Finding,
         is_fresh: bool,
@@ -191,7 +265,7 @@ impl Rollout {
     }
 
     /// Verifies, without sending anything, a process that has read the content at its start.
-    pub(super) fn process_inspected(
+    fn process_inspected(
         &mut self,
         target: Inspection,
         ctx: &Context<'_>,
@@ -205,6 +279,14 @@ impl Rollout {
         }
         if let Step::Tripped { reason, .. } = &self.step {
             self.trip(reason.clone(), ctx);
+        }
+    }
+
+    /// Takes the newer commit time if the same content was committed again.
+    pub(crate) fn update(&mut self, content: OnDisk) {
+        let is_same = self.direction == Direction::Forward && self.content.digest == content.digest;
+        if is_same && self.is_waiting() {
+            self.content = content;
         }
     }
 }

@@ -1,21 +1,28 @@
-//! The end of podnudge for a rollout that restarts the whole pod.
+//! The actions that end podnudge itself: a restart of the whole pod, and an eviction. The end may be refused at the last
+//! moment; and where the state directory outlives the pod, the next one continues the rollout.
 
 use std::collections::VecDeque;
 
-use super::{BeforeEnd, Rollout, Rule};
+use super::{Outcome, Rollout, Rule};
 use crate::clock::Now;
 use crate::command::Command;
 use crate::event::Acted;
 use crate::fact::Fact;
+use crate::intake::OnDisk;
+use crate::permit::Use;
+use crate::rate::Rate;
 use crate::reason::Reason;
 use crate::rollout::Input;
 
-impl Rule {
-    /// Whether podnudge is to end for this rule: the others begin nothing.
-    pub(crate) fn ends_pod(&self) -> bool {
-        self.rollout.as_ref().is_some_and(Rollout::ends_pod)
-    }
+/// What a rule counts as soon as podnudge is to end for it, as it was before.
+#[derive(Debug)]
+pub(super) struct BeforeEnd {
+    pub(super) rate: Rate,
+    /// What the slot was kept for.
+    pub(super) used: Use,
+}
 
+impl Rule {
     /// Ends podnudge, once no other rule is in the middle of an action. What the next podnudge has to know is
     /// saved first. Returns whether it does.
     pub(super) fn end_pod(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
@@ -69,5 +76,21 @@ impl Rule {
     pub(super) fn delay_of_end(&self) -> Option<&Reason> {
         let waits = self.rollout.as_ref().is_some_and(Rollout::waits_to_end_pod);
         self.neighbours.acts.as_ref().filter(|_| waits)
+    }
+
+    /// Ends the rollout that another pod has begun, if this pod has started with other content.
+    pub(super) fn end_rollout_of_other_pod(
+        &mut self,
+        now: Now,
+        disk: OnDisk,
+        out: &mut VecDeque<Command>,
+    ) {
+        let is_of_other =
+            |rollout: &Rollout| rollout.is_in_new_pod() && rollout.digest() != disk.digest;
+        if self.application.tracker().reads_volumes()
+            && self.rollout.as_ref().is_some_and(is_of_other)
+        {
+            self.finish(now, Outcome::Superseded, out);
+        }
     }
 }
