@@ -1,53 +1,32 @@
 //! Runs podnudge: the only `select!`, the only place that spawns tasks, the only clock.
 //!
-//! The loop (`agent.rs`) passes events to the core and performs the core's commands. One queue of work
+//! The loop (`event_loop.rs`) passes events to the core and performs the core's commands. One queue of work
 //! on threads reads volumes, another writes the publish and state directories; requests are tasks. Each of
 //! them returns its result to the loop as a `Done`.
 
 mod agent;
 mod answers;
 #[cfg(feature = "cluster")]
-mod api_access;
+mod api;
+#[cfg(not(feature = "cluster"))]
+#[path = "run/no_api.rs"]
+mod api;
 mod clock;
 mod commands;
 mod connections;
 mod digests;
-#[cfg(feature = "cluster")]
-mod eager;
-#[cfg(not(feature = "cluster"))]
-#[path = "run/no_eager.rs"]
-mod eager;
-#[cfg(feature = "cluster")]
-mod events;
-#[cfg(not(feature = "cluster"))]
-#[path = "run/no_events.rs"]
-mod events;
-#[cfg(feature = "cluster")]
-mod evict;
+mod done;
+mod event_loop;
 mod exits;
 #[cfg(feature = "compat")]
 mod expand;
 mod facts;
 mod locks;
-#[cfg(not(feature = "page"))]
-mod no_history;
 mod once;
 mod pod;
-#[cfg(feature = "cluster")]
-mod pod_looks;
 mod queues;
 #[cfg(feature = "compat")]
 mod reloads;
-#[cfg(feature = "cluster")]
-mod rights;
-#[cfg(not(feature = "cluster"))]
-#[path = "run/no_rights.rs"]
-mod rights;
-#[cfg(feature = "cluster")]
-mod slots;
-#[cfg(not(feature = "cluster"))]
-#[path = "run/no_slots.rs"]
-mod slots;
 mod volumes;
 
 use tokio::net::TcpListener;

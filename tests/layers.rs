@@ -13,7 +13,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Used by everything.
     ("exit", &[]),
     ("surroundings", &[]),
-    ("random", &[]),
     ("version", &[]),
     ("files", &[]),
     ("folder", &["files"]),
@@ -27,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("volume", &["config", "files"]),
     ("process", &["volume", "config", "files"]),
     ("exchange", &["process", "config", "files", "lockdown", "threads"]),
-    ("cluster", &["exchange", "files", "random", "surroundings", "config"]),
+    ("cluster", &["exchange", "files", "surroundings", "config"]),
     ("checks", &["expand", "exchange", "volume", "exit", "files", "folder", "config"]),
     ("publish", &["expand", "volume", "files", "folder", "config"]),
     ("verify", &["publish", "checks", "exchange", "process", "volume", "threads", "config"]),
@@ -44,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // What other reloaders are started with.
     ("compat", &["config", "files"]),
     // What a change would do.
-    ("plan", &["random", "config"]),
+    ("plan", &["config"]),
     // Output for people.
     ("logs", &["config", "exit", "stderr"]),
     ("report", &["cluster", "checks", "volume", "config", "version"]),

@@ -1,6 +1,6 @@
 //! Eager sync: sees an edit of the ConfigMaps and Secrets behind the watched volumes at once, and has the
 //! kubelet write the volumes at once. Pure: the loop sends the requests and returns the answers
-//! (`run/eager.rs`).
+//! (`run/api/eager.rs`).
 //!
 //! - The objects are named in the configuration, or found in podnudge's own Pod, once.
 //! - Each is followed by a watch of its metadata (`follow.rs`).

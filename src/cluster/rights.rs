@@ -1,5 +1,5 @@
 //! What podnudge's service account must be allowed to do: the rights of each feature that uses the Kubernetes
-//! API, in one table, and the preflight that asks the API server for them. Pure: `run/rights.rs` sends the
+//! API, in one table, and the preflight that asks the API server for them. Pure: `run/api/rights.rs` sends the
 //! requests.
 //!
 //! The Roles in `k8s/` and `docs/` are compared with the table by `tests/rights.rs`. A new feature is a variant of

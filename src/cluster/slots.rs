@@ -1,5 +1,5 @@
 //! The protocol by which replicas share slots: each slot is a Lease, and to hold it is the right to act. Pure:
-//! the loop sends the requests and returns the answers (`run/slots.rs`).
+//! the loop sends the requests and returns the answers (`run/api/slots.rs`).
 //!
 //! - A slot is held from an answer that says so until four fifths of its duration after that request was
 //!   *sent*, by the own monotonic clock. It is renewed at a third. So its holder stops before another replica

@@ -44,7 +44,7 @@ impl Agent {
     fn status(&mut self) -> Status {
         let mut status = self.core.status(clock::now());
         status.log_lines_dropped = stderr::dropped();
-        status.eager_sync = self.eager.status();
+        status.eager_sync = self.api.eager_sync();
         #[cfg(feature = "compat")]
         {
             status.reloads = self.reloads(&status);

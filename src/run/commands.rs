@@ -1,54 +1,28 @@
 //! Performs the core's commands: each in the module that is named after it.
 
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{self, Poll, Waker};
-
-use tokio::task::AbortHandle;
-use tracing::warn;
 
 use super::agent::{Agent, Done};
-use super::clock;
 #[cfg(feature = "cluster")]
-use super::evict;
+use super::api;
+use super::clock;
 #[cfg(feature = "compat")]
 use super::expand;
 use crate::checks;
 use crate::config::Rule;
 use crate::preflight::Stage;
 use crate::volume::scan;
-use crate::{action, pause, preflight, process, publish, report, stderr, verify};
+use crate::{action, pause, preflight, process, publish, report, verify};
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 
 impl Agent {
-    /// Runs all commands of the core. Log lines come last.
-    pub(super) fn run_commands(&mut self) {
-        while let Some(command) = self.core.next_command() {
-            self.run_command(command);
-        }
-        self.report_dropped_lines();
-        self.log_facts();
-    }
-
-    /// Reports lines of the log that were dropped. If that line is dropped, too, it follows later.
-    fn report_dropped_lines(&mut self) {
-        let dropped = stderr::dropped();
-        if dropped != self.counted.log_lines_dropped {
-            self.counted.log_lines_dropped = dropped;
-            warn!(
-                event = "log-dropped",
-                lines = dropped,
-                "lines of the log were dropped: nothing has read standard error"
-            );
-        }
-    }
-
     /// Runs a command, or starts its task.
     pub(super) fn run_command(&mut self, command: Command) {
+        #[cfg(feature = "page")]
         self.facts.history.commanded(clock::now().wall, &command);
         match command {
             Command::Scan(rule, volumes) => {
@@ -63,7 +37,7 @@ impl Agent {
                 let small = is_quick.then(|| volumes.iter().map(read).collect::<Option<Vec<_>>>());
                 if let Some(small) = small.flatten() {
                     let small = small.into_iter().map(|(id, reading)| (id, Ok(reading)));
-                    return self.handle_done(Done::Scanned(rule, small.collect()));
+                    return self.ready.push_back(Done::Scanned(rule, small.collect()));
                 }
                 self.reading.submit(&mut self.tasks, move || {
                     let read =
@@ -82,10 +56,7 @@ impl Agent {
             }),
             Command::Inspect(rule) => {
                 let Some(config) = self.rule(rule) else { return };
-                self.handle_done(Done::Event(Event::Inspected(
-                    rule,
-                    process::inspect(&self.context, &config),
-                )));
+                self.handle_event(Event::Inspected(rule, process::inspect(&self.context, &config)));
             }
             Command::Preflight(rule) => self.preflight(rule),
             Command::Check(rule, digest) => self.check(rule, digest),
@@ -94,7 +65,7 @@ impl Agent {
                 let Some(config) = self.rule(rule) else { return };
                 let reason =
                     config.settings.hold.pause_file.as_deref().and_then(pause::reason_from_file);
-                self.handle_done(Done::Event(Event::Probed(rule, Probe::PauseFile, reason)));
+                self.handle_event(Event::Probed(rule, Probe::PauseFile, reason));
             }
             Command::Expiry(rule, digest) => {
                 let now = clock::now().wall;
@@ -189,7 +160,7 @@ impl Agent {
         let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
         #[cfg(feature = "cluster")]
         let evictor = self
-            .slots
+            .api
             .evictor()
             .filter(|_| act.extent == Extent::Send && config.settings.evict.is_some());
         self.start_task(async move {
@@ -203,7 +174,7 @@ impl Agent {
                 baseline.reads = None;
             }
             #[cfg(feature = "cluster")]
-            let acted = evict::evict_if_ready(evictor, acted, act.before).await;
+            let acted = api::evict_if_ready(evictor, acted, act.before).await;
             Done::Acted(act.rule, acted, baseline)
         });
     }
@@ -289,44 +260,5 @@ impl Agent {
             let begun = checks::run_local(config, digest, &work_dir, &attempts, now);
             Done::CheckedLocally(rule, digest, begun)
         });
-    }
-
-    /// Polls a task once on the loop, and spawns it only if it has to wait: a signal is sent
-    /// without the delay of a new task.
-    pub(super) fn start_task(
-        &mut self,
-        task: impl Future<Output = Done> + Send + 'static,
-    ) -> Option<AbortHandle> {
-        // One kind of task for all of them: each kind costs some KiB of the binary.
-        let mut task: Pin<Box<dyn Future<Output = Done> + Send>> = Box::pin(task);
-        match task.as_mut().poll(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(done) => {
-                self.handle_done(done);
-                None
-            }
-            Poll::Pending => Some(self.tasks.spawn(task)),
-        }
-    }
-
-    /// Queues work that reads volumes.
-    pub(super) fn queue_read(
-        &mut self,
-        rule: RuleId,
-        task: impl FnOnce(&Rule) -> Done + Send + 'static,
-    ) {
-        if let Some(config) = self.rule(rule) {
-            self.reading.submit(&mut self.tasks, move || task(&config));
-        }
-    }
-
-    /// Queues work that writes the publish or the state directory.
-    pub(super) fn queue_write(
-        &mut self,
-        rule: RuleId,
-        task: impl FnOnce(&Rule) -> Done + Send + 'static,
-    ) {
-        if let Some(config) = self.rule(rule) {
-            self.writing.submit(&mut self.tasks, move || task(&config));
-        }
     }
 }

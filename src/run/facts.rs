@@ -1,11 +1,12 @@
 //! Reports what happens to the rules: to the log, as Events, and to the history of changes.
 
 use super::agent::{Agent, RuleState};
+#[cfg(feature = "page")]
 use super::clock;
-#[cfg(not(feature = "page"))]
-use super::no_history::History;
 use crate::report;
-use podnudge_core::event::{Acted, RuleId};
+#[cfg(any(feature = "compat", feature = "page"))]
+use podnudge_core::event::Acted;
+use podnudge_core::event::RuleId;
 use podnudge_core::fact::Fact;
 #[cfg(feature = "page")]
 use podnudge_core::history::History;
@@ -15,14 +16,17 @@ use podnudge_core::history::History;
 pub(super) struct Facts {
     /// To be logged when all other commands are done.
     pub(super) pending: Vec<(RuleId, Fact)>,
+    #[cfg(feature = "page")]
     pub(super) history: History,
 }
 
 impl Agent {
     /// Remembers what has become of an action.
+    #[cfg(any(feature = "compat", feature = "page"))]
     pub(super) fn note_attempt(&mut self, rule: RuleId, acted: &Acted) {
         #[cfg(feature = "compat")]
         self.count_attempt(rule, acted);
+        #[cfg(feature = "page")]
         self.facts.history.acted(clock::now().wall, rule, acted);
     }
 

@@ -55,19 +55,21 @@ impl Agent {
         self.ending = Some(Ending { rule, code, until, before });
     }
 
-    /// The exit code, if podnudge ends now: checks that run do not count then. What precedes the end may have taken
-    /// long, and podnudge may have been suspended meanwhile.
-    pub(super) fn ended_for_pod(&mut self) -> Option<u8> {
-        let Ending { rule, code, until, before } = self.ending?;
-        let now = clock::now().mono;
-        if before.is_some_and(|before| now >= before) {
-            self.ending = None;
+    /// Does not end for a rule any more that has lost its slot: what precedes the end may have taken long, and podnudge
+    /// may have been suspended meanwhile.
+    pub(super) fn give_up_late_end(&mut self) {
+        let is_late =
+            |ending: &mut Ending| ending.before.is_some_and(|before| clock::now().mono >= before);
+        if let Some(Ending { rule, .. }) = self.ending.take_if(is_late) {
             let reason = Reason::new("the slot of this rule expired before podnudge ended");
             self.handle_event(Event::Acted(rule, Acted::Refused(reason)));
-            self.run_all();
-            return None;
         }
-        if self.slots.is_telling() && now < until {
+    }
+
+    /// The exit code, if podnudge ends now: checks that run do not count then.
+    pub(super) fn ended_for_pod(&mut self) -> Option<u8> {
+        let Ending { code, until, .. } = self.ending?;
+        if self.api.is_telling() && clock::now().mono < until {
             return None;
         }
         self.rules.iter_mut().for_each(RuleState::stop);

@@ -86,7 +86,7 @@ impl Agent {
                         self.handle_event(Event::Watched(volume, watch));
                     }
                     if let Some(snapshot) = &snapshot {
-                        self.eager.scanned(volume, snapshot);
+                        self.api.scanned(volume, snapshot);
                         committed = committed.max(Some(snapshot.committed));
                     }
                     match snapshot {
@@ -99,6 +99,7 @@ impl Agent {
             };
             scans.push((volume, scan));
         }
+        #[cfg(feature = "page")]
         if let Some(committed) = committed {
             self.facts.history.read(rule, committed);
         }

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use super::agent::{Agent, Done};
-use super::api_access::ApiAccess;
-use super::clock;
+use super::ApiAnswer;
+use super::access::ApiAccess;
 use super::rights::Withheld;
-use super::slots::ApiAnswer;
 use crate::cluster::{self, ApiError, EventsFact, Feature, PodEvents};
 use crate::config::Config;
 use crate::report;
+use crate::run::agent::{Agent, Done};
+use crate::run::clock;
 use crate::surroundings::Surroundings;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{RuleId, SlotState};
@@ -72,22 +72,22 @@ fn pod_unknown() -> Reason {
 
 impl Agent {
     /// Takes a fact of a rule.
-    pub(super) fn event_of_fact(&mut self, rule: RuleId, fact: &Fact) {
+    pub(in crate::run) fn event_of_fact(&mut self, rule: RuleId, fact: &Fact) {
         let Some(state) = self.rules.get(rule.0) else { return };
         let event = cluster::of_fact(&state.config.name, fact, state.digests.are_public);
-        self.events.occurred(rule, event);
+        self.api.events.occurred(rule, event);
     }
 
     /// Takes what is known of the slot of a rule.
-    pub(super) fn event_of_slot(&mut self, rule: RuleId, slot: &SlotState) {
+    pub(in crate::run) fn event_of_slot(&mut self, rule: RuleId, slot: &SlotState) {
         let Some(state) = self.rules.get(rule.0) else { return };
         let event = cluster::of_slot(&state.config.name, slot, state.digests.are_public);
-        self.events.occurred(rule, event);
+        self.api.events.occurred(rule, event);
     }
 
     /// Takes the answer to one of them.
-    pub(super) fn event_answered(&mut self, answer: Result<(), ApiError>) {
-        let Some(active) = &mut self.events.0 else { return };
+    pub(in crate::run) fn event_answered(&mut self, answer: Result<(), ApiError>) {
+        let Some(active) = &mut self.api.events.0 else { return };
         if let Err(error) = &answer {
             active.withheld.update(error.reason());
         }
@@ -102,16 +102,16 @@ impl Agent {
 
     /// Reports why Events cannot be created. Of a missing right, the preflight tells alone.
     fn report_events(&mut self) {
-        let Some(active) = &mut self.events.0 else { return };
-        if let Some(reason) = active.withheld.take_due(self.rights.lacks(Feature::Events)) {
+        let Some(active) = &mut self.api.events.0 else { return };
+        if let Some(reason) = active.withheld.take_due(self.api.rights.lacks(Feature::Events)) {
             report::events(&EventsFact::Unavailable(reason));
         }
     }
 
     /// Sends what is due.
-    pub(super) fn advance_events(&mut self) {
+    pub(in crate::run) fn advance_events(&mut self) {
         self.report_events();
-        while let Some(active) = &mut self.events.0
+        while let Some(active) = &mut self.api.events.0
             && let Some(event) = active.machine.next_event(clock::now().mono)
         {
             let (api, pod) = active.access.parts();
@@ -119,7 +119,7 @@ impl Agent {
                 let answer = api.create_event(&pod, &event, LIMIT).await;
                 Done::Api(ApiAnswer::Event(answer))
             });
-            if let Some(active) = &mut self.events.0 {
+            if let Some(active) = &mut self.api.events.0 {
                 active.access.begun(request);
             }
         }

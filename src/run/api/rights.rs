@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::agent::{Agent, Done};
-use super::api_access::ApiAccess;
-use super::clock;
-use super::slots::ApiAnswer;
+use super::ApiAnswer;
+use super::access::ApiAccess;
 use crate::cluster::{self, ApiError, Feature, RightsPreflight};
 use crate::config::Config;
+use crate::run::agent::{Agent, Done};
+use crate::run::clock;
 use crate::surroundings::Surroundings;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Event;
@@ -80,21 +80,21 @@ impl Rights {
 
 impl Agent {
     /// Asks for the rights, if that is due.
-    pub(super) fn advance_rights(&mut self) {
-        let Some(active) = &mut self.rights.0 else { return };
+    pub(in crate::run) fn advance_rights(&mut self) {
+        let Some(active) = &mut self.api.rights.0 else { return };
         let Some(rights) = active.preflight.next_request(clock::now().mono) else { return };
         let (api, pod) = active.access.parts();
         let request = self.start_task(async move {
             let rights = api.ask_for_rights(rights, &pod.name, LIMIT).await;
             Done::Api(ApiAnswer::Rights(rights))
         });
-        if let Some(active) = &mut self.rights.0 {
+        if let Some(active) = &mut self.api.rights.0 {
             active.access.begun(request);
         }
     }
 
-    pub(super) fn rights_answered(&mut self, rights: Result<cluster::Rights, ApiError>) {
-        let Some(active) = &mut self.rights.0 else { return };
+    pub(in crate::run) fn rights_answered(&mut self, rights: Result<cluster::Rights, ApiError>) {
+        let Some(active) = &mut self.api.rights.0 else { return };
         for (rule, mut problems) in active.preflight.answered(clock::now().mono, rights) {
             if let Some(config) = self.rule(rule) {
                 problems.retain(|problem| !config.accepts(problem.kind.name()));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::agent::{Agent, Done};
-use super::api_access::ApiAccess;
+use super::access::ApiAccess;
 use crate::cluster::{Api, ApiError, Listed};
+use crate::run::agent::{Agent, Done};
 use crate::surroundings::Pod;
 use podnudge_core::command::PodIs;
 use podnudge_core::event::{Event, PodLook, RuleId};
@@ -22,8 +22,8 @@ const UNREADY_TOO: &str = "the Service must not have `publishNotReadyAddresses`"
 
 impl Agent {
     /// Performs [`Command::LookAtPod`](podnudge_core::command::Command::LookAtPod).
-    pub(super) fn look_at_pod(&mut self, rule: RuleId, number: u32, is: PodIs) {
-        let Some((api, pod)) = self.slots.looks.as_ref().map(ApiAccess::parts) else { return };
+    pub(in crate::run) fn look_at_pod(&mut self, rule: RuleId, number: u32, is: PodIs) {
+        let Some((api, pod)) = self.api.slots.looks.as_ref().map(ApiAccess::parts) else { return };
         let Some(config) = self.rule(rule) else { return };
         let request = self.start_task(async move {
             let services = match &config.settings.drain {
@@ -45,7 +45,7 @@ impl Agent {
             };
             Done::Event(Event::PodLooked(rule, number, look))
         });
-        if let Some(looks) = &mut self.slots.looks {
+        if let Some(looks) = &mut self.api.slots.looks {
             looks.begun(request);
         }
     }

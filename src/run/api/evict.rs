@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::agent::Agent;
-use super::clock;
 use crate::cluster::{Api, ApiError, OwnPod, unknown_pod};
+use crate::run::agent::Agent;
+use crate::run::clock;
 use crate::surroundings::Pod;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, RuleId};
@@ -25,7 +25,7 @@ const NAMESPACE: &str = "check `namespace` in `[cluster]`, and the pod's name an
 
 /// Evicts podnudge's own pod.
 #[derive(Clone)]
-pub(super) struct Evictor {
+pub(in crate::run) struct Evictor {
     api: Arc<Api>,
     pod: Pod,
     /// Whether the Pod was there, with its UID, when it was read last.
@@ -97,7 +97,7 @@ fn budget(reason: Reason) -> Reason {
 }
 
 /// Evicts the pod if the action of a rule has found that to be needed.
-pub(super) async fn evict_if_ready(
+pub(in crate::run) async fn evict_if_ready(
     evictor: Option<Evictor>,
     acted: Acted,
     before: Option<Moment>,
@@ -111,8 +111,8 @@ pub(super) async fn evict_if_ready(
 impl Agent {
     /// Why podnudge must not evict its pod for this rule, if so: another pod may have its name, and the podnudge of
     /// the next pod could not tell that it is another one.
-    pub(super) fn why_not_evict(&self, rule: RuleId) -> Option<Reason> {
+    pub(in crate::run) fn why_not_evict(&self, rule: RuleId) -> Option<Reason> {
         self.rule(rule)?.settings.evict?;
-        unknown_pod(&self.slots.pod())
+        unknown_pod(&self.api.slots.pod())
     }
 }

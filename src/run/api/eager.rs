@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use tokio::sync::mpsc;
 
-use super::agent::{Agent, Done};
-use super::api_access::ApiAccess;
-use super::clock;
+use super::access::ApiAccess;
 use super::rights::Withheld;
 use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature};
 use crate::config::Config;
 use crate::report;
+use crate::run::agent::{Agent, Done};
+use crate::run::clock;
 use crate::surroundings::Surroundings;
 use crate::volume::mounts;
 use podnudge_core::clock::Moment;
@@ -81,6 +81,12 @@ impl EagerSyncing {
         }
     }
 
+    pub(super) fn answered(&mut self, answer: EagerAnswer) {
+        if let Some(active) = &mut self.0 {
+            active.machine.handle(clock::now(), answer);
+        }
+    }
+
     pub(super) fn status(&self) -> Option<EagerSyncStatus> {
         Some(self.0.as_ref()?.machine.status(clock::now().mono))
     }
@@ -92,25 +98,18 @@ impl EagerSyncing {
 }
 
 impl Agent {
-    pub(super) fn eager_sync_answered(&mut self, answer: EagerAnswer) {
-        self.api_server_seen(answer.api_server());
-        if let Some(active) = &mut self.eager.0 {
-            active.machine.handle(clock::now(), answer);
-        }
-    }
-
     /// Sends the requests that are due, and reports what has happened.
-    pub(super) fn advance_eager_sync(&mut self) {
-        while let Some(active) = &mut self.eager.0 {
+    pub(in crate::run) fn advance_eager_sync(&mut self) {
+        while let Some(active) = &mut self.api.eager.0 {
             let request = active.machine.next_request(clock::now());
-            active.report(self.rights.lacks(Feature::EagerSync));
+            active.report(self.api.rights.lacks(Feature::EagerSync));
             let Some(request) = request else { return };
             let task = active.perform(request);
             let request = self.start_task(async move {
                 task.await;
                 Done::Nothing
             });
-            if let Some(active) = &mut self.eager.0 {
+            if let Some(active) = &mut self.api.eager.0 {
                 active.access.begun(request);
             }
         }

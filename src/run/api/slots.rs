@@ -1,38 +1,27 @@
 //! Slots that the replicas share: passes the core's claims to the protocol (`cluster/slots.rs`), the
 //! protocol's requests to the API server, and the state of each slot back to the core. Does nothing unless
-//! a rule has `lease`; `run/evict.rs` uses its access to the API server, too.
+//! a rule has `lease`; `run/api/evict.rs` uses its access to the API server, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agent::{Agent, Done};
-use super::api_access::ApiAccess;
-use super::clock;
+use super::ApiAnswer;
+use super::access::ApiAccess;
 use super::evict::Evictor;
-use crate::cluster::{self, ApiError, Lease, Slots, SlotsSettings};
+use crate::cluster::{ApiError, Lease, Slots, SlotsSettings};
 use crate::config::{Config, Rule, RuleSettings};
 use crate::report;
+use crate::run::agent::{Agent, Done};
+use crate::run::clock;
 use crate::surroundings::{Pod, Surroundings};
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::command::{Command, Intent};
-use podnudge_core::event::{ApiServer, Event, RuleId, SlotState};
+use podnudge_core::event::{Event, RuleId, SlotState};
 use podnudge_core::snapshot::Digest;
 
 /// How long to wait for the answer whether the pod is being deleted.
 const DELETION_LIMIT: Duration = Duration::from_secs(5);
-
-/// An answer of the API server.
-pub(super) enum ApiAnswer {
-    /// About a rule's slot.
-    Lease(RuleId, Box<Result<Lease, ApiError>>),
-    /// Whether the pod is being deleted, as far as that is known.
-    Deletion(RuleId, bool),
-    /// Whether an Event was created.
-    Event(Result<(), ApiError>),
-    /// What podnudge's service account may do.
-    Rights(Result<cluster::Rights, ApiError>),
-}
 
 /// The slots of all rules.
 pub(super) struct SharedSlots {
@@ -194,21 +183,10 @@ impl SharedSlots {
 }
 
 impl Agent {
-    /// Runs all commands of the core, and what follows for the slots, until nothing is left to do now.
-    pub(super) fn run_all(&mut self) {
-        self.run_commands();
-        while self.advance_slots() {
-            self.run_commands();
-        }
-        self.advance_eager_sync();
-        self.advance_events();
-        self.advance_rights();
-    }
-
     /// Tells the core what has changed, or sends the requests that are due: the core may still need a slot that
     /// would be given back. Returns whether there may be more to do.
-    fn advance_slots(&mut self) -> bool {
-        let changes = self.slots.changes(clock::now());
+    pub(in crate::run) fn advance_slots(&mut self) -> bool {
+        let changes = self.api.slots.changes(clock::now());
         let has_changed = !changes.is_empty();
         for (rule, state) in changes {
             self.event_of_slot(rule, &state);
@@ -218,10 +196,12 @@ impl Agent {
     }
 
     fn send_slot_requests(&mut self) -> bool {
-        let Some((api, _)) = self.slots.access.as_ref().map(ApiAccess::parts) else { return false };
+        let Some((api, _)) = self.api.slots.access.as_ref().map(ApiAccess::parts) else {
+            return false;
+        };
         let mut has_sent = false;
-        for rule in (0..self.slots.rules.len()).map(RuleId) {
-            let slots = self.slots.of(rule).map(|rule| &mut rule.slots);
+        for rule in (0..self.api.slots.rules.len()).map(RuleId) {
+            let slots = self.api.slots.of(rule).map(|rule| &mut rule.slots);
             let due = slots
                 .and_then(|slots| Some((slots.next_request(clock::now())?, slots.time_limit())));
             if let Some((request, limit)) = due {
@@ -237,11 +217,11 @@ impl Agent {
     }
 
     /// Performs a command of the core that is about the slot of this rule.
-    pub(super) fn perform_for_slot(&mut self, rule: RuleId, command: Command) {
-        if !self.slots.perform(rule, command) {
+    pub(in crate::run) fn perform_for_slot(&mut self, rule: RuleId, command: Command) {
+        if !self.api.slots.perform(rule, command) {
             return;
         }
-        let Some((api, pod)) = self.slots.access.as_ref().map(ApiAccess::parts) else { return };
+        let Some((api, pod)) = self.api.slots.access.as_ref().map(ApiAccess::parts) else { return };
         self.start_task(async move {
             let deletion = api.is_being_deleted(&pod.name, DELETION_LIMIT).await;
             // Bad content does more harm on the other replicas than a halt without need.
@@ -249,34 +229,16 @@ impl Agent {
         });
     }
 
-    pub(super) fn api_answered(&mut self, answer: ApiAnswer) {
-        self.api_server_seen(match &answer {
-            ApiAnswer::Lease(_, lease) => cluster::api_server(lease),
-            ApiAnswer::Event(answer) => cluster::api_server(answer),
-            ApiAnswer::Rights(rights) => cluster::api_server(rights),
-            ApiAnswer::Deletion(..) => None,
-        });
-        match answer {
-            ApiAnswer::Lease(rule, lease) => {
-                let Some(slots) = self.slots.of(rule).map(|rule| &mut rule.slots) else { return };
-                slots.handle(clock::now(), *lease);
-                let written = slots.take_written();
-                self.halts_written(rule, written);
-            }
-            ApiAnswer::Deletion(rule, is_deleted) => {
-                let dropped = self.slots.perform_deferred(rule, is_deleted);
-                self.halts_written(rule, dropped);
-            }
-            ApiAnswer::Event(answer) => self.event_answered(answer),
-            ApiAnswer::Rights(rights) => self.rights_answered(rights),
-        }
+    pub(super) fn lease_answered(&mut self, rule: RuleId, lease: Result<Lease, ApiError>) {
+        let Some(slots) = self.api.slots.of(rule).map(|rule| &mut rule.slots) else { return };
+        slots.handle(clock::now(), lease);
+        let written = slots.take_written();
+        self.halts_written(rule, written);
     }
 
-    /// Tells all rules what an answer says of the API server.
-    pub(super) fn api_server_seen(&mut self, server: Option<ApiServer>) {
-        if let Some(server) = server {
-            self.handle_event(Event::ApiServer(server));
-        }
+    pub(super) fn deletion_answered(&mut self, rule: RuleId, is_deleted: bool) {
+        let dropped = self.api.slots.perform_deferred(rule, is_deleted);
+        self.halts_written(rule, dropped);
     }
 
     fn halts_written(&mut self, rule: RuleId, digests: Vec<Digest>) {
