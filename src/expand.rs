@@ -7,11 +7,10 @@
 #[path = "../tests/fuzz/expand.rs"]
 mod fuzz;
 
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
 
-use miniz_oxide::inflate::TINFLStatus;
-use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
+use flate2::bufread::MultiGzDecoder;
 
 use crate::config::Expand;
 use podnudge_core::reason::Reason;
@@ -19,8 +18,8 @@ use podnudge_core::shown;
 
 /// How many bytes a file may have after it was decompressed, and with its variables.
 const LARGEST: usize = 16 << 20;
-/// How many bytes are decompressed at once. Deflate refers to at most so many before (RFC 1951, section 2).
-const WINDOW: usize = 32 << 10;
+/// How many bytes are expanded at once.
+const PIECE: usize = 32 << 10;
 /// The longest name of a variable, in bytes.
 const LONGEST_NAME: usize = 1024;
 /// The variable that stands for the number at the end of a pod's name.
@@ -28,11 +27,6 @@ const ORDINAL: &str = "STATEFULSET_ORDINAL_NUMBER";
 
 /// The first bytes of gzip, with its only method (RFC 1952).
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
-/// The bits of its flags: a header checksum, extra fields, a name, a comment.
-const HEADER_CRC: u8 = 2;
-const EXTRA: u8 = 4;
-const NAME: u8 = 8;
-const COMMENT: u8 = 16;
 
 /// Why a file was not expanded.
 #[derive(Debug)]
@@ -107,7 +101,7 @@ fn expanded(
     if content.starts_with(&GZIP) {
         decompressed(content, |piece| substitution.take(piece))?;
     } else {
-        content.chunks(WINDOW).try_for_each(|piece| substitution.take(piece))?;
+        content.chunks(PIECE).try_for_each(|piece| substitution.take(piece))?;
     }
     substitution.finish()
 }
@@ -133,80 +127,21 @@ fn decompressed(
     content: &[u8],
     mut take: impl FnMut(&[u8]) -> Result<(), ExpandError>,
 ) -> Result<(), ExpandError> {
-    let broken = || content_error("is gzip that cannot be decompressed");
-    let mut state = Box::<DecompressorOxide>::default();
-    let (mut window, mut total, mut rest) = (vec![0; WINDOW], 0, content);
-    while !rest.is_empty() {
-        rest = body(rest).ok_or_else(broken)?;
-        state.init();
-        let (mut at, mut length, mut checksum) = (0, 0, Checksum::default());
-        loop {
-            let (status, read, written) = decompress(&mut state, rest, &mut window, at, 0);
-            let piece = window.get(at..at + written).unwrap_or_default();
-            checksum.add(piece);
-            length += written;
-            total += written;
-            if total > LARGEST {
-                let message = format!("has more than {LARGEST} bytes when it is decompressed");
-                return Err(content_error(message));
-            }
-            take(piece)?;
-            rest = rest.get(read..).unwrap_or_default();
-            at = (at + written) % WINDOW;
-            match status {
-                TINFLStatus::Done => break,
-                TINFLStatus::HasMoreOutput => {}
-                _ => return Err(broken()),
-            }
+    let mut decoder = MultiGzDecoder::new(content);
+    let (mut buffer, mut total) = (vec![0; PIECE], 0);
+    loop {
+        let read = decoder
+            .read(&mut buffer)
+            .map_err(|_| content_error("is gzip that cannot be decompressed"))?;
+        total += read;
+        if total > LARGEST {
+            let message = format!("has more than {LARGEST} bytes when it is decompressed");
+            return Err(content_error(message));
         }
-        let (trailer, after) = rest.split_at_checked(8).ok_or_else(broken)?;
-        // The length modulo 2^32: a member has fewer bytes.
-        let size = u32::try_from(length).unwrap_or(u32::MAX);
-        if trailer != [checksum.end().to_le_bytes(), size.to_le_bytes()].concat() {
-            return Err(broken());
+        match buffer.get(..read) {
+            None | Some([]) => return Ok(()),
+            Some(piece) => take(piece)?,
         }
-        rest = after;
-    }
-    Ok(())
-}
-
-/// What follows the header of a gzip member: the compressed data, eight bytes with a checksum and the length,
-/// and the next member.
-fn body(content: &[u8]) -> Option<&[u8]> {
-    let flags = *content.strip_prefix(&GZIP)?.first()?;
-    let mut rest = content.get(10..)?;
-    if flags & EXTRA != 0 {
-        let length = u16::from_le_bytes(rest.get(..2)?.try_into().ok()?);
-        rest = rest.get(2 + usize::from(length)..)?;
-    }
-    for _ in [NAME, COMMENT].into_iter().filter(|flag| flags & flag != 0) {
-        let end = rest.iter().position(|byte| *byte == 0)?;
-        rest = rest.get(end + 1..)?;
-    }
-    if flags & HEADER_CRC != 0 {
-        rest = rest.get(2..)?;
-    }
-    Some(rest)
-}
-
-/// The checksum of gzip (RFC 1952, section 8), bit by bit: the files are small.
-struct Checksum(u32);
-
-impl Default for Checksum {
-    fn default() -> Self {
-        Self(!0)
-    }
-}
-
-impl Checksum {
-    fn add(&mut self, piece: &[u8]) {
-        let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-        let add = |crc, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), step);
-        self.0 = piece.iter().fold(self.0, add);
-    }
-
-    fn end(self) -> u32 {
-        !self.0
     }
 }
 
