@@ -31,9 +31,9 @@ use crate::applications::plain::volume;
 use crate::support::pod::in_network;
 use crate::support::wait::{LIMIT, is_within, wait_until};
 
-/// Makes a test of each part, and lists them.
+/// Makes a test of each part, and lists them. Those behind `nightly` are run by `./test nightly` only.
 macro_rules! tests {
-    ($($subject:ident: $($part:ident)+;)+) => {
+    ($($subject:ident: $($part:ident)+ $(, nightly $($later:ident)+)?;)+) => {
         $(
             mod $subject {
                 use super::*;
@@ -43,39 +43,52 @@ macro_rules! tests {
                         in_network(|| super::$part(subject(stringify!($subject))));
                     }
                 )+
+                $(
+                    mod nightly {
+                        use super::*;
+                        $(
+                            #[test]
+                            fn $later() {
+                                in_network(|| super::super::$later(subject(stringify!($subject))));
+                            }
+                        )+
+                    }
+                )?
             }
         )+
-        const TESTED: &[(&str, &[&str])] = &[$((stringify!($subject), &[$(stringify!($part)),+])),+];
+        const TESTED: &[(&str, &[&str])] =
+            &[$((stringify!($subject), &[$(stringify!($part),)+ $($(stringify!($later),)+)?])),+];
     };
 }
 
+// Six stand for the ways in which applications reload, and in which that can be known.
 tests! {
-    alertmanager: reloads rejects publishes does_not_read;
-    apache: reloads rejects publishes does_not_read;
-    bind9: reloads rejects publishes does_not_read;
-    blackbox_exporter: reloads rejects publishes;
+    alertmanager: reloads, nightly rejects publishes does_not_read;
+    apache: reloads, nightly rejects publishes does_not_read;
+    bind9: reloads, nightly rejects publishes does_not_read;
+    blackbox_exporter: reloads, nightly rejects publishes;
     caddy: reloads rejects publishes is_signalled is_not_mistaken;
-    dnsmasq: reloads rejects publishes is_signalled;
-    dovecot: reloads rejects publishes is_signalled does_not_read;
-    gunicorn: reloads rejects publishes does_not_read;
+    dnsmasq: reloads, nightly rejects publishes is_signalled;
+    dovecot: reloads, nightly rejects publishes is_signalled does_not_read;
+    gunicorn: reloads, nightly rejects publishes does_not_read;
     haproxy: reloads rejects publishes is_signalled gives_up_soon does_not_read;
-    keepalived: reloads rejects publishes;
-    lighttpd: reloads rejects publishes is_signalled;
-    mariadb: reloads rejects publishes is_signalled;
-    mosquitto: reloads reloads_at_its_usual_place publishes is_signalled;
-    nats: reloads rejects publishes is_signalled gives_up_soon does_not_read;
+    keepalived: reloads, nightly rejects publishes;
+    lighttpd: reloads, nightly rejects publishes is_signalled;
+    mariadb: reloads, nightly rejects publishes is_signalled;
+    mosquitto: reloads, nightly reloads_at_its_usual_place publishes is_signalled;
+    nats: reloads, nightly rejects publishes is_signalled gives_up_soon does_not_read;
     nginx: reloads rejects publishes is_signalled gives_up_soon does_not_read has_a_subpath mounts_another;
-    pgbouncer: reloads reloads_at_its_usual_place publishes is_signalled;
-    php_fpm: reloads rejects publishes does_not_read;
+    pgbouncer: reloads, nightly reloads_at_its_usual_place publishes is_signalled;
+    php_fpm: reloads, nightly rejects publishes does_not_read;
     postgres: reloads rejects publishes is_signalled does_not_read;
     prometheus: reloads rejects publishes is_signalled gives_up_soon does_not_read mounts_another;
     redis: reloads reloads_at_its_usual_place publishes;
-    rsyslog: reloads rejects publishes is_signalled;
-    squid: reloads rejects publishes;
-    sshd: reloads rejects publishes;
-    stunnel: reloads reloads_at_its_usual_place publishes is_signalled;
-    unbound: reloads rejects publishes;
-    varnish: reloads rejects publishes is_not_mistaken;
+    rsyslog: reloads, nightly rejects publishes is_signalled;
+    squid: reloads, nightly rejects publishes;
+    sshd: reloads, nightly rejects publishes;
+    stunnel: reloads, nightly reloads_at_its_usual_place publishes is_signalled;
+    unbound: reloads, nightly rejects publishes;
+    varnish: reloads, nightly rejects publishes is_not_mistaken;
 }
 
 fn subject(test: &str) -> &'static Subject {
