@@ -1,5 +1,6 @@
 //! Decompresses a file and replaces the environment variables in it, for `[rule.expand]`: in pieces, because little
-//! content may stand for much.
+//! content may stand for much. `checks/contents.rs` checks with it what `publish/expand.rs` writes before the action is
+//! sent (`run/expand.rs`).
 //!
 //! Reads podnudge's environment. The messages contain the names of variables, and no values.
 

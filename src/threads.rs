@@ -1,7 +1,8 @@
 //! Threads for work that blocks: reading and writing files, and resolving names.
 //!
-//! Starts a thread for each piece of work. Where the pod has used up its processes, none can be started:
-//! that is an error to report, and tokio's own blocking threads would panic then.
+//! Starts a thread for each piece of work, which ends with it. Where the pod has used up its processes, none can be
+//! started: that is an error to report, and tokio's own blocking threads would panic then. The queues of the event loop
+//! (`run/queues.rs`) wait until there is one, unless podnudge is asked to end.
 
 use std::any::Any;
 use std::io;

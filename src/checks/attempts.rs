@@ -1,6 +1,6 @@
 //! Remembers the content that is checked, or waits for it, and has not passed: for the next podnudge. If a
 //! check ends podnudge (the kernel, for want of memory, or a bug), its content is counted; the core decides
-//! what becomes of it (`core/checks.rs`).
+//! what becomes of it (`crates/core/src/intake/checks.rs`).
 //!
 //! Reads and writes a small file (`attempts/record.rs`).
 

@@ -7,6 +7,10 @@
 //! - After a change, the pod is annotated (`syncs.rs`): the kubelet syncs a pod whose object has changed.
 //!
 //! Nothing depends on it: without the API server, the kubelet syncs the pod every 60 to 90 s, as ever.
+//!
+//! It is one machine for the whole podnudge. It knows nothing of rules, and the core nothing of it: the loop tells it
+//! of each commit that a scan finds. A watch is an answer that goes on for minutes (`exchange/lines.rs`); its task
+//! passes each event to the loop.
 
 mod bucket;
 mod failing;

@@ -1,5 +1,5 @@
 //! Kubernetes Events about podnudge's own Pod (`kubectl describe pod`): which facts become one, and what it says.
-//! Pure: `pace.rs` says when it is sent, and `run/api/events.rs` sends it.
+//! Pure: `pace.rs` says when it is sent, and `run/api/events.rs` sends it. Nothing waits for that.
 //!
 //! Whoever may read the Events of the namespace may not be allowed to read its Secrets. So a message has no
 //! reason of a failure, which can quote the output of a checker or the answer of an application, and the digest

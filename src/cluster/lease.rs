@@ -3,7 +3,7 @@
 //!
 //! An object is kept as the JSON that the server sent, and goes back with a few fields changed: so what a
 //! newer API server has added to it, and labels and annotations of others, are preserved. Types with named
-//! fields would drop what they do not know.
+//! fields would drop what they do not know. Those of kube-core and k8s-openapi would also add 0.25 MiB and 22 crates.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! podnudge's access to the Kubernetes API. Nothing here is used, and no request is sent, unless a rule
-//! asks for it.
+//! podnudge's access to the Kubernetes API. Nothing here is used, and no request is sent, unless the configuration asks
+//! for it: by `lease`, `services`, `evict`, `eager-sync` or `events`.
 //!
 //! `api.rs` sends one request, `objects.rs` those of eager sync, and `reviews.rs` those about podnudge's rights; they
 //! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
@@ -8,6 +8,11 @@
 //! and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
 //! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. `events.rs` says which facts become
 //! Events. Changes Leases and one annotation of podnudge's own pod, evicts that, and creates Events about it.
+//!
+//! Each user of it has a file in `run/` with an access of its own (`run/api/access.rs`), whose requests end when
+//! podnudge stops. What any answer says of the API server itself goes to all rules (`Event::ApiServer`):
+//! `permit/outage.rs` holds drains back after an outage. Without the feature `cluster`, `run/no_slots.rs`,
+//! `run/no_eager.rs`, `run/no_events.rs` and `run/no_rights.rs` stand for these users.
 
 mod api;
 mod call;

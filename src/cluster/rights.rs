@@ -1,9 +1,10 @@
-//! What podnudge's service account must be allowed to do: the rights of each feature that uses the Kubernetes
-//! API, in one table, and the preflight that asks the API server for them. Pure: `run/api/rights.rs` sends the
-//! requests.
+//! What podnudge's service account must be allowed to do: the rights of each feature that uses the Kubernetes API, in
+//! one table, and the preflight that asks the API server for them. Pure: `run/api/rights.rs` sends the requests, at the
+//! start, and again after a failed one and while a right is missing. What is missing is a problem of the preflight
+//! (`Event::Rights`).
 //!
-//! The Roles in `k8s/` and `docs/` are compared with the table by `tests/rights.rs`. A new feature is a variant of
-//! [`Feature`] and an arm of [`needs`].
+//! The Roles in `k8s/` and `docs/`, and what is requested, are compared with the table by `tests/rights.rs`. A new
+//! feature is a variant of [`Feature`] and an arm of [`needs`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;

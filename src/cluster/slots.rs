@@ -13,6 +13,11 @@
 //!   after a slot was taken to act; a slot that is only kept does not depend on it.
 //!
 //! At most one request is under way.
+//!
+//! It is a machine like the core: the commands of the core come in ([`Slots::claim`], [`Slots::release`],
+//! [`Slots::halt`], [`Slots::try_halted`], [`Slots::clear_halt`]), requests go out ([`Slots::next_request`]), answers
+//! come back ([`Slots::handle`]), and what is known then is [`Slots::state`]. `tests/slots.rs` plays it against lost,
+//! late, refused and wrongly answered requests.
 
 mod answers;
 mod notice;

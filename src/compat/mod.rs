@@ -1,8 +1,10 @@
 //! What other reloaders are started with, translated to podnudge's own options and configuration.
 //!
-//! `podnudge compat prometheus-config-reloader` runs podnudge with a translation. For the others, a command
-//! line or an environment that podnudge does not know ends it with one, to be used instead, and with what podnudge
-//! refuses in it (`cli/compat.rs`). Pure, but for the `--web-config-file` of prometheus-config-reloader, which is read.
+//! `podnudge compat prometheus-config-reloader` runs podnudge with a translation: the text of a file, which `config/`
+//! reads like any other. Problems name the option that a part of the text comes from (`config::Origin`). For the
+//! others, a command line or an environment that podnudge does not know ends it with one, to be used instead, and with
+//! what podnudge refuses in it (`cli/compat.rs`). Pure, but for the `--web-config-file` of prometheus-config-reloader,
+//! which is read.
 
 mod draft;
 mod options;

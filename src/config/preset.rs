@@ -1,7 +1,11 @@
 //! Presets: what podnudge knows of applications, one file each in `presets/`. Pure.
 //!
-//! A preset is merged into the tree of a rule before that is read: `preset = "nginx"`. A rule without
-//! an action gets the preset of its target's program once that is found (`late_preset.rs`).
+//! A preset is merged into the tree of a rule before that is read: `preset = "nginx"`. So it is nothing but settings,
+//! and those of the rule take precedence. A rule without an action gets the preset of its target's program once that is
+//! found: at the preflight and before an action, `Agent::choose_preset` (`run/commands.rs`) asks `process/preset.rs`,
+//! replaces the rule (`late_preset.rs` reads it anew), and tells the core by `Event::PresetChosen`. Until then the
+//! policy counts it as a rule with a proof, so that nothing is claimed without one. podnudge chooses no preset that
+//! restarts the target or runs a program: those must be named.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,9 +1,14 @@
 //! `podnudge plan`: what a change of content does to all replicas of a Service, without a cluster.
 //!
-//! Each replica is the real core (`core/`) below a virtual clock. Its kubelet, its application, its
-//! endpoint and the Leases are models (`content.rs`, `application.rs`, `kubelet.rs`, `leases.rs`). One simulated rollout on
-//! all replicas is a run (`fleet.rs`); many runs with random delays give the figures (`outcome.rs`). The
-//! same seed gives the same figures. Pure: `main.rs` prints, and writes the drawing.
+//! Each replica is the real core (`crates/core`), with the policy of the rule, below a virtual clock: `replica.rs`
+//! answers its commands. Its kubelet, its application, its endpoint and the Leases are models (`content.rs`,
+//! `application.rs`, `kubelet.rs`, `leases.rs`). One simulated rollout on all replicas is a run (`fleet.rs`): one
+//! replica after the other, or all together in the order of time if they share slots. Many runs with random delays give
+//! the figures (`outcome.rs`), and `advice.rs` simulates what it recommends. The same seed gives the same figures.
+//! Pure: `main.rs` prints, and writes the drawing.
+//!
+//! A command of the core that is new needs an answer in `replica.rs`; a setting that changes how replicas share the
+//! work, one in `options.rs`.
 
 mod advice;
 mod application;

@@ -1,5 +1,16 @@
 //! Finds the target processes of a rule.
 //!
+//! First the target of the last search is looked at: if it is unchanged (`target_cache.rs`), the action is for it, and
+//! all processes are searched afterwards. Each resync forgets it. A search reads the processes (`table.rs`), and
+//! selects the root of the matching tree (`select.rs`), or of several unrelated ones the one that is to be preferred
+//! (`prefer.rs`).
+//!
+//! If the rule sends a signal that the root does not take, or its preset is for another program, `wrapper.rs` reads the
+//! tree below the root, and `select/taker.rs` selects the one topmost process that takes the signal; `handling.rs` says
+//! how a process treats a signal, here and before the sending. [`TargetProcess::wrappers`] are the processes above the
+//! selected one: a restart ends the first of them. Such a target is not cached. `last_targets.rs` remembers what each
+//! search has found.
+//!
 //! Reads as much of `/proc` as the target setting needs; changes nothing.
 
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! Selects the target among the processes. Pure: takes the processes and the target setting, and
 //! returns the selection or a refusal with its reason. `taker` looks below a wrapper.
+//!
+//! Another podnudge is never a target, nor is what it has started: each has a name that all may read (`marks.rs`),
+//! whatever its file is called. Where podnudge sees the processes of the node (`node.rs`), `pod` says which are of its
+//! own pod. A pidfile is compared with the start time of its process. `find.rs` says when a selection is made.
 
 pub mod pod;
 mod refusals;

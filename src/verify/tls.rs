@@ -1,5 +1,10 @@
 //! Proves by a TLS handshake that the application presents the certificate of the new content.
 //!
+//! Each look reads the key with the certificate again, in a thread, and then makes one handshake
+//! (`exchange/handshake.rs`). The reading leaves the access times of published files alone, which `publish/access.rs`
+//! needs. The certificate counts as soon as its key has signed the handshake, however that ends: so no session may be
+//! resumed. Of both certificates, only the digest and the serial number leave `checks/certificates/served.rs`.
+//!
 //! Reads the volumes or the publish directory; sends nothing after the handshake; changes nothing.
 
 use std::path::PathBuf;

@@ -3,6 +3,10 @@
 //! It has no state and no side effects. From a candidate and the conditions it determines whether
 //! the gate is open, needs a probe first, or is closed, until when and why. To add a hold, add a
 //! field to [`Conditions`] and a line to [`held`]; a hold that needs I/O is a [`Probe`].
+//!
+//! The gate is closed until a probe is answered: by a reason to wait, or by `None` to proceed. An answer about the
+//! pause file is valid only at the time of the answer. With a second probe, answers must stay valid until all have
+//! arrived.
 
 use std::time::Duration;
 

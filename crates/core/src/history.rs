@@ -1,7 +1,8 @@
 //! Remembers what became of the recent changes of each rule, for the page and for `/status`. Pure.
 //!
-//! It follows from what the core reports and commands, with the times of that; the core itself does not need
-//! it. The number of changes is limited, and so are their bytes: what is too much is the oldest.
+//! It follows from what the core reports and commands, with the times of that; the core itself does not need it: the
+//! event loop keeps it (`run/facts.rs`) and adds it to the status (`run/answers.rs`). The number of changes is limited,
+//! and so are their bytes: what is too much is the oldest.
 
 mod change;
 

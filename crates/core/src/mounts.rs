@@ -1,5 +1,11 @@
 //! When to scan the volumes after the mount table has changed: at once if that is rare, and less and
 //! less often while it goes on.
+//!
+//! inotify does not report that something was mounted, and a volume that is mounted anew often has the device, inode
+//! and mount id of the old one. So the event loop waits for changes of the mount table (`volume/watch/mount_table.rs`),
+//! and each scan for one renews all watches (`Command::RenewWatches`). Where the kernel does not report them, each
+//! resync has the watches renewed at the next scan. `Agent::scanned` (`run/volumes.rs`) remembers at which paths
+//! something was mounted: the directory below such a mount is not the volume, which is then missing.
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
 //! What a rule has to know of the other rules.
+//!
+//! Rules that may act on the same process (by the targets' names in their policies and, once both were found, by the
+//! names of the processes) act one after the other. The gate of one is closed while the other publishes, acts or
+//! verifies, and for content that only changed, while the other's published content is unproven. If the process ends,
+//! only the rule whose content reached it last is at fault (`Core::verified`); the other one verifies the next process.
 
 use super::intake::OtherChecks;
 use crate::reason::Reason;

@@ -1,4 +1,9 @@
 //! The problems that would prevent the actions of a rule, found before there is anything to do.
+//!
+//! The preflight of a rule follows its first scan and each resync. What may solve itself while the application starts
+//! is reported only if a second look, 1 s after the first, finds it, too; what an action may cause is not reported as
+//! new during a rollout. The edge looks (`preflight/`), and `podnudge doctor` calls the same code. The API server is
+//! asked for missing rights at other times (`run/api/rights.rs`).
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Escapes text from outside podnudge, so that it is harmless on a terminal and in a log. Pure.
 //!
 //! Names are escaped without loss; in the output of programs and servers, characters that control a
-//! terminal become blanks. Keys escape themselves (`volume/snapshot.rs`), because they are bytes.
+//! terminal become blanks. Keys escape themselves (`snapshot.rs`), because they are bytes.
 
 use std::path::Path;
 

@@ -1,6 +1,10 @@
 //! The trial of published content that was verified: it becomes the last good generation once the
 //! target has run with it for `verify.timeout`. If the target ends before that, the content is
 //! rolled back: an application that starts slowly fails late.
+//!
+//! If another rule has published newer content for the same target meanwhile, that is suspected instead. A rollout of
+//! newer content ends the trial, and what was on trial is not good then. There is no trial if nothing is good to go
+//! back to, or with `alive-for = "0s"`. `rule/after.rs` does what follows from it.
 
 use super::intake::OnDisk;
 use super::policy::Policy;

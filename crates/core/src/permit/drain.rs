@@ -1,7 +1,16 @@
 //! Whether the pod is out of its Services for an action of a rule, and since when.
 //!
-//! Where the Services are named, podnudge first asks whether they have the pod at all: while that is not known,
-//! the pod stays in. It is out when looks at the beginning and at the end of `wait` have found it so.
+//! Where the Services are named, podnudge first asks whether they have the pod at all: while that is not known, the pod
+//! stays in. It is out when looks at the beginning and at the end of `wait` have found it so. These are the looks by
+//! which a slot is kept until the pod serves again (`looks.rs`).
+//!
+//! A rollout whose action needs a drain first has it prepared (`Extent::Prepare`, `rollout/drain.rs`): the target is
+//! found, and whether it may be signalled. Only then does `/serving` answer 503, and the rollout waits: in
+//! `WaitFor::Drain`, or in `WaitFor::Services` where they are named. `rollout/table.rs` says for each step whether the
+//! pod stays out: a wait for a retry puts it back, and so does the end of the rollout, unless another one begins at
+//! once, which takes the drain over. Where the application reads the volumes, so does content that is replaced or
+//! rejected meanwhile (`Input::ContentGone`). After a drain that came to nothing, the next one waits for as long as the
+//! slot may be kept for it, and for `retry.max` more.
 
 use std::time::Duration;
 

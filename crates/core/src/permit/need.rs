@@ -1,5 +1,23 @@
-//! What a rule needs a slot for. Pure, and the only place that decides it: `rule/slots.rs` describes the situation,
-//! and asks for the slot or gives it back as follows from it.
+//! What a rule needs a slot for. Pure, and the only place that decides it. `rule/slots.rs` describes the situation
+//! after each step of the rule, and `Permit::settle` asks for the slot, keeps it or gives it back. The first line that
+//! applies decides:
+//!
+//! 1. A candidate for which nothing but a slot is missing (`Gate::Claim`): to act with it. Newer content has precedence
+//!    over what was begun. But if the candidate failed on another replica, nobody has triggered it, and a line below
+//!    needs the slot, then that line decides: to ask for the candidate would cost the slot that is needed here.
+//! 2. The candidate's gate is open, needs a probe, or waits for a scan: what was asked for. It takes a moment.
+//! 3. A rollout whose action can be sent (`WaitFor::Slot`), with its content in place: to act with it; only to keep the
+//!    slot if the content was good here before, because no halt concerns that.
+//! 4. The pod is out of its Services, or recovers from that or from an action (`used.rs`): to keep the slot for that
+//!    digest, or what was got for the next action. Whatever failed, no other replica may act while this one recovers.
+//! 5. A rollout whose action is near (it is being prepared, sent or verified; a drain, a restart, the end of an evicted
+//!    pod): what was asked for. The action may begin, or take effect, at any moment.
+//! 6. Published content on trial: to keep the slot for it, if there is one. It may still be rolled back.
+//! 7. Anything else, such as a refusal, a retry, an absent target or a disruption budget: nothing. Others act
+//!    meanwhile.
+//!
+//! `Command::Claim` carries the difference between acting and keeping ([`Intent`]): a slot to act is refused if the
+//! digest failed on another replica, a slot that is only kept never is.
 
 use crate::command::Intent;
 use crate::snapshot::Digest;
@@ -57,7 +75,7 @@ impl Need {
     }
 }
 
-/// What the rule needs a slot for. ARCHITECTURE.md has the same as a table.
+/// What the rule needs a slot for: the head of this file says the same in words.
 pub(super) fn need(now: &Situation) -> Need {
     let Situation { claimed, candidate, rollout, kept_for, on_trial, .. } = *now;
     let next = |one: Option<(Digest, Nearness)>| one.filter(|(_, near)| *near == Nearness::Next);

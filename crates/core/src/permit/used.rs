@@ -1,5 +1,9 @@
 //! What a slot is kept for after a drain or an action: until the rollout ends, the pod is Ready and in its Services
 //! again, and `bake` is over.
+//!
+//! A rollout that may have interrupted the application and waits for what may never come (`Rollout::may_wait_forever`)
+//! counts as ended. Where the application may not work, the first look at the pod is 10 s later: the condition Ready
+//! follows the application only after some probes.
 
 use std::time::Duration;
 

@@ -1,5 +1,19 @@
 //! How a rollout handles failures: it waits, retries, restarts the target, and at last rolls back
 //! or gives up.
+//!
+//! A failure is that the target ends, that the application rejects the content (an HTTP status about the content, an
+//! exit code), that the proof does not come in time, or that nothing reaches the application. At once if the target has
+//! ended, and otherwise after the steps of `on-failure` (another attempt; a restart within its budget, unless the
+//! application has rejected the content), the digest is quarantined and rolled back where podnudge publishes,
+//! `rollback` is on and another digest is good. Otherwise it is given up: podnudge acts again only if the content
+//! changes or a person triggers it.
+//!
+//! A target that is absent is no evidence against the content. podnudge polls for it, and rolls back only if an earlier
+//! attempt has failed, or if a process has read the published files since (`publish/access.rs`).
+//!
+//! Where there is nothing to roll back to and the target ends just after an action, the rule is tripped: it sends
+//! nothing more, and polls for a process that started later. That process has read the content at its start; if it
+//! survives, the rule is in sync. Newer content or a trigger ends `tripped`, too.
 
 use std::time::Duration;
 

@@ -1,7 +1,13 @@
 //! What a rollout needs of the other replicas before it acts: a slot, or its turn by the clock.
 //!
-//! Without it, the action is only prepared: a target that has read the content, that is absent or that must
-//! not be acted on needs neither. The rollout waits for it only with an action that can be sent.
+//! Without it, the action is only prepared: a target that has read the content, that is absent or that must not be
+//! acted on needs neither. The rollout waits for it only with an action that can be sent; so do a rollout that an
+//! earlier podnudge began, and one that has lost its slot. Content that failed on another replica meanwhile is rolled
+//! back or given up, or goes back to the gate if nothing was done with it.
+//!
+//! The first content needs neither. The last good content, also of a rollback, is published at once, and its action
+//! needs the permission only if it interrupts an application that no action of this replica has interrupted
+//! ([`Limit`]): the way back must not depend on the API server, and must not interrupt replicas that nothing has hurt.
 
 use std::time::Duration;
 

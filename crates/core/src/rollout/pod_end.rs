@@ -1,7 +1,20 @@
 //! The actions that end podnudge itself, with its pod. The next podnudge finds out what became of that.
 //!
 //! For a restart of the whole pod in place, podnudge ends with an exit code for which the kubelet restarts all
-//! containers. An eviction deletes the pod, and the application of the next one reads the content at its start.
+//! containers. The action only finds out whether that is needed (`action/pod.rs`). Then the rollout waits until no
+//! other rule is busy (`Step::EndingPod`), saves how often podnudge has ended for it, and `Command::EndPod` ends the
+//! event loop after all that is queued for writing. If podnudge must not end then, what was counted for its end does
+//! not count (`rule/pod_end.rs`). The next podnudge continues the saved rollout with a look at what became of it
+//! (`Extent::LookForRestart`). A kill can come between the saving and the end: so one end without effect is no evidence
+//! that the pod lacks its rule, and two are.
+//!
+//! An eviction deletes the pod, and the application of the next one reads the content at its start. The action finds
+//! out by the same code whether it is needed, and `run/api/evict.rs` reads the own Pod and sends the request. What must not
+//! be done now (`Acted::Postponed`) waits in `WaitFor::Disruption`, and what has got no answer (`Acted::Unanswered`) in
+//! `WaitFor::Eviction`, as long as it takes. After an eviction the rollout waits for the end of podnudge itself
+//! (`WaitFor::Deletion`). What is saved has the UID of the pod. In another pod, the rollout, the slot and what limits
+//! actions still count (`Memory::in_new_pod`): the rollout only verifies that pod, or ends if the first scan finds
+//! other content.
 
 use std::time::Duration;
 

@@ -1,5 +1,12 @@
 //! What the rest of the rule asks about a rollout: one row for each step, and one column for each question. Nothing
 //! outside of the rollout knows its steps.
+//!
+//! A candidate supersedes a rollout that waits (for a retry, the end of a refusal, its target, a late proof) as soon as
+//! the candidate's own gate is open; until then the rollout continues. Where the application reads the volumes, a retry
+//! would deliver the newer content, so the rollout ends as soon as the candidate has passed its checks
+//! (`Rule::schedule`). While a command of the rollout is unanswered, and within `alive-for` after an action, the gate
+//! is closed. If the candidate then cannot be published, the old rollout continues where it was, and the candidate
+//! waits for `retry.max`, or for `retry.first` if the volume has changed meanwhile.
 
 use super::failures::FoundBy;
 use super::progress::Context;

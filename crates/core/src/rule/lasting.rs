@@ -1,7 +1,16 @@
 //! What a rule saves across a restart of podnudge, and what it takes from an earlier one.
 //!
-//! What must not happen twice is saved before it is done: the end of the target, and a rollback. All else is
-//! saved when it has changed.
+//! What must not happen twice is saved before it is done: the end of the target or of the pod, and a rollback. All else
+//! is saved when it has changed (`Rule::remember`). So `Command::Persist` precedes such a command, which the event loop
+//! performs after all that is queued for writing. If podnudge is killed in between, `Rule::restore` continues there
+//! (`rollout/saved.rs`): a restart that had begun counts in the budget, and a target that started after the content was
+//! in place is verified and not restarted again. A rule that publishes also finds its generations and their record
+//! (`publish/record.rs`). `crates/core/tests/lasting.rs` kills the core after each command.
+//!
+//! The jitter's wait, triggers and approvals are forgotten, and without a state directory all of it: `on-start`, the
+//! first scan and the age of the target decide again. What was checked, or waits for its checks, and has not passed is
+//! remembered apart from this (`checks/attempts.rs`): the first scan takes none of it as a baseline, and no content at
+//! all if a record cannot be read.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
 //! What rules need to know of each other: which may act on the same process, and whose content it may have
-//! read.
+//! read. `neighbours.rs` says what follows from it.
 
 use super::{Rollout, Rule};
 use crate::clock::Moment;

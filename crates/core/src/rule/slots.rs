@@ -1,4 +1,4 @@
-//! What the rule asks its permit: whether content may be rolled out, and whether a rollout may act.
+//! What the rule tells its permit of its situation, from which follows what it needs a slot for.
 
 use std::collections::VecDeque;
 
