@@ -131,7 +131,7 @@ pub async fn run(
         .for_each(|rule| checks::remove_leftover_copies(rule, &config.agent.work_dir));
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
-    let mut agent = Agent::new(config, state, published, &replica, surroundings);
+    let mut agent = Agent::new(config, state, published, &replica, &surroundings);
     let exit_code = agent.run(signals, listener).await;
     drop(locks);
     info!(event = "stopped", exit_code, "podnudge has stopped");

@@ -149,11 +149,11 @@ impl Agent {
         state: Option<StateDir>,
         published: Vec<Published>,
         replica: &Replica,
-        surroundings: Surroundings,
+        surroundings: &Surroundings,
     ) -> Self {
         let mut volumes = Vec::new();
         let (mut rules, mut states) = (Vec::new(), Vec::new());
-        let api = ApiUsers::new(&config, &surroundings, replica.seed);
+        let api = ApiUsers::new(&config, surroundings, replica.seed);
         let context = Arc::new(Context::new(surroundings.pod.told_name()));
         let key = NamingKey::open(&config, state.as_ref());
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {

@@ -1,23 +1,18 @@
 //! Fuzzes the file of `[rule.expand]`: gzip and references to variables (`src/expand.rs`).
 
-use super::{Checksum, ExpandError, GZIP, Substitution};
+use std::io::Write as _;
+
+use flate2::{Compression, GzBuilder};
+
+use super::{ExpandError, GZIP, Substitution};
 use crate::fuzz::{Target, fuzz};
 
-/// A gzip file with this content, with all the parts that its header may have.
+/// A gzip file with this content, with the parts that its header may have.
 fn gzip(content: &[u8]) -> Vec<u8> {
-    let mut file = vec![0x1f, 0x8b, 8, 2 | 4 | 8 | 16, 0, 0, 0, 0, 0, 3];
-    file.extend(b"\x02\x00ab" as &[u8]);
-    file.extend(b"name\0comment\0\x01\x02" as &[u8]);
-    file.extend(miniz_oxide::deflate::compress_to_vec(content, 6));
-    file.extend(checksum(content).to_le_bytes());
-    file.extend(u32::try_from(content.len()).unwrap_or_default().to_le_bytes());
-    file
-}
-
-fn checksum(content: &[u8]) -> u32 {
-    let mut checksum = Checksum::default();
-    content.chunks(7).for_each(|piece| checksum.add(piece));
-    checksum.end()
+    let header = GzBuilder::new().extra(b"ab".as_slice()).filename("name").comment("comment");
+    let mut file = header.write(Vec::new(), Compression::default());
+    file.write_all(content).unwrap();
+    file.finish().unwrap()
 }
 
 fn message(error: ExpandError) -> String {
@@ -53,8 +48,6 @@ fn substituted(
 
 #[test]
 fn fuzz_gzip() {
-    // RFC 1952 gives no example; this is the checksum's well-known test value.
-    assert_eq!(checksum(b"123456789"), 0xcbf4_3926);
     let whole = gzip(b"global:\n  external_labels: {}\n");
     let seeds = vec![whole, b"plain".to_vec(), b"\x1f\x8b\x08".to_vec()];
     let target = Target { seeds, ..Target::new("gzip", &[]) };
