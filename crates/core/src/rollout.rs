@@ -7,6 +7,7 @@
 //! This file is what a rollout is. `table` says what others may know of it. Above them, each file is one subject of what
 //! it does next, and `inputs` chooses among them.
 
+mod delivery;
 mod drain;
 mod failures;
 mod inputs;
@@ -27,8 +28,6 @@ use super::status::State;
 use crate::clock::Moment;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
-use failures::Missing;
-use permission::Limit;
 pub(super) use progress::{Context, Effect, Input, Outcome, Progress};
 use target_restart::TargetRestart;
 use verification::Verification;
@@ -44,6 +43,48 @@ pub(super) enum Direction {
         /// Whether the target was restarted with the failed content.
         after_restart: bool,
     },
+}
+
+/// What a rollout does only with the permission of the other replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// Nothing: the application has no content yet.
+    Nothing,
+    /// The action, if it interrupts an application that no action of the rule has interrupted: what is hurt must not
+    /// wait to go back. The content was good before, and is published at once.
+    Action,
+    /// The publication and the action.
+    All,
+}
+
+impl Limit {
+    /// `goes_back`: to known good content, whatever the cause.
+    fn of(cause: Cause, goes_back: bool) -> Self {
+        match cause {
+            Cause::FirstFill => Self::Nothing,
+            Cause::Changed | Cause::Triggered if !goes_back => Self::All,
+            Cause::KnownGood | Cause::Changed | Cause::Triggered => Self::Action,
+        }
+    }
+}
+
+/// Since when the target has been absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Missing {
+    since: Moment,
+    /// The number of polls since then.
+    polls: u32,
+    /// How it was found absent last.
+    found_by: FoundBy,
+}
+
+/// How the absence of the target was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FoundBy {
+    /// By an action, which was not sent.
+    Action,
+    /// By the preparation of one, or by a verification.
+    Poll,
 }
 
 #[derive(Debug)]

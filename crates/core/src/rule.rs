@@ -38,15 +38,15 @@ use super::intake::{Checks, Intake, Runs, Source};
 use super::jitter::Replica;
 use super::memory::{Known, Memory};
 use super::neighbours::Neighbours;
-use super::permit::Permit;
+use super::permit::{Permit, Use};
 use super::policy::Policy;
 use super::preflight::Preflight;
+use super::rate::Rate;
 use super::rollout::{Direction, Outcome, Rollout};
 use super::status::Counters;
 use super::tracker::{Save, Unfinished};
 use super::trial::Trial;
 use crate::clock::{Moment, Now};
-use pod_end::BeforeEnd;
 
 /// What is saved across a restart of podnudge, besides what the owners save.
 #[derive(Debug, Default)]
@@ -57,6 +57,14 @@ struct Saved {
     last: Memory,
     /// The UID of podnudge's pod, if the rule evicts it.
     pod: Option<String>,
+}
+
+/// What a rule counts as soon as podnudge is to end for it, as it was before.
+#[derive(Debug)]
+struct BeforeEnd {
+    rate: Rate,
+    /// What the slot was kept for.
+    used: Use,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::failures::FoundBy;
 use super::progress::{Context, Effect, Progress};
-use super::{Direction, Rollout, Step, WaitFor};
+use super::{Direction, FoundBy, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::command::Extent;
 use crate::fact::Fact;

@@ -18,9 +18,8 @@
 use std::time::Duration;
 
 use super::progress::{Context, Effect, Outcome, Progress};
-use super::{Direction, Rollout, Step, WaitFor};
+use super::{Direction, FoundBy, Missing, Rollout, Step, WaitFor};
 use crate::backoff;
-use crate::clock::Moment;
 use crate::crashes::Ends;
 use crate::event::Absence;
 use crate::fact::{Attempt, Fact};
@@ -40,25 +39,6 @@ pub(super) enum Failure {
     Unproven,
     /// The application answered that it rejects the content.
     Declined,
-}
-
-/// Since when the target has been absent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Missing {
-    pub(super) since: Moment,
-    /// The number of polls since then.
-    pub(super) polls: u32,
-    /// How it was found absent last.
-    pub(super) found_by: FoundBy,
-}
-
-/// How the absence of the target was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FoundBy {
-    /// By an action, which was not sent.
-    Action,
-    /// By the preparation of one, or by a verification.
-    Poll,
 }
 
 impl Rollout {

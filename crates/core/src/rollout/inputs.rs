@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::failures::Failure;
-use super::permission::Limit;
 use super::progress::{Context, Effect, Input, Outcome, Progress};
 use super::verification::Finding;
-use super::{Direction, Rollout, Step, WaitFor};
+use super::{Direction, Limit, Rollout, Step, WaitFor};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::event::{Absence, Acted, Inspection, Publication};

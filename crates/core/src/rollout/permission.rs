@@ -12,8 +12,7 @@
 use std::time::Duration;
 
 use super::progress::{Context, Outcome, Progress};
-use super::{Direction, Rollout, Step, WaitFor};
-use crate::cause::Cause;
+use super::{Direction, Limit, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::command::Extent;
 use crate::fact::Fact;
@@ -23,29 +22,6 @@ use crate::status::State;
 
 /// An action that is delayed for so long is no part of the turn in which its drain began.
 const LATE: Duration = Duration::from_secs(1);
-
-/// What a rollout does only with the permission of the other replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limit {
-    /// Nothing: the application has no content yet.
-    Nothing,
-    /// The action, if it interrupts an application that no action of the rule has interrupted: what is hurt must not
-    /// wait to go back. The content was good before, and is published at once.
-    Action,
-    /// The publication and the action.
-    All,
-}
-
-impl Limit {
-    /// `goes_back`: to known good content, whatever the cause.
-    pub(super) fn of(cause: Cause, goes_back: bool) -> Self {
-        match cause {
-            Cause::FirstFill => Self::Nothing,
-            Cause::Changed | Cause::Triggered if !goes_back => Self::All,
-            Cause::KnownGood | Cause::Changed | Cause::Triggered => Self::Action,
-        }
-    }
-}
 
 impl Rollout {
     /// Whether the replica's turn is used by what follows a wait that ended at `at`: it is the replica's turn now, or

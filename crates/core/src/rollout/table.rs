@@ -8,9 +8,8 @@
 //! is closed. If the candidate then cannot be published, the old rollout continues where it was, and the candidate
 //! waits for `retry.max`, or for `retry.first` if the volume has changed meanwhile.
 
-use super::failures::FoundBy;
 use super::progress::Context;
-use super::{Direction, Rollout, Step, WaitFor};
+use super::{Direction, FoundBy, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::gate::Supersedable;
 use crate::permit::Nearness;

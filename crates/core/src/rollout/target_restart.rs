@@ -1,13 +1,6 @@
-//! What a rollout knows of the restart of its target, by this podnudge or by an earlier one.
+//! The restart of a target by a rollout, by this podnudge or by an earlier one.
 
-use std::time::Duration;
-
-use super::Rollout;
-use super::progress::{Effect, Progress};
 use crate::clock::Moment;
-
-/// The start times of processes are up to a clock tick early.
-const TICK: Duration = Duration::from_millis(10);
 
 /// A restart of the target by a rollout, and what is known of it. The times are those at which podnudge began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,48 +71,5 @@ impl TargetRestart {
             Self::PodEnded { began, ends } => Self::PodEnding { began, ends },
             Self::Begun(_) | Self::PodEnding { .. } | Self::PodReplaced => self,
         }
-    }
-}
-
-impl Rollout {
-    /// Whether the pod was replaced by this one since the rollout began: its application has read the content.
-    pub(crate) fn is_in_new_pod(&self) -> bool {
-        self.target_restart == Some(TargetRestart::PodReplaced)
-    }
-
-    /// Whether an earlier podnudge has ended for it, or its pod: first find out what became of that.
-    pub(super) fn looks_for_pod_restart(&self) -> bool {
-        let restart = self.target_restart;
-        matches!(restart, Some(TargetRestart::PodEnded { .. } | TargetRestart::PodReplaced))
-    }
-
-    /// An earlier podnudge has ended for a restart of the pod, and nothing says that there was none.
-    pub(super) fn count_pod_restart(&self, progress: &mut Progress) {
-        if matches!(self.target_restart, Some(TargetRestart::PodEnded { .. })) {
-            progress.effect(Effect::PodRestarted);
-        }
-    }
-
-    /// The action that begins now ends the target.
-    pub(crate) fn begin_target_restart(&mut self, now: Moment) {
-        self.restarted_nothing();
-        self.target_restart.get_or_insert(TargetRestart::Begun(now));
-    }
-
-    /// The action did not end the target; an earlier podnudge may have done so.
-    pub(crate) fn restarted_nothing(&mut self) {
-        self.target_restart =
-            self.target_restart.filter(|restart| !matches!(restart, TargetRestart::Begun(_)));
-    }
-
-    /// A target that started after this was restarted by an earlier podnudge, for this rollout.
-    pub(crate) fn restarted_by_earlier(&self) -> Option<Moment> {
-        let since = self.target_restart.and_then(TargetRestart::unseen_since)?;
-        Some(Moment(since.0.saturating_sub(TICK)))
-    }
-
-    /// The restart was seen: by the podnudge that did it, or by a later one.
-    pub(super) fn has_seen_restart(&mut self) {
-        self.target_restart = self.target_restart.map(TargetRestart::seen);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::progress::{Context, Effect, Progress};
-use super::{Rollout, Step};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::event::{Absence, Alive, Proof, Reads, Verified};
@@ -209,37 +207,5 @@ impl Verification {
             (Reads::Key, Evidence::Delivered) => Finding::Succeeded(Evidence::Read),
             (Reads::Key | Reads::Unknown, evidence) => Finding::Succeeded(evidence),
         }
-    }
-}
-
-impl Rollout {
-    /// Waits for the proof: from now on only that shows what the application runs. Without one,
-    /// `unproven` is the evidence.
-    pub(super) fn delivered(
-        &mut self,
-        unproven: Evidence,
-        ctx: &Context<'_>,
-        progress: &mut Progress,
-    ) {
-        progress.effect(Effect::Interrupted);
-        progress.effect(Effect::Delivered);
-        self.refusals = 0;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
-    }
-
-    pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        progress.effect(Effect::Fresh);
-        let unproven = Evidence::ReadAtStart;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
-    }
-
-    /// Waits for the proof after a restart of the target by an earlier podnudge.
-    pub(super) fn verify_restarted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        progress.effect(Effect::Interrupted);
-        progress.effect(Effect::Fresh);
-        let unproven = Evidence::ReadAtStart;
-        let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);
-        verification.extend_deadline(ctx.now.mono, ctx.policy);
-        self.step = Step::Verifying(verification);
     }
 }

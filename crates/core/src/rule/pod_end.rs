@@ -3,24 +3,14 @@
 
 use std::collections::VecDeque;
 
-use super::{Outcome, Rollout, Rule};
+use super::{BeforeEnd, Outcome, Rollout, Rule};
 use crate::clock::Now;
 use crate::command::Command;
 use crate::event::Acted;
 use crate::fact::Fact;
 use crate::intake::OnDisk;
-use crate::permit::Use;
-use crate::rate::Rate;
 use crate::reason::Reason;
 use crate::rollout::Input;
-
-/// What a rule counts as soon as podnudge is to end for it, as it was before.
-#[derive(Debug)]
-pub(super) struct BeforeEnd {
-    pub(super) rate: Rate,
-    /// What the slot was kept for.
-    pub(super) used: Use,
-}
 
 impl Rule {
     /// Ends podnudge, once no other rule is in the middle of an action. What the next podnudge has to know is

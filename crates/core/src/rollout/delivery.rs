@@ -1,0 +1,38 @@
+//! After an action, or the start of a process that has read the content: the rollout waits for the proof.
+
+use super::progress::{Context, Effect, Progress};
+use super::verification::Verification;
+use super::{Rollout, Step};
+use crate::evidence::Evidence;
+
+impl Rollout {
+    /// Waits for the proof: from now on only that shows what the application runs. Without one,
+    /// `unproven` is the evidence.
+    pub(super) fn delivered(
+        &mut self,
+        unproven: Evidence,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        progress.effect(Effect::Interrupted);
+        progress.effect(Effect::Delivered);
+        self.refusals = 0;
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
+    }
+
+    pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.effect(Effect::Fresh);
+        let unproven = Evidence::ReadAtStart;
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
+    }
+
+    /// Waits for the proof after a restart of the target by an earlier podnudge.
+    pub(super) fn verify_restarted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.effect(Effect::Interrupted);
+        progress.effect(Effect::Fresh);
+        let unproven = Evidence::ReadAtStart;
+        let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);
+        verification.extend_deadline(ctx.now.mono, ctx.policy);
+        self.step = Step::Verifying(verification);
+    }
+}
