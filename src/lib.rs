@@ -13,7 +13,7 @@
 //! Invariants, each enforced by a test or a lint:
 //!
 //! 1. The pure modules do no I/O and read no clock.
-//! 2. Only [`run`] spawns tasks or selects; only `main.rs` and [`stderr`] print; only `main.rs` exits.
+//! 2. Only [`run`] spawns tasks or selects; only `main.rs` and [`system::stderr`] print; only `main.rs` exits.
 //! 3. Only [`volume`], [`checks`] and [`publish`] handle file contents, except for the requests of
 //!    checks by URLs; all other modules get digests and key names.
 //! 4. A commit may be noticed late, never missed.
@@ -29,32 +29,18 @@ pub mod cluster;
 #[cfg(feature = "compat")]
 pub mod compat;
 pub mod config;
-pub mod doctor;
 pub mod exchange;
-pub mod exit;
-#[cfg(feature = "compat")]
-mod expand;
-mod files;
-mod folder;
 #[cfg(test)]
 #[path = "../tests/fuzz/mod.rs"]
 mod fuzz;
-pub mod install;
-pub mod lockdown;
-pub mod logs;
-pub mod os_signals;
-mod pause;
 pub mod plan;
 pub mod preflight;
 pub mod process;
 pub mod publish;
-mod report;
+pub mod report;
 pub mod run;
 pub mod state;
-pub mod stderr;
 pub mod supervise;
-pub mod surroundings;
-mod threads;
+pub mod system;
 pub mod verify;
-pub mod version;
 pub mod volume;

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dlmalloc::GlobalDlmalloc;
-use podnudge::cli::{self, Command, Stop, Stream};
-use podnudge::exchange::{children, supervisor};
-use podnudge::exit::{self, Exit};
+use podnudge::cli::{self, Command, Stop, Stream, doctor, install};
+use podnudge::exchange::{children, program_supervisor};
 use podnudge::preflight::Stage;
 use podnudge::process::marks::mark_as_agent;
-use podnudge::{
-    admin, checks, config, doctor, exchange, install, lockdown, logs, plan, run, stderr, supervise,
-};
+use podnudge::report::logs;
+use podnudge::system::exit::{self, Exit};
+use podnudge::system::{lockdown, stderr};
+use podnudge::{admin, checks, config, exchange, plan, run, supervise};
 use podnudge_core::reason::Reason;
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
@@ -31,8 +31,8 @@ fn main() -> ExitCode {
         return ended;
     }
     mark_as_agent();
-    if first == supervisor::ALONE {
-        return supervisor::alone();
+    if first == program_supervisor::ALONE {
+        return program_supervisor::alone();
     }
     if first == checks::alone::ALONE {
         lockdown::be_ended_first();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge::config::{self, Overrides};
-use podnudge::surroundings::Server;
+use podnudge::system::surroundings::Server;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;

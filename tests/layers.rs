@@ -11,56 +11,35 @@ use super::invariants::{code, sources};
 /// them is held by the compiler.
 const LAYERS: &[(&str, &[&str])] = &[
     // Used by everything.
-    ("exit", &[]),
-    ("surroundings", &[]),
-    ("version", &[]),
-    ("files", &[]),
-    ("folder", &["files"]),
-    ("stderr", &[]),
-    ("threads", &[]),
-    ("lockdown", &[]),
+    ("system", &[]),
     // Decisions.
-    ("config", &["exit", "files"]),
-    ("expand", &["config"]),
+    ("config", &["system"]),
     // Performing the commands.
-    ("volume", &["config", "files"]),
-    ("process", &["volume", "config", "files"]),
-    ("exchange", &["process", "config", "files", "lockdown", "threads"]),
-    ("cluster", &["exchange", "files", "surroundings", "config"]),
-    ("checks", &["expand", "exchange", "volume", "exit", "files", "folder", "config"]),
-    ("publish", &["expand", "volume", "files", "folder", "config"]),
-    ("verify", &["publish", "checks", "exchange", "process", "volume", "threads", "config"]),
-    (
-        "action",
-        &["verify", "publish", "exchange", "process", "volume", "threads", "files", "config"],
-    ),
+    ("volume", &["config", "system"]),
+    ("process", &["volume", "config", "system"]),
+    ("exchange", &["process", "config", "system"]),
+    ("cluster", &["exchange", "config", "system"]),
+    ("checks", &["exchange", "volume", "config", "system"]),
+    ("publish", &["volume", "config", "system"]),
+    ("verify", &["publish", "checks", "exchange", "process", "volume", "config", "system"]),
+    ("action", &["verify", "publish", "exchange", "process", "volume", "config", "system"]),
     ("preflight", &["verify", "exchange", "process", "volume", "config"]),
-    ("pause", &[]),
-    ("state", &["files", "folder"]),
-    ("install", &["folder"]),
-    ("os_signals", &[]),
-    ("supervise", &["process", "config", "exit", "stderr"]),
+    ("state", &["system"]),
+    ("supervise", &["process", "config", "system"]),
     // What other reloaders are started with.
-    ("compat", &["config", "files"]),
+    ("compat", &["config", "system"]),
     // What a change would do.
     ("plan", &["config"]),
     // Output for people.
-    ("logs", &["config", "exit", "stderr"]),
-    ("report", &["cluster", "checks", "volume", "config", "version"]),
-    ("admin", &["exchange", "config", "exit", "files"]),
-    (
-        "doctor",
-        &["admin", "cluster", "preflight", "state", "process", "volume", "config", "surroundings"],
-    ),
+    ("report", &["cluster", "checks", "volume", "config", "system"]),
+    ("admin", &["exchange", "config", "system"]),
     // Wiring.
     (
         "run",
         &[
             "admin",
             "report",
-            "os_signals",
             "state",
-            "pause",
             "preflight",
             "action",
             "verify",
@@ -70,14 +49,26 @@ const LAYERS: &[(&str, &[&str])] = &[
             "exchange",
             "process",
             "volume",
-            "exit",
-            "stderr",
-            "threads",
-            "surroundings",
             "config",
+            "system",
         ],
     ),
-    ("cli", &["admin", "compat", "plan", "preflight", "surroundings", "config", "exit", "version"]),
+    (
+        "cli",
+        &[
+            "report",
+            "admin",
+            "compat",
+            "plan",
+            "preflight",
+            "state",
+            "cluster",
+            "process",
+            "volume",
+            "config",
+            "system",
+        ],
+    ),
 ];
 
 #[test]
@@ -132,6 +123,7 @@ fn files_of_the_edges_have_no_import_cycles() {
         "admin",
         "preflight",
         "cluster",
+        "report",
     ];
     for folder in edges.iter().flat_map(|folder| folders(&Path::new("src").join(folder))) {
         assert_no_cycle(&folder);

@@ -197,7 +197,7 @@ fn install_copies_the_binary_and_replaces_a_running_one() {
     assert_eq!(podnudge(env!("CARGO_BIN_EXE_podnudge"), &["install", path]), done);
     // The installed binary replaces itself while it runs.
     assert_eq!(podnudge(&installed, &["install", path]), done);
-    let version = format!("podnudge {}\n", *podnudge::version::SHOWN);
+    let version = format!("podnudge {}\n", *podnudge::system::version::SHOWN);
     assert_eq!(podnudge(&installed, &["--version"]), (Some(0), version));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     let (code, message) = podnudge(&installed, &["install", "/nowhere"]);

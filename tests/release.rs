@@ -46,6 +46,27 @@ fn the_binaries_contain_no_folder_of_the_machine_that_built_them() {
     }
 }
 
+/// Each file needs what the build without TLS has not, but for one.
+#[test]
+fn the_build_without_tls_says_what_it_cannot_do() {
+    let folder = root().join("tests/bad_without_tls");
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for name in names {
+        let mut podnudge = command(root().join(WITHOUT_TLS));
+        let checked = podnudge.arg("check").arg(&name).current_dir(&folder).output().unwrap();
+        let is_accepted = name.ends_with("_are_accepted.toml");
+        assert_eq!(checked.status.code(), Some(if is_accepted { 0 } else { 78 }), "{name}");
+        if !is_accepted {
+            let said = String::from_utf8(checked.stderr).unwrap();
+            insta::assert_snapshot!(name.trim_end_matches(".toml"), said);
+        }
+    }
+}
+
 /// The packages in the list that cargo-auditable writes, as `name version`.
 fn listed(path: &str) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::progress::Progress;
 use super::restart::restart;
-use super::{http, pod, prepare, program, signal, socket};
+use super::{http, pod_end, prepare, program, signal, socket};
 use crate::config::{Action, Rule};
 use crate::process::{
     self, Context, Refusal, TargetProcess, age, all_read_config_after, choose_preset, find,
@@ -117,7 +117,7 @@ async fn try_to_act(
     cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
     if rule.settings.restart_pod.is_some() || rule.settings.evict.is_some() {
-        return pod::act(context, rule, act).map_err(|error| acted_on_refusal(&error));
+        return pod_end::act(context, rule, act).map_err(|error| acted_on_refusal(&error));
     }
     let targets = match cached {
         Some(target) => vec![target.clone()],

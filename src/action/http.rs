@@ -10,8 +10,8 @@ use crate::exchange::ExchangeError;
 use crate::exchange::http::{
     SHORT_ANSWER, describe, exchange, is_about_content, is_expected, unexpected_response,
 };
-use crate::files::LARGEST;
-use crate::threads::Thread;
+use crate::system::files::LARGEST;
+use crate::system::threads::Thread;
 use crate::volume::contents;
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::reason::Reason;

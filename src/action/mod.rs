@@ -6,7 +6,7 @@
 
 mod act;
 pub mod http;
-mod pod;
+mod pod_end;
 mod prepare;
 mod program;
 mod progress;

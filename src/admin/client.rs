@@ -10,8 +10,8 @@ use reqwest::{Response, Url};
 use super::table;
 use crate::config::Listen;
 use crate::exchange::http::base_client;
-use crate::exit::Exit;
-use crate::files;
+use crate::system::exit::Exit;
+use crate::system::files;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
 

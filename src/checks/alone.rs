@@ -24,7 +24,7 @@ use super::answer::{Answer, MAX_ANSWER};
 use super::refusal::{Parse, Refusal};
 use super::{toml, yaml};
 use crate::exchange::children;
-use crate::exit::Exit;
+use crate::system::exit::Exit;
 use podnudge_core::reason::Reason;
 
 /// The first argument of that process. The second is the syntax, the third the length of the text.

@@ -17,10 +17,10 @@ use super::syntax;
 use crate::config::Expand;
 use crate::config::{Check, Condition, KeyFilter, Syntax};
 #[cfg(feature = "compat")]
-use crate::expand::Source;
-#[cfg(feature = "compat")]
 use crate::volume::contents::read_file;
 use crate::volume::contents::{Content, Volume, read_included};
+#[cfg(feature = "compat")]
+use crate::volume::expand::Source;
 use crate::volume::filter;
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use tracing::warn;
 
 use crate::config::KeyFilter;
-use crate::folder::{Folder, enter_all, new_file, new_folder, temporary_name, write};
+use crate::system::folder::{Folder, enter_all, new_file, new_folder, temporary_name, write};
 use crate::volume::contents::{self, Content, Volume};
 use podnudge_core::event::Checked;
 use podnudge_core::reason::Reason;

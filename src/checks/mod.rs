@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use crate::config::{Condition, Rule};
-use crate::folder::Folder;
+use crate::system::folder::Folder;
 use crate::volume::contents::ContentsError;
 pub(crate) use attempts::{Attempt, Attempts, Left};
 use contents::Post;

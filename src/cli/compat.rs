@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Command, Stop, Stream, usage};
 use crate::compat::{self, Instead, Run};
 use crate::config::{self, Sources};
-use crate::exit::Exit;
+use crate::system::exit::Exit;
 
 /// How long an init container waits for the file that it is to write from.
 const WAIT: Duration = Duration::from_mins(1);

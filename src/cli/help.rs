@@ -4,7 +4,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::{FILE, Form, Heading, Presence, flags};
-use crate::version;
+use crate::system::version;
 
 /// The text of a heading.
 fn heading(heading: Heading) -> &'static str {

@@ -19,11 +19,11 @@ use super::error::ApiError;
 use super::events::PodEvent;
 use super::identity;
 use super::lease::{Lease, LeaseRequest};
-use super::pod::{self, OwnPod};
+use super::own_pod::{self, OwnPod};
 use crate::config::{Auth, Cluster, Endpoint, Tls, is_label};
 use crate::exchange::http;
-use crate::files;
-use crate::surroundings::{Pod, Server};
+use crate::system::files;
+use crate::system::surroundings::{Pod, Server};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
@@ -88,7 +88,7 @@ impl Api {
     /// # Errors
     /// As for [`Api::lease`].
     pub async fn not_ready(&self, pod: &str, limit: Duration) -> Result<Option<Reason>, ApiError> {
-        self.read_pod(pod, limit, pod::not_ready).await
+        self.read_pod(pod, limit, own_pod::not_ready).await
     }
 
     /// Whether this pod is being deleted.
@@ -96,7 +96,7 @@ impl Api {
     /// # Errors
     /// As for [`Api::lease`].
     pub async fn is_being_deleted(&self, pod: &str, limit: Duration) -> Result<bool, ApiError> {
-        self.read_pod(pod, limit, pod::is_being_deleted).await
+        self.read_pod(pod, limit, own_pod::is_being_deleted).await
     }
 
     /// What became of podnudge's own pod.
@@ -104,7 +104,7 @@ impl Api {
     /// # Errors
     /// As for [`Api::lease`].
     pub async fn own_pod(&self, pod: &Pod, limit: Duration) -> Result<OwnPod, ApiError> {
-        self.read_pod(&pod.name, limit, |body| pod::own(body, pod.uid.as_deref())).await
+        self.read_pod(&pod.name, limit, |body| own_pod::own(body, pod.uid.as_deref())).await
     }
 
     /// Reads a Pod, and takes what is asked for from it.
@@ -172,7 +172,7 @@ impl Api {
     /// As for [`Api::lease`].
     pub async fn evict(&self, pod: &Pod, limit: Duration) -> Result<(), ApiError> {
         let call = self.call(EVICTIONS, &pod.name, Verb::Create, Vec::new())?;
-        let body = pod::eviction(&pod.name, &call.namespace, pod.uid.as_deref());
+        let body = own_pod::eviction(&pod.name, &call.namespace, pod.uid.as_deref());
         self.send(&call, Some(body), limit, LARGEST_POD).await.map(drop)
     }
 

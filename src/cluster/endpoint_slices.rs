@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::surroundings::Pod;
+use crate::system::surroundings::Pod;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -9,7 +9,7 @@ mod pace;
 
 use serde_json::json;
 
-use crate::surroundings::Pod;
+use crate::system::surroundings::Pod;
 pub use pace::{EventsFact, PodEvents};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::SlotState;

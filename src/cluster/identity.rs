@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-use crate::surroundings::Pod;
+use crate::system::surroundings::Pod;
 use podnudge_core::reason::Reason;
 
 impl Pod {

@@ -20,22 +20,22 @@
 //! late, refused and wrongly answered requests.
 
 mod answers;
+mod in_flight;
 mod notice;
 mod requests;
-mod state;
-mod step;
+mod standing;
 mod view;
 
 use std::time::Duration;
 
 use super::halts::Halt;
 use super::pace::Pace;
+use in_flight::InFlight;
 use notice::Notice;
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::command::Intent;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
-use step::InFlight;
 use view::View;
 
 /// How many digests may wait to be written: as many as are remembered.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use crate::files;
+use crate::system::files;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

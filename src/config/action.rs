@@ -94,7 +94,7 @@ impl RestartPod {
 
 words! {
     /// What to do if the application does not run the new content.
-    pub enum Step {
+    pub enum OnFailure {
         /// Repeat the actions, as `[rule.retry]` says.
         Retry = "retry",
         /// Restart the target.

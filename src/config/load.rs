@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::file::{Config, parse_with_zones};
 use super::overlay::Overrides;
 use super::problem::{Origin, Problem, Problems};
-use crate::exit::{Exit, chain, sentence};
-use crate::files::{self, FileError, LARGEST};
+use crate::system::exit::{Exit, chain, sentence};
+use crate::system::files::{self, FileError, LARGEST};
 use podnudge_core::shown::path_literal;
 use podnudge_core::week::ZONES;
 

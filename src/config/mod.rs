@@ -32,7 +32,7 @@ mod options;
 mod overlay;
 mod parsers;
 mod place;
-mod pod;
+mod pod_end;
 mod policy;
 mod prelude;
 mod preset;
@@ -54,7 +54,7 @@ mod verify;
 mod waits;
 mod write;
 
-pub use action::{Action, Evict, Restart, RestartPod, SignalAction, Step};
+pub use action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
 pub use cluster::{Cluster, ObjectKind, ObjectName};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{
-    Action, ApproveBefore, Check, Condition, OnUnreachable, ProofBy, Rule, Step, TargetBy,
+    Action, ApproveBefore, Check, Condition, OnFailure, OnUnreachable, ProofBy, Rule, TargetBy,
 };
 use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
@@ -63,8 +63,8 @@ impl Rule {
             },
             rollout: RolloutPolicy {
                 retry: settings.retry,
-                retries_first: settings.on_failure.contains(&Step::Retry),
-                restarts_last: settings.on_failure.contains(&Step::Restart),
+                retries_first: settings.on_failure.contains(&OnFailure::Retry),
+                restarts_last: settings.on_failure.contains(&OnFailure::Restart),
                 is_restart: self.restarts_target(),
                 pod_exit_code,
                 evict_wait: settings.evict.map(|evict| evict.wait),

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::define::Section;
-use crate::exit::Exit;
+use crate::system::exit::Exit;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::week::Zones;

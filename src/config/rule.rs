@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use super::action::{Action, Evict, Restart, RestartPod, SignalAction, Step};
+use super::action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 use super::agent::Agent;
 use super::check::{Check, CheckSettings, Condition};
 use super::drain;
@@ -10,7 +10,7 @@ use super::expand::Expand;
 use super::hold::Hold;
 use super::keys::{KeyFilter, MostBytes};
 use super::limit::{Limit, OnUnreachable};
-use super::pod;
+use super::pod_end;
 use super::prelude::*;
 use super::preset::{self, Preset, Unresolved};
 use super::problem::At;
@@ -52,7 +52,7 @@ settings! {
         /// The shortest time between two actions; if they restart the target, between two restarts. With the default, the kubelet does not delay the start of a container.
         min_interval: Option<Duration> = optional("`0s`; `11m` between two restarts of a container", duration(ZERO, DAY)).option("min-interval", "TIME", Timing);
         /// What to do if the application does not run the new content after the first attempt: `retry` the actions, then `restart` the target.
-        on_failure: Vec<Step> = list("`retry`; nothing if podnudge publishes and rolls back", choice()).resolved();
+        on_failure: Vec<OnFailure> = list("`retry`; nothing if podnudge publishes and rolls back", choice()).resolved();
         /// Whether to act on the content that is found at start: if it is newer than the target, never or always. Not valid with `[rule.publish]`.
         on_start: Option<OnStart> = optional("`if-newer`; `always` with `[rule.expand]`", choice()).option("on-start", "WHEN", Timing).resolved();
         /// When not to begin a rollout.
@@ -101,7 +101,7 @@ impl RuleSettings {
         self.path.clone_from(&place.path);
         place.in_order(("settle", &mut self.settle), ("settle-max", &mut self.settle_max));
         if !place.has("on-failure") {
-            self.on_failure = vec![Step::Retry];
+            self.on_failure = vec![OnFailure::Retry];
         }
         if place.has("on-start") && place.has("publish") {
             let reason = Reason::new("`on-start` cannot be combined with `[rule.publish]`");
@@ -147,8 +147,8 @@ impl Rule {
             settings.on_start.get_or_insert(Expand::on_start(settings.expand.as_ref()));
         }
         let actions = actions(&mut settings, place);
-        pod::validate(place, &settings.on_failure, settings.on_start, agent);
-        if settings.on_failure.contains(&Step::Restart) {
+        pod_end::validate(place, &settings.on_failure, settings.on_start, agent);
+        if settings.on_failure.contains(&OnFailure::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);
         }
         let checks = settings.check.iter().filter_map(|check| check.resolved.clone());
@@ -190,7 +190,8 @@ impl Rule {
     /// `place` says.
     #[must_use]
     pub fn unproven_restart(&self, place: &str) -> Option<Reason> {
-        let restarts = self.restarts_target() || self.settings.on_failure.contains(&Step::Restart);
+        let restarts =
+            self.restarts_target() || self.settings.on_failure.contains(&OnFailure::Restart);
         let is_proven = !self.verify.proofs.is_empty() || self.accepts("restart-unproven");
         self.settings.limit.as_ref()?.unproven(place).filter(|_| restarts && !is_proven)
     }
@@ -254,7 +255,7 @@ impl Rule {
     #[must_use]
     pub fn may_interrupt(&self) -> bool {
         self.restarts_target()
-            || self.settings.on_failure.contains(&Step::Restart)
+            || self.settings.on_failure.contains(&OnFailure::Restart)
             || self.settings.drain.is_some()
             || self.settings.evict.is_some()
     }
@@ -289,7 +290,7 @@ impl RuleSettings {
         if let Some(drain) = &self.drain {
             let may_restart = self.restart.is_some()
                 || self.restart_pod.is_some()
-                || self.on_failure.contains(&Step::Restart)
+                || self.on_failure.contains(&OnFailure::Restart)
                 || self.preset.is_some();
             let place = place.inner("drain");
             drain::validate_with(drain, &place, agent, may_restart);
@@ -314,13 +315,13 @@ impl RuleSettings {
 /// The actions of a rule: those of the file in its order, then those of options and environment variables, in the order
 /// of `ACTIONS`.
 fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
-    if rule.on_failure.windows(2).any(|steps| steps != [Step::Retry, Step::Restart]) {
+    if rule.on_failure.windows(2).any(|steps| steps != [OnFailure::Retry, OnFailure::Restart]) {
         let reason =
             Reason::new("the steps of `on-failure` are `retry`, then `restart`, each at most once");
         let hint = "write `on-failure = [\"retry\", \"restart\"]`";
         place.problem(Value("on-failure"), reason.hint(hint));
     }
-    let is_last_resort = rule.on_failure.contains(&Step::Restart);
+    let is_last_resort = rule.on_failure.contains(&OnFailure::Restart);
     let http = rule.http.as_mut().map(|http| http.resolve(&place.inner("http")));
     let actions = [
         rule.signal.map(Action::Signal),

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{AddressKind, ExchangeError, connection_error};
 use crate::config::{Endpoint, SocketAddress};
-use crate::threads::Thread;
+use crate::system::threads::Thread;
 use podnudge_core::reason::Reason;
 
 /// Connects to the host of a URL, or to the socket of the endpoint.

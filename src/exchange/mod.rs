@@ -15,11 +15,11 @@ pub mod http;
 pub(crate) mod lines;
 mod output;
 pub mod program;
+mod program_process;
+pub mod program_supervisor;
 mod relay;
 mod report;
 pub mod socket;
-mod supervised;
-pub mod supervisor;
 
 use std::io;
 

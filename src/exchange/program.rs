@@ -22,9 +22,9 @@ use tokio::time::timeout;
 
 use super::children;
 use super::output::Output;
+use super::program_process::Supervised;
+use super::program_supervisor::ALONE;
 use super::report::{Report, Request};
-use super::supervised::Supervised;
-use super::supervisor::ALONE;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

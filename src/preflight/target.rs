@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::config::{Action, Preset, Rule, SignalAction, Step};
+use crate::config::{Action, OnFailure, Preset, Rule, SignalAction};
 use crate::process::signal::{SendError, prepare};
 use crate::process::{
     Context, Refusal, Supervised, TargetProcess, age, age_of_oldest_candidate, choose_preset,
@@ -118,7 +118,7 @@ fn signalled(rule: &Rule, targets: &[TargetProcess]) -> Vec<(TargetProcess, Sign
         _ => None,
     });
     let signalled = |target: &TargetProcess| Some((target.clone(), of_rule?));
-    let restarts = rule.restarts_target() || rule.settings.on_failure.contains(&Step::Restart);
+    let restarts = rule.restarts_target() || rule.settings.on_failure.contains(&OnFailure::Restart);
     let restarted = targets.iter().filter(|_| restarts).map(TargetProcess::root_of_tree);
     let ended = |one: &Supervised| {
         let (process, signal) = one.signalled();

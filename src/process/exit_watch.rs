@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
 use super::Identity;
-use super::state::{ProcessState, process_state};
+use super::liveness::{ProcessState, process_state};
 
 /// The poll interval for a process without a pidfd.
 const POLL: Duration = Duration::from_millis(50);

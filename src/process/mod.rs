@@ -4,6 +4,7 @@
 //!
 //! Reads `/proc`; changes nothing except by the signals of a rule.
 
+pub(crate) mod below_supervise;
 pub mod children;
 mod config_read;
 mod context;
@@ -18,6 +19,7 @@ mod handling;
 mod identity;
 mod inspect;
 mod last_targets;
+mod liveness;
 pub mod marks;
 mod node;
 mod prefer;
@@ -29,8 +31,6 @@ pub mod select;
 pub mod signal;
 mod sigwait;
 mod starter;
-mod state;
-pub(crate) mod supervisor;
 mod table;
 mod takers;
 mod target_cache;
@@ -38,6 +38,7 @@ mod terminate;
 mod texts;
 mod wrapper;
 
+pub(crate) use below_supervise::Supervised;
 pub(crate) use context::Context;
 pub use find::TargetProcess;
 pub(crate) use find::{
@@ -46,11 +47,10 @@ pub(crate) use find::{
 };
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
+pub use liveness::{ProcessState, process_state};
 pub(crate) use preset::choose_preset;
 pub(crate) use proc::age;
 pub(crate) use reach::{Reach, Way, reach};
 pub use select::Refusal;
-pub use state::{ProcessState, process_state};
-pub(crate) use supervisor::Supervised;
 pub(crate) use table::{View, view_of};
 pub(crate) use terminate::terminate;

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::proc::{read_proc_file, read_process_file, stat};
-use super::select::pod::{OwnPod, Pod};
+use super::select::in_pod::{OwnPod, Pod};
 use crate::volume::mounts::{self, Mount};
 use podnudge_core::reason::Reason;
 

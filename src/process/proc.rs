@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::select::{Pidfile, Refusal};
 use super::{Identity, texts};
-use crate::files::{self, FileError, LARGEST};
+use crate::system::files::{self, FileError, LARGEST};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::reason::Reason;
 
@@ -229,8 +229,8 @@ mod tests {
         let identity = Identity { pid, start_ticks: stat.start_ticks };
         assert!(age(identity) < Duration::from_hours(1));
         assert_eq!(
-            super::super::state::process_state(identity),
-            super::super::state::ProcessState::Running
+            super::super::liveness::process_state(identity),
+            super::super::liveness::ProcessState::Running
         );
     }
 }

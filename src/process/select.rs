@@ -5,7 +5,7 @@
 //! whatever its file is called. Where podnudge sees the processes of the node (`node.rs`), `pod` says which are of its
 //! own pod. A pidfile is compared with the start time of its process. `find.rs` says when a selection is made.
 
-pub mod pod;
+pub mod in_pod;
 mod refusals;
 pub mod taker;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::pod::{OwnPod, Pod};
+use self::in_pod::{OwnPod, Pod};
 pub(super) use self::refusals::list;
 use self::refusals::{not_found, of_another_pod, stale};
 use super::Identity;

@@ -15,9 +15,9 @@ use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::handling::{Effect, Handling, handling, is_young};
+use super::liveness::{ProcessState, process_state};
 use super::proc::{self, contains, mask};
 use super::sigwait::describe_threads;
-use super::state::{ProcessState, process_state};
 use crate::config::SignalAction;
 use podnudge_core::reason::Reason;
 

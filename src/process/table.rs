@@ -10,7 +10,7 @@ use super::proc::{
     ProcessStat, all_pids, arguments, cgroup, container, exe, read_proc_file, read_process_file,
     stat, uid,
 };
-use super::select::pod::{OwnPod, Pod};
+use super::select::in_pod::{OwnPod, Pod};
 use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
 use super::{Identity, node, texts};
 use crate::config::{Target, TargetBy};

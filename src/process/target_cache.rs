@@ -95,7 +95,7 @@ mod tests {
     use crate::config;
     use crate::process::Identity;
     use crate::process::select::Mounts;
-    use crate::process::select::pod::Pod;
+    use crate::process::select::in_pod::Pod;
 
     /// A rule with this target setting.
     fn rule(target: &str) -> Rule {

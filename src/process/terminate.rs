@@ -6,9 +6,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::time::timeout;
 
+use super::below_supervise::Supervised;
 use super::find::names;
 use super::signal::{Ready, SendError, prepare};
-use super::supervisor::Supervised;
 use podnudge_core::reason::Reason;
 
 /// How long the kernel may take to end a process after SIGKILL.

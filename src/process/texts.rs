@@ -1,6 +1,6 @@
 //! Parses the texts of `/proc` (proc(5)) and of pidfiles, which other processes write. Pure.
 
-use super::select::pod::holds_container_id;
+use super::select::in_pod::holds_container_id;
 
 /// Parses `/proc/PID/cmdline`: each argument ends with a NUL.
 pub(super) fn parse_arguments(text: &[u8]) -> Vec<String> {

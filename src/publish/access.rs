@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir as Entries, FileType, Mode, OFlags, Stat, openat, statat};
 
 use super::directory::Dir;
-use crate::folder::DIRECTORY;
+use crate::system::folder::DIRECTORY;
 use crate::volume::reader::{accessed, changed};
 use crate::volume::reads::OwnRead;
 

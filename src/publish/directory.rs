@@ -1,6 +1,6 @@
 //! Reads and writes the publish directory, step by step, in the layout of a kubelet volume.
 //!
-//! All access goes through one descriptor of the directory (`folder.rs`), since the application may be
+//! All access goes through one descriptor of the directory (`system/folder.rs`), since the application may be
 //! able to write there, too.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::generation::Name;
 use super::write::{Parts, Writer};
 use crate::config::Publish;
-use crate::folder::{self, DIRECTORY, Folder, each, temporary_name};
+use crate::system::folder::{self, DIRECTORY, Folder, each, temporary_name};
 use crate::volume::reader::changed;
 use podnudge_core::clock::UnixTime;
 use podnudge_core::reason::Reason;

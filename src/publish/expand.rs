@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use rustix::fs::{Mode, fsync};
 
 use crate::config::{Expand, Rule};
-use crate::expand::{ExpandError, Source};
-use crate::folder::Folder;
+use crate::system::folder::Folder;
 use crate::volume::contents::{ContentsError, Volume, read_file};
+use crate::volume::expand::{ExpandError, Source};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::snapshot::Digest;

@@ -21,7 +21,7 @@ use rustix::process::geteuid;
 use tracing::warn;
 
 use super::directory::Dir;
-use crate::folder::{Folder, new_file};
+use crate::system::folder::{Folder, new_file};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

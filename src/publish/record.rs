@@ -6,7 +6,7 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use super::directory::Dir;
-use crate::files::{FileError, LARGEST};
+use crate::system::files::{FileError, LARGEST};
 use podnudge_core::event::{Published, Standing};
 use podnudge_core::evidence::Evidence;
 use podnudge_core::reason::Reason;

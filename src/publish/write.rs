@@ -9,7 +9,7 @@ use rustix::fs::{Dir, Gid, Mode, Uid, fchmod, fchown, fstat, fsync, openat};
 use rustix::io::Errno;
 
 use crate::config::Publish;
-use crate::folder::{DIRECTORY, enter_all, new_file, new_folder, write_and_sync};
+use crate::system::folder::{DIRECTORY, enter_all, new_file, new_folder, write_and_sync};
 use crate::volume::contents::Contents;
 
 /// The contents of each volume, with its directory in the generation.

@@ -5,7 +5,8 @@ use tracing::{info, warn};
 use super::agent::Agent;
 use super::clock;
 use crate::admin::server::AdminRequest;
-use crate::{process, stderr};
+use crate::process;
+use crate::system::stderr;
 use podnudge_core::event::{Event, RuleId};
 #[cfg(feature = "compat")]
 use podnudge_core::status::Reloads;

@@ -12,7 +12,7 @@ mod slots;
 use super::agent::Agent;
 use crate::cluster::{self, ApiError, EagerAnswer, Lease};
 use crate::config::Config;
-use crate::surroundings::{Pod, Surroundings};
+use crate::system::surroundings::{Pod, Surroundings};
 use eager::EagerSyncing;
 use events::EventSending;
 pub(super) use evict::{Evictor, evict_if_ready};

@@ -9,11 +9,12 @@ use super::api;
 use super::clock;
 #[cfg(feature = "compat")]
 use super::expand;
+use super::pause;
 use crate::checks;
 use crate::config::Rule;
 use crate::preflight::Stage;
 use crate::volume::scan;
-use crate::{action, pause, preflight, process, publish, report, verify};
+use crate::{action, preflight, process, publish, report, verify};
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
 use podnudge_core::reason::Reason;

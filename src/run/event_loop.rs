@@ -9,8 +9,9 @@ use super::agent::{Agent, RuleState};
 use super::clock;
 use super::connections::accept;
 use crate::admin::server;
-use crate::os_signals::{OsSignal, OsSignals};
-use crate::{report, stderr};
+use crate::report;
+use crate::system::os_signals::{OsSignal, OsSignals};
+use crate::system::stderr;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Event;
 

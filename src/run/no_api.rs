@@ -5,7 +5,7 @@
 
 use super::agent::Agent;
 use crate::config::Config;
-use crate::surroundings::{Pod, Surroundings};
+use crate::system::surroundings::{Pod, Surroundings};
 use podnudge_core::clock::Moment;
 use podnudge_core::command::{Command, PodIs};
 use podnudge_core::event::{RuleId, VolumeId};

@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::agent::Done;
 use super::clock;
-use crate::threads::Thread;
+use crate::system::threads::Thread;
 
 /// The time between two attempts to start a thread.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use crate::checks::certificates::served::{Leaf, first_in_key};
 use crate::config::{Rule, TlsProof};
 use crate::exchange::ExchangeError;
 use crate::exchange::handshake::presented;
-use crate::threads::Thread;
+use crate::system::threads::Thread;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 

@@ -15,7 +15,7 @@ pub(crate) use super::reader::{Content, Contents};
 use super::reader::{Purpose, ReadError, Reader, Reading};
 use super::scan;
 use crate::config::KeyFilter;
-use crate::files::{self, FileError};
+use crate::system::files::{self, FileError};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::snapshot::Key;

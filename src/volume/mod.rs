@@ -1,9 +1,11 @@
 //! The watched volumes: reads them (`scan`, which performs `Scan` and `Resync`), watches them
-//! (`watch`), and reads how they are mounted (`mounts`).
+//! (`watch`), reads how they are mounted (`mounts`), and expands a file of them (`expand`).
 //!
-//! Reads the watched paths and `/proc/self/mountinfo`; changes nothing.
+//! Reads the watched paths, `/proc/self/mountinfo` and the environment; changes nothing.
 
 pub(crate) mod contents;
+#[cfg(feature = "compat")]
+pub(crate) mod expand;
 pub(crate) mod filter;
 #[cfg(test)]
 #[path = "../../tests/fuzz/volume.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes the command line and the environment (`src/cli.rs`).
+//! Fuzzes the command line and the environment (`src/cli/mod.rs`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

@@ -1,4 +1,4 @@
-//! Fuzzes the file of `[rule.expand]`: gzip and references to variables (`src/expand.rs`).
+//! Fuzzes the file of `[rule.expand]`: gzip and references to variables (`src/volume/expand.rs`).
 
 use std::io::Write as _;
 

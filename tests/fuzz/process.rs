@@ -141,7 +141,7 @@ fn the_name_of_a_process_is_shown_escaped() {
             exe: None,
             uid: None,
             container: String::new(),
-            pod: select::pod::Pod::Own,
+            pod: select::in_pod::Pod::Own,
             mounts: select::Mounts::No,
         };
         assert_harmless(&process.display_name());

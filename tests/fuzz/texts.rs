@@ -1,4 +1,4 @@
-//! Fuzzes the escaping of what is shown (`crates/core/src/shown.rs`), durations, and the state file (`src/state.rs`).
+//! Fuzzes the escaping of what is shown (`crates/core/src/shown.rs`), durations, and the state file (`src/state/mod.rs`).
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The facts that the core reports. Each becomes one log line (`report.rs`) and one line of a
+//! The facts that the core reports. Each becomes one log line (`report/mod.rs`) and one line of a
 //! scenario's trace.
 
 use std::time::Duration;

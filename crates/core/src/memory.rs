@@ -1,6 +1,6 @@
-//! What a rule remembers across a restart of podnudge. `state.rs` keeps it in the state directory. Pure.
+//! What a rule remembers across a restart of podnudge. `state/mod.rs` keeps it in the state directory. Pure.
 //!
-//! Times are moments: `state.rs` translates them if the machine was booted since.
+//! Times are moments: `state/mod.rs` translates them if the machine was booted since.
 
 use super::evidence::Evidence;
 use super::kubelet::Ends;

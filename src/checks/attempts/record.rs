@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::config::{Agent, Check, Rule};
-use crate::files::FileError;
-use crate::folder::{self, Folder};
+use crate::system::files::FileError;
+use crate::system::folder::{self, Folder};
 use podnudge_core::event::Interrupted;
 use podnudge_core::shown;
 use podnudge_core::snapshot::Digest;

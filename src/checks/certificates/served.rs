@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::certificate::Certificate;
 use crate::config::KeyFilter;
-use crate::files::LARGEST;
+use crate::system::files::LARGEST;
 use crate::volume::contents::read_key;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, Key};

@@ -23,7 +23,7 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Follow {
     pub(super) source: Source,
-    step: Step,
+    step: Doing,
     known: Known,
     /// When what is known was the present state.
     current_at: Now,
@@ -46,7 +46,7 @@ enum Known {
 }
 
 #[derive(Debug)]
-enum Step {
+enum Doing {
     /// List it then.
     List(Moment),
     Listing,
@@ -78,7 +78,7 @@ impl Follow {
     pub(super) fn new(source: Source, now: Now, seed: u64) -> Self {
         Self {
             source,
-            step: Step::List(now.mono),
+            step: Doing::List(now.mono),
             known: Known::Nothing,
             current_at: now,
             pace: Pace::new(seed),
@@ -91,13 +91,13 @@ impl Follow {
     /// What to send now, if anything.
     pub(super) fn next(&mut self, now: Moment) -> Option<Next> {
         match &self.step {
-            Step::List(at) if *at <= now => {
-                self.step = Step::Listing;
+            Doing::List(at) if *at <= now => {
+                self.step = Doing::Listing;
                 Some(Next::List)
             }
-            Step::Watch(at, version) if *at <= now => {
+            Doing::Watch(at, version) if *at <= now => {
                 let version = version.clone();
-                self.step = Step::Opening(now, version.clone());
+                self.step = Doing::Opening(now, version.clone());
                 let time = WATCH_TIME / 2 + self.pace.jittered(WATCH_TIME);
                 Some(Next::Watch(version, time))
             }
@@ -107,20 +107,20 @@ impl Follow {
 
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         match &self.step {
-            Step::List(at) | Step::Watch(at, _) => Some(*at),
-            Step::Listing | Step::Opening(..) | Step::Watching(..) => None,
+            Doing::List(at) | Doing::Watch(at, _) => Some(*at),
+            Doing::Listing | Doing::Opening(..) | Doing::Watching(..) => None,
         }
     }
 
     /// Whether a change would be seen.
     pub(super) fn is_watched(&self) -> bool {
-        matches!(self.step, Step::Watching(..))
+        matches!(self.step, Doing::Watching(..))
     }
 
     pub(super) fn listed(&mut self, now: Now, answer: Result<Listing, ApiError>) -> Option<Edit> {
         match answer {
             Ok(Listing { version, object }) => {
-                self.step = Step::Watch(now.mono, version.clone());
+                self.step = Doing::Watch(now.mono, version.clone());
                 // It was changed at some time since it was known; the server knows when.
                 let since = self.current_at.wall;
                 let edited_at = object.as_ref().and_then(|object| object.edited_at);
@@ -130,7 +130,7 @@ impl Follow {
             }
             Err(error) => {
                 let wait = Failing::record(&mut self.failing, now.mono, &error, &mut self.pace);
-                self.step = Step::List(now.mono.after(wait));
+                self.step = Doing::List(now.mono.after(wait));
                 None
             }
         }
@@ -138,14 +138,14 @@ impl Follow {
 
     /// The server has begun to answer the watch.
     pub(super) fn opened(&mut self, now: Moment) {
-        if let Step::Opening(_, version) = &self.step {
-            self.step = Step::Watching(now, version.clone());
+        if let Doing::Opening(_, version) = &self.step {
+            self.step = Doing::Watching(now, version.clone());
             self.failing = None;
         }
     }
 
     pub(super) fn event(&mut self, now: Now, event: WatchEvent) -> Option<Edit> {
-        let Step::Watching(since, version) = &mut self.step else { return None };
+        let Doing::Watching(since, version) = &mut self.step else { return None };
         // What a watch tells just before it breaks is no success.
         if now.mono.since(*since) >= SHORTEST_WATCH {
             self.pace.answered();
@@ -166,10 +166,10 @@ impl Follow {
     /// The watch has ended.
     pub(super) fn ended(&mut self, now: Now, how: &Result<(), ApiError>) {
         let (since, version) = match &self.step {
-            Step::Watching(since, version) | Step::Opening(since, version) => {
+            Doing::Watching(since, version) | Doing::Opening(since, version) => {
                 (*since, version.clone())
             }
-            Step::List(_) | Step::Listing | Step::Watch(..) => return,
+            Doing::List(_) | Doing::Listing | Doing::Watch(..) => return,
         };
         let has_lasted = now.mono.since(since) >= SHORTEST_WATCH;
         if has_lasted {
@@ -178,12 +178,12 @@ impl Follow {
         self.step = match how {
             Ok(()) if has_lasted => {
                 self.current_at = now;
-                Step::Watch(now.mono, version)
+                Doing::Watch(now.mono, version)
             }
-            Ok(()) => Step::Watch(now.mono.after(self.pace.failed(WATCH_TIME, None)), version),
+            Ok(()) => Doing::Watch(now.mono.after(self.pace.failed(WATCH_TIME, None)), version),
             Err(error) => {
                 let wait = Failing::record(&mut self.failing, now.mono, error, &mut self.pace);
-                Step::List(now.mono.after(wait))
+                Doing::List(now.mono.after(wait))
             }
         };
     }

@@ -1,7 +1,7 @@
 //! What follows from the answer to a request. Pure.
 
+use super::in_flight::{InFlight, Purpose};
 use super::notice::Notice;
-use super::step::{InFlight, Step};
 use super::view::{Standing, View, pod};
 use super::{Failing, Held, Search, Slots, Wanted};
 use crate::cluster::error::ApiError;
@@ -33,12 +33,12 @@ impl Slots {
     }
 
     /// Refuses an answer that does not fit the request.
-    fn expected(&self, step: &Step, lease: Lease) -> Result<Lease, ApiError> {
+    fn expected(&self, step: &Purpose, lease: Lease) -> Result<Lease, ApiError> {
         let is_own = lease.holder() == Some(self.settings.holder.as_str());
         let is_refuted = match step {
-            Step::Take(_) => !is_own,
-            Step::GiveBack(_) => is_own,
-            Step::Read(_) | Step::Tell(_) => false,
+            Purpose::Take(_) => !is_own,
+            Purpose::GiveBack(_) => is_own,
+            Purpose::Read(_) | Purpose::Tell(_) => false,
         };
         if lease.name() != self.slot_name(step.slot()) || is_refuted {
             let reason = Reason::new("the API server has answered with another Lease")
@@ -48,17 +48,17 @@ impl Slots {
         Ok(lease)
     }
 
-    fn succeeded(&mut self, now: Moment, step: &Step, sent: Moment, lease: Lease) {
+    fn succeeded(&mut self, now: Moment, step: &Purpose, sent: Moment, lease: Lease) {
         let slot = step.slot();
         let holder = lease.holder().map(ToOwned::to_owned);
         let own_time = self.own_time();
-        if matches!(step, Step::Tell(notice) if !notice.is_told(&lease)) {
+        if matches!(step, Purpose::Tell(notice) if !notice.is_told(&lease)) {
             self.tell_at = Some(now.after(self.pace.untold()));
         }
         if let Some(view) = self.views.get_mut(slot) {
             view.learn(now, lease, &self.settings.holder, own_time);
         }
-        self.answered(!matches!(step, Step::Read(_)));
+        self.answered(!matches!(step, Purpose::Read(_)));
         let is_own = holder.as_ref() == Some(&self.settings.holder);
         if !is_own && self.held.is_some_and(|held| held.slot == slot) {
             let how = match &holder {
@@ -68,10 +68,10 @@ impl Slots {
             self.lose(now, format!("the slot `{}` {how}", self.slot_name(slot)));
         }
         match step {
-            Step::Take(_) if self.wanted.is_some() => self.taken(now, slot, sent),
-            Step::Read(_) => self.searched_one(now, slot),
+            Purpose::Take(_) if self.wanted.is_some() => self.taken(now, slot, sent),
+            Purpose::Read(_) => self.searched_one(now, slot),
             // If it was taken and is not wanted any more, it is given back next.
-            Step::Take(_) | Step::GiveBack(_) | Step::Tell(_) => {}
+            Purpose::Take(_) | Purpose::GiveBack(_) | Purpose::Tell(_) => {}
         }
         if slot == 0 {
             self.judge(now, sent);
@@ -89,7 +89,7 @@ impl Slots {
         self.pace.done();
     }
 
-    fn missing(&mut self, now: Moment, sent: Moment, step: &Step) {
+    fn missing(&mut self, now: Moment, sent: Moment, step: &Purpose) {
         let slot = step.slot();
         self.answered(false);
         self.views.get_mut(slot).into_iter().for_each(View::is_missing);
@@ -97,9 +97,9 @@ impl Slots {
             self.lose(now, format!("the Lease `{}` was deleted", self.slot_name(slot)));
         }
         match step {
-            Step::Read(_) => self.searched_one(now, slot),
-            Step::Take(_) => self.search_anew(now),
-            Step::GiveBack(_) | Step::Tell(_) => {}
+            Purpose::Read(_) => self.searched_one(now, slot),
+            Purpose::Take(_) => self.search_anew(now),
+            Purpose::GiveBack(_) | Purpose::Tell(_) => {}
         }
         if slot == 0 {
             self.judge(now, sent);
@@ -107,7 +107,7 @@ impl Slots {
     }
 
     /// Somebody else has changed the object: look at it again.
-    fn conflicted(&mut self, now: Moment, step: &Step) {
+    fn conflicted(&mut self, now: Moment, step: &Purpose) {
         self.answered(false);
         self.views.get_mut(step.slot()).into_iter().for_each(View::forget);
         self.not_before = now.after(self.pace.conflicted());
@@ -117,7 +117,7 @@ impl Slots {
     }
 
     /// There is no usable answer.
-    fn failed(&mut self, now: Moment, step: &Step, error: &ApiError) {
+    fn failed(&mut self, now: Moment, step: &Purpose, error: &ApiError) {
         self.views.iter_mut().for_each(View::interrupted);
         if matches!(error, ApiError::Unavailable(..)) {
             // What was sent may have been done.
@@ -135,7 +135,7 @@ impl Slots {
                 _ => earlier.and_then(|failing| failing.since).or(Some(now)),
             },
             reason: error.reason().clone(),
-            of_write: !matches!(step, Step::Read(_)),
+            of_write: !matches!(step, Purpose::Read(_)),
         });
     }
 

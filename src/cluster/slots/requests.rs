@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::step::{InFlight, Step};
+use super::in_flight::{InFlight, Purpose};
 use super::{Slots, SlotsSettings};
 use crate::cluster::lease::LeaseRequest;
 use podnudge_core::clock::{Moment, Now};
@@ -19,7 +19,7 @@ impl Slots {
             return None;
         }
         let request = self.request(&step, now)?;
-        if let Step::Take(slot) = step {
+        if let Purpose::Take(slot) = step {
             let until = now.mono.after(self.own_time());
             self.views.get_mut(slot)?.may_be_own(until);
         }
@@ -57,14 +57,14 @@ impl Slots {
     }
 
     /// The next step, and when it is due.
-    fn due(&self, now: Moment) -> Option<(Moment, Step)> {
+    fn due(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let held = self.held.filter(|_| self.wanted.is_some() && self.halted.is_none());
         if let Some(held) = held.filter(|held| held.renew_at <= now) {
-            return Some((held.renew_at, self.write(held.slot, Step::Take)));
+            return Some((held.renew_at, self.write(held.slot, Purpose::Take)));
         }
         let tell = self.notices.first().map(|notice| {
             let is_known = self.views.first().is_some_and(|view| view.lease.is_some());
-            let step = if is_known { Step::Tell(notice.clone()) } else { Step::Read(0) };
+            let step = if is_known { Purpose::Tell(notice.clone()) } else { Purpose::Read(0) };
             (self.tell_at.unwrap_or(now).max(now), step)
         });
         match (tell, self.due_for_slot(now)) {
@@ -74,47 +74,47 @@ impl Slots {
     }
 
     /// The same without what is to be told to others.
-    fn due_for_slot(&self, now: Moment) -> Option<(Moment, Step)> {
+    fn due_for_slot(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let entitled = self.wanted.filter(|_| self.halted.is_none());
         let held = self.held.filter(|_| entitled.is_some());
-        let renewal = held.map(|held| (held.renew_at, self.write(held.slot, Step::Take)));
+        let renewal = held.map(|held| (held.renew_at, self.write(held.slot, Purpose::Take)));
         // A slot that an earlier request may have taken, or that an earlier podnudge has left.
         let other = |slot: &usize| held.is_none_or(|held| held.slot != *slot);
         let is_own = |slot: &usize| self.views.get(*slot).is_some_and(|view| view.is_own(now));
         if let Some(slot) = (0..self.views.len()).filter(other).find(is_own) {
             let takes = entitled.is_some() && held.is_none();
-            let step = if takes { Step::Take } else { Step::GiveBack };
+            let step = if takes { Purpose::Take } else { Purpose::GiveBack };
             return Some((now, self.write(slot, step)));
         }
         if let Some((_, look_at)) = &self.halted {
-            return Some((*look_at, Step::Read(0)));
+            return Some((*look_at, Purpose::Read(0)));
         }
         let wanted = entitled?;
         if renewal.is_some() {
-            return if self.is_usable(wanted) { renewal } else { Some((now, Step::Read(0))) };
+            return if self.is_usable(wanted) { renewal } else { Some((now, Purpose::Read(0))) };
         }
         match self.search.chosen {
-            Some(slot) => Some((now, self.write(slot, Step::Take))),
-            None => Some((self.search.at, Step::Read(self.searched()))),
+            Some(slot) => Some((now, self.write(slot, Purpose::Take))),
+            None => Some((self.search.at, Purpose::Read(self.searched()))),
         }
     }
 
     /// The step if the Lease is known well enough to be written; else to read it.
-    fn write(&self, slot: usize, step: fn(usize) -> Step) -> Step {
+    fn write(&self, slot: usize, step: fn(usize) -> Purpose) -> Purpose {
         let is_known = self.views.get(slot).is_some_and(|view| view.lease.is_some());
-        if is_known { step(slot) } else { Step::Read(slot) }
+        if is_known { step(slot) } else { Purpose::Read(slot) }
     }
 
-    fn request(&self, step: &Step, now: Now) -> Option<LeaseRequest> {
+    fn request(&self, step: &Purpose, now: Now) -> Option<LeaseRequest> {
         let lease = |slot: usize| self.views.get(slot)?.lease.clone();
         Some(match step {
-            Step::Read(slot) => LeaseRequest::Read(self.views.get(*slot)?.name.clone()),
-            Step::Take(slot) => {
+            Purpose::Read(slot) => LeaseRequest::Read(self.views.get(*slot)?.name.clone()),
+            Purpose::Take(slot) => {
                 let SlotsSettings { holder, duration, .. } = &self.settings;
                 lease(*slot)?.held_by(holder, *duration, now.wall).write()
             }
-            Step::GiveBack(slot) => lease(*slot)?.given_back(now.wall).write(),
-            Step::Tell(notice) => {
+            Purpose::GiveBack(slot) => lease(*slot)?.given_back(now.wall).write(),
+            Purpose::Tell(notice) => {
                 let first = lease(0)?;
                 let halts = notice.applied_to(first.halts());
                 first.with_halts(&halts).write()

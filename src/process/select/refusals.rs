@@ -1,6 +1,6 @@
 //! Why no process was selected, in words: what was looked for, what is there, and what to do. Pure.
 
-use super::pod::Pod;
+use super::in_pod::Pod;
 use super::{Mounts, Pidfile, Process, ProcessTable, Refusal, matches};
 use crate::config::{Target, TargetBy, nearest};
 use podnudge_core::reason::Reason;

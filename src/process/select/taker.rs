@@ -110,7 +110,7 @@ pub(in crate::process) fn several_take(
 #[cfg(test)]
 mod tests {
     use super::super::Mounts;
-    use super::super::pod::Pod;
+    use super::super::in_pod::Pod;
     use super::*;
     use crate::process::Identity;
 

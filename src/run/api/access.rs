@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 
 use crate::cluster::Api;
 use crate::config::Cluster;
-use crate::surroundings::{Pod, Surroundings};
+use crate::system::surroundings::{Pod, Surroundings};
 
 /// The access. Its requests end with it.
 pub(super) struct ApiAccess {

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
-use crate::surroundings::Surroundings;
+use crate::system::surroundings::Surroundings;
 use crate::volume::mounts;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::VolumeId;

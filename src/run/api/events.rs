@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
-use crate::surroundings::Surroundings;
+use crate::system::surroundings::Surroundings;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{RuleId, SlotState};
 use podnudge_core::fact::Fact;

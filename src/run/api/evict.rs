@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::cluster::{Api, ApiError, OwnPod, unknown_pod};
 use crate::run::agent::Agent;
 use crate::run::clock;
-use crate::surroundings::Pod;
+use crate::system::surroundings::Pod;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, RuleId};
 use podnudge_core::reason::Reason;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::access::ApiAccess;
 use crate::cluster::{Api, ApiError, Listed};
 use crate::run::agent::{Agent, Done};
-use crate::surroundings::Pod;
+use crate::system::surroundings::Pod;
 use podnudge_core::command::PodIs;
 use podnudge_core::event::{Event, PodLook, RuleId};
 use podnudge_core::reason::Reason;

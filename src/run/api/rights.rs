@@ -9,7 +9,7 @@ use crate::cluster::{self, ApiError, Feature, RightsPreflight};
 use crate::config::Config;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
-use crate::surroundings::Surroundings;
+use crate::system::surroundings::Surroundings;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Event;
 use podnudge_core::reason::Reason;

@@ -14,7 +14,7 @@ use crate::config::{Config, Rule, RuleSettings};
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
-use crate::surroundings::{Pod, Surroundings};
+use crate::system::surroundings::{Pod, Surroundings};
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::command::{Command, Intent};
 use podnudge_core::event::{Event, RuleId, SlotState};

@@ -22,7 +22,7 @@ const MOST_REFUSALS: u32 = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Looks {
     since: Moment,
-    step: Step,
+    step: Pending,
     /// How many were refused in a row.
     refusals: u32,
     /// Since when the pod is Ready and not in its Services, by all answers.
@@ -32,7 +32,7 @@ pub(crate) struct Looks {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Pending {
     /// The next look is due then.
     Waiting(Moment),
     /// The look with this number is in progress.
@@ -59,7 +59,7 @@ impl Looks {
     pub(super) fn first_at(now: Moment, at: Moment) -> Self {
         Self {
             since: now,
-            step: Step::Waiting(at),
+            step: Pending::Waiting(at),
             refusals: 0,
             unlisted_since: None,
             reason: None,
@@ -68,17 +68,17 @@ impl Looks {
 
     /// Begins a look if one is due. Returns its number: the one after `last`.
     pub(super) fn take_due(&mut self, now: Moment, last: &mut u32) -> Option<u32> {
-        let is_due = matches!(self.step, Step::Waiting(at) if at <= now);
+        let is_due = matches!(self.step, Pending::Waiting(at) if at <= now);
         is_due.then(|| {
             *last = last.wrapping_add(1);
-            self.step = Step::Looking(*last);
+            self.step = Pending::Looking(*last);
             *last
         })
     }
 
     /// Whether the look with this number is in progress. The answer to an older one counts no more.
     pub(super) fn awaits(&self, number: u32) -> bool {
-        self.step == Step::Looking(number)
+        self.step == Pending::Looking(number)
     }
 
     /// Takes the answer to a look. `share` differs between replicas, so that those that wait for the same
@@ -99,7 +99,7 @@ impl Looks {
             PodLook::Unlisted(reason) => {
                 let since = unlisted_since.unwrap_or(now);
                 if now >= since.after(patience) {
-                    self.step = Step::Waiting(now.after(LONGEST_WAIT));
+                    self.step = Pending::Waiting(now.after(LONGEST_WAIT));
                     return Finding::Unknown(reason);
                 }
                 self.unlisted_since = Some(since);
@@ -107,7 +107,7 @@ impl Looks {
             }
             PodLook::Unknown(reason, pause) => (reason, pause),
             PodLook::Refused(reason) if refusals >= MOST_REFUSALS => {
-                self.step = Step::Waiting(now.after(LONGEST_WAIT));
+                self.step = Pending::Waiting(now.after(LONGEST_WAIT));
                 return Finding::Unknown(reason);
             }
             PodLook::Refused(reason) => {
@@ -116,7 +116,7 @@ impl Looks {
             }
         };
         let wait = self.wait(now, share).max(pause.unwrap_or_default().min(LONGEST_PAUSE));
-        (self.step, self.reason) = (Step::Waiting(now.after(wait)), Some(reason));
+        (self.step, self.reason) = (Pending::Waiting(now.after(wait)), Some(reason));
         Finding::LookAgain
     }
 
@@ -133,13 +133,13 @@ impl Looks {
 
     /// Looks again at this time, although the pod is as it is needed.
     pub(super) fn look_at(&mut self, at: Moment) {
-        (self.step, self.reason) = (Step::Waiting(at), None);
+        (self.step, self.reason) = (Pending::Waiting(at), None);
     }
 
     pub(super) fn next(&self) -> Option<Moment> {
         match self.step {
-            Step::Waiting(at) => Some(at),
-            Step::Looking(_) => None,
+            Pending::Waiting(at) => Some(at),
+            Pending::Looking(_) => None,
         }
     }
 

@@ -15,11 +15,11 @@ const LONGEST: Duration = Duration::from_mins(1);
 pub(super) struct Outage {
     /// When the server has answered last. It may have been away since.
     answered: Moment,
-    step: Step,
+    step: Phase,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum Step {
+enum Phase {
     #[default]
     None,
     /// The server is away, perhaps since then.
@@ -32,14 +32,14 @@ impl Outage {
     /// The server was found so.
     pub(super) fn observe(&mut self, now: Moment, server: ApiServer) {
         match (server, self.step) {
-            (ApiServer::Away, Step::None | Step::Over(_)) => self.step = Step::On(self.answered),
-            (ApiServer::Away, Step::On(_)) => {}
+            (ApiServer::Away, Phase::None | Phase::Over(_)) => self.step = Phase::On(self.answered),
+            (ApiServer::Away, Phase::On(_)) => {}
             (ApiServer::Answers, step) => {
                 self.answered = now;
-                if let Step::On(since) = step {
+                if let Phase::On(since) = step {
                     // The waits have not grown beyond the outage.
                     let length = now.since(since).saturating_mul(2).min(LONGEST);
-                    self.step = Step::Over(now.after(length));
+                    self.step = Phase::Over(now.after(length));
                 }
             }
         }
@@ -48,8 +48,8 @@ impl Outage {
     /// Until when the endpoints on the nodes may be old.
     pub(super) fn late_until(self, now: Moment) -> Option<Moment> {
         match self.step {
-            Step::Over(at) if now < at => Some(at),
-            Step::None | Step::On(_) | Step::Over(_) => None,
+            Phase::Over(at) if now < at => Some(at),
+            Phase::None | Phase::On(_) | Phase::Over(_) => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The actions that end podnudge itself, with its pod. The next podnudge finds out what became of that.
 //!
 //! For a restart of the whole pod in place, podnudge ends with an exit code for which the kubelet restarts all
-//! containers. The action only finds out whether that is needed (`action/pod.rs`). Then the rollout waits until no
+//! containers. The action only finds out whether that is needed (`action/pod_end.rs`). Then the rollout waits until no
 //! other rule is busy (`Step::EndingPod`), saves how often podnudge has ended for it, and `Command::EndPod` ends the
 //! event loop after all that is queued for writing. If podnudge must not end then, what was counted for its end does
 //! not count (`rule/pod_end.rs`). The next podnudge continues the saved rollout with a look at what became of it

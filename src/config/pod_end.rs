@@ -1,6 +1,6 @@
 //! With what `[rule.restart-pod]` and `[rule.evict]` can be combined. Pure.
 
-use super::action::{ACTIONS, Step};
+use super::action::{ACTIONS, OnFailure};
 use super::agent::Agent;
 use super::prelude::*;
 use podnudge_core::OnStart;
@@ -13,7 +13,7 @@ const NAMES: [&str; 4] = ["process", "exe", "cmdline", "pidfile"];
 /// Checks an action that ends podnudge or its pod against the other settings of its rule, and those of podnudge itself.
 pub(super) fn validate(
     rule: &Place<'_>,
-    on_failure: &[Step],
+    on_failure: &[OnFailure],
     on_start: Option<OnStart>,
     agent: &Agent,
 ) {
@@ -22,7 +22,7 @@ pub(super) fn validate(
     };
     let place = rule.inner(action);
     let others = ACTIONS.iter().any(|key| *key != action && rule.has(key));
-    if others || on_failure.contains(&Step::Restart) {
+    if others || on_failure.contains(&OnFailure::Restart) {
         let message = format!("`[rule.{action}]` must be the only action of its rule");
         let hint = "all containers of the pod are started anew: leave the others out";
         place.problem(Spot::Table, Reason::new(message).hint(hint));

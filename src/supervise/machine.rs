@@ -20,7 +20,7 @@ pub(super) enum Event {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Next {
     /// Nothing.
     Wait,
     /// Send the command this signal.
@@ -50,27 +50,27 @@ impl State {
         Self { stop, is_restarting: false, is_ending: false }
     }
 
-    pub(super) fn handle(&mut self, event: Event) -> Step {
+    pub(super) fn handle(&mut self, event: Event) -> Next {
         match event {
             // A restart must not delay the end of the container. A second request is met by the restart
             // that is in progress: the command starts after the request.
-            Event::Request if self.is_ending || self.is_restarting => Step::Wait,
+            Event::Request if self.is_ending || self.is_restarting => Next::Wait,
             Event::Request => {
                 self.is_restarting = true;
-                Step::Stop
+                Next::Stop
             }
             Event::Signal(signal) => self.signal(signal),
-            Event::GraceOver if self.is_restarting => Step::Kill,
-            Event::GraceOver => Step::Wait,
+            Event::GraceOver if self.is_restarting => Next::Kill,
+            Event::GraceOver => Next::Wait,
             Event::Ended(_) if self.is_restarting && !self.is_ending => {
                 self.is_restarting = false;
-                Step::StartAnew
+                Next::StartAnew
             }
-            Event::Ended(code) => Step::Exit(code),
+            Event::Ended(code) => Next::Exit(code),
         }
     }
 
-    fn signal(&mut self, signal: i32) -> Step {
+    fn signal(&mut self, signal: i32) -> Next {
         // While the command runs, INT and QUIT may mean anything to it; a command that is being stopped
         // can only end.
         let ends = signal == SIGTERM || signal == self.stop;
@@ -78,7 +78,7 @@ impl State {
         // Many programs end at once when they get the signal a second time.
         let was_sent = self.is_restarting && signal == self.stop && !self.is_ending;
         self.is_ending |= ends || ends_now;
-        if was_sent { Step::Wait } else { Step::PassOn(signal) }
+        if was_sent { Next::Wait } else { Next::PassOn(signal) }
     }
 }
 
@@ -87,11 +87,11 @@ mod tests {
     use nix::libc::{SIGHUP, SIGWINCH};
 
     use super::Event::{Ended, GraceOver, Request, Signal};
-    use super::Step::{Exit, Kill, PassOn, StartAnew, Stop, Wait};
+    use super::Next::{Exit, Kill, PassOn, StartAnew, Stop, Wait};
     use super::*;
 
     /// What is done after each event, with this stop signal.
-    fn steps(stop: i32, events: &[Event]) -> Vec<Step> {
+    fn steps(stop: i32, events: &[Event]) -> Vec<Next> {
         let mut state = State::new(stop);
         events.iter().map(|event| state.handle(*event)).collect()
     }

@@ -5,7 +5,7 @@ use podnudge_core::clock::Moment;
 
 /// What a request does with the Lease of a slot.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum Purpose {
     Read(usize),
     Take(usize),
     GiveBack(usize),
@@ -16,13 +16,13 @@ pub(super) enum Step {
 /// A request without an answer yet.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    pub(super) step: Step,
+    pub(super) step: Purpose,
     pub(super) sent: Moment,
     /// Whether it creates the object.
     pub(super) creates: bool,
 }
 
-impl Step {
+impl Purpose {
     pub(super) fn slot(&self) -> usize {
         match self {
             Self::Read(slot) | Self::Take(slot) | Self::GiveBack(slot) => *slot,

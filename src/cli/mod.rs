@@ -1,4 +1,5 @@
-//! Parses the command line and the environment. Pure, except [`replica`], which reads the host name.
+//! Parses the command line and the environment; and the commands that need no loop ([`doctor`], [`install`]).
+//! Pure, except those and [`replica`], which reads the host name.
 //!
 //! The options are those that the definitions of the settings have; each has an environment variable,
 //! `PODNUDGE_` and its name in capitals. The values stay text: `config` parses them exactly as it
@@ -6,10 +7,12 @@
 
 #[cfg(feature = "compat")]
 mod compat;
+pub mod doctor;
 #[cfg(test)]
-#[path = "../tests/fuzz/command_line.rs"]
+#[path = "../../tests/fuzz/command_line.rs"]
 mod fuzz;
 mod help;
+pub mod install;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -26,10 +29,10 @@ pub use help::command;
 
 use crate::admin::client::{Status, Trigger};
 use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
-use crate::exit::{Exit, sentence};
 use crate::plan::Options;
 use crate::preflight::Stage;
-use crate::surroundings::{Pod, Server, Surroundings};
+use crate::system::exit::{Exit, sentence};
+use crate::system::surroundings::{Pod, Server, Surroundings};
 use podnudge_core::jitter::{self, Replica};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};

@@ -10,8 +10,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Agent, LogFormat, LogLevel};
-use crate::exit::sentence;
-use crate::stderr::Lines;
+use crate::system::exit::sentence;
+use crate::system::stderr::Lines;
 use podnudge_core::shown::Colours;
 
 /// Starts the log.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 
-use crate::folder::{Folder, errno};
+use crate::system::folder::{Folder, errno};
 use podnudge_core::reason::Reason;
 
 /// The name of the copy.

@@ -9,7 +9,7 @@ mod answers;
 #[cfg(feature = "cluster")]
 mod api;
 #[cfg(not(feature = "cluster"))]
-#[path = "run/no_api.rs"]
+#[path = "no_api.rs"]
 mod api;
 mod clock;
 mod commands;
@@ -23,7 +23,8 @@ mod expand;
 mod facts;
 mod locks;
 mod once;
-mod pod;
+mod pause;
+mod pod_end;
 mod queues;
 #[cfg(feature = "compat")]
 mod reloads;
@@ -37,11 +38,11 @@ use crate::admin::server::{self, BindError};
 use crate::checks;
 use crate::config::{Config, Listen};
 use crate::exchange::children;
-use crate::exit::Exit;
-use crate::os_signals::OsSignals;
 use crate::publish::{self, PublishError};
 use crate::state::StateDir;
-use crate::surroundings::Surroundings;
+use crate::system::exit::Exit;
+use crate::system::os_signals::OsSignals;
+use crate::system::surroundings::Surroundings;
 use agent::Agent;
 pub use once::{OnceError, once};
 use podnudge_core::jitter::Replica;
@@ -99,7 +100,7 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, RunError> {
 }
 
 /// Builds the event loop's runtime, on the calling thread. Work that blocks has threads of its own
-/// (`threads.rs`); tokio's resolve names for `podnudge status` and `trigger` only.
+/// (`system/threads.rs`); tokio's resolve names for `podnudge status` and `trigger` only.
 ///
 /// # Errors
 /// If no file descriptors are left for it.

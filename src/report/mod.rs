@@ -1,4 +1,4 @@
-//! Writes facts to the log: one line per fact, with a stable `event` name and further fields.
+//! Writes facts to the log (`logs` sets it up): one line per fact, with a stable `event` name and further fields.
 //!
 //! `info` is for what an operator acts on or looks for after an edit, `warn` for what may need a
 //! person, `error` for what does, `debug` for the rest. Key names are escaped by their type;
@@ -9,6 +9,7 @@ mod api;
 #[cfg(feature = "cluster")]
 mod eager;
 mod line;
+pub mod logs;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +18,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::checks;
 use crate::config::{Config, LogLevel, Rule};
-use crate::version;
+use crate::system::version;
 use crate::volume::mounts;
 use crate::volume::naming::Naming;
 #[cfg(feature = "cluster")]
@@ -30,11 +31,12 @@ use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::snapshot::{Changes, Key};
 
-/// Why an application may not open the content after an action.
-const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
 #[cfg(feature = "cluster")]
 pub(crate) use eager::eager_sync;
 use line::{Line, time};
+
+/// Why an application may not open the content after an action.
+const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
 
 /// The most key names in a log line.
 const KEYS_SHOWN: usize = 20;
@@ -518,7 +520,7 @@ mod tests {
         tracing::subscriber::with_default(text, all);
         tracing::subscriber::with_default(json, all);
         let log = log.0.lock().expect("nobody panics with it");
-        insta::with_settings!({snapshot_path => "../tests/snapshots"}, {
+        insta::with_settings!({snapshot_path => "../../tests/snapshots"}, {
             insta::assert_snapshot!("every_fact", String::from_utf8_lossy(&log));
         });
     }

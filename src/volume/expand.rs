@@ -5,7 +5,7 @@
 //! Reads podnudge's environment. The messages contain the names of variables, and no values.
 
 #[cfg(test)]
-#[path = "../tests/fuzz/expand.rs"]
+#[path = "../../tests/fuzz/expand.rs"]
 mod fuzz;
 
 use std::io::{self, Read as _, Write};

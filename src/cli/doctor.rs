@@ -15,7 +15,7 @@ use crate::config::{Config, Rule};
 use crate::preflight::{Addresses, Stage, preflight, still_starting};
 use crate::process::{Context, choose_preset, find, others, why};
 use crate::state;
-use crate::surroundings::Pod;
+use crate::system::surroundings::Pod;
 use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};

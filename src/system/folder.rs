@@ -23,7 +23,7 @@ use rustix::path::Arg;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::files::{self, FileError};
+use crate::system::files::{self, FileError};
 
 /// Opens a directory, and no link to one.
 pub(crate) const DIRECTORY: OFlags =

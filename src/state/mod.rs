@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Access, Mode, access, statvfs};
 use rustix::io::Errno;
 
-use crate::files::{self, FileError};
-use crate::folder::{Folder, errno, write_and_sync};
+use crate::system::files::{self, FileError};
+use crate::system::folder::{Folder, errno, write_and_sync};
 use podnudge_core::clock::Now;
 use podnudge_core::memory::Memory;
 use podnudge_core::reason::Reason;

@@ -4,7 +4,7 @@
 //!
 //! `state` decides, this file reads the signals and performs, `command` starts the command. The name of the process
 //! (`process::marks`) tells podnudge what it is: it is never selected as a target, and orphans that it has adopted
-//! count as children of the command (`process/table.rs`). For a restart, `process/supervisor.rs` looks for one above
+//! count as children of the command (`process/table.rs`). For a restart, `process/below_supervise.rs` looks for one above
 //! the target.
 //!
 //! The request is a signal that nothing else uses (`process::supervisor`): the kernel lets only processes with the
@@ -17,8 +17,8 @@
 //! the process has no handler that the command could inherit the lack of, and does nothing until one comes.
 
 mod command;
+mod machine;
 mod options;
-mod state;
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -40,14 +40,14 @@ use rustix::time::{
 };
 
 use self::command::{Command, NotStarted};
+use self::machine::{Event, Next, State};
 use self::options::{Asked, Options, parse};
-use self::state::{Event, State, Step};
-use crate::exit::{Exit, sentence};
+use crate::process::below_supervise::REQUEST;
 use crate::process::descendants;
 use crate::process::marks::SUPERVISOR;
 use crate::process::signal::pass_on;
-use crate::process::supervisor::REQUEST;
-use crate::stderr;
+use crate::system::exit::{Exit, sentence};
+use crate::system::stderr;
 use podnudge_core::reason::Reason;
 
 /// The first argument.
@@ -152,18 +152,18 @@ impl Supervisor {
     /// Performs what follows from an event. Returns the exit code if the supervisor is to end.
     fn perform(&mut self, event: Event) -> Option<ExitCode> {
         match self.state.handle(event) {
-            Step::Wait => {}
-            Step::PassOn(signal) => pass_on(self.child, signal),
-            Step::Stop => {
+            Next::Wait => {}
+            Next::PassOn(signal) => pass_on(self.child, signal),
+            Next::Stop => {
                 self.set_timer(Some(self.grace));
                 pass_on(self.child, self.stop as i32);
             }
-            Step::Kill => {
+            Next::Kill => {
                 self.set_timer(None);
                 pass_on(self.child, Signal::SIGKILL as i32);
             }
-            Step::StartAnew => return self.start_anew(event),
-            Step::Exit(code) => return Some(code.into()),
+            Next::StartAnew => return self.start_anew(event),
+            Next::Exit(code) => return Some(code.into()),
         }
         None
     }
