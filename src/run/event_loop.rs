@@ -31,9 +31,12 @@ impl Agent {
         let (sender, mut requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let mut end_at: Option<Moment> = None;
         loop {
-            self.give_up_late_end();
             self.run_all();
             self.end_left();
+            // Just before the end, so that nothing comes between.
+            if self.give_up_late_end() {
+                continue;
+            }
             if let Some(code) = self.ended_for_pod() {
                 return Some(code);
             }

@@ -56,14 +56,14 @@ impl Agent {
     }
 
     /// Does not end for a rule any more that has lost its slot: what precedes the end may have taken long, and podnudge
-    /// may have been suspended meanwhile.
-    pub(super) fn give_up_late_end(&mut self) {
+    /// may have been suspended meanwhile. Returns whether that is so.
+    pub(super) fn give_up_late_end(&mut self) -> bool {
         let is_late =
             |ending: &mut Ending| ending.before.is_some_and(|before| clock::now().mono >= before);
-        if let Some(Ending { rule, .. }) = self.ending.take_if(is_late) {
-            let reason = Reason::new("the slot of this rule expired before podnudge ended");
-            self.handle_event(Event::Acted(rule, Acted::Refused(reason)));
-        }
+        let Some(Ending { rule, .. }) = self.ending.take_if(is_late) else { return false };
+        let reason = Reason::new("the slot of this rule expired before podnudge ended");
+        self.handle_event(Event::Acted(rule, Acted::Refused(reason)));
+        true
     }
 
     /// The exit code, if podnudge ends now: checks that run do not count then.
