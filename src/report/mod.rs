@@ -285,7 +285,7 @@ fn line(
             (Error, line("tripped", "the target ended just after the action; nothing more is sent")
                 .digest(digest).reason(reason)),
         Fact::KeepsEnding(digest, reason) =>
-            (Error, line("keeps-ending", "the target ends again and again")
+            (Error, line("keeps-ending", "the target does not keep running")
                 .digest(digest).reason(reason)),
         Fact::Applied(digest, evidence, took) => {
             let message = match evidence {

@@ -226,7 +226,8 @@ impl Application {
     /// A process has ended that ran the content, whatever the evidence for that was.
     pub(super) fn crashed(&mut self, now: Moment) {
         if let Some(running) = self.tracker.running() {
-            self.crashes = Some(Crashes::ended(self.crashes.take(), running, now));
+            let before = self.crashes.take();
+            self.crashes = Some(Crashes::ended(before, running, self.exposed_at, now));
         }
     }
 

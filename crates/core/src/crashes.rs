@@ -1,7 +1,7 @@
 //! Ends of the target after its rollout: whether it ends again and again with the same content. Pure.
 //!
 //! After an end that no rollout waits for, podnudge inspects the target until it has run for a minute. A newer start
-//! tells of another end. That no process is found for half a minute is as bad as several ends.
+//! tells of another end. That no process comes for minutes after an end soon after the content is as bad as several ends.
 
 use std::time::Duration;
 
@@ -21,9 +21,16 @@ const LOOK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(
 /// A process that has run for so long has not ended because of its content.
 const STABLE: Duration = Duration::from_mins(1);
 
-/// Without a process for so long after an end, the target does not run the content. One that ends at each start at
-/// once is never seen: it lives for some milliseconds, and the kubelet waits longer and longer until the next start.
-const ABSENT: Duration = Duration::from_secs(30);
+/// How long podnudge looks for a process after fewer ends than those that it reports.
+const GONE: Duration = Duration::from_mins(10);
+
+/// An end so soon after the content was in place may be due to it.
+const SOON: Duration = Duration::from_mins(10);
+
+/// After so many looks in a row that find no process, six minutes, the target does not run the content. One that ends
+/// at each start at once is never seen: it lives for some milliseconds, and the kubelet waits up to five minutes until
+/// the next start.
+const ABSENCES_REPORTED: u32 = 72;
 
 /// Ends of the target with the same content.
 #[derive(Debug, Clone, Copy)]
@@ -65,15 +72,24 @@ pub(super) struct Crashes {
     runs_since: Option<Moment>,
     /// When to inspect it next; `None` during an inspection.
     next_look: Option<Moment>,
-    /// Set once it keeps ending.
+    /// Whether the first one came soon after the content was in place.
+    came_soon: bool,
+    /// How many looks in a row have found no process.
+    absences: u32,
+    /// Set once it keeps ending, or does not come back.
     reason: Option<Reason>,
-    /// When that was found.
+    /// When that was found first.
     found: Option<Moment>,
 }
 
 impl Crashes {
-    /// Counts an end that was not looked for.
-    pub(super) fn ended(before: Option<Self>, digest: Digest, now: Moment) -> Self {
+    /// Counts an end that was not looked for. `exposed_at`: when the target could first read the content of a rollout.
+    pub(super) fn ended(
+        before: Option<Self>,
+        digest: Digest,
+        exposed_at: Option<Moment>,
+        now: Moment,
+    ) -> Self {
         let before = before.filter(|before| before.digest == digest);
         let mut crashes = before.unwrap_or(Self {
             digest,
@@ -81,6 +97,8 @@ impl Crashes {
             last: now,
             runs_since: None,
             next_look: None,
+            came_soon: exposed_at.is_some_and(|at| now < at.after(SOON)),
+            absences: 0,
             reason: None,
             found: None,
         });
@@ -108,6 +126,13 @@ impl Crashes {
 
     /// Takes what an inspection has found. Returns whether the target is not looked at any more.
     pub(super) fn looked(&mut self, found: &Inspection, now: Moment) -> bool {
+        // Others look at the target, too, and more often.
+        let is_own_look = self.next_look.is_none();
+        if *found != Inspection::Absent {
+            self.absences = 0;
+        } else if is_own_look {
+            self.absences = self.absences.saturating_add(1);
+        }
         match (found, self.runs_since) {
             (Inspection::Running { last, .. }, Some(since))
                 if *last > since.after(CLOCK_MARGIN) =>
@@ -115,15 +140,20 @@ impl Crashes {
                 self.count(now);
                 self.runs_since = Some(*last);
             }
-            // One that is about to end may still be there.
-            (Inspection::Running { last, .. }, None) if last.after(CLOCK_MARGIN) >= self.last => {
-                self.is_back(*last);
+            (Inspection::Running { last, .. }, None) => {
+                // One that is about to end may still be there.
+                if last.after(CLOCK_MARGIN) >= self.last {
+                    self.runs_since = Some(*last);
+                }
+                self.is_back();
             }
             (Inspection::Absent, Some(_)) => self.count(now),
             (Inspection::Absent, None)
-                if self.reason.is_none() && now >= self.last.after(ABSENT) =>
+                if self.came_soon
+                    && self.reason.is_none()
+                    && self.absences >= ABSENCES_REPORTED =>
             {
-                self.keeps_ending(now, Some(absent()));
+                self.keeps_ending(now, Some(absent(now.since(self.last))));
             }
             _ => {}
         }
@@ -132,13 +162,12 @@ impl Crashes {
         self.next_look = Some(now.after(wait));
         match self.runs_since {
             Some(since) => now >= since.after(STABLE),
-            None => false,
+            None => self.reason.is_none() && now >= self.last.after(GONE),
         }
     }
 
-    /// A process was found that had started then.
-    fn is_back(&mut self, since: Moment) {
-        self.runs_since = Some(since);
+    /// A process runs: that none came is over.
+    fn is_back(&mut self) {
         if self.ends.count < ENDS_REPORTED {
             self.reason = None;
         }
@@ -152,11 +181,9 @@ impl Crashes {
         }
     }
 
-    /// The reason may change; it is reported once.
+    /// The reason may change, and may be over for a while; it is reported once.
     fn keeps_ending(&mut self, now: Moment, reason: Option<Reason>) {
-        if self.reason.is_none() {
-            self.found = Some(now);
-        }
+        self.found.get_or_insert(now);
         self.reason = reason;
     }
 
@@ -166,8 +193,8 @@ impl Crashes {
     }
 }
 
-fn absent() -> Reason {
-    let time = humantime::format_duration(ABSENT);
+fn absent(time: Duration) -> Reason {
+    let time = humantime::format_duration(Duration::from_secs(time.as_secs()));
     let message =
         format!("the target ended with this content, and no process of it was found for {time}");
     let hint = "it ends at each start, or cannot start: the log of its container says why";
