@@ -1,7 +1,7 @@
 //! Renders the status as a page for people. Pure.
 //!
 //! The status has all that the page shows, the recent changes included (`crates/core/src/history.rs`): `/status` says
-//! the same. Without the feature `page`, nothing is remembered (`run/no_history.rs`).
+//! the same. Without the feature `page`, nothing is remembered.
 //!
 //! The page is complete without its script, which only renews it, and it loads nothing. Its policy allows no
 //! other script and no other style: what comes from outside is escaped, and would have no effect if it were not.

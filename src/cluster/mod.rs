@@ -9,10 +9,10 @@
 //! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. `events.rs` says which facts become
 //! Events. Changes Leases and one annotation of podnudge's own pod, evicts that, and creates Events about it.
 //!
-//! Each user of it has a file in `run/` with an access of its own (`run/api/access.rs`), whose requests end when
+//! Each user of it has a file in `run/api/` with an access of its own (`run/api/access.rs`), whose requests end when
 //! podnudge stops. What any answer says of the API server itself goes to all rules (`Event::ApiServer`):
-//! `permit/outage.rs` holds drains back after an outage. Without the feature `cluster`, `run/no_slots.rs`,
-//! `run/no_eager.rs`, `run/no_events.rs` and `run/no_rights.rs` stand for these users.
+//! `permit/outage.rs` holds drains back after an outage. Without the feature `cluster`, `run/no_api.rs`
+//! stands for these users.
 
 mod api;
 mod call;

@@ -1,9 +1,9 @@
 //! Runs a program with a time limit and bounded output, and leaves no process behind: each program has a
-//! supervisor (`supervisor.rs`), a process of podnudge's own.
+//! supervisor (`program_supervisor.rs`), a process of podnudge's own.
 //!
 //! The supervisor is podnudge, started again (`children.rs`). A socket between the two carries requests and the report
 //! (`report.rs`). That the socket can be read is also how podnudge learns of the end, without a pidfd
-//! (`supervised.rs`). If the program kills its supervisor, podnudge, a subreaper, too, ends what is left, but never a
+//! (`program_process.rs`). If the program kills its supervisor, podnudge, a subreaper, too, ends what is left, but never a
 //! child that it has started itself. The event loop waits some 50 ms for that; the thread that reads volumes does the
 //! rest.
 //!

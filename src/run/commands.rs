@@ -188,7 +188,7 @@ impl Agent {
         if state.preflight_task.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let (config, last) = (Arc::clone(&state.config), std::mem::take(&mut state.addresses));
+        let (config, last) = (Arc::clone(&state.config), state.addresses.clone());
         let (context, work_dir) = (Arc::clone(&self.context), self.config.agent.work_dir.clone());
         let task = self.start_task(async move {
             let (problems, addresses) =

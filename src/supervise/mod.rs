@@ -2,12 +2,12 @@
 //! command, passes signals on, reaps, and ends with the command's exit code. If podnudge asks for a restart,
 //! it starts the command anew in the same container, so that the kubelet sees no end and applies no back-off.
 //!
-//! `state` decides, this file reads the signals and performs, `command` starts the command. The name of the process
+//! `machine` decides, this file reads the signals and performs, `command` starts the command. The name of the process
 //! (`process::marks`) tells podnudge what it is: it is never selected as a target, and orphans that it has adopted
 //! count as children of the command (`process/table.rs`). For a restart, `process/below_supervise.rs` looks for one above
 //! the target.
 //!
-//! The request is a signal that nothing else uses (`process::supervisor`): the kernel lets only processes with the
+//! The request is a signal that nothing else uses (`process::below_supervise`): the kernel lets only processes with the
 //! supervisor's uid and those with `CAP_KILL` send it, and they could end the command anyway. It is taken only if there
 //! is nothing of the command to reap, as the order of the signals says nothing: so a crash at that moment stays a
 //! crash.

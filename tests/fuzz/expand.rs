@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use flate2::{Compression, GzBuilder};
+use flate2::{Compression, Crc, GzBuilder};
 
 use super::{ExpandError, GZIP, Substitution};
 use crate::fuzz::{Target, fuzz};
@@ -13,6 +13,19 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     let mut file = header.write(Vec::new(), Compression::default());
     file.write_all(content).unwrap();
     file.finish().unwrap()
+}
+
+/// The same without those parts, but with the checksum of the header, to which something is added.
+fn with_header_checksum(added: u16) -> Vec<u8> {
+    let mut packed = GzBuilder::new().write(Vec::new(), Compression::default());
+    packed.write_all(b"content").unwrap();
+    let file = packed.finish().unwrap();
+    let mut header = file[..10].to_vec();
+    header[3] = 2;
+    let mut checksum = Crc::new();
+    checksum.update(&header);
+    let low = u16::try_from(checksum.sum() & 0xffff).unwrap();
+    [&header, low.wrapping_add(added).to_le_bytes().as_slice(), &file[10..]].concat()
 }
 
 fn message(error: ExpandError) -> String {
@@ -48,6 +61,8 @@ fn substituted(
 
 #[test]
 fn fuzz_gzip() {
+    assert_eq!(decompressed(&with_header_checksum(0)).unwrap(), b"content");
+    assert!(decompressed(&with_header_checksum(1)).is_err());
     let whole = gzip(b"global:\n  external_labels: {}\n");
     let seeds = vec![whole, b"plain".to_vec(), b"\x1f\x8b\x08".to_vec()];
     let target = Target { seeds, ..Target::new("gzip", &[]) };

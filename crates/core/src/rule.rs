@@ -2,15 +2,14 @@
 //! content that the application is known to run.
 //!
 //! Each part owns its data and its queries have no side effects; only this file and `rule/` combine
-//! the parts. This file is what a rule is, and what all of `rule/` asks it. Above it, each file calls only those of the
-//! lines before its own:
+//! the parts. This file is what a rule is, and what all of `rule/` asks it. Above it, each file calls only those that
+//! are named before it:
 //!
-//! - `permission`, `content`, `lasting`, `halts`, `sharing`: questions about the parts, and what is saved of them.
-//! - `progress` and `outcome`, the only two that call each other: a rollout begins in `progress`, goes on there, and ends
-//!   in `outcome`, which may begin another one.
-//! - `after`, `candidate`, `pod_end`, `drain`, `slots`: what begins, continues or ends a rollout, each with one subject.
-//! - `inputs`: what an event does. `status`: what is shown.
-//! - `step`: the order in which due work is done.
+//! 1. `permission`, `content`, `lasting`, `halts`, `sharing`: what the parts say together, and what is saved of them.
+//! 2. `progress` and `outcome`, the only two that call each other: a rollout begins in `progress`, goes on there, and ends
+//!    in `outcome`, which may begin another one.
+//! 3. `after` (what follows a rollout), `pod_end`, `inputs` (what an event does), `candidate`, `drain`, `slots`.
+//! 4. `status`: what is shown. `step`: the order in which due work is done.
 
 mod after;
 mod candidate;

@@ -1,5 +1,5 @@
 //! The content of a volume as values: keys and their SHA-256, the digest over them, and the
-//! differences between two snapshots. Pure: `scan.rs` does the reading.
+//! differences between two snapshots. Pure: `volume/scan.rs` does the reading.
 //!
 //! Only hashes of file contents get here, because contents may be secrets.
 

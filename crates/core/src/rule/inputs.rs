@@ -1,5 +1,5 @@
-//! How a rule handles events about its volumes and their content, and what they reveal about the
-//! content that the application runs.
+//! How a rule handles events: about its volumes and their content, and what they reveal about the content that the
+//! application runs; about publications, actions and the target; a trigger, and the stop.
 
 use std::collections::VecDeque;
 
