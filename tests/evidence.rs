@@ -42,16 +42,9 @@ fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     agent
 }
 
-/// The rule's status.
-fn status(agent: &Agent) -> Value {
-    let answer = ask(&agent.last("started", "listen"), "GET", "/status");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
-}
-
 /// `in_sync` and `evidence`.
 fn knowledge(agent: &Agent) -> [String; 2] {
-    let status = status(agent);
+    let status = agent.rule();
     ["in_sync", "evidence"].map(|field| status[field].as_str().unwrap().to_owned())
 }
 
@@ -64,7 +57,7 @@ fn a_survived_signal_without_proof_is_delivered_and_in_sync_is_unknown() {
         kubelet.write(&payload(&[("a.conf", "2")]));
         agent.wait_for("delivered", 1);
         assert_eq!(knowledge(&agent), ["unknown", "read"]);
-        assert_eq!((agent.count("applied"), &status(&agent)["digest_applied"]), (0, &Value::Null));
+        assert_eq!((agent.count("applied"), &agent.rule()["digest_applied"]), (0, &Value::Null));
         let address = agent.last("started", "listen");
         let metrics = ask(&address, "GET", "/metrics");
         assert!(!metrics.contains("podnudge_in_sync{"), "{metrics}");
@@ -112,7 +105,7 @@ fn a_stopped_process_has_not_received_the_signal() {
             tasks.map(Result::unwrap).all(is_stopped)
         });
         kubelet.write(&payload(&[("a.conf", "2")]));
-        let why = || status(&agent)["reason"]["message"].as_str().unwrap_or_default().to_owned();
+        let why = || agent.rule()["reason"]["message"].as_str().unwrap_or_default().to_owned();
         wait_until("podnudge sees the pending signal", || {
             why().contains("has not received SIGHUP")
         });

@@ -34,15 +34,8 @@ fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
     agent
 }
 
-/// The rule's status.
-fn status(agent: &Agent) -> Value {
-    let answer = ask(&agent.last("started", "listen"), "GET", "/status");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
-}
-
 fn assert_not_in_sync(agent: &Agent) {
-    let status = status(agent);
+    let status = agent.rule();
     assert_ne!(status["in_sync"], "yes", "{status}");
 }
 
@@ -63,7 +56,7 @@ fn a_target_that_has_exited_is_named() {
             let mut target = Target::start(folder.path(), "nginx", Behaviour::Handles);
             let agent = nudge(folder.path(), arguments);
             let found = serde_json::json!([{"pid": target.pid(), "name": "nginx"}]);
-            wait_until("the target is found", || status(&agent)["targets"] == found);
+            wait_until("the target is found", || agent.rule()["targets"] == found);
             target.kill();
             kubelet.write(&payload(&[("a.conf", "2")]));
             agent.wait_for("waiting-for-target", 1);
@@ -71,7 +64,7 @@ fn a_target_that_has_exited_is_named() {
             let reason = format!("target nginx (pid {pid}) exited and has not come back");
             assert_eq!(agent.last("waiting-for-target", "reason"), reason);
             assert_eq!(agent.last("waiting-for-target", "hint"), "see its container's log");
-            let status = status(&agent);
+            let status = agent.rule();
             assert_eq!(
                 (&status["state"], &status["in_sync"]),
                 (&"waiting-for-target".into(), &"no".into())

@@ -6,12 +6,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::agent::{Agent, ROLLED_OUT};
 use crate::support::application::Application;
-use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_namespace;
 use crate::support::program::{command, podnudge};
@@ -72,17 +70,11 @@ impl Scene {
             self.application.reloads().last().is_some_and(|last| last == content)
         });
         wait_until("the rollout has ended", || {
-            let status = status(agent);
+            let status = agent.rule();
             assert_eq!(status["volumes"][0]["backend"], "inotify", "{status}");
             status["in_sync"] == "yes"
         });
     }
-}
-
-fn status(agent: &Agent) -> Value {
-    let answer = ask(&agent.last("started", "listen"), "GET", "/status");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
 }
 
 fn mount(options: &[&str], at: &Path) {
@@ -146,7 +138,7 @@ fn an_unmounted_volume_is_missing_and_not_empty() {
             for round in 1..=3 {
                 unmount(&scene.volume);
                 agent.wait_for("volume-missing", round);
-                let status = status(&agent);
+                let status = agent.rule();
                 assert_eq!(
                     (&status["in_sync"], &status["volumes"][0]["present"]),
                     (&"no".into(), &false.into()),

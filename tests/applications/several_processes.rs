@@ -5,13 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::load::get;
 use super::plain::Application;
 use super::pod::Container;
 use crate::support::agent::Agent;
-use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::pod::in_network;
 use crate::support::program::command;
@@ -121,15 +118,15 @@ impl Scene {
             assert!(target.ends_with("(nginx)"), "{target}");
             if fault.is_empty() {
                 wait_until("the edit is applied", || {
-                    let status = status(agent);
+                    let status = agent.rule();
                     status["state"] == "idle"
                         && status["evidence"] == evidence
                         && Scene::serves(version)
                 });
-                assert_eq!(status(agent)["in_sync"], in_sync, "{}", agent.log());
+                assert_eq!(agent.rule()["in_sync"], in_sync, "{}", agent.log());
             } else {
                 assert!(Scene::serves(version - 1), "nginx keeps what it has");
-                assert_ne!(status(agent)["in_sync"], "yes", "{}", agent.log());
+                assert_ne!(agent.rule()["in_sync"], "yes", "{}", agent.log());
             }
         }
         assert_eq!((self.application.ends(), self.application.pid()), (0, supervisor));
@@ -142,14 +139,6 @@ fn container(kubelet: &Kubelet, program: Vec<String>, log: PathBuf) -> Container
     let volume = kubelet.volume.display().to_string();
     let mounted = ["unshare", "--mount", "sh", "-ec", MOUNTED, &volume].map(str::to_owned);
     Container::start([mounted.to_vec(), program].concat(), log)
-}
-
-fn status(agent: &Agent) -> Value {
-    agent.wait_for("started", 1);
-    let answer = ask(&agent.last("started", "listen"), "GET", "/status");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status: Value = serde_json::from_str(body).unwrap();
-    status["rules"][0].clone()
 }
 
 fn write(kubelet: &mut Kubelet, version: usize, fault: &str) {
@@ -199,7 +188,7 @@ fn of_two_programs_below_supervisord_podnudge_asks_for_one_by_preset_and_process
         agent.wait_for("preflight", 1);
         let hint = agent.last("preflight", "hint");
         assert!(hint.contains("--preset") && hint.contains("--process"), "{hint}");
-        assert_ne!(status(&agent)["in_sync"], "yes", "{}", agent.log());
+        assert_ne!(agent.rule()["in_sync"], "yes", "{}", agent.log());
     });
 }
 
@@ -213,12 +202,12 @@ fn a_supervisor_whose_nginx_is_down_runs_no_content() {
             scene.application.log().matches("retrun").count() > 2
         });
         wait_until("podnudge waits for nginx", || {
-            status(&agent)["state"] == "waiting-for-target" || status(&agent)["state"] == "idle"
+            agent.rule()["state"] == "waiting-for-target" || agent.rule()["state"] == "idle"
         });
-        assert_ne!(status(&agent)["in_sync"], "yes", "{}", agent.log());
+        assert_ne!(agent.rule()["in_sync"], "yes", "{}", agent.log());
         write(&mut scene.kubelet, 1, "");
         wait_until("nginx serves the fix", || Scene::serves(1));
-        wait_until("podnudge says so", || status(&agent)["evidence"] != "none");
+        wait_until("podnudge says so", || agent.rule()["evidence"] != "none");
         assert_eq!(scene.application.ends(), 0, "{}", agent.log());
     });
 }

@@ -4,13 +4,10 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::load::get;
 use super::plain::{Application, MOUNTED};
 use super::pod::Container;
 use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::pod::in_network;
 use crate::support::program::command;
@@ -76,9 +73,9 @@ impl Scene {
         let link = fs::symlink_metadata(self.kubelet.volume.join("..data")).unwrap();
         let age = || link.modified().unwrap().elapsed().unwrap_or_default();
         wait_until("another second", || age() > Duration::from_secs(1));
-        let before = rule(agent)["digest_on_disk"].clone();
+        let before = agent.rule()["digest_on_disk"].clone();
         self.kubelet.write(keys);
-        wait_until("podnudge has seen the edit", || rule(agent)["digest_on_disk"] != before);
+        wait_until("podnudge has seen the edit", || agent.rule()["digest_on_disk"] != before);
     }
 }
 
@@ -115,17 +112,10 @@ fn shows(version: &str) -> bool {
     page.is_ok_and(|page| page.contains(&format!("/version-{version}.")))
 }
 
-/// The status of the only rule.
-fn rule(agent: &Agent) -> Value {
-    let answer = ask(&agent.last("started", "listen"), "GET", "/status");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
-}
-
 /// Waits until podnudge says so, and not once meanwhile that the content is in sync.
 fn never_in_sync_until(agent: &Agent, what: &str, mut is_so: impl FnMut() -> bool) {
     wait_until(what, || {
-        assert_ne!(rule(agent)["in_sync"], "yes", "{}", agent.log());
+        assert_ne!(agent.rule()["in_sync"], "yes", "{}", agent.log());
         is_so()
     });
 }
@@ -142,12 +132,12 @@ fn a_uwsgi_that_ends_late_after_its_signal_keeps_ending() {
         agent.wait_for("delivered", 1);
         scene.edit(&agent, &uwsgi(ENDS_LATE));
         never_in_sync_until(&agent, "it keeps ending", || agent.count("keeps-ending") == 1);
-        let status = rule(&agent);
+        let status = agent.rule();
         assert_eq!((&status["in_sync"], &status["state"]), (&"no".into(), &"failed".into()));
         assert!(scene.application.ends() >= 3);
         scene.edit(&agent, &application("3"));
         wait_until("the fix is served and known", || {
-            serves("3") && rule(&agent)["in_sync"] != "no"
+            serves("3") && agent.rule()["in_sync"] != "no"
         });
     });
 }
@@ -164,7 +154,7 @@ fn a_privoxy_that_ends_at_the_next_request_is_missed() {
         agent.wait_for("delivered", 1);
         scene.edit(&agent, &proxy("3", "actionsfile none.action"));
         agent.wait_for(ROLLED_OUT, 2);
-        assert_eq!(rule(&agent)["in_sync"], "unknown");
+        assert_eq!(agent.rule()["in_sync"], "unknown");
         never_in_sync_until(&agent, "it is missed", || {
             shows("3");
             agent.count("preflight") == 1
@@ -173,7 +163,7 @@ fn a_privoxy_that_ends_at_the_next_request_is_missed() {
         let reason = agent.last("preflight", "reason");
         assert!(reason.ends_with("exited and has not come back"), "{reason}");
         scene.edit(&agent, &proxy("4", ""));
-        wait_until("the fix is served and known", || shows("4") && rule(&agent)["in_sync"] != "no");
+        wait_until("the fix is served and known", || shows("4") && agent.rule()["in_sync"] != "no");
     });
 }
 
@@ -186,12 +176,12 @@ fn a_uwsgi_that_ends_late_after_its_restart_is_never_in_sync() {
         let agent = scene.nudge(&["--restart", "--on-start", "never"]);
         scene.edit(&agent, &uwsgi(ENDS_LATE));
         never_in_sync_until(&agent, "it keeps ending", || agent.count("keeps-ending") == 1);
-        assert_eq!(rule(&agent)["in_sync"], "no");
+        assert_eq!(agent.rule()["in_sync"], "no");
         scene.edit(&agent, &application("2"));
         wait_until("the fix is served and known", || {
-            serves("2") && rule(&agent)["in_sync"] == "yes"
+            serves("2") && agent.rule()["in_sync"] == "yes"
         });
-        assert_eq!(rule(&agent)["evidence"], "read-at-start");
+        assert_eq!(agent.rule()["evidence"], "read-at-start");
     });
 }
 
@@ -218,7 +208,7 @@ fn a_privoxy_without_an_action_is_unknown() {
         for version in ["2", "3"] {
             scene.edit(&agent, &proxy(version, ""));
             wait_until("the edit is served", || shows(version));
-            let says_more = || rule(&agent)["in_sync"] != "unknown";
+            let says_more = || agent.rule()["in_sync"] != "unknown";
             assert!(!is_within(Duration::from_secs(3), says_more), "{}", agent.log());
         }
         assert_eq!((agent.count("sent"), scene.application.ends()), (0, 0));

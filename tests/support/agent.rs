@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::http::ask;
 use super::program::podnudge;
 use super::wait::wait_until;
 
@@ -98,6 +99,14 @@ impl Agent {
         self.signal(Signal::SIGUSR1);
         self.wait_for("status", before + 1);
         serde_json::from_str(&self.last("status", "status")).unwrap()
+    }
+
+    /// The status of its only rule, as the admin port shows it.
+    pub(crate) fn rule(&self) -> Value {
+        self.wait_for("started", 1);
+        let answer = ask(&self.last("started", "listen"), "GET", "/status");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
     }
 
     /// Stops it with SIGTERM, as a kubelet does, and returns its exit status.

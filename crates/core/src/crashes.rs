@@ -166,7 +166,7 @@ impl Crashes {
         }
     }
 
-    /// A process runs: that none came is over.
+    /// A process runs, so the target does not stay away any more.
     fn is_back(&mut self) {
         if self.ends.count < ENDS_REPORTED {
             self.reason = None;
@@ -181,7 +181,7 @@ impl Crashes {
         }
     }
 
-    /// The reason may change, and may be over for a while; it is reported once.
+    /// The reason may change, or be gone for a while; it is reported once.
     fn keeps_ending(&mut self, now: Moment, reason: Option<Reason>) {
         self.found.get_or_insert(now);
         self.reason = reason;

@@ -13,7 +13,6 @@ use super::subjects::Subject;
 use crate::applications::plain::{Application, MOUNTED, volume};
 use crate::applications::pod::Container;
 use crate::support::agent::Agent;
-use crate::support::http::ask;
 use crate::support::kubelet::{Kubelet, payload};
 use crate::support::program::{PATH, command};
 use crate::support::wait::{wait_until, wait_until_commit_is_past};
@@ -298,11 +297,7 @@ impl Scene {
 
     /// The status of the only rule.
     pub(super) fn status(&self) -> Value {
-        self.agent.wait_for("started", 1);
-        let answer = ask(&self.agent.last("started", "listen"), "GET", "/status");
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status: Value = serde_json::from_str(body).unwrap();
-        status["rules"][0].clone()
+        self.agent.rule()
     }
 }
 
