@@ -84,7 +84,7 @@ fn a_podnudge_that_is_killed_reports_what_failed_when_it_runs_again() {
     let state = pod.folder.path().join("state/web.json");
     let halts = || {
         let state: Value = serde_json::from_slice(&fs::read(&state).unwrap_or_default()).ok()?;
-        Some(state["lasting"]["halts"].as_array()?.len())
+        Some(state["memory"]["halts"].as_array()?.len())
     };
     wait_until("what failed is saved", || halts() == Some(1));
     wait_until("podnudge tries to report it", || has_seen(&server, HALTED));

@@ -61,20 +61,21 @@ fn json_keeps_its_values_when_it_is_shown() {
 fn a_state_file_is_loaded_as_it_was_saved() {
     let digest = "07".repeat(32);
     let seeds = [
-        format!("{{\"digest\":\"{digest}\",\"evidence\":\"verified\",\"at\":1700000000.25}}"),
-        "{\"digest\":null,\"at\":0}".to_owned(),
-        "{\"digest\":null,\"evidence\":\"none\",\"at\":-1}".to_owned(),
         format!(
-            "{{\"version\":2,\"digest\":null,\"at\":5.5,\"lasting\":{{\"clock\":{{\"wall\":1700000000000,\"since_boot\":5000,\"boot\":null}},\"restarts\":[4000,1],\"last-action\":1000,\"failed\":{{\"digest\":\"{digest}\",\"rolled-out\":\"{digest}\",\"reason\":{{\"message\":\"503\",\"hint\":\"look\"}}}},\"rollout\":{{\"digest\":\"{digest}\",\"back\":{{\"failed\":\"{digest}\",\"after-restart\":true,\"reason\":{{\"message\":\"it ended\"}}}},\"attempt\":2,\"restart-began\":4000,\"retry-at\":9000,\"tripped\":{{\"message\":\"it ended\"}}}},\"ends\":{{\"count\":3,\"start\":4500}}}}}}"
+            "{{\"version\":3,\"clock\":{{\"wall\":1700000000000,\"since-boot\":5000,\"boot\":null}},\"memory\":{{\"known\":{{\"running\":\"{digest}\",\"evidence\":\"verified\",\"at\":1700000000.25}}}}}}"
         ),
-        "{\"version\":3,\"digest\":0}".to_owned(),
+        format!(
+            "{{\"version\":3,\"clock\":{{\"wall\":1700000000000,\"since-boot\":5000,\"boot\":null}},\"memory\":{{\"restarts\":[4000,1],\"last-action\":1000,\"failed\":{{\"digest\":\"{digest}\",\"rolled-out\":\"{digest}\",\"reason\":{{\"message\":\"503\",\"hint\":\"look\"}}}},\"rollout\":{{\"digest\":\"{digest}\",\"back\":{{\"failed\":\"{digest}\",\"after-restart\":true,\"reason\":{{\"message\":\"it ended\"}}}},\"attempt\":2,\"is-triggered\":false,\"is-restart\":true,\"is-suspect\":false,\"restart-began\":4000,\"pod-ends\":0,\"is-in-new-pod\":false,\"retry-at\":9000,\"tripped\":{{\"message\":\"it ended\"}}}},\"ends\":{{\"count\":3,\"start\":4500}},\"slot\":{{\"digest\":\"{digest}\",\"used\":{{\"until-baked\":{{\"is-on-trial\":true,\"at\":9000}}}}}}}}}}"
+        ),
+        "{\"version\":3,\"clock\":{\"wall\":0,\"since-boot\":0,\"boot\":null},\"memory\":{\"known\":{\"running\":null,\"evidence\":\"none\",\"at\":-1}}}".to_owned(),
+        "{\"version\":4,\"memory\":0}".to_owned(),
     ];
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
     let dictionary = &[
-        "\"digest\":",
+        "\"running\":",
         "\"at\":",
         "\"evidence\":",
-        "\"lasting\":",
+        "\"memory\":",
         "\"clock\":",
         "\"restarts\":[",
         "\"rollout\":",
@@ -89,7 +90,7 @@ fn a_state_file_is_loaded_as_it_was_saved() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path());
     let target =
-        Target { dictionary, longest: 1024, inputs: 1000, ..Target::new("state file", &seeds) };
+        Target { dictionary, longest: 2048, inputs: 1000, ..Target::new("state file", &seeds) };
     fuzz(target, move |input| {
         std::fs::write(folder.path().join("web.json"), input).unwrap();
         let now = Now {

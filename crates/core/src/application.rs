@@ -1,38 +1,49 @@
 //! What the application runs, how that is known, and what is bad.
 //!
-//! What it reads, the volumes or what podnudge publishes, is followed by a [`Tracker`]. Beside it: how often it may be
-//! acted on, the trial of content that was verified, ends that no rollout waits for, and content that did not reach it.
+//! Where it reads the volumes, `volumes` knows what it may have read; where it reads what podnudge publishes,
+//! `generations` does. Beside them: what failed (`verdicts`), how often it may be acted on (`rate`), the trial of content
+//! that was verified, and ends that no rollout waits for (`crashes`).
 
-use std::time::Duration;
+mod conclusion;
+mod crashes;
+mod generations;
+mod published;
+mod rate;
+mod running;
+mod survival;
+mod trial;
+mod verdicts;
+mod volumes;
 
-use super::crashes::Crashes;
-use super::event::{Found, Inspection};
-use super::evidence::Evidence;
-use super::fact::Fact;
-use super::generations::Generations;
-use super::intake::{OnDisk, Runs, Source};
-use super::memory::Failed;
-use super::policy::Policy;
-use super::rate::Rate;
-use super::rollout::{Direction, Rollout};
-use super::tracker::{Save, Tracker};
-use super::trial::Trial;
-use super::volume_tracker::VolumeTracker;
 use crate::clock::{Moment, Now, UnixTime};
-use crate::reason::Reason;
+use crate::event::{Found, Inspection, Known};
+use crate::evidence::Evidence;
+use crate::fact::Basis;
+use crate::intake::{OnDisk, Runs, Source};
+use crate::policy::Policy;
 use crate::snapshot::Digest;
+pub(crate) use conclusion::{Conclusion, Save, Unfinished};
+use crashes::Crashes;
+use generations::Generations;
+pub(crate) use rate::Rate;
+use running::Running;
+pub(crate) use trial::Trial;
+pub(crate) use verdicts::Verdicts;
+use volumes::Volumes;
 
 /// The application that a rule acts on.
 #[derive(Debug)]
-pub(super) struct Application {
-    tracker: Box<dyn Tracker>,
+pub(crate) struct Application {
+    reads: Reads,
+    running: Running,
+    /// Whether the first scan is complete.
+    is_started: bool,
+    verdicts: Verdicts,
     rate: Rate,
     /// The last rollout's content, until it is the last good generation. Only without a rollout.
     trial: Option<Trial>,
     /// Ends of the target after the last rollout. Only without a rollout and a trial.
     crashes: Option<Crashes>,
-    /// Content that did not reach the application: all attempts failed.
-    given_up: Option<Failed>,
     /// The process names of the last action's targets.
     target_names: Vec<String>,
     /// When it could first read the rollout's content.
@@ -43,21 +54,29 @@ pub(super) struct Application {
     succeeded_at: Option<UnixTime>,
 }
 
-/// What it runs.
+/// What the application reads.
+#[derive(Debug)]
+enum Reads {
+    Volumes(Volumes),
+    Published(Generations),
+}
+
 impl Application {
-    pub(super) fn new(policy: &Policy, found: &mut Found) -> Self {
-        let tracker: Box<dyn Tracker> = if policy.application.publishes {
-            let published = std::mem::take(&mut found.published);
-            Box::new(Generations::new(published, policy.application.rolls_back))
+    pub(crate) fn new(policy: &Policy, found: &mut Found) -> Self {
+        let published = std::mem::take(&mut found.published);
+        let reads = if policy.application.publishes {
+            Reads::Published(Generations::new(&published, policy.application.rolls_back))
         } else {
-            Box::new(VolumeTracker::new(policy.application.on_start, found))
+            Reads::Volumes(Volumes::new(policy.application.on_start, found))
         };
         Self {
-            tracker,
+            reads,
+            running: Running::default(),
+            is_started: false,
+            verdicts: Verdicts::found(published.quarantined),
             rate: Rate::default(),
             trial: None,
             crashes: None,
-            given_up: None,
             target_names: Vec::new(),
             exposed_at: None,
             verified: None,
@@ -65,35 +84,183 @@ impl Application {
         }
     }
 
-    pub(super) fn tracker(&self) -> &dyn Tracker {
-        &*self.tracker
+    pub(crate) fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
     }
 
-    pub(super) fn tracker_mut(&mut self) -> &mut dyn Tracker {
-        &mut *self.tracker
+    pub(crate) fn verdicts_mut(&mut self) -> &mut Verdicts {
+        &mut self.verdicts
     }
 
-    pub(super) fn rate(&self) -> &Rate {
+    pub(crate) fn rate(&self) -> &Rate {
         &self.rate
     }
 
-    pub(super) fn rate_mut(&mut self) -> &mut Rate {
+    pub(crate) fn rate_mut(&mut self) -> &mut Rate {
         &mut self.rate
     }
+}
 
+/// What it runs.
+impl Application {
     /// What it runs, and what is being brought to it.
-    pub(super) fn runs(&self, rolled_out: Option<Digest>) -> Runs {
+    pub(crate) fn runs(&self, rolled_out: Option<Digest>) -> Runs {
         Runs {
-            running: self.tracker.running(),
-            last_good: self.tracker.last_good(),
+            running: self.running(),
+            last_good: self.published().and_then(Generations::good),
             rolled_out,
-            is_empty: self.tracker.is_empty(),
-            reads_volumes: self.tracker.reads_volumes(),
+            is_empty: self.is_empty(),
+            reads_volumes: self.reads_volumes(),
         }
     }
 
+    /// Whether it reads the volumes, so that only the content on disk can be rolled out.
+    pub(crate) fn reads_volumes(&self) -> bool {
+        matches!(self.reads, Reads::Volumes(_))
+    }
+
+    /// The digest that it is known, or at start assumed, to run. `None` after anything was sent and until it is
+    /// verified.
+    pub(crate) fn running(&self) -> Option<Digest> {
+        self.running.digest()
+    }
+
+    /// How that is known.
+    pub(crate) fn evidence(&self) -> Evidence {
+        self.running.evidence()
+    }
+
+    /// Whether the first scan is complete.
+    pub(crate) fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    /// Whether an inspection of the target is pending.
+    pub(crate) fn is_inspecting(&self) -> bool {
+        match &self.reads {
+            Reads::Volumes(volumes) => volumes.is_inspecting(),
+            Reads::Published(generations) => generations.is_inspecting(),
+        }
+    }
+
+    /// Whether the first scan is complete and no inspection of the target is pending.
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.is_started && !self.is_inspecting()
+    }
+
+    /// Handles the first complete scan.
+    pub(crate) fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
+        self.is_started = true;
+        match &mut self.reads {
+            Reads::Volumes(volumes) => volumes.first_scan(now, disk),
+            Reads::Published(generations) => {
+                let conclusion = generations.first_scan(disk.digest);
+                if conclusion == Conclusion::RollOut
+                    && let Some((digest, evidence)) = generations.good_current()
+                {
+                    self.running.set(Some(digest), evidence);
+                }
+                conclusion
+            }
+        }
+    }
+
+    /// A scan found this digest.
+    pub(crate) fn scanned(&mut self, on_disk: Digest) {
+        if let Reads::Volumes(volumes) = &mut self.reads {
+            volumes.scanned(on_disk);
+        }
+    }
+
+    /// Handles a scan that found what the application runs. `after_other`: there was a candidate or
+    /// a rollout of other content before.
+    pub(crate) fn unchanged(&mut self, now: Now, source: &Source, after_other: bool) -> Conclusion {
+        match &mut self.reads {
+            Reads::Volumes(volumes) => volumes.unchanged(now, source, after_other),
+            Reads::Published(_) if after_other => Conclusion::Reverted,
+            Reads::Published(_) => Conclusion::Unchanged,
+        }
+    }
+
+    /// Looks for evidence that the application runs the content on disk, if there is none: it may have
+    /// started since.
+    pub(crate) fn look_for_evidence(&mut self, disk: Digest) -> Conclusion {
+        match &mut self.reads {
+            Reads::Volumes(volumes) => volumes.look_for_evidence(disk, &self.running),
+            Reads::Published(_) => Conclusion::Nothing,
+        }
+    }
+
+    /// Handles the answer to the pending inspection.
+    pub(crate) fn inspected(
+        &mut self,
+        now: Now,
+        target: Inspection,
+        disk: OnDisk,
+        source: &Source,
+    ) -> Conclusion {
+        let conclusion = match &mut self.reads {
+            Reads::Volumes(volumes) => {
+                volumes.inspected(now, target, disk, source, self.running.digest())
+            }
+            Reads::Published(generations) => generations.inspected(target),
+        };
+        if conclusion == Conclusion::RollOut {
+            self.running.forget();
+        }
+        conclusion
+    }
+
+    /// It runs this digest: nothing is sent.
+    pub(crate) fn set_baseline(&mut self, now: Now, digest: Digest, basis: Basis) -> Save {
+        let evidence = match (basis, &self.reads) {
+            (Basis::Remembered, Reads::Volumes(volumes)) => volumes.remembered_evidence(),
+            (Basis::Remembered, Reads::Published(generations)) => generations.good_evidence(),
+            (Basis::TargetIsYounger, _) => Evidence::ReadAtStart,
+            (Basis::Unknown | Basis::Never, _) => Evidence::None,
+        };
+        self.running.set(Some(digest), evidence);
+        match &mut self.reads {
+            Reads::Volumes(_) => self.save_known(now.wall),
+            Reads::Published(generations) => {
+                Save::good(digest, evidence, generations.set_baseline(digest, basis, evidence))
+            }
+        }
+    }
+
+    /// The state to save as an action begins, in case podnudge is killed before its outcome.
+    pub(crate) fn action_started(&self, now: UnixTime) -> Save {
+        let unknown = Known { running: None, evidence: Evidence::None, at: now };
+        if self.reads_volumes() { Save::Known(unknown) } else { Save::Nothing }
+    }
+
+    /// The state to save of what it runs.
+    pub(crate) fn save_known(&self, now: UnixTime) -> Save {
+        if self.reads_volumes() { Save::Known(self.running.known(now)) } else { Save::Nothing }
+    }
+
+    /// An action was sent: what runs is unknown, and the application may be reading until `until`.
+    pub(crate) fn delivered(&mut self, until: Moment) {
+        self.running.forget();
+        if let Reads::Volumes(volumes) = &mut self.reads {
+            volumes.delivered(until);
+        }
+    }
+
+    /// The target has ended after the rollout: what ran the content is gone.
+    pub(crate) fn target_ended(&mut self) {
+        if self.reads_volumes() {
+            self.running.drop_evidence();
+        }
+    }
+
+    /// Forgets the running digest.
+    pub(crate) fn invalidate(&mut self) {
+        self.running.forget();
+    }
+
     /// The rollout of this content has succeeded, with this evidence.
-    pub(super) fn applied(
+    pub(crate) fn applied(
         &mut self,
         now: Now,
         digest: Digest,
@@ -103,20 +270,32 @@ impl Application {
         if evidence.is_proof() {
             self.verified = Some((digest, now.wall));
         }
-        self.tracker.applied(now, digest, evidence, source)
+        let is_known = match &mut self.reads {
+            Reads::Volumes(volumes) => volumes.applied(now.mono, digest, source),
+            Reads::Published(generations) => generations.is_current(digest),
+        };
+        self.running.set(Some(digest).filter(|_| is_known), evidence);
+        // Do not remember a digest that cannot be confirmed by reading.
+        let is_readable = source.unreadable().is_none();
+        if is_readable { self.save_known(now.wall) } else { self.action_started(now.wall) }
+    }
+
+    /// Whether to act even if the target has read the content at its start.
+    pub(crate) fn must_act(&self) -> bool {
+        matches!(&self.reads, Reads::Volumes(volumes) if volumes.must_act())
     }
 
     /// The rollout of new content was applied, or delivered without a proof.
-    pub(super) fn succeeded(&mut self, now: UnixTime) {
+    pub(crate) fn succeeded(&mut self, now: UnixTime) {
         self.succeeded_at = Some(now);
     }
 
-    pub(super) fn succeeded_at(&self) -> Option<UnixTime> {
+    pub(crate) fn succeeded_at(&self) -> Option<UnixTime> {
         self.succeeded_at
     }
 
     /// The digest that was verified last, and when.
-    pub(super) fn verified(&self) -> Option<(Digest, UnixTime)> {
+    pub(crate) fn verified(&self) -> Option<(Digest, UnixTime)> {
         self.verified
     }
 }
@@ -124,150 +303,24 @@ impl Application {
 /// Its processes.
 impl Application {
     /// The last action had targets with these names.
-    pub(super) fn found_targets(&mut self, names: &[String]) {
+    pub(crate) fn found_targets(&mut self, names: &[String]) {
         names.clone_into(&mut self.target_names);
     }
 
     /// Whether it may be the same as another one, judged by the names of the processes, once both were found.
-    pub(super) fn may_be(&self, other: &Self) -> bool {
+    pub(crate) fn may_be(&self, other: &Self) -> bool {
         let (names, others) = (&self.target_names, &other.target_names);
         let is_unknown = names.is_empty() || others.is_empty();
         is_unknown || names.iter().any(|name| others.contains(name))
     }
 
     /// It can read the rollout's content since now.
-    pub(super) fn exposed(&mut self, now: Moment) {
+    pub(crate) fn exposed(&mut self, now: Moment) {
         self.exposed_at = Some(now);
     }
 
     /// When it could first read the rollout's content.
-    pub(super) fn exposed_at(&self) -> Option<Moment> {
+    pub(crate) fn exposed_at(&self) -> Option<Moment> {
         self.exposed_at
-    }
-}
-
-/// What is bad.
-impl Application {
-    /// Whether this content is not to be rolled out without a trigger.
-    pub(super) fn is_ruled_out(&self, digest: Digest) -> bool {
-        self.tracker.quarantine_reason(digest).is_some()
-            || self.given_up.as_ref().is_some_and(|given_up| given_up.digest == digest)
-    }
-
-    pub(super) fn give_up(&mut self, failed: Failed) {
-        self.given_up = Some(failed);
-    }
-
-    pub(super) fn given_up(&self) -> Option<&Failed> {
-        self.given_up.as_ref()
-    }
-
-    pub(super) fn restore_given_up(&mut self, failed: Option<Failed>) {
-        self.given_up = failed;
-    }
-
-    /// This content is on its way: other content that was given up does not matter any more.
-    pub(super) fn forget_given_up(&mut self, newer: Digest) {
-        self.given_up.take_if(|given_up| given_up.digest != newer);
-    }
-
-    /// Whether this content was given up, or the content that was to be rolled back to it.
-    pub(super) fn has_given_up(&self, digest: Digest) -> bool {
-        let given_up = self.given_up.as_ref();
-        given_up.is_some_and(|one| [one.digest, one.rolled_out].contains(&digest))
-    }
-}
-
-/// What follows a rollout.
-impl Application {
-    /// A rollout begins: what followed the last one is over.
-    pub(super) fn rollout_begins(&mut self) {
-        (self.trial, self.crashes) = (None, None);
-        self.given_up = None;
-    }
-
-    /// The publication was lost.
-    pub(super) fn publication_lost(&mut self) {
-        (self.given_up, self.trial) = (None, None);
-    }
-
-    /// Begins the trial of content that was verified. Without a trial, it is good at once: if it
-    /// cannot be rolled back, or if podnudge does not look whether the target survives.
-    pub(super) fn begin_trial(&mut self, now: Moment, rollout: &Rollout, policy: &Policy) -> Save {
-        let can_roll_back = self.tracker.roll_back_to(rollout.digest()).is_some();
-        if can_roll_back && policy.rollout.alive_for > Duration::ZERO {
-            self.trial = Some(Trial::new(rollout, now, policy));
-            return Save::Nothing;
-        }
-        self.tracker.survived(rollout.digest())
-    }
-
-    pub(super) fn trial(&self) -> Option<&Trial> {
-        self.trial.as_ref()
-    }
-
-    pub(super) fn trial_mut(&mut self) -> Option<&mut Trial> {
-        self.trial.as_mut()
-    }
-
-    /// The content has passed its trial.
-    pub(super) fn pass_trial(&mut self) -> Save {
-        match self.trial.take() {
-            Some(trial) => self.tracker.survived(trial.content().digest),
-            None => Save::Nothing,
-        }
-    }
-
-    /// The content has not passed its trial.
-    pub(super) fn take_trial(&mut self) -> Option<Trial> {
-        self.trial.take()
-    }
-
-    /// A process has ended that ran the content, whatever the evidence for that was.
-    pub(super) fn crashed(&mut self, now: Moment) {
-        if let Some(running) = self.tracker.running() {
-            let before = self.crashes.take();
-            self.crashes = Some(Crashes::ended(before, running, self.exposed_at, now));
-        }
-    }
-
-    /// Begins to look for further ends, if that is due. `is_busy`: another rule acts on it, and may restart it.
-    pub(super) fn begin_due_look(&mut self, now: Moment, is_busy: bool, is_stopping: bool) -> bool {
-        let running = self.tracker.running();
-        self.crashes.take_if(|crashes| is_stopping || running != Some(crashes.digest()));
-        !is_busy && self.crashes.as_mut().is_some_and(|crashes| crashes.begin_due_look(now))
-    }
-
-    /// Takes what an inspection has found. Returns whether ends are still counted.
-    pub(super) fn looked(&mut self, found: &Inspection, now: Moment) -> bool {
-        self.crashes.take_if(|crashes| crashes.looked(found, now)).is_none()
-    }
-
-    /// What to report of its ends.
-    pub(super) fn report_crashes(&mut self, now: Moment) -> Option<Fact> {
-        let crashes = self.crashes.as_ref().filter(|one| one.is_reported(now))?;
-        let reason = crashes.reason()?.clone();
-        Some(Fact::KeepsEnding(crashes.digest(), reason))
-    }
-
-    /// Why it ends again and again with the content that it runs, if it does.
-    pub(super) fn keeps_ending(&self) -> Option<&Reason> {
-        self.crashes.as_ref().and_then(Crashes::reason)
-    }
-
-    /// When to look for further ends.
-    pub(super) fn next_look(&self) -> Option<Moment> {
-        self.crashes.as_ref().and_then(Crashes::next_wakeup)
-    }
-
-    /// The content and direction of the rollback of `failed`, if a good generation exists.
-    pub(super) fn plan_rollback(
-        &self,
-        failed: OnDisk,
-        after_restart: bool,
-    ) -> Option<(OnDisk, Direction)> {
-        let good = self.tracker.roll_back_to(failed.digest)?;
-        let direction = Direction::Back { failed: failed.digest, after_restart };
-        Some((OnDisk { digest: good, ..failed }, direction))
     }
 }

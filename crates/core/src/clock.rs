@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A point of the monotonic clock, as the time since the machine booted. So events before
 /// podnudge's start have a moment, too, and changes of the wall clock do not move it.
@@ -22,6 +22,23 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 }
+
+impl Serialize for Moment {
+    /// Milliseconds since the boot.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(|millis| Self(Duration::from_millis(millis)))
+    }
+}
+
+/// File times come from a coarse clock and process start times are counted in ticks: each may be up
+/// to 10 ms early. Only times that differ by more than both together have a certain order.
+pub(crate) const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 
 /// A point of the wall clock, as the time since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -1,8 +1,8 @@
 //! How podnudge knows that the application runs a digest, and what `in_sync` says of it.
 //!
-//! `Rule::status` computes `in_sync`. It is `no` unless the digest that the tracker holds for running is the one in the
+//! `Rule::status` computes `in_sync`. It is `no` unless the digest that is known to run is the one in the
 //! volumes, and all of them are there and readable. It is also `no` while the target ends again and again
-//! (`crashes.rs`). Otherwise the evidence decides: `yes` for `verified`, `read-at-start` and `accepted`; `unknown` for
+//! (`application/crashes.rs`). Otherwise the evidence decides: `yes` for `verified`, `read-at-start` and `accepted`; `unknown` for
 //! `read`, `delivered` and `unread`, and for content that podnudge found at its start and could not date. In place of
 //! `yes` it is `unknown` while the volumes may have held content that no scan found, and while a problem hides what
 //! runs (`ProblemKind::hides_what_runs`). It is also `unknown` as long as the rule has no action and the content is not
@@ -11,15 +11,20 @@
 //! A rollout ends with its evidence. `rollout/verification.rs` knows what survival alone is worth after the action; a
 //! proof is worth more. The edge finds none while the signal is still pending (`process/signal.rs`). `volume/reads.rs`
 //! watches from just before the action whether a key of the content is opened, not by podnudge itself: if none is
-//! within some seconds, the evidence is `unread`, whatever was proven. The evidence is kept beside the digest: in the
-//! tracker, in the state directory, and in the record of the publish directory.
+//! within some seconds, the evidence is `unread`, whatever was proven. The evidence is kept beside the digest: in
+//! `application/running.rs`, in the state directory, and in the record of the publish directory.
 //!
 //! An action that was delivered or has failed makes what runs unknown until the outcome. Where the application reads
 //! the volumes, so does a start of the target while content that no scan found may have been there. The watch counts
 //! the kubelet's swaps: one swap to equal content proves that nothing else was there (`intake/source/volume.rs`). How
 //! old a process counts that was forked, `process/config_read.rs` says.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+/// How long an application may take from its start until it has read its volumes.
+pub const MAX_STARTUP: Duration = Duration::from_secs(10);
 
 /// How podnudge knows that the application runs a digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

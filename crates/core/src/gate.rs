@@ -14,7 +14,7 @@ use super::cause::Cause;
 use super::event::Probe;
 use super::intake::{Candidate, ProbeState, Verdict};
 use super::jitter::{self, Jitter, Replica};
-use super::permit::Standing;
+use super::permit::Answer;
 use super::policy::Policy;
 use crate::clock::{Moment, Now, UnixTime};
 use crate::reason::Reason;
@@ -56,7 +56,7 @@ pub(super) struct Conditions<'a> {
     /// When the replica's turn begins, and why to wait for it, if it needs one and it is not now.
     pub(super) turn: Option<(Moment, Reason)>,
     /// Whether the replica has a slot, if it needs one.
-    pub(super) slot: Standing<'a>,
+    pub(super) slot: Answer<'a>,
     /// Whether another rule has precedence on the same target.
     pub(super) waits_for_other_rule: bool,
 }
@@ -118,9 +118,9 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
     }
     // Last: whoever has a slot uses it at once.
     match ctx.slot {
-        Standing::Granted => Gate::Open,
-        Standing::Wait(reason) => Gate::Claim(reason.cloned()),
-        Standing::Halted(reason) => Gate::Claim(Some(reason.clone())),
+        Answer::Granted => Gate::Open,
+        Answer::Wait(reason) => Gate::Claim(reason.cloned()),
+        Answer::Halted(reason) => Gate::Claim(Some(reason.clone())),
     }
 }
 

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::backoff;
 use crate::clock::Moment;
 use crate::reason::Reason;
@@ -25,7 +27,7 @@ pub const MIN_INTERVAL: Duration = STABLE.saturating_add(Duration::from_mins(1))
 const SAME_END: Duration = Duration::from_secs(1);
 
 /// How often the target's container has ended without running for 10 min in between.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ends {
     /// The number of ends; 0 if none was observed.
     pub count: u32,

@@ -11,12 +11,11 @@ pub mod budget;
 mod cause;
 pub mod clock;
 pub mod command;
-mod crashes;
+mod ends;
 pub mod event;
 pub mod evidence;
 pub mod fact;
 mod gate;
-mod generations;
 #[cfg(feature = "page")]
 pub mod history;
 mod ids;
@@ -32,22 +31,18 @@ mod permit;
 mod policy;
 pub mod preflight;
 pub mod random;
-mod rate;
 pub mod reason;
 mod rollout;
 mod rule;
 pub mod shown;
 pub mod snapshot;
 pub mod status;
-mod tracker;
-mod trial;
 mod verified;
-mod volume_tracker;
 pub mod week;
 
+pub use evidence::MAX_STARTUP;
 pub use machine::{Core, Intervals};
 pub use policy::{
     Actions, ApplicationPolicy, DrainBefore, DrainPolicy, GatePolicy, Hold, IntakePolicy, OnStart,
     PermitPolicy, Policy, PolicyVolume, RolloutPolicy, SlotPolicy, TargetName, Turns,
 };
-pub use volume_tracker::MAX_STARTUP;

@@ -1,6 +1,10 @@
 //! What a rule remembers across a restart of podnudge. `state/mod.rs` keeps it in the state directory. Pure.
 //!
-//! Times are moments: `state/mod.rs` translates them if the machine was booted since.
+//! Times are moments: `state/record.rs` translates them if the machine was booted since.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::kubelet::Ends;
@@ -9,7 +13,8 @@ use crate::reason::Reason;
 use crate::snapshot::Digest;
 
 /// The state of a rule that podnudge saves across a restart of itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
 pub struct Memory {
     /// What the application ran.
     pub known: Known,
@@ -39,6 +44,27 @@ impl Memory {
     /// The most halts that are remembered: as many as the first Lease names.
     pub const MOST_HALTS: usize = 8;
 
+    /// All times, to be translated if the machine was booted since.
+    pub fn moments_mut(&mut self) -> impl Iterator<Item = &mut Moment> {
+        let rollout = self.rollout.as_mut().map(SavedRollout::moments_mut);
+        let baked = self.slot.as_mut().and_then(SavedSlot::baked_at_mut);
+        let single = [self.last_action.as_mut(), self.drained_since.as_mut(), baked];
+        let ends = (self.ends.count > 0).then_some(&mut self.ends.start);
+        let restarts = self.restarts.iter_mut();
+        restarts
+            .chain(single.into_iter().flatten())
+            .chain(rollout.into_iter().flatten())
+            .chain(ends)
+    }
+
+    /// All texts, which another process may have written.
+    pub fn reasons_mut(&mut self) -> impl Iterator<Item = &mut Reason> {
+        let rollout = self.rollout.as_mut().map(SavedRollout::reasons_mut);
+        let failed = self.failed.as_mut().map(|failed| &mut failed.reason);
+        let halts = self.halts.iter_mut().map(|halt| &mut halt.reason);
+        halts.chain(failed).chain(rollout.into_iter().flatten())
+    }
+
     /// What holds in another pod, in the place of that which saved it: the application there has started since, and
     /// has read at its start what was rolled out.
     #[must_use]
@@ -55,18 +81,20 @@ impl Memory {
 }
 
 /// What the application ran, where it reads the volumes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     /// The digest; `None` if an action was pending.
     pub running: Option<Digest>,
     /// How podnudge knew that.
     pub evidence: Evidence,
     /// When that was the case.
+    #[serde(with = "seconds")]
     pub at: UnixTime,
 }
 
 /// Content that podnudge gave up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Failed {
     /// The digest on disk; when it changes, this no longer applies.
     pub digest: Digest,
@@ -77,7 +105,8 @@ pub struct Failed {
 }
 
 /// A rollout that has begun: its content may have reached the application.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct SavedRollout {
     /// The digest to apply.
@@ -106,6 +135,15 @@ pub struct SavedRollout {
 }
 
 impl SavedRollout {
+    fn moments_mut(&mut self) -> impl Iterator<Item = &mut Moment> {
+        [self.restart_began.as_mut(), self.retry_at.as_mut()].into_iter().flatten()
+    }
+
+    fn reasons_mut(&mut self) -> impl Iterator<Item = &mut Reason> {
+        let back = self.back.as_mut().map(|back| &mut back.reason);
+        [back, self.tripped.as_mut()].into_iter().flatten()
+    }
+
     fn in_new_pod(self) -> Self {
         Self {
             digest: self.digest,
@@ -129,7 +167,8 @@ impl SavedRollout {
 }
 
 /// A slot that is kept because of an action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct SavedSlot {
     /// The digest that was acted with.
     pub digest: Digest,
@@ -138,7 +177,8 @@ pub struct SavedSlot {
 }
 
 /// What a slot is kept for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum SavedUse {
     /// The rollout in progress may have interrupted the application.
     Interrupted,
@@ -158,8 +198,18 @@ pub enum SavedUse {
     },
 }
 
+impl SavedSlot {
+    fn baked_at_mut(&mut self) -> Option<&mut Moment> {
+        match &mut self.used {
+            SavedUse::UntilBaked { at, .. } => Some(at),
+            SavedUse::Interrupted | SavedUse::UntilReady { .. } | SavedUse::UntilServing => None,
+        }
+    }
+}
+
 /// Content that failed here, which the other replicas may not know yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct SavedHalt {
     /// Its digest.
     pub digest: Digest,
@@ -168,7 +218,8 @@ pub struct SavedHalt {
 }
 
 /// The content that a rollout rolls back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct SavedRollback {
     /// Its digest.
     pub failed: Digest,
@@ -176,4 +227,19 @@ pub struct SavedRollback {
     pub after_restart: bool,
     /// Why it is rolled back.
     pub reason: Reason,
+}
+
+/// A wall time as seconds since the Unix epoch, exact enough to be compared with the times of files.
+mod seconds {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::{Duration, UnixTime};
+
+    pub(super) fn serialize<S: Serializer>(at: &UnixTime, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(at.0.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UnixTime, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(from)?).map(UnixTime).map_err(D::Error::custom)
+    }
 }

@@ -3,7 +3,7 @@
 //! Rules that may act on the same process (by the targets' names in their policies and, once both were found, by the
 //! names of the processes) act one after the other. The gate of one is closed while the other publishes, acts or
 //! verifies, and for content that only changed, while the other's published content is unproven. If the process ends,
-//! only the rule whose content reached it last is at fault (`Core::verified`); the other one verifies the next process. Ends that no rollout waits for (`crashes.rs`) count for each.
+//! only the rule whose content reached it last is at fault (`Core::verified`); the other one verifies the next process. Ends that no rollout waits for (`application/crashes.rs`) count for each.
 
 use super::intake::OtherChecks;
 use crate::reason::Reason;

@@ -5,10 +5,10 @@
 //! Nothing else of the core names a Lease. The rule describes its situation ([`Wish`]); which slot follows from that,
 //! and what is to be asked for or given back, is decided here.
 
+mod ask;
 mod drain;
 mod halts;
 mod looks;
-mod need;
 mod outage;
 mod services;
 mod slot;
@@ -27,13 +27,13 @@ use crate::policy::PermitPolicy;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 use crate::status::SlotStatus;
+pub(crate) use ask::Nearness;
+use ask::{Situation, ask};
 pub(crate) use drain::{Drain, Left};
 use halts::Halts;
-pub(crate) use need::Nearness;
-use need::{Situation, need};
 use outage::Outage;
+pub(crate) use slot::Answer;
 use slot::Slot;
-pub(crate) use slot::Standing;
 pub(crate) use used::{End, Use};
 
 /// What is known of the permission to act, and of what it was used for.
@@ -42,7 +42,6 @@ pub(crate) struct Permit {
     slot: Slot,
     /// What the slot is for, besides an action that is near.
     used: Use,
-    /// What the other replicas are still to be told.
     halts: Halts,
     drain: Drain,
     outage: Outage,
@@ -95,22 +94,26 @@ impl Permit {
             }
             _ => None,
         };
+        self.halts.told(&state, self.slot.claimed_to_act());
         self.slot.told(state);
         fact
     }
 
     /// Whether this content may be acted with, as far as slots are concerned. `is_known_good`: it was good here before.
-    pub(crate) fn standing(
+    pub(crate) fn answer(
         &self,
         now: Moment,
         digest: Digest,
         is_known_good: bool,
         policy: &PermitPolicy,
-    ) -> Standing<'_> {
+    ) -> Answer<'_> {
         match policy.slot {
-            Some(policy) if is_known_good => self.slot.standing_of_known_good(now, policy),
-            Some(policy) => self.slot.standing(now, digest, policy),
-            None => Standing::Granted,
+            Some(policy) if is_known_good => self.slot.answer_for_known_good(now, policy),
+            Some(policy) => match self.halts.elsewhere(digest) {
+                Some(reason) => Answer::Halted(reason),
+                None => self.slot.answer(now, digest, policy),
+            },
+            None => Answer::Granted,
         }
     }
 
@@ -188,8 +191,9 @@ impl Permit {
         out: &mut VecDeque<Command>,
     ) -> Option<Digest> {
         policy.slot?;
-        let is_halted = |(digest, _, _)| self.slot.is_halted(digest) && !wish.is_triggered(digest);
-        let need = need(&Situation {
+        let has_failed = |digest| self.halts.elsewhere(digest).is_some();
+        let is_halted = |(digest, _, _)| has_failed(digest) && !wish.is_triggered(digest);
+        let ask = ask(&Situation {
             claimed: self.slot.claimed(),
             candidate: wish.candidate.map(|(digest, near, _)| (digest, near)),
             is_candidate_halted: wish.candidate.is_some_and(is_halted),
@@ -198,28 +202,36 @@ impl Permit {
             kept_for: self.kept_for(wish.rollout.map(|(digest, _)| digest)),
             on_trial: wish.on_trial,
         });
-        let Some((digest, intent)) = need.claim() else {
+        let Some((digest, intent)) = ask.claim() else {
             self.give_back(id, out);
             return None;
         };
         // A person who triggers content has it tried here although it failed elsewhere; for the others that holds when
         // it works.
         let is_tried = intent == Intent::Act && wish.is_triggered(digest);
-        if is_tried && self.slot.is_halted(digest) {
-            self.slot.try_halted(digest);
+        if is_tried && has_failed(digest) {
+            self.halts.try_again(digest);
+            self.slot.forget_state();
             out.push_back(Command::TryHalted(id, digest));
         }
-        if self.slot.claim(need) {
+        if self.slot.claimed().claim().map(|(before, _)| before) != Some(digest) {
+            self.halts.forget_doubt();
+        }
+        if self.slot.claim(ask) {
             out.push_back(Command::Claim(id, digest, intent));
         }
         Some(digest)
     }
 
     fn give_back(&mut self, id: RuleId, out: &mut VecDeque<Command>) {
-        if let Some(digest) = self.slot.works_after_all() {
-            self.halts.remove(digest);
+        if let Some(digest) = self.halts.take_works_after_all() {
             out.push_back(Command::ClearHalt(id, digest));
         }
+        self.release(id, out);
+    }
+
+    fn release(&mut self, id: RuleId, out: &mut VecDeque<Command>) {
+        self.halts.forget();
         if self.slot.release() {
             out.push_back(Command::Release(id));
         }
@@ -233,8 +245,8 @@ impl Permit {
         rolled_out: Option<Digest>,
         out: &mut VecDeque<Command>,
     ) {
-        if self.kept_for(rolled_out).is_none() && self.slot.release() {
-            out.push_back(Command::Release(id));
+        if self.kept_for(rolled_out).is_none() {
+            self.release(id, out);
         }
     }
 
@@ -280,23 +292,22 @@ impl Permit {
 impl Permit {
     /// This content failed here: the other replicas are to be told.
     pub(crate) fn failed(&mut self, digest: Digest, reason: Reason) {
-        self.slot.failed(digest);
-        self.halts.add(digest, reason);
+        self.halts.failed(digest, reason);
     }
 
     /// A person has this digest rolled out here.
     pub(crate) fn triggered(&mut self, digest: Digest) {
-        self.slot.triggered(digest);
+        self.halts.triggered(digest);
     }
 
     /// This digest was rolled out.
     pub(crate) fn rolled_out(&mut self, digest: Digest) {
-        self.slot.rolled_out(digest);
+        self.halts.rolled_out(digest);
     }
 
     /// The other replicas know that this digest failed here.
     pub(crate) fn halt_written(&mut self, digest: Digest) {
-        self.halts.remove(digest);
+        self.halts.remove_untold(digest);
     }
 
     /// Whether the other replicas are to be told something.
@@ -316,7 +327,7 @@ impl Permit {
     /// Takes over what an earlier podnudge has not told.
     pub(crate) fn restore_halts(&mut self, saved: Vec<SavedHalt>, policy: &PermitPolicy) {
         if policy.slot.is_some() {
-            self.halts = Halts::restored(saved);
+            self.halts.restore(saved);
         }
     }
 }

@@ -11,17 +11,21 @@ mod delivery;
 mod drain;
 mod failures;
 mod inputs;
-mod permission;
+mod permit;
 mod pod_end;
 mod progress;
+mod restarts;
 mod saved;
 mod table;
 mod target_restart;
+mod tripped;
 mod verification;
+
+use std::time::Duration;
 
 use super::cause::Cause;
 use super::command::Extent;
-use super::crashes::Ends;
+use super::ends::Ends;
 use super::fact::Fact;
 use super::intake::OnDisk;
 use super::status::State;
@@ -56,6 +60,9 @@ enum Limit {
     /// The publication and the action.
     All,
 }
+
+/// The interval between polls for an absent target: initial and maximum.
+const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 impl Limit {
     /// `goes_back`: to known good content, whatever the cause.
@@ -239,10 +246,6 @@ impl Rollout {
         self.is_triggered
     }
 
-    pub(super) fn is_restart(&self) -> bool {
-        self.is_restart
-    }
-
     /// Whether the target ended just after an action of this rollout.
     pub(super) fn has_tripped(&self) -> bool {
         self.tripped.is_some()
@@ -276,22 +279,17 @@ impl Rollout {
         }
     }
 
-    /// Whether the next attempt is a restart that counts against the budget. Polling for an absent
-    /// target restarts nothing.
-    fn needs_budget(&self, waited_for: WaitFor, ctx: &Context<'_>) -> bool {
-        let is_triggered = self.is_triggered && waited_for != WaitFor::Retry;
-        let restarts = matches!(waited_for, WaitFor::Retry | WaitFor::Budget);
-        restarts
-            && ctx.policy.rollout.is_restart
-            && !is_triggered
-            && self.direction == Direction::Forward
-    }
-
     /// Whether the target has been absent for `target.wait`. From then on the rule acts even if its
     /// proofs cannot be prepared.
     pub(super) fn has_waited_for_target(&self, ctx: &Context<'_>) -> bool {
         let wait = ctx.policy.rollout.target_wait;
         self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
+    }
+
+    /// Whether an attempt has failed since the rollout began or was escalated to a restart. If so,
+    /// the target existed then.
+    fn has_failed_attempt(&self) -> bool {
+        self.attempt > 1
     }
 
     fn publish(&mut self, superseded: Option<Box<Self>>, progress: &mut Progress) {
@@ -301,11 +299,6 @@ impl Rollout {
 
     fn wait(&mut self, what: WaitFor, at: Moment, reason: Reason) {
         self.step = Step::Waiting { what, at, reason };
-    }
-
-    /// Whether the budget already counts the restart that this rollback belongs to.
-    pub(super) fn is_after_restart(&self) -> bool {
-        matches!(self.direction, Direction::Back { after_restart: true, .. })
     }
 
     /// Reports that this rollout supersedes `old`.

@@ -5,31 +5,32 @@
 //! the parts. This file is what a rule is, and what all of `rule/` asks it. Above it, each file calls only those that
 //! are named before it:
 //!
-//! 1. `permission`, `content`, `lasting`, `halts`, `sharing`: what the parts say together, and what is saved of them.
+//! 1. `permit`, `content`, `lasting`, `halts`, `sharing`: what the parts say together, and what is saved of them.
 //! 2. `progress` and `outcome`, the only two that call each other: a rollout begins in `progress`, goes on there, and ends
 //!    in `outcome`, which may begin another one.
-//! 3. `after` (what follows a rollout), `pod_end`, `inputs` (what an event does), `candidate`, `drain`, `slots`.
+//! 3. `trial` and `crashes` (what follows a rollout), `pod_end`, `inputs` (what an event does), `candidate`, `drain`, `slots`.
 //! 4. `status`: what is shown. `step`: the order in which due work is done.
 
-mod after;
 mod candidate;
 mod content;
+mod crashes;
 mod drain;
 mod halts;
 mod inputs;
 mod lasting;
 mod outcome;
-mod permission;
+mod permit;
 mod pod_end;
 mod progress;
 mod sharing;
 mod slots;
 mod status;
 mod step;
+mod trial;
 
 use std::collections::VecDeque;
 
-use super::application::Application;
+use super::application::{Application, Rate, Save, Trial, Unfinished};
 use super::command::Command;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
@@ -40,11 +41,8 @@ use super::neighbours::Neighbours;
 use super::permit::{Permit, Use};
 use super::policy::Policy;
 use super::preflight::Preflight;
-use super::rate::Rate;
 use super::rollout::{Direction, Outcome, Rollout};
 use super::status::Counters;
-use super::tracker::{Save, Unfinished};
-use super::trial::Trial;
 use crate::clock::{Moment, Now};
 
 /// What is saved across a restart of podnudge, besides what the owners save.
@@ -172,7 +170,7 @@ impl Rule {
         self.intake
             .source()
             .digest()
-            .is_some_and(|disk| self.application.tracker().quarantine_reason(disk).is_some())
+            .is_some_and(|disk| self.application.verdicts().quarantine_reason(disk).is_some())
     }
 
     /// Whether the target ends again and again with the content that it runs.

@@ -14,23 +14,43 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        progress.effect(Effect::Interrupted);
-        progress.effect(Effect::Delivered);
-        self.refusals = 0;
+        self.has_delivered(progress);
         self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
     }
 
-    pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        progress.effect(Effect::Fresh);
-        let unproven = Evidence::ReadAtStart;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
+    /// The same after a restart of the target: it may take long to start.
+    pub(super) fn delivered_by_restart(
+        &mut self,
+        unproven: Evidence,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        self.has_delivered(progress);
+        self.verify_start(unproven, ctx);
     }
 
     /// Waits for the proof after a restart of the target by an earlier podnudge.
     pub(super) fn verify_restarted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         progress.effect(Effect::Interrupted);
         progress.effect(Effect::Fresh);
+        self.verify_start(Evidence::ReadAtStart, ctx);
+    }
+
+    /// Waits for the proof by a process that has read the content at its start, without an action.
+    pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
+        progress.effect(Effect::Fresh);
         let unproven = Evidence::ReadAtStart;
+        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
+    }
+
+    /// The action was sent, as far as others are concerned.
+    pub(super) fn has_delivered(&mut self, progress: &mut Progress) {
+        progress.effect(Effect::Interrupted);
+        progress.effect(Effect::Delivered);
+        self.refusals = 0;
+    }
+
+    fn verify_start(&mut self, unproven: Evidence, ctx: &Context<'_>) {
         let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);
         verification.extend_deadline(ctx.now.mono, ctx.policy);
         self.step = Step::Verifying(verification);

@@ -19,9 +19,12 @@ impl Rollout {
     /// Runs the actions. Where the pod has to leave its Services first, or the other replicas do not permit
     /// it yet, only finds out whether the action can be sent, or waits for the end of the drain.
     pub(super) fn act(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        let acts = self.tripped.is_none() && !self.looks_for_pod_restart();
-        let drain = self.drain(ctx).filter(|_| acts);
-        let is_limited = acts && self.is_limited(ctx);
+        if let Some(extent) = self.looks_only() {
+            self.step = Step::Acting(extent);
+            return progress.effect(Effect::Act);
+        }
+        let drain = self.drain(ctx);
+        let is_limited = self.is_limited(ctx);
         if let Some(drain) = drain.filter(|_| !is_limited)
             && self.goes_on_draining(drain, ctx, progress)
         {
@@ -29,18 +32,10 @@ impl Rollout {
         }
         let drains_first = drain.is_some() && ctx.drain.began().is_none();
         let is_unprepared = ctx.policy.permit.slot.is_some()
-            && self.needs_permission(ctx.may_go_back)
+            && self.needs_permit(ctx.may_go_back)
             && self.is_found_absent_by_action();
         let prepares = drains_first || is_limited || is_unprepared;
-        self.step = Step::Acting(if self.has_tripped() {
-            Extent::LookForFresh
-        } else if self.looks_for_pod_restart() {
-            Extent::LookForRestart
-        } else if prepares {
-            Extent::Prepare
-        } else {
-            Extent::Send
-        });
+        self.step = Step::Acting(if prepares { Extent::Prepare } else { Extent::Send });
         progress.effect(Effect::Act);
     }
 
@@ -65,15 +60,14 @@ impl Rollout {
 
     /// How the pod leaves its Services before this action; `None` if it stays in.
     fn drain<'a>(&self, ctx: &Context<'a>) -> Option<&'a DrainPolicy> {
-        ctx.policy.permit.drain_before(self.is_restart || ctx.policy.rollout.is_restart)
+        ctx.policy.permit.drain_before(self.ends_target(&ctx.policy.rollout))
     }
 
     /// Whether to look whether the Services have the pod: not when an application that was interrupted goes back to
     /// content that is known to be good, which must not depend on the API server.
     fn is_watched(&self, drain: &DrainPolicy, ctx: &Context<'_>) -> bool {
         let is_forward = self.direction == Direction::Forward;
-        let is_limited =
-            ctx.policy.permit.shares_actions() && self.needs_permission(ctx.may_go_back);
+        let is_limited = ctx.policy.permit.shares_actions() && self.needs_permit(ctx.may_go_back);
         (is_forward || is_limited) && !drain.services.is_empty()
     }
 

@@ -18,17 +18,12 @@
 use std::time::Duration;
 
 use super::progress::{Context, Effect, Outcome, Progress};
-use super::{Direction, FoundBy, Missing, Rollout, Step, WaitFor};
+use super::{Direction, FoundBy, Missing, Rollout, TARGET_POLL, WaitFor};
 use crate::backoff;
-use crate::crashes::Ends;
 use crate::event::Absence;
 use crate::fact::{Attempt, Fact};
-use crate::gate;
 use crate::reason::Reason;
 use crate::status::State;
-
-/// The interval between polls for an absent target: initial and maximum.
-const TARGET_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// The kind of failure of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,12 +79,6 @@ impl Rollout {
         self.wait(WaitFor::Target, now.after(wait), reason);
     }
 
-    /// Whether an attempt has failed since the rollout began or was escalated to a restart. If so,
-    /// the target existed then.
-    fn has_failed_attempt(&self) -> bool {
-        self.attempt > 1
-    }
-
     /// Handles the end of a process that could have read the content.
     pub(super) fn target_ended(
         &mut self,
@@ -103,11 +92,11 @@ impl Rollout {
         }
         let counted = self.count_end(reason.clone(), ctx, progress);
         let is_back = self.direction != Direction::Forward;
-        let restarted = self.is_restart || ctx.policy.rollout.is_restart;
+        let restarted = self.ends_target(&ctx.policy.rollout);
         if ctx.roll_back_to.is_some() && ctx.may_be_at_fault {
             self.is_suspect = true;
             progress.end(Outcome::RollBack(reason));
-        } else if self.tripped.is_some() {
+        } else if self.has_tripped() {
             // The pod is not Ready again, whatever it was meanwhile.
             progress.effect(Effect::Interrupted);
             self.trip(counted, ctx);
@@ -124,33 +113,6 @@ impl Rollout {
             }
             self.trip(reason, ctx);
         }
-    }
-
-    /// Counts the end of a process that had read the content. Returns the reason, with the count if
-    /// others ended before it.
-    pub(super) fn count_end(
-        &mut self,
-        reason: Reason,
-        ctx: &Context<'_>,
-        progress: &mut Progress,
-    ) -> Reason {
-        let now = ctx.now.mono;
-        let ends = Ends::after(self.ends, now);
-        self.ends = Some(ends);
-        let reason = ends.reason(now).unwrap_or(reason);
-        if ends.is_reported() {
-            progress.report(Fact::KeepsEnding(self.digest(), reason.clone()));
-        }
-        reason
-    }
-
-    /// Sends nothing more, and polls for a new process, which reads the content at its start.
-    pub(super) fn trip(&mut self, reason: Reason, ctx: &Context<'_>) {
-        self.target_restart = None;
-        let polls = self.tripped.unwrap_or(0);
-        self.tripped = Some(polls.saturating_add(1));
-        let wait = backoff::doubled(TARGET_POLL.0, polls, TARGET_POLL.1);
-        self.step = Step::Tripped { next_poll: Some(ctx.now.mono.after(wait)), reason };
     }
 
     /// Handles a failed attempt or a missing proof: retries, then restarts the target, then rolls
@@ -210,13 +172,6 @@ impl Rollout {
         Fact::Retrying(self.digest(), attempt, reason)
     }
 
-    /// Allowed once per rollout, and within the budget.
-    fn may_escalate(&self, ctx: &Context<'_>) -> bool {
-        // The rollback of a restart is part of that restart.
-        let in_budget = self.is_after_restart() || ctx.restart_at <= ctx.now.mono;
-        !self.is_restart && !ctx.is_stopping && in_budget
-    }
-
     /// Nothing was sent, because that would be wrong or cannot work now. This may change without
     /// new content: the target may be starting, or run in another container.
     pub(super) fn refused(
@@ -230,19 +185,5 @@ impl Rollout {
             progress.report(Fact::Refused(reason.clone()));
         }
         self.wait(WaitFor::Refusal, ctx.now.mono.after(wait), reason);
-    }
-
-    /// Handles an exhausted budget. Content that cannot be proven now must not stay published until
-    /// it can.
-    pub(super) fn out_of_budget(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        let reason = gate::budget_exhausted(ctx.policy);
-        if ctx.roll_back_to.is_some() && self.has_failed_attempt() {
-            return progress.end(Outcome::RollBack(reason));
-        }
-        if self.is_news(State::Held, &reason) {
-            let wait = ctx.restart_at.since(ctx.now.mono);
-            progress.report(Fact::Held(reason.clone(), Some(wait)));
-        }
-        self.wait(WaitFor::Budget, ctx.restart_at, reason);
     }
 }

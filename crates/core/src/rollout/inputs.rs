@@ -5,17 +5,14 @@ use std::time::Duration;
 use super::failures::Failure;
 use super::progress::{Context, Effect, Input, Outcome, Progress};
 use super::verification::Finding;
-use super::{Direction, Limit, Rollout, Step, WaitFor};
+use super::{Direction, Rollout, Step, WaitFor};
 use crate::backoff;
-use crate::clock::Moment;
+use crate::clock::{CLOCK_MARGIN, Moment};
 use crate::event::{Absence, Acted, Inspection, Publication};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
 use crate::intake::OnDisk;
-use crate::permit::Standing;
-use crate::reason::Reason;
 use crate::status::State;
-use crate::volume_tracker::CLOCK_MARGIN;
 
 /// The wait after the first refusal. It is short because nothing was sent and the refusal may end
 /// soon.
@@ -114,16 +111,10 @@ impl Rollout {
             self.is_triggered = false;
         }
         self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
-        if waited_for == WaitFor::Slot
-            && let Standing::Halted(reason) = ctx.slot
-        {
-            Self::halted_elsewhere(reason.clone(), ctx, progress);
-        } else if self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono {
-            self.out_of_budget(ctx, progress);
-        } else if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) {
-            // The application may read what is published.
-            self.wait_for_others(ctx, progress);
-        } else if ctx.needs_publish {
+        if self.is_held_back(waited_for, ctx, progress) {
+            return;
+        }
+        if ctx.needs_publish {
             self.publish(None, progress);
         } else {
             self.act(ctx, progress);
@@ -165,13 +156,10 @@ impl Rollout {
             let is_sent = self.is_sending();
             progress.effect(if is_sent { Effect::Interrupted } else { Effect::NotSent });
         }
+        if self.has_tripped() {
+            return self.acted_when_tripped(&acted, ctx, progress);
+        }
         match acted {
-            Acted::Fresh(_) if self.tripped.is_some() => self.verify_fresh(ctx, progress),
-            // The process that the poll found has ended since.
-            _ if self.tripped.is_some() => {
-                let reason = self.count_end(Reason::new("the target ended"), ctx, progress);
-                self.trip(reason, ctx);
-            }
             Acted::Ready => {
                 progress.effect(Effect::NotSent);
                 self.prepared(ctx, progress);
@@ -200,10 +188,7 @@ impl Rollout {
                 self.has_seen_restart();
                 progress.report(Fact::Restarted(digest, targets.text, ctx.start_delay));
                 progress.effect(Effect::Restarted);
-                self.delivered(Evidence::ReadAtStart, ctx, progress);
-                if let Step::Verifying(verification) = &mut self.step {
-                    verification.extend_deadline(ctx.now.mono, ctx.policy);
-                }
+                self.delivered_by_restart(Evidence::ReadAtStart, ctx, progress);
             }
             Acted::Fresh(targets) => {
                 progress.report(Fact::Fresh(digest, targets.text));

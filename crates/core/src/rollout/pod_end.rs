@@ -91,10 +91,7 @@ impl Rollout {
     pub(super) fn pod_restart_unseen(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         self.count_pod_restart(progress);
         self.has_seen_restart();
-        self.delivered(Evidence::Delivered, ctx, progress);
-        if let Step::Verifying(verification) = &mut self.step {
-            verification.extend_deadline(ctx.now.mono, ctx.policy);
-        }
+        self.delivered_by_restart(Evidence::Delivered, ctx, progress);
     }
 }
 
@@ -103,9 +100,7 @@ impl Rollout {
     /// The pod is being deleted: podnudge waits to be ended with it.
     pub(super) fn evicted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         progress.report(Fact::Evicted(self.digest()));
-        progress.effect(Effect::Interrupted);
-        progress.effect(Effect::Delivered);
-        self.refusals = 0;
+        self.has_delivered(progress);
         let until = ctx.now.mono.after(ctx.policy.rollout.evict_wait.unwrap_or_default());
         self.wait(
             WaitFor::Deletion,

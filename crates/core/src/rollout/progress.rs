@@ -5,7 +5,7 @@ use crate::event::{Acted, Inspection, Publication, Verified};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
 use crate::kubelet::StartDelay;
-use crate::permit::{Drain, Left, Standing};
+use crate::permit::{Answer, Drain, Left};
 use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
@@ -59,7 +59,7 @@ pub(crate) struct Context<'a> {
     /// Until when the endpoints on the nodes may be old, because the API server was away.
     pub(crate) late_until: Option<Moment>,
     /// Whether it has the slot that its action needs.
-    pub(crate) slot: Standing<'a>,
+    pub(crate) slot: Answer<'a>,
     /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
     pub(crate) turn: Option<(Moment, Reason)>,
     /// Whether an action with known good content needs no permission of the other replicas: it interrupts nothing, or

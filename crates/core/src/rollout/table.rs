@@ -150,13 +150,13 @@ impl Rollout {
         self.row().pod == Pod::Out
     }
 
-    /// How near its next action is, as far as slots are concerned. `needs_permission`: of the other replicas.
-    pub(crate) fn nearness(&self, needs_permission: bool) -> Nearness {
+    /// How near its next action is, as far as slots are concerned. `needs_permit`: of the other replicas.
+    pub(crate) fn nearness(&self, needs_permit: bool) -> Nearness {
         let is_near = match self.row().slot {
-            Slot::Wanted if needs_permission => return Nearness::Next,
+            Slot::Wanted if needs_permit => return Nearness::Next,
             Slot::Wanted | Slot::Kept => true,
-            Slot::KeptIfFree => !needs_permission,
-            Slot::KeptIfActed => needs_permission && self.is_found_absent_by_action(),
+            Slot::KeptIfFree => !needs_permit,
+            Slot::KeptIfActed => needs_permit && self.is_found_absent_by_action(),
             // The others may have to act until it goes on.
             Slot::GivenBack => false,
         };

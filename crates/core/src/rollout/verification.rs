@@ -5,10 +5,9 @@ use std::time::Duration;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::event::{Absence, Alive, Proof, Reads, Verified};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, MAX_STARTUP};
 use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::volume_tracker::MAX_STARTUP;
 
 /// The first interval between polls, if the rule does not need a shorter one.
 const POLL: Duration = Duration::from_millis(100);

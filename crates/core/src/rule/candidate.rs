@@ -17,7 +17,7 @@ impl Rule {
     /// Makes content that needs a rollout the candidate.
     pub(super) fn choose_candidate(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let on_disk = self.intake.source().on_disk();
-        let Some(disk) = on_disk.filter(|_| self.application.tracker().is_resolved()) else {
+        let Some(disk) = on_disk.filter(|_| self.application.is_resolved()) else {
             return;
         };
         if let Some(rollout) = &mut self.rollout {
@@ -26,22 +26,23 @@ impl Rule {
         let needs_rollout = self.needs_rollout(disk.digest);
         if let Some(candidate) = self.intake.choose(disk, needs_rollout)
             && candidate.is_scheduled()
-            && self.application.tracker().running() == Some(disk.digest)
+            && self.application.running() == Some(disk.digest)
             && !self.intake.source().is_update_pending(now.mono)
         {
             // The content went back, but the scan did not report it because a trigger was pending
             // then.
-            let conclusion =
-                self.application.tracker_mut().unchanged(now, self.intake.source(), true);
+            let conclusion = self.application.unchanged(now, self.intake.source(), true);
             self.apply_conclusion(now, disk, conclusion, out);
         }
     }
 
     pub(super) fn needs_rollout(&self, disk: Digest) -> bool {
-        let running = self.application.tracker().running();
+        let running = self.application.running();
         let is_rolled_out = self.rollout.as_ref().is_some_and(|rollout| rollout.digest() == disk);
         self.intake.is_triggered(disk, running)
-            || (running != Some(disk) && !is_rolled_out && !self.application.is_ruled_out(disk))
+            || (running != Some(disk)
+                && !is_rolled_out
+                && !self.application.verdicts().rule_out(disk))
     }
 
     /// Starts the checks of the candidate, or of what is retried. What has to wait for them is recorded.
@@ -82,10 +83,10 @@ impl Rule {
         }
         // A retry would make the application read the newer content.
         let is_retry = self.rollout.as_ref().is_some_and(|rollout| rollout.digest() != digest);
-        if self.application.tracker().reads_volumes() && is_retry && !self.is_busy() {
+        if self.application.reads_volumes() && is_retry && !self.is_busy() {
             self.finish(now, Outcome::Superseded, out);
         }
-        self.application.forget_given_up(digest);
+        self.application.verdicts_mut().forget_given_up_for(digest);
     }
 
     pub(super) fn cause(&self) -> Cause {
@@ -103,11 +104,10 @@ impl Rule {
             None if self.is_busy() => Supersedable::Later(None),
             None => Supersedable::Now,
         };
-        let is_readable = self.application.tracker().reads_volumes()
-            || self.intake.source().unreadable().is_none();
+        let is_readable =
+            self.application.reads_volumes() || self.intake.source().unreadable().is_none();
         let is_complete = is_readable && !self.intake.source().is_missing_a_volume();
-        let may_be_incomplete =
-            cause == Cause::Triggered && self.application.tracker().reads_volumes();
+        let may_be_incomplete = cause == Cause::Triggered && self.application.reads_volumes();
         Some(gate::evaluate(
             candidate,
             &Conditions {
@@ -116,7 +116,7 @@ impl Rule {
                 replica: &self.replica,
                 cause,
                 is_update_pending: self.intake.source().is_update_pending(now.mono)
-                    || !self.application.tracker().is_resolved(),
+                    || !self.application.is_resolved(),
                 is_complete: is_complete || may_be_incomplete,
                 verdict: self.intake.checks().verdict(candidate.digest()),
                 may_check: self.intake.may_check(candidate.digest(), self.runs(), &self.policy),
@@ -125,7 +125,7 @@ impl Rule {
                 is_paused_by_key: self.intake.source().is_paused_by_key(),
                 rollout,
                 turn: self.turn(now).filter(|_| self.needs_slot(cause, candidate.digest())),
-                slot: self.slot_standing(now.mono, cause, candidate.digest()),
+                slot: self.answer_for_candidate(now.mono, cause, candidate.digest()),
                 waits_for_other_rule: self.rule_ahead(cause).is_some(),
             },
         ))

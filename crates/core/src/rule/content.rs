@@ -22,15 +22,15 @@ impl Rule {
             self.intake.source().digest() == Some(rollout.digest())
                 && !self.intake.source().is_update_pending(now)
                 && !self.intake.source().is_missing_a_volume()
-                && self.application.tracker().is_resolved()
+                && self.application.is_resolved()
                 && self.intake.checks().verdict(rollout.digest()) == Verdict::Passed
         };
-        !self.application.tracker().reads_volumes() || is_on_disk()
+        !self.application.reads_volumes() || is_on_disk()
     }
 
     /// Whether the rollout cannot go on before something is committed: its content is not on disk, or is rejected.
     pub(super) fn is_content_gone(&self, rollout: &Rollout) -> bool {
-        self.application.tracker().reads_volumes()
+        self.application.reads_volumes()
             && (self.intake.source().digest() != Some(rollout.digest())
                 || self.intake.source().is_missing_a_volume()
                 || matches!(self.intake.checks().verdict(rollout.digest()), Verdict::Rejected(_)))
@@ -39,7 +39,7 @@ impl Rule {
     /// Whether the first scan is still to tell what is on disk. One that has found a volume missing or unreadable may
     /// be the last one for long.
     pub(super) fn awaits_first_scan(&self) -> bool {
-        !self.application.tracker().is_started()
+        !self.application.is_started()
             && !self.intake.source().is_missing_a_volume()
             && self.intake.source().unreadable().is_none()
     }
@@ -53,8 +53,8 @@ impl Rule {
     /// Whether the rollout may not go on for long, for want of its content, or of checks that cannot be made.
     pub(super) fn is_blocked(&self, rollout: &Rollout) -> bool {
         let verdict = self.intake.checks().verdict(rollout.digest());
-        let cannot_check = self.application.tracker().reads_volumes()
-            && matches!(verdict, Verdict::Pending(Some(_)));
+        let cannot_check =
+            self.application.reads_volumes() && matches!(verdict, Verdict::Pending(Some(_)));
         self.is_content_gone(rollout) || cannot_check
     }
 }

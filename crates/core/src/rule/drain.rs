@@ -8,7 +8,7 @@ use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::event::{ApiServer, PodLook};
 use crate::fact::Fact;
-use crate::permit::Looked;
+use crate::permit::{Answer, Looked};
 use crate::rollout::Input;
 
 impl Rule {
@@ -29,13 +29,29 @@ impl Rule {
         }
     }
 
+    /// Ends the drain of a rollout that has lost its slot, or whose content cannot be rolled out now. Returns whether it
+    /// did.
+    pub(super) fn end_drain_in_vain(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        self.end_drain_without_slot(now, out) || self.end_drain_without_content(now, out)
+    }
+
+    /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
+    fn end_drain_without_slot(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
+        let has_lost = |rollout: &Rollout| {
+            rollout.is_draining()
+                && self.needs_permit(rollout)
+                && self.answer_for_rollout(now.mono, rollout) != Answer::Granted
+        };
+        let has_lost = self.rollout.as_ref().is_some_and(has_lost);
+        if has_lost {
+            self.progress(now, Input::SlotLost, out);
+        }
+        has_lost
+    }
+
     /// Ends the drain of a rollout whose content cannot be rolled out now: it was replaced by content that is not
     /// rolled out yet, or its checks are not over in time. Returns whether it did.
-    pub(super) fn end_drain_without_content(
-        &mut self,
-        now: Now,
-        out: &mut VecDeque<Command>,
-    ) -> bool {
+    fn end_drain_without_content(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let is_on = self.permit.is_out();
         let drains =
             |rollout: &&Rollout| rollout.is_draining() || (is_on && rollout.keeps_pod_out());

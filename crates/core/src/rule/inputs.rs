@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{Life, Rollout, Rule};
+use crate::application::Conclusion;
 use crate::clock::{Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Acted, Checked, Inspection, Probe, Publication, Scan, VolumeId, Watch};
@@ -14,7 +15,6 @@ use crate::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 use crate::rollout::{Direction, Input, Outcome};
 use crate::snapshot::Digest;
-use crate::tracker::Conclusion;
 
 impl Rule {
     /// Takes the policy of a preset, which is for the same volumes.
@@ -44,20 +44,17 @@ impl Rule {
         for fact in scanned.facts {
             self.report(fact, out);
         }
-        let running = self.application.tracker().running();
+        let running = self.application.running();
         if let Some(digest) = self.intake.bind_trigger(scanned.begun, running, &self.policy) {
-            self.application.tracker_mut().release(digest);
+            self.application.verdicts_mut().release(digest);
         }
         let Some(disk) = scanned.on_disk else { return };
-        self.application.tracker_mut().scanned(disk.digest);
+        self.application.scanned(disk.digest);
         self.intake.record_keys(disk.digest, self.runs(), &self.policy);
         self.look_at_certificates(disk.digest, out);
-        let conclusion = if !self.application.tracker().is_started()
-            && !self.application.tracker().is_inspecting()
-        {
+        let conclusion = if !self.application.is_started() && !self.application.is_inspecting() {
             self.first_scan(now, disk, out)
-        } else if self.application.tracker().is_resolved()
-            && self.application.tracker().running() == Some(disk.digest)
+        } else if self.application.is_resolved() && self.application.running() == Some(disk.digest)
         {
             self.found_running_content(now)
         } else {
@@ -74,7 +71,7 @@ impl Rule {
 
     fn first_scan(&mut self, now: Now, disk: OnDisk, out: &mut VecDeque<Command>) -> Conclusion {
         self.end_rollout_of_other_pod(now, disk, out);
-        let conclusion = self.application.tracker_mut().first_scan(now, disk);
+        let conclusion = self.application.first_scan(now, disk);
         self.without_baseline_of_rollout(conclusion)
     }
 
@@ -90,7 +87,7 @@ impl Rule {
     /// or an unsent rollout of other content exists.
     fn found_running_content(&mut self, now: Now) -> Conclusion {
         let had_candidate = self.intake.candidate().is_some_and(Candidate::is_scheduled);
-        let running = self.application.tracker().running();
+        let running = self.application.running();
         let is_triggered = self
             .intake
             .source()
@@ -106,11 +103,7 @@ impl Rule {
             let is_certain = !self.intake.source().has_gap_before(now.mono);
             return if is_certain { Conclusion::Unchanged } else { Conclusion::Nothing };
         }
-        self.application.tracker_mut().unchanged(
-            now,
-            self.intake.source(),
-            had_candidate || rollout.is_some(),
-        )
+        self.application.unchanged(now, self.intake.source(), had_candidate || rollout.is_some())
     }
 
     /// Handles a resync: the application may have started, and read the content, since the last one.
@@ -118,7 +111,7 @@ impl Rule {
         let is_idle =
             self.rollout.is_none() && self.intake.candidate().is_none() && !self.keeps_ending();
         let Some(disk) = self.intake.source().on_disk().filter(|_| is_idle) else { return };
-        let conclusion = self.application.tracker_mut().look_for_evidence(disk.digest);
+        let conclusion = self.application.look_for_evidence(disk.digest);
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
@@ -126,12 +119,11 @@ impl Rule {
     pub(crate) fn inspected(&mut self, now: Now, target: Inspection, out: &mut VecDeque<Command>) {
         self.looked_for_crashes(now, &target, out);
         let Some(disk) =
-            self.intake.source().on_disk().filter(|_| self.application.tracker().is_inspecting())
+            self.intake.source().on_disk().filter(|_| self.application.is_inspecting())
         else {
             return self.progress(now, Input::Inspected(target), out);
         };
-        let conclusion =
-            self.application.tracker_mut().inspected(now, target, disk, self.intake.source());
+        let conclusion = self.application.inspected(now, target, disk, self.intake.source());
         let conclusion = self.without_baseline_of_rollout(conclusion);
         self.apply_conclusion(now, disk, conclusion, out);
     }
@@ -185,8 +177,8 @@ impl Rule {
         match conclusion {
             Conclusion::Nothing => {}
             Conclusion::RollOut => {
-                if let Some(running) = self.application.tracker().running()
-                    && self.application.tracker().quarantine_reason(disk.digest).is_some()
+                if let Some(running) = self.application.running()
+                    && self.application.verdicts().quarantine_reason(disk.digest).is_some()
                 {
                     self.report(Fact::RolledBack(running), out);
                 }
@@ -201,7 +193,7 @@ impl Rule {
             Conclusion::Baseline(basis) => {
                 self.report(Fact::Baseline(disk.digest, basis), out);
                 self.intake.source_mut().clear_gaps();
-                let save = self.application.tracker_mut().set_baseline(now, disk.digest, basis);
+                let save = self.application.set_baseline(now, disk.digest, basis);
                 self.save(save, out);
             }
             Conclusion::Unchanged => {
@@ -210,12 +202,12 @@ impl Rule {
             }
             Conclusion::Reverted => {
                 self.intake.take_candidate();
-                if self.application.tracker().reads_volumes() && !self.is_busy() {
+                if self.application.reads_volumes() && !self.is_busy() {
                     self.finish(now, Outcome::Superseded, out);
                 }
                 self.report(Fact::Cancelled(disk.digest), out);
                 self.intake.source_mut().clear_gaps();
-                let save = self.application.tracker().reverted(now.wall);
+                let save = self.application.save_known(now.wall);
                 self.save(save, out);
             }
         }
@@ -268,12 +260,12 @@ impl Rule {
         let Some(digest) = self.rollout.as_ref().map(Rollout::digest) else { return };
         let is_swapped = match &publication {
             Publication::Failed(_, current) => {
-                self.application.tracker_mut().publication_failed(now.mono, digest, *current)
+                self.application.publication_failed(now.mono, digest, *current)
             }
             Publication::Done | Publication::Moved => false,
         };
         if publication == Publication::Done {
-            self.application.tracker_mut().published(now.mono, digest);
+            self.application.published_now(now.mono, digest);
         }
         if publication == Publication::Done || is_swapped {
             self.application.exposed(now.mono);
@@ -284,8 +276,7 @@ impl Rule {
     /// Handles the digest that a resync found in the publish directory.
     pub(crate) fn found_published(&mut self, digest: Option<Digest>, out: &mut VecDeque<Command>) {
         // Ignore it while a publication is in progress.
-        if !self.is_busy() && self.application.tracker_mut().found_published(digest) {
-            self.application.publication_lost();
+        if !self.is_busy() && self.application.found_published(digest) {
             self.report(Fact::PublicationLost(digest), out);
         }
     }
@@ -311,7 +302,7 @@ impl Rule {
         }
         match input {
             Input::Ended if self.rollout.is_none() => {
-                self.application.tracker_mut().target_ended();
+                self.application.target_ended();
                 self.ended_in_bake();
                 let acts_elsewhere = self.neighbours.busy.is_some();
                 if let Some(trial) = self.application.trial_mut() {

@@ -15,12 +15,12 @@
 use std::collections::VecDeque;
 
 use super::{Direction, Found, Policy, Replica, Rollout, Rule, RuleId, Unfinished};
+use crate::application::Rate;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::intake::OnDisk;
 use crate::memory::{Known, Memory, SavedRollout};
 use crate::permit::End;
-use crate::rate::Rate;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 
@@ -52,7 +52,7 @@ impl Rule {
         let rollout = self.rollout.as_ref().and_then(|rollout| {
             let failed = rollout.failed_digest();
             let why =
-                failed.and_then(|failed| self.application.tracker().quarantine_reason(failed));
+                failed.and_then(|failed| self.application.verdicts().quarantine_reason(failed));
             rollout.saved(why.unwrap_or(&Reason::new("it did not work")))
         });
         let has_rollout = rollout.is_some();
@@ -64,7 +64,7 @@ impl Rule {
                 Some(_) => self.saved.last.last_action,
                 None => self.application.rate().last_action(),
             },
-            failed: self.application.given_up().cloned(),
+            failed: self.application.verdicts().given_up().cloned(),
             rollout,
             ends: self.application.rate().ends(),
             slot: self.saved_slot(),
@@ -87,9 +87,11 @@ impl Rule {
         let restarts = memory.restarts.iter().copied().chain(uncounted);
         let last_action = memory.last_action.max(began);
         *self.application.rate_mut() = Rate::restored(now.mono, restarts, last_action, memory.ends);
-        self.application.restore_given_up(memory.failed.clone());
-        self.rollout = match self.application.tracker().unfinished(now) {
-            _ if self.application.tracker().reads_volumes() => saved.and_then(|saved| {
+        if let Some(failed) = memory.failed.clone() {
+            self.application.verdicts_mut().give_up(failed);
+        }
+        self.rollout = match self.application.unfinished(now) {
+            _ if self.application.reads_volumes() => saved.and_then(|saved| {
                 // Before its action, it passes the gate again.
                 let is_open = saved.back.is_none() && memory.known.running.is_none();
                 // The first scan finds when it was committed, and whether it is still there.
@@ -98,7 +100,7 @@ impl Rule {
                 is_open.then(|| self.restored(now, content, Direction::Forward, Some(saved)))
             }),
             Some(Unfinished::Proof(content) | Unfinished::RollBack(content))
-                if self.application.has_given_up(content.digest) =>
+                if self.application.verdicts().have_given_up(content.digest) =>
             {
                 None
             }
@@ -134,7 +136,7 @@ impl Rule {
         });
         match saved.as_ref().and_then(|saved| saved.back.clone()) {
             Some(back) if back.failed == content.digest => {
-                self.application.tracker_mut().quarantine(back.failed, back.reason);
+                self.application.verdicts_mut().quarantine(back.failed, back.reason);
                 let rollback = self.rollback(now, content, saved);
                 rollback.or_else(|| Some(Rollout::resumed(content, Direction::Forward, false)))
             }
@@ -162,7 +164,7 @@ impl Rule {
         direction: Direction,
         saved: Option<SavedRollout>,
     ) -> Rollout {
-        let is_known_good = self.application.tracker().last_good() == Some(content.digest);
+        let is_known_good = self.application.is_known_good(content.digest);
         let longest =
             self.policy.rollout.retry.max.max(self.application.rate().min_interval(&self.policy));
         match saved {

@@ -42,7 +42,7 @@ impl Rule {
                 self.give_up(&rollout, reason);
             }
             Outcome::RollBack(reason) => {
-                let after_restart = rollout.is_restart() || self.policy.rollout.is_restart;
+                let after_restart = rollout.ends_target(&self.policy.rollout);
                 self.quarantine(rollout.content(), reason.clone(), out);
                 self.halt_if_evident(&rollout, &reason);
                 if let Some((content, direction)) =
@@ -67,7 +67,7 @@ impl Rule {
     fn give_up(&mut self, rollout: &Rollout, reason: Reason) {
         let digest = rollout.failed_digest().unwrap_or(rollout.digest());
         let failed = Failed { digest, rolled_out: rollout.digest(), reason };
-        self.application.give_up(failed);
+        self.application.verdicts_mut().give_up(failed);
     }
 
     /// Quarantines content that is to be rolled back.
@@ -78,10 +78,10 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         self.counters.rollbacks += 1;
-        if let Some(good) = self.application.tracker().roll_back_to(failed.digest) {
+        if let Some(good) = self.application.roll_back_to(failed.digest) {
             self.report(Fact::RollingBack(failed.digest, good, reason.clone()), out);
         }
-        self.application.tracker_mut().quarantine(failed.digest, reason);
+        self.application.verdicts_mut().quarantine(failed.digest, reason);
         // A trigger for this content must not publish it again.
         if self.intake.source().digest() == Some(failed.digest) {
             self.intake.end_trigger();
@@ -103,7 +103,7 @@ impl Rule {
             self.report(Fact::RolledBack(digest), out);
         } else {
             self.application.succeeded(now.wall);
-            if !(is_fresh && self.application.tracker().reads_volumes() && !rollout.has_tripped()) {
+            if !(is_fresh && self.application.reads_volumes() && !rollout.has_tripped()) {
                 self.report_success(now, rollout, is_fresh, evidence, out);
             }
         }

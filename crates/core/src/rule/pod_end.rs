@@ -25,7 +25,7 @@ impl Rule {
         let Some(rollout) = waiting else { return false };
         let refused = if self.is_content_gone(rollout) {
             Some(Input::ContentGone)
-        } else if rollout.has_lost_permission_to_end(&self.context(now, rollout)) {
+        } else if rollout.has_lost_permit_to_end(&self.context(now, rollout)) {
             Some(Input::SlotLost)
         } else {
             None
@@ -36,7 +36,7 @@ impl Rule {
         }
         self.before_end =
             Some(BeforeEnd { rate: self.application.rate().clone(), used: self.permit.used() });
-        let (is_limited, before) = (self.needs_permission(rollout), self.act_before(rollout));
+        let (is_limited, before) = (self.needs_permit(rollout), self.act_before(rollout));
         let Some(rollout) = &mut self.rollout else { return false };
         let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
         let is_counted =
@@ -77,9 +77,7 @@ impl Rule {
     ) {
         let is_of_other =
             |rollout: &Rollout| rollout.is_in_new_pod() && rollout.digest() != disk.digest;
-        if self.application.tracker().reads_volumes()
-            && self.rollout.as_ref().is_some_and(is_of_other)
-        {
+        if self.application.reads_volumes() && self.rollout.as_ref().is_some_and(is_of_other) {
             self.finish(now, Outcome::Superseded, out);
         }
     }

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 
 use super::Rule;
 use crate::cause::Cause;
-use crate::clock::Now;
+use crate::clock::{CLOCK_MARGIN, Now};
 use crate::command::{Act, Command, Extent, RollBack};
 use crate::intake::OnDisk;
 use crate::reason::Reason;
 use crate::rollout::{Context, Direction, Effect, Input, Progress, Rollout};
-use crate::volume_tracker::CLOCK_MARGIN;
 
 impl Rule {
     /// Begins a rollout, superseding the one in progress. The only way to begin one.
@@ -35,7 +34,7 @@ impl Rule {
     /// Continues the rollout that was in progress when podnudge started, as soon as no other rule
     /// acts on the same target.
     pub(super) fn resume(&mut self, content: OnDisk, direction: Direction) {
-        let is_known_good = self.application.tracker().last_good() == Some(content.digest);
+        let is_known_good = self.application.is_known_good(content.digest);
         self.rollout = Some(Rollout::resumed(content, direction, is_known_good));
     }
 
@@ -47,13 +46,13 @@ impl Rule {
     }
 
     pub(super) fn context(&self, now: Now, rollout: &Rollout) -> Context<'_> {
-        let roll_back_to = self.application.tracker().roll_back_to(rollout.digest());
+        let roll_back_to = self.application.roll_back_to(rollout.digest());
         Context {
             now,
             policy: &self.policy,
-            needs_publish: self.application.tracker().needs_publish(rollout.digest()),
-            reads_volumes: self.application.tracker().reads_volumes(),
-            readable_since: self.application.tracker().readable_since(rollout.content()),
+            needs_publish: self.application.needs_publish(rollout.digest()),
+            reads_volumes: self.application.reads_volumes(),
+            readable_since: self.application.readable_since(rollout.content()),
             // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
             // start.
             roll_back_to: roll_back_to.filter(|_| !self.is_stopping()),
@@ -61,7 +60,7 @@ impl Rule {
             restart_at: self.application.rate().next_restart(now.mono, &self.policy),
             drain: self.permit.drain(),
             late_until: self.permit.late_until(now.mono),
-            slot: self.rollouts_standing(now.mono, rollout),
+            slot: self.answer_for_rollout(now.mono, rollout),
             turn: self.turn(now),
             may_go_back: self.may_go_back(),
             has_interrupted: self.permit.acted_with() == Some(rollout.digest()),
@@ -96,20 +95,17 @@ impl Rule {
             }
             Effect::Interrupted => {
                 if let Some(rollout) = &self.rollout {
-                    self.interrupted(rollout.digest(), self.needs_permission(rollout));
+                    self.interrupted(rollout.digest(), self.needs_permit(rollout));
                 }
             }
             Effect::Delivered => {
                 self.application.rate_mut().acted(now.mono);
                 self.counters.actions_delivered += 1;
-                self.application
-                    .tracker_mut()
-                    .delivered(now.mono.after(self.policy.rollout.alive_for));
+                self.application.delivered(now.mono.after(self.policy.rollout.alive_for));
             }
-            Effect::Fresh => self
-                .application
-                .tracker_mut()
-                .delivered(now.mono.after(self.policy.rollout.alive_for)),
+            Effect::Fresh => {
+                self.application.delivered(now.mono.after(self.policy.rollout.alive_for));
+            }
             Effect::PodRestarted => self.counters.restarts += 1,
             Effect::Restarted => {
                 self.counters.restarts += 1;
@@ -118,7 +114,7 @@ impl Rule {
                 }
             }
             Effect::Failed => {
-                self.application.tracker_mut().invalidate();
+                self.application.invalidate();
                 self.counters.actions_failed += 1;
             }
             Effect::Refused => self.counters.actions_refused += 1,
@@ -134,7 +130,7 @@ impl Rule {
             out.push_back(Command::Publish(self.id, to));
             return;
         };
-        let reason = self.application.tracker().quarantine_reason(failed).cloned();
+        let reason = self.application.verdicts().quarantine_reason(failed).cloned();
         let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
         self.remember(out);
         out.push_back(Command::RollBack(self.id, RollBack { to, failed, reason }));
@@ -142,15 +138,14 @@ impl Rule {
 
     pub(super) fn act(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let Some(rollout) = &mut self.rollout else { return };
-        let may_restart = rollout.is_restart() || self.policy.rollout.is_restart;
         let is_sent = rollout.extent() == Extent::Send;
-        let ends_target = may_restart && is_sent;
+        let ends_target = is_sent && rollout.ends_target(&self.policy.rollout);
         if ends_target {
             rollout.begin_target_restart(now.mono);
         }
         let Some(rollout) = &self.rollout else { return };
         let ctx = self.context(now, rollout);
-        let is_required = rollout.is_triggered() || self.application.tracker().must_act();
+        let is_required = rollout.is_triggered() || self.application.must_act();
         let since = ctx.readable_since.after(CLOCK_MARGIN);
         let content = rollout.failed_digest().unwrap_or(rollout.digest());
         let mut act = Act {
@@ -169,8 +164,7 @@ impl Rule {
             restart: rollout.is_restart(),
             changed: Vec::new(),
         };
-        act.changed =
-            self.intake.changed_keys(content, self.application.tracker().running(), &self.policy);
+        act.changed = self.intake.changed_keys(content, self.application.running(), &self.policy);
         // A target that has read the content at its start has read it by now.
         self.intake.action_begins();
         if !act.is_preparation() {
@@ -184,10 +178,10 @@ impl Rule {
 
     /// Records that the application may run something else from now on.
     fn action_begun(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if self.application.tracker().reads_volumes() {
+        if self.application.reads_volumes() {
             self.application.exposed(now.mono);
         }
-        let save = self.application.tracker().action_started(now.wall);
+        let save = self.application.action_started(now.wall);
         self.save(save, out);
     }
 }

@@ -17,11 +17,11 @@ impl Rule {
     pub(crate) fn exposed_at(&self) -> Option<Moment> {
         let rollout = self.rollout.as_ref().filter(|rollout| rollout.failed_digest().is_none())?;
         let digest = rollout.digest();
-        let can_read = !self.application.tracker().needs_publish(digest)
-            && self.application.tracker().last_good() != Some(digest);
-        self.application.exposed_at().filter(|_| {
-            can_read && (rollout.is_busy() || !self.application.tracker().reads_volumes())
-        })
+        let can_read =
+            !self.application.needs_publish(digest) && !self.application.is_known_good(digest);
+        self.application
+            .exposed_at()
+            .filter(|_| can_read && (rollout.is_busy() || !self.application.reads_volumes()))
     }
 
     /// The same for this rule's own content, which may also be on trial.
@@ -36,6 +36,6 @@ impl Rule {
     /// Whether the application can read unproven content between two attempts.
     pub(crate) fn is_unproven(&self) -> bool {
         let is_retrying = self.rollout.as_ref().is_some_and(Rollout::is_retrying);
-        is_retrying && !self.application.tracker().reads_volumes() && self.exposed_at().is_some()
+        is_retrying && !self.application.reads_volumes() && self.exposed_at().is_some()
     }
 }

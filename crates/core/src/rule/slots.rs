@@ -9,8 +9,7 @@ use crate::command::Command;
 use crate::event::SlotState;
 use crate::gate::{Closed, Gate};
 use crate::intake::Candidate;
-use crate::permit::{End, Nearness, Standing, Wish};
-use crate::rollout::Input;
+use crate::permit::{End, Nearness, Wish};
 use crate::snapshot::Digest;
 
 impl Rule {
@@ -19,20 +18,6 @@ impl Rule {
         if let Some(fact) = self.permit.told(state, &self.policy.permit) {
             self.report(fact, out);
         }
-    }
-
-    /// Ends the drain of a rollout that has lost its slot. Returns whether it did.
-    pub(super) fn end_drain_without_slot(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
-        let has_lost = |rollout: &Rollout| {
-            rollout.is_draining()
-                && self.needs_permission(rollout)
-                && self.rollouts_standing(now.mono, rollout) != Standing::Granted
-        };
-        let has_lost = self.rollout.as_ref().is_some_and(has_lost);
-        if has_lost {
-            self.progress(now, Input::SlotLost, out);
-        }
-        has_lost
     }
 
     /// Asks for the slot that the rule needs, or gives it back.
@@ -80,7 +65,7 @@ impl Rule {
                 (digest, self.nearness_of_candidate(now), is_triggered)
             }),
             rollout: self.rollout.as_ref().map(|rollout| {
-                let nearness = rollout.nearness(self.needs_permission(rollout));
+                let nearness = rollout.nearness(self.needs_permit(rollout));
                 let is_blocked = match nearness {
                     Nearness::Next => !self.has_content(now.mono, rollout),
                     Nearness::Near => {

@@ -11,16 +11,14 @@ impl Rule {
     pub(crate) fn status(&self, now: Now) -> RuleStatus {
         let wall = |at: Moment| UnixTime(now.wall.0.saturating_add(at.since(now.mono)));
         let disk = self.intake.source().on_disk();
-        let is_running =
-            disk.is_some_and(|disk| self.application.tracker().running() == Some(disk.digest));
-        let evidence =
-            if is_running { self.application.tracker().evidence() } else { Evidence::None };
+        let is_running = disk.is_some_and(|disk| self.application.running() == Some(disk.digest));
+        let evidence = if is_running { self.application.evidence() } else { Evidence::None };
         let is_complete = !self.intake.source().is_missing_a_volume()
             && self.intake.source().unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.intake.source().counts();
         // The volumes changed unseen: the process that runs may have read something else.
-        let may_have_read_other = self.application.tracker().reads_volumes()
-            && self.intake.source().has_gap_before(now.mono);
+        let may_have_read_other =
+            self.application.reads_volumes() && self.intake.source().has_gap_before(now.mono);
         let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
         RuleStatus {
             name: self.policy.name.clone(),
@@ -47,10 +45,9 @@ impl Rule {
             digest_applied: self.application.verified().map(|(digest, _)| digest),
             digest_running: self
                 .application
-                .tracker()
                 .running()
-                .filter(|_| self.application.tracker().evidence() != Evidence::None),
-            digest_published: self.application.tracker().current().map(|current| current.digest),
+                .filter(|_| self.application.evidence() != Evidence::None),
+            digest_published: self.application.digest_published(),
             shows_digests: false,
             committed_at: disk.map(|disk| disk.committed),
             applied_at: self.application.verified().map(|(_, at)| at),
@@ -99,7 +96,7 @@ impl Rule {
                 && (rollout.failed_digest().is_none() || rollout.state() == State::Refused)
         });
         if is_inactive
-            && self.application.tracker().is_started()
+            && self.application.is_started()
             && self.is_quarantined()
             && !self.rollback_failed()
         {
@@ -111,10 +108,12 @@ impl Rule {
         let state = match &self.rollout {
             Some(_) if self.delay_of_end().is_some() => State::Waiting,
             Some(rollout) => rollout.state(),
-            None if !self.application.tracker().is_started() => State::Starting,
+            None if !self.application.is_started() => State::Starting,
             None if self.is_held(now) => State::Held,
             None if self.awaits_publish_retry(now) => State::Refused,
-            None if self.application.given_up().is_some() || self.keeps_ending() => State::Failed,
+            None if self.application.verdicts().given_up().is_some() || self.keeps_ending() => {
+                State::Failed
+            }
             None if self.intake.candidate().is_some_and(Candidate::is_scheduled) => State::Waiting,
             None => State::Idle,
         };
@@ -150,7 +149,7 @@ impl Rule {
         let rollback =
             rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
         let disk = self.intake.source().digest();
-        let given_up = self.application.given_up();
+        let given_up = self.application.verdicts().given_up();
         let given_up = given_up.filter(|given_up| Some(given_up.digest) == disk);
         rollback
             .or_else(|| given_up.map(|given_up| &given_up.reason))
@@ -164,7 +163,7 @@ impl Rule {
     /// Why the content on disk must not be used, if that is known.
     fn rejection_reason(&self) -> Option<&Reason> {
         let disk = self.intake.source().digest()?;
-        self.application.tracker().quarantine_reason(disk).or_else(|| {
+        self.application.verdicts().quarantine_reason(disk).or_else(|| {
             match self.intake.checks().verdict(disk) {
                 Verdict::Rejected(reason) => Some(reason),
                 Verdict::Pending(reason) => reason,
@@ -194,7 +193,7 @@ impl Rule {
     /// must intervene.
     fn rollback_failed(&self) -> bool {
         let disk = self.intake.source().digest();
-        let given_up = self.application.given_up().map(|given_up| given_up.digest);
+        let given_up = self.application.verdicts().given_up().map(|given_up| given_up.digest);
         let rollout = self.rollout.as_ref();
         let rolled_out = rollout.map(|rollout| rollout.failed_digest().unwrap_or(rollout.digest()));
         disk.is_some() && (given_up == disk || rolled_out == disk)
@@ -212,7 +211,7 @@ impl Rule {
             None => {
                 Some(with_cause("its volumes were not read yet", self.intake.source().unreadable()))
             }
-            Some(_) if self.application.tracker().is_empty() => {
+            Some(_) if self.application.is_empty() => {
                 let rollout = self.rollout.as_ref().and_then(Rollout::reason);
                 let why = self.rejection_reason().or(rollout).or_else(|| self.wait_reason());
                 Some(with_cause("nothing was published yet", why))

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use super::{Life, Rule};
+use crate::application::Trial;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::neighbours::Neighbours;
 use crate::rollout::{Input, Rollout};
-use crate::trial::Trial;
 
 impl Rule {
     /// Processes everything that is due at `now`.
@@ -47,8 +47,7 @@ impl Rule {
         self.continue_trial(now, out);
         self.look_for_crashes(now, out);
         let has_progressed = self.pass_gate(now, out)
-            || self.end_drain_without_slot(now, out)
-            || self.end_drain_without_content(now, out)
+            || self.end_drain_in_vain(now, out)
             || self.end_pod(now, out)
             || self.continue_rollout(now, out);
         if !has_progressed {

@@ -24,10 +24,10 @@ use crate::snapshot::Digest;
 
 /// What the rule needs a slot for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Ask {
     /// For nothing: it is given back.
     #[default]
-    None,
+    Nothing,
     /// To act with this digest.
     Act(Digest),
     /// To recover from an action or a drain for this digest, or to go back to it, while no other replica acts.
@@ -45,11 +45,11 @@ pub(crate) enum Nearness {
     Next,
 }
 
-/// What the need follows from.
+/// What the answer follows from.
 #[derive(Debug, Clone)]
 pub(super) struct Situation {
     /// What the slot was asked for.
-    pub(super) claimed: Need,
+    pub(super) claimed: Ask,
     /// The candidate, and how near its rollout is.
     pub(super) candidate: Option<(Digest, Nearness)>,
     /// The candidate is known to have failed on another replica, and nobody has triggered it.
@@ -64,11 +64,11 @@ pub(super) struct Situation {
     pub(super) on_trial: Option<Digest>,
 }
 
-impl Need {
+impl Ask {
     /// How to ask for it.
     pub(super) fn claim(self) -> Option<(Digest, Intent)> {
         match self {
-            Self::None => None,
+            Self::Nothing => None,
             Self::Act(digest) => Some((digest, Intent::Act)),
             Self::Keep(digest) => Some((digest, Intent::Keep)),
         }
@@ -76,39 +76,39 @@ impl Need {
 }
 
 /// What the rule needs a slot for: the head of this file says the same in words.
-pub(super) fn need(now: &Situation) -> Need {
+pub(super) fn ask(now: &Situation) -> Ask {
     let Situation { claimed, candidate, rollout, kept_for, on_trial, .. } = *now;
     let next = |one: Option<(Digest, Nearness)>| one.filter(|(_, near)| *near == Nearness::Next);
     let is_near = |one: Option<(Digest, Nearness)>| {
-        claimed != Need::None && one.is_some_and(|(_, near)| near == Nearness::Near)
+        claimed != Ask::Nothing && one.is_some_and(|(_, near)| near == Nearness::Near)
     };
     // Content that failed elsewhere is asked for only to find out when it works after all.
-    let has_trial = on_trial.is_some() && claimed != Need::None;
+    let has_trial = on_trial.is_some() && claimed != Ask::Nothing;
     let is_needed_here =
         next(rollout).is_some() || is_near(rollout) || kept_for.is_some() || has_trial;
     let newer = next(candidate).filter(|_| !(now.is_candidate_halted && is_needed_here));
     if let Some((digest, _)) = newer {
-        return Need::Act(digest);
+        return Ask::Act(digest);
     }
     if is_near(candidate) {
         return claimed;
     }
     if let Some((digest, _)) = next(rollout) {
-        return if now.is_rollout_known_good { Need::Keep(digest) } else { Need::Act(digest) };
+        return if now.is_rollout_known_good { Ask::Keep(digest) } else { Ask::Act(digest) };
     }
     if let Some(digest) = kept_for {
         // A slot that was got for the next action is as good.
-        return if now.is_for_next_action(claimed) { claimed } else { Need::Keep(digest) };
+        return if now.is_for_next_action(claimed) { claimed } else { Ask::Keep(digest) };
     }
     if is_near(rollout) {
         return claimed;
     }
-    on_trial.filter(|_| claimed != Need::None).map_or(Need::None, Need::Keep)
+    on_trial.filter(|_| claimed != Ask::Nothing).map_or(Ask::Nothing, Ask::Keep)
 }
 
 impl Situation {
-    fn is_for_next_action(&self, claimed: Need) -> bool {
-        let Need::Act(digest) = claimed else { return false };
+    fn is_for_next_action(&self, claimed: Ask) -> bool {
+        let Ask::Act(digest) = claimed else { return false };
         let is_of = |one: Option<(Digest, Nearness)>| one.is_some_and(|(other, _)| other == digest);
         is_of(self.rollout) || (is_of(self.candidate) && !self.is_candidate_halted)
     }
@@ -123,7 +123,7 @@ mod tests {
 
     fn idle() -> Situation {
         Situation {
-            claimed: Need::None,
+            claimed: Ask::Nothing,
             candidate: None,
             is_candidate_halted: false,
             rollout: None,
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn a_slot_is_asked_for_only_if_nothing_else_is_missing() {
         for (near, wanted) in [
-            (Nearness::Far, Need::None),
-            (Nearness::Near, Need::None),
-            (Nearness::Next, Need::Act(NEW)),
+            (Nearness::Far, Ask::Nothing),
+            (Nearness::Near, Ask::Nothing),
+            (Nearness::Next, Ask::Act(NEW)),
         ] {
-            assert_eq!(need(&Situation { candidate: Some((NEW, near)), ..idle() }), wanted);
-            assert_eq!(need(&Situation { rollout: Some((NEW, near)), ..idle() }), wanted);
+            assert_eq!(ask(&Situation { candidate: Some((NEW, near)), ..idle() }), wanted);
+            assert_eq!(ask(&Situation { rollout: Some((NEW, near)), ..idle() }), wanted);
         }
     }
 
@@ -149,18 +149,18 @@ mod tests {
     fn content_that_was_good_here_is_acted_with_although_it_failed_elsewhere() {
         let next = Situation { rollout: Some((OLD, Nearness::Next)), ..idle() };
         let known_good = Situation { is_rollout_known_good: true, ..next };
-        assert_eq!(need(&known_good), Need::Keep(OLD));
+        assert_eq!(ask(&known_good), Ask::Keep(OLD));
     }
 
     #[test]
     fn a_slot_is_not_given_back_while_an_action_is_near() {
-        let claimed = Need::Act(NEW);
+        let claimed = Ask::Act(NEW);
         for (near, wanted) in
-            [(Nearness::Far, Need::None), (Nearness::Near, claimed), (Nearness::Next, claimed)]
+            [(Nearness::Far, Ask::Nothing), (Nearness::Near, claimed), (Nearness::Next, claimed)]
         {
             let (candidate, rollout) = (Some((NEW, near)), Some((NEW, near)));
-            assert_eq!(need(&Situation { claimed, candidate, ..idle() }), wanted);
-            assert_eq!(need(&Situation { claimed, rollout, ..idle() }), wanted);
+            assert_eq!(ask(&Situation { claimed, candidate, ..idle() }), wanted);
+            assert_eq!(ask(&Situation { claimed, rollout, ..idle() }), wanted);
         }
     }
 
@@ -168,46 +168,46 @@ mod tests {
     fn newer_content_comes_before_the_rollout_unless_it_failed_elsewhere() {
         let (candidate, rollout) = (Some((NEW, Nearness::Next)), Some((OLD, Nearness::Next)));
         let both = Situation { candidate, rollout, ..idle() };
-        assert_eq!(need(&both), Need::Act(NEW));
-        assert_eq!(need(&Situation { is_candidate_halted: true, ..both.clone() }), Need::Act(OLD));
+        assert_eq!(ask(&both), Ask::Act(NEW));
+        assert_eq!(ask(&Situation { is_candidate_halted: true, ..both.clone() }), Ask::Act(OLD));
         // A drain is not interrupted for it.
-        let (claimed, rollout) = (Need::Act(OLD), Some((OLD, Nearness::Near)));
+        let (claimed, rollout) = (Ask::Act(OLD), Some((OLD, Nearness::Near)));
         let draining = Situation { claimed, rollout, ..both.clone() };
-        assert_eq!(need(&Situation { is_candidate_halted: true, ..draining.clone() }), claimed);
-        assert_eq!(need(&draining), Need::Act(NEW));
+        assert_eq!(ask(&Situation { is_candidate_halted: true, ..draining.clone() }), claimed);
+        assert_eq!(ask(&draining), Ask::Act(NEW));
         let halted = Situation { candidate, is_candidate_halted: true, ..idle() };
-        assert_eq!(need(&halted), Need::Act(NEW), "to find out when it works after all");
+        assert_eq!(ask(&halted), Ask::Act(NEW), "to find out when it works after all");
     }
 
     #[test]
     fn a_slot_is_kept_for_the_recovery_whatever_the_next_action_waits_for() {
         let recovering = Situation { kept_for: Some(OLD), ..idle() };
-        assert_eq!(need(&recovering), Need::Keep(OLD));
-        for claimed in [Need::Act(OLD), Need::Act(NEW), Need::Keep(OLD)] {
-            assert_eq!(need(&Situation { claimed, ..recovering.clone() }), Need::Keep(OLD));
+        assert_eq!(ask(&recovering), Ask::Keep(OLD));
+        for claimed in [Ask::Act(OLD), Ask::Act(NEW), Ask::Keep(OLD)] {
+            assert_eq!(ask(&Situation { claimed, ..recovering.clone() }), Ask::Keep(OLD));
         }
         // What was got for the next action is as good, unless that failed elsewhere.
-        let (claimed, far) = (Need::Act(NEW), Some((NEW, Nearness::Far)));
+        let (claimed, far) = (Ask::Act(NEW), Some((NEW, Nearness::Far)));
         let waiting = Situation { claimed, candidate: far, ..recovering.clone() };
-        assert_eq!(need(&waiting), claimed);
+        assert_eq!(ask(&waiting), claimed);
         let halted = Situation { is_candidate_halted: true, ..waiting };
-        assert_eq!(need(&halted), Need::Keep(OLD));
-        assert_eq!(need(&Situation { claimed, rollout: far, ..recovering }), claimed);
+        assert_eq!(ask(&halted), Ask::Keep(OLD));
+        assert_eq!(ask(&Situation { claimed, rollout: far, ..recovering }), claimed);
     }
 
     #[test]
     fn content_on_trial_does_not_lose_its_slot_to_content_that_failed_elsewhere() {
-        let claimed = Need::Keep(OLD);
+        let claimed = Ask::Keep(OLD);
         let candidate = Some((NEW, Nearness::Next));
         let trial = Situation { claimed, candidate, on_trial: Some(OLD), ..idle() };
-        assert_eq!(need(&trial), Need::Act(NEW));
-        assert_eq!(need(&Situation { is_candidate_halted: true, ..trial }), claimed);
+        assert_eq!(ask(&trial), Ask::Act(NEW));
+        assert_eq!(ask(&Situation { is_candidate_halted: true, ..trial }), claimed);
     }
 
     #[test]
     fn content_on_trial_keeps_a_slot_but_asks_for_none() {
         let trial = Situation { on_trial: Some(OLD), ..idle() };
-        assert_eq!(need(&trial), Need::None);
-        assert_eq!(need(&Situation { claimed: Need::Act(OLD), ..trial }), Need::Keep(OLD));
+        assert_eq!(ask(&trial), Ask::Nothing);
+        assert_eq!(ask(&Situation { claimed: Ask::Act(OLD), ..trial }), Ask::Keep(OLD));
     }
 }

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use super::budget::Budget;
-use super::event::{Acted, Alive, Verified};
-use super::kubelet::{self, Ends, StartDelay};
-use super::policy::Policy;
-use super::rollout::Input;
+use crate::budget::Budget;
 use crate::clock::Moment;
+use crate::event::{Acted, Alive, Verified};
+use crate::kubelet::{self, Ends, StartDelay};
+use crate::policy::Policy;
+use crate::rollout::Input;
 
 /// What was done to the application so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     budget: Budget,
     last_action: Option<Moment>,
     /// Whether the target was the main process of a container, which the kubelet starts.
@@ -23,7 +23,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// Takes what an earlier podnudge has saved. Times after `now` count as now.
-    pub(super) fn restored(
+    pub(crate) fn restored(
         now: Moment,
         restarts: impl IntoIterator<Item = Moment>,
         last_action: Option<Moment>,
@@ -39,33 +39,33 @@ impl Rate {
     }
 
     /// What was counted since `before` does not count: podnudge has not acted after all.
-    pub(super) fn take_back(&mut self, before: &Self) {
+    pub(crate) fn take_back(&mut self, before: &Self) {
         self.budget.clone_from(&before.budget);
         self.last_action = before.last_action;
     }
 
     /// An action took place.
-    pub(super) fn acted(&mut self, now: Moment) {
+    pub(crate) fn acted(&mut self, now: Moment) {
         self.last_action = Some(now);
     }
 
     /// The target was restarted.
-    pub(super) fn restarted(&mut self, now: Moment, policy: &Policy) {
+    pub(crate) fn restarted(&mut self, now: Moment, policy: &Policy) {
         self.budget.restarted(now, policy.application.restarts);
     }
 
     /// Whether a restart since then is counted.
-    pub(super) fn has_restarted_since(&self, began: Moment) -> bool {
+    pub(crate) fn has_restarted_since(&self, began: Moment) -> bool {
         self.restarts().any(|at| at >= began)
     }
 
     /// The target is the main process of a container, or is not.
-    pub(super) fn found_container(&mut self, is_container: bool) {
+    pub(crate) fn found_container(&mut self, is_container: bool) {
         self.is_container = is_container;
     }
 
     /// Counts the end of the container, if the input tells of one.
-    pub(super) fn observe(&mut self, now: Moment, input: &Input) {
+    pub(crate) fn observe(&mut self, now: Moment, input: &Input) {
         if !self.is_container {
             return;
         }
@@ -79,12 +79,12 @@ impl Rate {
     }
 
     /// When the minimum time since the last action is over.
-    pub(super) fn next_action(&self, policy: &Policy) -> Option<Moment> {
+    pub(crate) fn next_action(&self, policy: &Policy) -> Option<Moment> {
         self.last_action.map(|last| last.after(self.min_interval(policy)))
     }
 
     /// The minimum time between two actions. Restarts of a container are spread.
-    pub(super) fn min_interval(&self, policy: &Policy) -> Duration {
+    pub(crate) fn min_interval(&self, policy: &Policy) -> Duration {
         let spreads = policy.rollout.is_restart && !policy.gate.is_min_interval_set;
         match (spreads, self.is_container) {
             (true, true) => kubelet::MIN_INTERVAL,
@@ -94,25 +94,25 @@ impl Rate {
     }
 
     /// When the budget allows the next restart.
-    pub(super) fn next_restart(&self, now: Moment, policy: &Policy) -> Moment {
+    pub(crate) fn next_restart(&self, now: Moment, policy: &Policy) -> Moment {
         self.budget.next(now, policy.application.restarts)
     }
 
     /// The delay of the last start by the kubelet.
-    pub(super) fn last_delay(&self) -> Option<StartDelay> {
+    pub(crate) fn last_delay(&self) -> Option<StartDelay> {
         self.ends.last_delay()
     }
 
     /// The restarts, the last action and the ends of the container, to be saved.
-    pub(super) fn restarts(&self) -> impl Iterator<Item = Moment> {
+    pub(crate) fn restarts(&self) -> impl Iterator<Item = Moment> {
         self.budget.restarts()
     }
 
-    pub(super) fn last_action(&self) -> Option<Moment> {
+    pub(crate) fn last_action(&self) -> Option<Moment> {
         self.last_action
     }
 
-    pub(super) fn ends(&self) -> Ends {
+    pub(crate) fn ends(&self) -> Ends {
         self.ends
     }
 }

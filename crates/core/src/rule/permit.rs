@@ -4,29 +4,34 @@ use super::{Rollout, Rule};
 use crate::cause::Cause;
 use crate::clock::{Moment, Now};
 use crate::memory::SavedSlot;
-use crate::permit::{End, Nearness, Permit, Standing};
+use crate::permit::{Answer, End, Nearness, Permit};
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 
 impl Rule {
     /// Whether the rule may roll out this content, as far as slots are concerned.
-    pub(super) fn slot_standing(&self, now: Moment, cause: Cause, digest: Digest) -> Standing<'_> {
+    pub(super) fn answer_for_candidate(
+        &self,
+        now: Moment,
+        cause: Cause,
+        digest: Digest,
+    ) -> Answer<'_> {
         if self.needs_slot(cause, digest) {
-            self.permit.standing(now, digest, false, &self.policy.permit)
+            self.permit.answer(now, digest, false, &self.policy.permit)
         } else {
-            Standing::Granted
+            Answer::Granted
         }
     }
 
     /// Whether this rollout may act, as far as slots are concerned.
-    pub(super) fn rollouts_standing(&self, now: Moment, rollout: &Rollout) -> Standing<'_> {
+    pub(super) fn answer_for_rollout(&self, now: Moment, rollout: &Rollout) -> Answer<'_> {
         let (digest, is_known_good) = (rollout.digest(), rollout.is_known_good());
-        self.permit.standing(now, digest, is_known_good, &self.policy.permit)
+        self.permit.answer(now, digest, is_known_good, &self.policy.permit)
     }
 
     /// When the action of this rollout must have begun, if it needs a slot.
     pub(super) fn act_before(&self, rollout: &Rollout) -> Option<Moment> {
-        self.permit.act_before().filter(|_| self.needs_permission(rollout))
+        self.permit.act_before().filter(|_| self.needs_permit(rollout))
     }
 
     /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
@@ -37,19 +42,19 @@ impl Rule {
     /// Whether this rollout waits for a slot, and nothing is known that would end that.
     pub(super) fn is_delayed_by_slot(&self, now: Moment, rollout: &Rollout) -> bool {
         rollout.is_waiting_for_slot()
-            && matches!(self.rollouts_standing(now, rollout), Standing::Wait(_))
+            && matches!(self.answer_for_rollout(now, rollout), Answer::Wait(_))
     }
 
     /// What to save of the slot. An action that is being sent may have interrupted the application.
     pub(super) fn saved_slot(&self) -> Option<SavedSlot> {
         let sent = self.rollout.as_ref().filter(|rollout| rollout.is_sending());
-        let sent = sent.map(|rollout| (rollout.digest(), self.needs_permission(rollout)));
+        let sent = sent.map(|rollout| (rollout.digest(), self.needs_permit(rollout)));
         self.permit.saved(sent, &self.policy.permit)
     }
 
     /// Whether the action of this rollout needs the permission of the other replicas.
-    pub(super) fn needs_permission(&self, rollout: &Rollout) -> bool {
-        rollout.needs_permission(self.may_go_back())
+    pub(super) fn needs_permit(&self, rollout: &Rollout) -> bool {
+        rollout.needs_permit(self.may_go_back())
     }
 
     /// Whether an action with known good content needs no permission of the other replicas.
@@ -59,8 +64,8 @@ impl Rule {
 
     /// Whether content needs the permission of the other replicas to be rolled out. A person may trigger the way back.
     pub(super) fn needs_slot(&self, cause: Cause, digest: Digest) -> bool {
-        let goes_back = self.application.tracker().last_good() == Some(digest)
-            && self.application.tracker().running() != Some(digest)
+        let goes_back = self.application.is_known_good(digest)
+            && self.application.running() != Some(digest)
             && self.permit.acted_with().is_some();
         cause.needs_slot() && !goes_back
     }
@@ -80,6 +85,6 @@ impl Rule {
     pub(super) fn may_others_act(&self, rollout: &Rollout) -> bool {
         self.policy.permit.slot.is_some()
             && self.permit.interrupted_by().is_none()
-            && rollout.nearness(self.needs_permission(rollout)) == Nearness::Far
+            && rollout.nearness(self.needs_permit(rollout)) == Nearness::Far
     }
 }

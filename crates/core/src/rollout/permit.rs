@@ -16,7 +16,7 @@ use super::{Direction, Limit, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::command::Extent;
 use crate::fact::Fact;
-use crate::permit::Standing;
+use crate::permit::Answer;
 use crate::reason::Reason;
 use crate::status::State;
 
@@ -38,7 +38,7 @@ impl Rollout {
 
     /// Whether its action needs the permission of the other replicas. `may_go_back`: that to known good content
     /// needs none.
-    pub(crate) fn needs_permission(&self, may_go_back: bool) -> bool {
+    pub(crate) fn needs_permit(&self, may_go_back: bool) -> bool {
         match self.limit {
             Limit::Nothing => false,
             Limit::Action => !may_go_back,
@@ -54,23 +54,45 @@ impl Rollout {
     /// Whether the next action must not be sent yet.
     pub(crate) fn is_limited(&self, ctx: &Context<'_>) -> bool {
         let is_out_of_turn = ctx.turn.is_some() && !self.is_in_turn;
-        self.needs_permission(ctx.may_go_back) && (ctx.slot != Standing::Granted || is_out_of_turn)
+        self.needs_permit(ctx.may_go_back) && (ctx.slot != Answer::Granted || is_out_of_turn)
     }
 
     /// Whether podnudge must not end for it any more: it has no slot, or its turn is over.
-    pub(crate) fn has_lost_permission_to_end(&self, ctx: &Context<'_>) -> bool {
+    pub(crate) fn has_lost_permit_to_end(&self, ctx: &Context<'_>) -> bool {
         let Step::EndingPod { since, .. } = self.step else { return false };
-        let has_slot = ctx.slot == Standing::Granted;
-        self.needs_permission(ctx.may_go_back) && !(has_slot && self.has_turn(since, ctx))
+        let has_slot = ctx.slot == Answer::Granted;
+        self.needs_permit(ctx.may_go_back) && !(has_slot && self.has_turn(since, ctx))
+    }
+
+    /// Holds back what follows this wait, if it must not be done: the content failed on another replica meanwhile, the
+    /// restart budget is exhausted, or the application may read what is published, and the other replicas do not
+    /// permit that yet. Returns whether it does.
+    pub(super) fn is_held_back(
+        &mut self,
+        waited_for: WaitFor,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) -> bool {
+        match ctx.slot {
+            Answer::Halted(reason) if waited_for == WaitFor::Slot => {
+                Self::halted_elsewhere(reason.clone(), ctx, progress);
+            }
+            _ if self.is_out_of_budget(waited_for, ctx) => self.out_of_budget(ctx, progress),
+            _ if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) => {
+                self.wait_for_others(ctx, progress);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Waits for a slot, or for the replica's turn.
     pub(super) fn wait_for_others(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        if let Standing::Halted(reason) = ctx.slot {
+        if let Answer::Halted(reason) = ctx.slot {
             return Self::halted_elsewhere(reason.clone(), ctx, progress);
         }
         // Content that cannot be proven now must not stay until it can, as when the budget is exhausted.
-        if let Standing::Wait(Some(reason)) = ctx.slot
+        if let Answer::Wait(Some(reason)) = ctx.slot
             && self.is_suspect
             && ctx.has_interrupted
             && ctx.roll_back_to.is_some()
@@ -90,7 +112,7 @@ impl Rollout {
 
     /// The content must not be acted with again: it failed on another replica. What it may have interrupted
     /// here does not get better by waiting, and published content would be read at the next start.
-    pub(super) fn halted_elsewhere(reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
+    fn halted_elsewhere(reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
         progress.end(match ctx.roll_back_to {
             Some(_) => Outcome::RollBack(reason),
             None if ctx.has_interrupted => Outcome::GaveUp(reason),

@@ -5,14 +5,12 @@
 
 use std::time::Duration;
 
-use super::event::Inspection;
-use super::volume_tracker::{CLOCK_MARGIN, MAX_STARTUP};
-use crate::clock::Moment;
+use crate::clock::{CLOCK_MARGIN, Moment};
+use crate::ends::Ends;
+use crate::event::Inspection;
+use crate::evidence::MAX_STARTUP;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
-
-/// After so many ends of the target with the same content, podnudge reports that it keeps ending.
-const ENDS_REPORTED: u32 = 3;
 
 /// The intervals between inspections: of a process that may still end during its start, and later or while there is
 /// none.
@@ -31,35 +29,6 @@ const SOON: Duration = Duration::from_mins(10);
 /// at each start at once is never seen: it lives for some milliseconds, and the kubelet waits up to five minutes until
 /// the next start.
 const ABSENCES_REPORTED: u32 = 72;
-
-/// Ends of the target with the same content.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ends {
-    since: Moment,
-    count: u32,
-}
-
-impl Ends {
-    /// Counts one more after those before it.
-    pub(super) fn after(before: Option<Self>, now: Moment) -> Self {
-        let Self { since, count } = before.unwrap_or(Self { since: now, count: 0 });
-        Self { since, count: count.saturating_add(1) }
-    }
-
-    /// Says how many they are; `None` after the first one, which needs no count.
-    pub(super) fn reason(self, now: Moment) -> Option<Reason> {
-        let during = Duration::from_secs(now.since(self.since).as_secs());
-        let during = humantime::format_duration(during);
-        let message =
-            format!("the target ended {} times in {during} with this content", self.count);
-        (self.count > 1).then(|| Reason::new(message).hint("the log of its container says why"))
-    }
-
-    /// Whether this is the one to report.
-    pub(super) fn is_reported(self) -> bool {
-        self.count == ENDS_REPORTED
-    }
-}
 
 /// The ends of the target since its last rollout, while it may end again.
 #[derive(Debug)]
@@ -93,7 +62,7 @@ impl Crashes {
         let before = before.filter(|before| before.digest == digest);
         let mut crashes = before.unwrap_or(Self {
             digest,
-            ends: Ends { since: now, count: 0 },
+            ends: Ends::none(now),
             last: now,
             runs_since: None,
             next_look: None,
@@ -168,7 +137,7 @@ impl Crashes {
 
     /// A process runs, so the target does not stay away any more.
     fn is_back(&mut self) {
-        if self.ends.count < ENDS_REPORTED {
+        if !self.ends.are_many() {
             self.reason = None;
         }
     }
@@ -176,7 +145,7 @@ impl Crashes {
     fn count(&mut self, now: Moment) {
         self.ends = Ends::after(Some(self.ends), now);
         (self.last, self.runs_since, self.next_look) = (now, None, Some(now.after(LOOK.0)));
-        if self.ends.count >= ENDS_REPORTED {
+        if self.ends.are_many() {
             self.keeps_ending(now, self.ends.reason(now));
         }
     }

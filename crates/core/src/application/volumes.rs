@@ -1,27 +1,19 @@
-//! Tracks what the application has read where it reads the volumes: at its start and at each
-//! reload, both of which can fall between two scans.
+//! What the application may have read where it reads the volumes: at its start and at each reload, both of which can
+//! fall between two scans.
 //!
 //! Where the recorded state may be wrong, podnudge inspects when the target started. If that leaves
 //! a doubt, podnudge acts, once for each content.
 
-use std::time::Duration;
-
-use super::event::{Found, Inspection, Known};
-use super::evidence::Evidence;
-use super::fact::Basis;
-use super::intake::{OnDisk, Source};
-use super::memory::Memory;
-use super::policy::OnStart;
-use super::tracker::{Conclusion, Save, Tracker};
-use crate::clock::{Moment, Now, UnixTime};
+use super::conclusion::Conclusion;
+use super::running::Running;
+use crate::clock::{CLOCK_MARGIN, Moment, Now};
+use crate::event::{Found, Inspection, Known};
+use crate::evidence::{Evidence, MAX_STARTUP};
+use crate::fact::Basis;
+use crate::intake::{OnDisk, Source};
+use crate::memory::Memory;
+use crate::policy::OnStart;
 use crate::snapshot::Digest;
-
-/// File times come from a coarse clock and process start times are counted in ticks: each may be up
-/// to 10 ms early. Only times that differ by more than both together have a certain order.
-pub(super) const CLOCK_MARGIN: Duration = Duration::from_millis(20);
-
-/// How long an application may take from its start until it has read its volumes.
-pub const MAX_STARTUP: Duration = Duration::from_secs(10);
 
 /// Why the start time of the target is inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +32,9 @@ enum Question {
     Later,
 }
 
+/// What is known of the reads of the volumes.
 #[derive(Debug)]
-pub(super) struct VolumeTracker {
+pub(super) struct Volumes {
     on_start: OnStart,
     /// The contents of the state directory at start.
     remembered: Option<Known>,
@@ -49,10 +42,7 @@ pub(super) struct VolumeTracker {
     unchecked: Vec<Digest>,
     /// Whether any other content may be unchecked, too.
     may_be_unchecked: bool,
-    started: bool,
     question: Option<Question>,
-    running: Option<Digest>,
-    evidence: Evidence,
     /// Act on the first content even if the target has read it at its start.
     must_act: bool,
     /// Until when the application may have been reading after the last action.
@@ -62,17 +52,14 @@ pub(super) struct VolumeTracker {
     repeated: Option<Digest>,
 }
 
-impl VolumeTracker {
+impl Volumes {
     pub(super) fn new(on_start: OnStart, found: &Found) -> Self {
         Self {
             on_start,
             remembered: found.memory.as_ref().and_then(Memory::known),
             unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
             may_be_unchecked: found.is_record_unreadable,
-            started: false,
             question: None,
-            running: None,
-            evidence: Evidence::None,
             must_act: false,
             read_until: Moment::default(),
             repeated: None,
@@ -95,50 +82,23 @@ impl VolumeTracker {
         is_open
     }
 
-    fn save(&self, at: UnixTime) -> Save {
-        let evidence = self.evidence();
-        Save::Known(Known { running: self.running, evidence, at })
-    }
-}
-
-impl Tracker for VolumeTracker {
-    fn reads_volumes(&self) -> bool {
-        true
-    }
-
-    fn running(&self) -> Option<Digest> {
-        self.running
-    }
-
-    fn evidence(&self) -> Evidence {
-        self.running.map_or(Evidence::None, |_| self.evidence)
-    }
-
-    fn is_started(&self) -> bool {
-        self.started
-    }
-
-    fn is_inspecting(&self) -> bool {
+    /// Whether an inspection of the target is pending.
+    pub(super) fn is_inspecting(&self) -> bool {
         self.question.is_some()
     }
 
-    fn must_act(&self) -> bool {
+    /// Whether to act even if the target has read the content at its start.
+    pub(super) fn must_act(&self) -> bool {
         self.must_act
     }
 
-    fn look_for_evidence(&mut self, disk: Digest) -> Conclusion {
-        if !self.is_resolved() || self.running != Some(disk) || self.evidence.is_proof() {
-            return Conclusion::Nothing;
-        }
-        // The process that has opened nothing may have started after the content was in place, too.
-        if self.evidence == Evidence::Unread {
-            return Conclusion::Nothing;
-        }
-        self.inspect(Question::Later)
+    /// How an earlier podnudge knew that the application ran the remembered digest.
+    pub(super) fn remembered_evidence(&self) -> Evidence {
+        self.remembered.map_or(Evidence::None, |known| known.evidence)
     }
 
-    fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
-        self.started = true;
+    /// Handles the first complete scan.
+    pub(super) fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
         match (self.remembered, self.on_start) {
             (Some(known), _) if known.running == Some(disk.digest) => {
                 if disk.committed_at <= now.moment_of(known.at) {
@@ -161,7 +121,9 @@ impl Tracker for VolumeTracker {
         }
     }
 
-    fn unchanged(&mut self, now: Now, source: &Source, after_other: bool) -> Conclusion {
+    /// Handles a scan that found what the application runs. `after_other`: there was a candidate or a rollout of other
+    /// content before.
+    pub(super) fn unchanged(&mut self, now: Now, source: &Source, after_other: bool) -> Conclusion {
         if after_other {
             self.inspect(Question::Reverted)
         } else if source.has_gap_before(now.mono) {
@@ -172,12 +134,24 @@ impl Tracker for VolumeTracker {
         }
     }
 
-    fn inspected(
+    /// Looks for evidence that the application runs the content on disk, if there is none: it may have started since.
+    pub(super) fn look_for_evidence(&mut self, disk: Digest, running: &Running) -> Conclusion {
+        // The process that has opened nothing may have started after the content was in place, too.
+        let is_proven = running.evidence().is_proof() || running.evidence() == Evidence::Unread;
+        if self.is_inspecting() || running.digest() != Some(disk) || is_proven {
+            return Conclusion::Nothing;
+        }
+        self.inspect(Question::Later)
+    }
+
+    /// Handles the answer to the pending inspection.
+    pub(super) fn inspected(
         &mut self,
         now: Now,
         target: Inspection,
         disk: OnDisk,
         source: &Source,
+        running: Option<Digest>,
     ) -> Conclusion {
         let Some(question) = self.question.take() else { return Conclusion::Nothing };
         match (question, target) {
@@ -189,7 +163,7 @@ impl Tracker for VolumeTracker {
                 }
             }
             (Question::Later, Inspection::Running { first, last })
-                if self.running == Some(disk.digest)
+                if running == Some(disk.digest)
                     && disk.committed_at.after(CLOCK_MARGIN) < first
                     && now.mono >= last.after(MAX_STARTUP)
                     && !source.has_gap_before(now.mono) =>
@@ -206,72 +180,40 @@ impl Tracker for VolumeTracker {
                 Conclusion::RollOut
             }
             (Question::Remembered, _) => Conclusion::Baseline(Basis::Remembered),
-            _ if self.running != Some(disk.digest) => Conclusion::Nothing,
+            _ if running != Some(disk.digest) => Conclusion::Nothing,
             (_, Inspection::Running { last, .. })
                 if source.has_gap_before(last.after(MAX_STARTUP))
                     || self.may_have_read_unseen(source) =>
             {
-                self.running = None;
                 Conclusion::RollOut
             }
-            (_, Inspection::Blind) => {
-                self.running = None;
-                Conclusion::RollOut
-            }
+            (_, Inspection::Blind) => Conclusion::RollOut,
             (Question::Unchanged, _) => Conclusion::Unchanged,
             (Question::Reverted, _) => Conclusion::Reverted,
         }
     }
 
-    fn scanned(&mut self, on_disk: Digest) {
+    /// A scan found this digest.
+    pub(super) fn scanned(&mut self, on_disk: Digest) {
         self.repeated = self.repeated.filter(|digest| *digest == on_disk);
     }
 
-    fn set_baseline(&mut self, now: Now, digest: Digest, basis: Basis) -> Save {
-        self.running = Some(digest);
-        self.evidence = match basis {
-            Basis::Remembered => self.remembered.map_or(Evidence::None, |known| known.evidence),
-            Basis::TargetIsYounger => Evidence::ReadAtStart,
-            Basis::Unknown | Basis::Never => Evidence::None,
-        };
-        self.save(now.wall)
-    }
-
-    fn action_started(&self, now: UnixTime) -> Save {
-        Save::Known(Known { running: None, evidence: Evidence::None, at: now })
-    }
-
-    fn reverted(&self, now: UnixTime) -> Save {
-        self.save(now)
-    }
-
-    fn delivered(&mut self, until: Moment) {
-        self.running = None;
+    /// An action was sent: the application may be reading until `until`.
+    pub(super) fn delivered(&mut self, until: Moment) {
         self.must_act = false;
         self.read_until = until;
     }
 
-    fn target_ended(&mut self) {
-        self.evidence = Evidence::None;
-    }
-
-    fn invalidate(&mut self) {
-        self.running = None;
-    }
-
-    /// The running digest stays unknown if a volume was missing or changing during the reload.
-    fn applied(&mut self, now: Now, digest: Digest, evidence: Evidence, source: &Source) -> Save {
-        self.read_until = now.mono;
+    /// The rollout of this digest has succeeded. Returns whether the application runs it for certain: that stays
+    /// unknown if a volume was missing or changing during the reload.
+    pub(super) fn applied(&mut self, now: Moment, digest: Digest, source: &Source) -> bool {
+        self.read_until = now;
         // While a volume is unreadable, another action would give no more certainty.
         let is_readable = source.unreadable().is_none();
         let is_newest = source.digest() == Some(digest);
         // A missing volume leaves a gap: the action that follows its return closes it.
         let is_whole = !source.is_missing_a_volume();
         let is_open = is_whole && is_readable && is_newest && self.may_have_read_unseen(source);
-        let is_known = is_whole && !is_open;
-        self.running = Some(digest).filter(|_| is_known);
-        self.evidence = evidence;
-        // Do not remember a digest that cannot be confirmed by reading.
-        if is_readable { self.save(now.wall) } else { self.action_started(now.wall) }
+        is_whole && !is_open
     }
 }

@@ -1,12 +1,12 @@
-//! What follows a rollout: the trial of its content, and ends of the target that nothing waits for.
+//! The trial of content that was verified: what follows from its polls.
 
 use std::collections::VecDeque;
 
 use super::Rule;
 use crate::cause::Cause;
-use crate::clock::{Moment, Now};
+use crate::clock::Now;
 use crate::command::Command;
-use crate::event::{Alive, Inspection, Verified};
+use crate::event::{Alive, Verified};
 use crate::reason::Reason;
 
 impl Rule {
@@ -53,7 +53,7 @@ impl Rule {
         }
         let Some(trial) = self.application.take_trial() else { return };
         let content = trial.content();
-        self.application.tracker_mut().invalidate();
+        self.application.invalidate();
         self.quarantine(content, reason.clone(), out);
         self.halt(content.digest, reason);
         self.interrupted(content.digest, true);
@@ -66,43 +66,6 @@ impl Rule {
             self.resume(content, direction);
         } else {
             self.begin(now, content, direction, Cause::KnownGood, out);
-        }
-    }
-
-    /// A process has ended that ran the content, whatever the evidence for that was.
-    pub(super) fn crashed(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        self.application.crashed(now.mono);
-        self.report_crashes(now, out);
-    }
-
-    /// Inspects the target, if that is due. Another rule that acts on it may restart it.
-    pub(super) fn look_for_crashes(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let is_busy = self.neighbours.busy.is_some();
-        if self.application.begin_due_look(now.mono, is_busy, self.is_stopping()) {
-            out.push_back(Command::Inspect(self.id));
-        }
-    }
-
-    /// When to inspect it. Another rule that acts on the target ends its work first.
-    pub(super) fn next_look(&self) -> Option<Moment> {
-        self.application.next_look().filter(|_| self.neighbours.busy.is_none())
-    }
-
-    /// Takes what an inspection has found.
-    pub(super) fn looked_for_crashes(
-        &mut self,
-        now: Now,
-        found: &Inspection,
-        out: &mut VecDeque<Command>,
-    ) {
-        if self.application.looked(found, now.mono) {
-            self.report_crashes(now, out);
-        }
-    }
-
-    fn report_crashes(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if let Some(fact) = self.application.report_crashes(now.mono) {
-            self.report(fact, out);
         }
     }
 }

@@ -4,16 +4,16 @@
 //!
 //! If another rule has published newer content for the same target meanwhile, that is suspected instead. A rollout of
 //! newer content ends the trial, and what was on trial is not good then. There is no trial if nothing is good to go
-//! back to, or with `alive-for = "0s"`. `rule/after.rs` does what follows from it.
+//! back to, or with `alive-for = "0s"`. `rule/trial.rs` does what follows from it.
 
-use super::intake::OnDisk;
-use super::policy::Policy;
-use super::rollout::Rollout;
 use crate::clock::Moment;
+use crate::intake::OnDisk;
+use crate::policy::Policy;
+use crate::rollout::Rollout;
 
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct Trial {
+pub(crate) struct Trial {
     content: OnDisk,
     /// Whether the target was restarted with the content.
     after_restart: bool,
@@ -30,10 +30,10 @@ pub(super) struct Trial {
 
 impl Trial {
     /// The trial of a rollout's content, which was verified now.
-    pub(super) fn new(rollout: &Rollout, now: Moment, policy: &Policy) -> Self {
+    pub(crate) fn new(rollout: &Rollout, now: Moment, policy: &Policy) -> Self {
         Self {
             content: rollout.content(),
-            after_restart: rollout.is_restart() || policy.rollout.is_restart,
+            after_restart: rollout.ends_target(&policy.rollout),
             until: now.after(policy.rollout.verify_timeout.max(policy.rollout.alive_for)),
             is_polling: false,
             has_ended: false,
@@ -41,42 +41,42 @@ impl Trial {
         }
     }
 
-    pub(super) fn content(&self) -> OnDisk {
+    pub(crate) fn content(&self) -> OnDisk {
         self.content
     }
 
-    pub(super) fn after_restart(&self) -> bool {
+    pub(crate) fn after_restart(&self) -> bool {
         self.after_restart
     }
 
     /// Whether a command is in progress.
-    pub(super) fn is_polling(&self) -> bool {
+    pub(crate) fn is_polling(&self) -> bool {
         self.is_polling
     }
 
     /// Whether its time is over.
-    pub(super) fn is_over(&self, now: Moment) -> bool {
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
         now >= self.until
     }
 
     /// When to poll, unless the target ends before.
-    pub(super) fn next_wakeup(&self) -> Option<Moment> {
+    pub(crate) fn next_wakeup(&self) -> Option<Moment> {
         (!self.is_polling).then_some(self.until)
     }
 
     /// A process of the target has ended, perhaps because another rule acts on it now.
-    pub(super) fn ended(&mut self, acts_elsewhere: bool) {
+    pub(crate) fn ended(&mut self, acts_elsewhere: bool) {
         self.has_ended = true;
         self.is_excused |= acts_elsewhere;
     }
 
     /// Another rule has published newer content for the target.
-    pub(super) fn excuse(&mut self) {
+    pub(crate) fn excuse(&mut self) {
         self.is_excused = true;
     }
 
     /// Begins a poll if one is due. Returns whether it did.
-    pub(super) fn begin_due_poll(&mut self, now: Moment) -> bool {
+    pub(crate) fn begin_due_poll(&mut self, now: Moment) -> bool {
         let is_due = !self.is_polling && (self.has_ended || self.is_over(now));
         self.is_polling |= is_due;
         self.has_ended &= !is_due;
@@ -84,7 +84,7 @@ impl Trial {
     }
 
     /// Ends a poll. Returns whether the content is the cause, if the target has ended.
-    pub(super) fn end_poll(&mut self) -> bool {
+    pub(crate) fn end_poll(&mut self) -> bool {
         self.is_polling = false;
         !self.is_excused
     }
