@@ -290,8 +290,9 @@ fn build() -> PathBuf {
         }
     }
     let built = command
-        .args(["build", "--locked", "--release", "--package", "podnudge", "--bin", "podnudge"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        // As in the folder of the workspace: a build of one package alone has other features, and repeats what is built.
+        .args(["build", "--locked", "--release"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .status()
         .expect("cargo can be run");
     assert!(built.success(), "podnudge cannot be built");

@@ -57,8 +57,10 @@ impl Agent {
     /// The log lines with this event name, or with one of several names that are separated by `|`.
     pub(crate) fn events(&self, name: &str) -> Vec<Value> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
+        // Tests ask often: only what may be meant is parsed.
+        let lines = log.lines().filter(|line| name.split('|').any(|name| line.contains(name)));
         // The last line may be incomplete.
-        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.filter(|line| name.split('|').any(|name| line["event"] == name)).collect()
     }
 

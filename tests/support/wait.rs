@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
+/// The shortest pause between two polls, and the longest, after 2.5 s.
+const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
 /// Waits until `is_so` returns true, and panics with `what` after [`LIMIT`].
 pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
     assert!(is_within(LIMIT, is_so), "not within {LIMIT:?}: {what}");
@@ -15,12 +19,14 @@ pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
 /// Waits at most `limit` until `is_so` returns true, and returns whether it did.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
 pub(crate) fn is_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + limit;
+    let start = Instant::now();
     while !is_so() {
-        if Instant::now() >= end {
+        let waited = start.elapsed();
+        if waited >= limit {
             return false;
         }
-        pause();
+        // A long wait needs no fine look, and the other tests need the processors.
+        std::thread::sleep((waited / 50).clamp(PAUSE, LONGEST_PAUSE));
     }
     true
 }
@@ -38,5 +44,5 @@ pub(crate) fn wait_until_commit_is_past(volume: &Path) {
 /// The pause between two polls.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
 pub(crate) fn pause() {
-    std::thread::sleep(Duration::from_millis(5));
+    std::thread::sleep(PAUSE);
 }

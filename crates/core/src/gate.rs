@@ -53,10 +53,8 @@ pub(super) struct Conditions<'a> {
     pub(super) is_paused_by_key: bool,
     /// Whether the candidate can supersede the rule's current rollout.
     pub(super) rollout: Supersedable,
-    /// When the replica's turn begins, and why to wait for it, if it needs one and it is not now.
-    pub(super) turn: Option<(Moment, Reason)>,
-    /// Whether the replica has a slot, if it needs one.
-    pub(super) slot: Answer<'a>,
+    /// Whether the rule may act, as far as the other replicas are concerned.
+    pub(super) permit: Answer<'a>,
     /// Whether another rule has precedence on the same target.
     pub(super) waits_for_other_rule: bool,
 }
@@ -117,10 +115,10 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
         }
     }
     // Last: whoever has a slot uses it at once.
-    match ctx.slot {
-        Answer::Granted => Gate::Open,
+    match &ctx.permit {
+        Answer::Go | Answer::Turn { .. } => Gate::Open,
         Answer::Wait(reason) => Gate::Claim(reason.cloned()),
-        Answer::Halted(reason) => Gate::Claim(Some(reason.clone())),
+        Answer::Halted(reason) => Gate::Claim(Some((*reason).clone())),
     }
 }
 
@@ -154,7 +152,10 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
         return Some(Closed::Waiting);
     }
     let held = held(candidate, ctx, now).filter(|_| ctx.cause.is_subject_to_holds());
-    let turn = || ctx.turn.clone().map(|(at, reason)| (Some(at), reason));
+    let turn = || match &ctx.permit {
+        Answer::Turn { at, why } => Some((Some(*at), why.clone())),
+        Answer::Go | Answer::Wait(_) | Answer::Halted(_) => None,
+    };
     held.or_else(turn).map(|(until, reason)| Closed::Held(until, reason))
 }
 

@@ -5,6 +5,7 @@
 //! Nothing else of the core names a Lease. The rule describes its situation ([`Wish`]); which slot follows from that,
 //! and what is to be asked for or given back, is decided here.
 
+mod answer;
 mod ask;
 mod drain;
 mod halts;
@@ -27,12 +28,12 @@ use crate::policy::PermitPolicy;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 use crate::status::SlotStatus;
-pub(crate) use ask::Nearness;
+pub(crate) use answer::Answer;
+pub(crate) use ask::{Ask, Nearness};
 use ask::{Situation, ask};
 pub(crate) use drain::{Drain, Left};
 use halts::Halts;
 use outage::Outage;
-pub(crate) use slot::Answer;
 use slot::Slot;
 pub(crate) use used::{End, Use};
 
@@ -99,37 +100,33 @@ impl Permit {
         fact
     }
 
-    /// Whether this content may be acted with, as far as slots are concerned. `is_known_good`: it was good here before.
-    pub(crate) fn answer(
+    /// Whether a rule may do this now.
+    pub(crate) fn ask(
         &self,
-        now: Moment,
-        digest: Digest,
-        is_known_good: bool,
+        ask: Ask,
+        now: Now,
+        replica: &Replica,
         policy: &PermitPolicy,
     ) -> Answer<'_> {
-        match policy.slot {
-            Some(policy) if is_known_good => self.slot.answer_for_known_good(now, policy),
-            Some(policy) => match self.halts.elsewhere(digest) {
+        if ask == Ask::Nothing {
+            return Answer::Go;
+        }
+        if let Some((at, why)) = policy.turns.and_then(|it| turns::next(it, replica, now.wall)) {
+            return Answer::Turn { at: now.mono.after(at.since(now.wall)), why };
+        }
+        match (ask, policy.slot) {
+            (Ask::Nothing, _) | (_, None) => Answer::Go,
+            (Ask::Recover(_), Some(policy)) => self.slot.answer_for_known_good(now.mono, policy),
+            (Ask::Act(digest), Some(policy)) => match self.halts.elsewhere(digest) {
                 Some(reason) => Answer::Halted(reason),
-                None => self.slot.answer(now, digest, policy),
+                None => self.slot.answer(now.mono, digest, policy),
             },
-            None => Answer::Granted,
         }
     }
 
     /// When an action that needs the slot must have begun.
     pub(crate) fn act_before(&self) -> Option<Moment> {
         self.slot.act_before()
-    }
-
-    /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
-    pub(crate) fn turn(
-        now: Now,
-        replica: &Replica,
-        policy: &PermitPolicy,
-    ) -> Option<(Moment, Reason)> {
-        let (at, reason) = turns::next(policy.turns?, replica, now.wall)?;
-        Some((now.mono.after(at.since(now.wall)), reason))
     }
 
     /// The digest that was acted with, if the application may not have recovered from that.

@@ -24,14 +24,14 @@ use crate::snapshot::Digest;
 
 /// What the rule needs a slot for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     /// For nothing: it is given back.
     #[default]
     Nothing,
     /// To act with this digest.
     Act(Digest),
     /// To recover from an action or a drain for this digest, or to go back to it, while no other replica acts.
-    Keep(Digest),
+    Recover(Digest),
 }
 
 /// How near the next action is: of a candidate, or of a rollout.
@@ -70,7 +70,7 @@ impl Ask {
         match self {
             Self::Nothing => None,
             Self::Act(digest) => Some((digest, Intent::Act)),
-            Self::Keep(digest) => Some((digest, Intent::Keep)),
+            Self::Recover(digest) => Some((digest, Intent::Keep)),
         }
     }
 }
@@ -94,16 +94,16 @@ pub(super) fn ask(now: &Situation) -> Ask {
         return claimed;
     }
     if let Some((digest, _)) = next(rollout) {
-        return if now.is_rollout_known_good { Ask::Keep(digest) } else { Ask::Act(digest) };
+        return if now.is_rollout_known_good { Ask::Recover(digest) } else { Ask::Act(digest) };
     }
     if let Some(digest) = kept_for {
         // A slot that was got for the next action is as good.
-        return if now.is_for_next_action(claimed) { claimed } else { Ask::Keep(digest) };
+        return if now.is_for_next_action(claimed) { claimed } else { Ask::Recover(digest) };
     }
     if is_near(rollout) {
         return claimed;
     }
-    on_trial.filter(|_| claimed != Ask::Nothing).map_or(Ask::Nothing, Ask::Keep)
+    on_trial.filter(|_| claimed != Ask::Nothing).map_or(Ask::Nothing, Ask::Recover)
 }
 
 impl Situation {
@@ -149,7 +149,7 @@ mod tests {
     fn content_that_was_good_here_is_acted_with_although_it_failed_elsewhere() {
         let next = Situation { rollout: Some((OLD, Nearness::Next)), ..idle() };
         let known_good = Situation { is_rollout_known_good: true, ..next };
-        assert_eq!(ask(&known_good), Ask::Keep(OLD));
+        assert_eq!(ask(&known_good), Ask::Recover(OLD));
     }
 
     #[test]
@@ -182,22 +182,22 @@ mod tests {
     #[test]
     fn a_slot_is_kept_for_the_recovery_whatever_the_next_action_waits_for() {
         let recovering = Situation { kept_for: Some(OLD), ..idle() };
-        assert_eq!(ask(&recovering), Ask::Keep(OLD));
-        for claimed in [Ask::Act(OLD), Ask::Act(NEW), Ask::Keep(OLD)] {
-            assert_eq!(ask(&Situation { claimed, ..recovering.clone() }), Ask::Keep(OLD));
+        assert_eq!(ask(&recovering), Ask::Recover(OLD));
+        for claimed in [Ask::Act(OLD), Ask::Act(NEW), Ask::Recover(OLD)] {
+            assert_eq!(ask(&Situation { claimed, ..recovering.clone() }), Ask::Recover(OLD));
         }
         // What was got for the next action is as good, unless that failed elsewhere.
         let (claimed, far) = (Ask::Act(NEW), Some((NEW, Nearness::Far)));
         let waiting = Situation { claimed, candidate: far, ..recovering.clone() };
         assert_eq!(ask(&waiting), claimed);
         let halted = Situation { is_candidate_halted: true, ..waiting };
-        assert_eq!(ask(&halted), Ask::Keep(OLD));
+        assert_eq!(ask(&halted), Ask::Recover(OLD));
         assert_eq!(ask(&Situation { claimed, rollout: far, ..recovering }), claimed);
     }
 
     #[test]
     fn content_on_trial_does_not_lose_its_slot_to_content_that_failed_elsewhere() {
-        let claimed = Ask::Keep(OLD);
+        let claimed = Ask::Recover(OLD);
         let candidate = Some((NEW, Nearness::Next));
         let trial = Situation { claimed, candidate, on_trial: Some(OLD), ..idle() };
         assert_eq!(ask(&trial), Ask::Act(NEW));
@@ -208,6 +208,6 @@ mod tests {
     fn content_on_trial_keeps_a_slot_but_asks_for_none() {
         let trial = Situation { on_trial: Some(OLD), ..idle() };
         assert_eq!(ask(&trial), Ask::Nothing);
-        assert_eq!(ask(&Situation { claimed: Ask::Act(OLD), ..trial }), Ask::Keep(OLD));
+        assert_eq!(ask(&Situation { claimed: Ask::Act(OLD), ..trial }), Ask::Recover(OLD));
     }
 }

@@ -4,23 +4,13 @@
 //!
 //! What is known of it comes from outside (`Event::Slot`), whenever it changes.
 
+use super::answer::Answer;
 use super::ask::Ask;
 use crate::clock::Moment;
 use crate::event::SlotState;
 use crate::policy::SlotPolicy;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
-
-/// Whether a rule may act.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer<'a> {
-    /// It may.
-    Granted,
-    /// It has to wait, for this reason if it is known.
-    Wait(Option<&'a Reason>),
-    /// It must not use this content, which failed on another replica.
-    Halted(&'a Reason),
-}
 
 /// What was asked for, and what is known of it.
 #[derive(Debug, Default)]
@@ -76,7 +66,7 @@ impl Slot {
     pub(super) fn claimed_to_act(&self) -> Option<Digest> {
         match self.claimed {
             Ask::Act(digest) => Some(digest),
-            Ask::Nothing | Ask::Keep(_) => None,
+            Ask::Nothing | Ask::Recover(_) => None,
         }
     }
 
@@ -92,8 +82,8 @@ impl Slot {
     pub(super) fn answer_for_known_good(&self, now: Moment, policy: SlotPolicy) -> Answer<'_> {
         match &self.state {
             _ if self.claimed == Ask::Nothing => Answer::Wait(None),
-            state if state.is_held(now) => Answer::Granted,
-            SlotState::Unreachable(_) if policy.acts_when_unreachable => Answer::Granted,
+            state if state.is_held(now) => Answer::Go,
+            SlotState::Unreachable(_) if policy.acts_when_unreachable => Answer::Go,
             SlotState::Halted(..) => Answer::Wait(None),
             _ => Answer::Wait(self.reason()),
         }

@@ -12,6 +12,7 @@ use crate::event::{Absence, Acted, Inspection, Publication};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
 use crate::intake::OnDisk;
+use crate::permit::Answer;
 use crate::status::State;
 
 /// The wait after the first refusal. It is short because nothing was sent and the refusal may end
@@ -22,7 +23,7 @@ impl Rollout {
     /// Begins the rollout, superseding another one if there is one.
     pub(crate) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
         let mut progress = Progress::default();
-        self.is_in_turn = ctx.turn.is_none();
+        self.is_in_turn = !matches!(ctx.permit, Answer::Turn { .. });
         // Publish again on a trigger: the published files may have been damaged.
         if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
             self.publish(superseded.map(Box::new), &mut progress);

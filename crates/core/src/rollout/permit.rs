@@ -28,12 +28,13 @@ impl Rollout {
     /// was when the drain began that is over now.
     pub(super) fn may_use_turn(&self, waited_for: WaitFor, at: Moment, ctx: &Context<'_>) -> bool {
         let was_draining = matches!(waited_for, WaitFor::Drain | WaitFor::Services);
-        ctx.turn.is_none() || (was_draining && self.has_turn(at, ctx))
+        !matches!(ctx.permit, Answer::Turn { .. })
+            || (was_draining && self.is_still_in_turn(at, ctx))
     }
 
-    /// Whether it is the replica's turn, or was when the attempt began and nothing has delayed the action since `at`.
-    fn has_turn(&self, at: Moment, ctx: &Context<'_>) -> bool {
-        ctx.turn.is_none() || (self.is_in_turn && ctx.now.mono < at.after(LATE))
+    /// Whether it was the replica's turn when the attempt began, and nothing has delayed the action since `at`.
+    fn is_still_in_turn(&self, at: Moment, ctx: &Context<'_>) -> bool {
+        self.is_in_turn && ctx.now.mono < at.after(LATE)
     }
 
     /// Whether its action needs the permission of the other replicas. `may_go_back`: that to known good content
@@ -53,15 +54,23 @@ impl Rollout {
 
     /// Whether the next action must not be sent yet.
     pub(crate) fn is_limited(&self, ctx: &Context<'_>) -> bool {
-        let is_out_of_turn = ctx.turn.is_some() && !self.is_in_turn;
-        self.needs_permit(ctx.may_go_back) && (ctx.slot != Answer::Granted || is_out_of_turn)
+        self.needs_permit(ctx.may_go_back)
+            && match ctx.permit {
+                Answer::Go => false,
+                Answer::Turn { .. } => !self.is_in_turn,
+                Answer::Wait(_) | Answer::Halted(_) => true,
+            }
     }
 
     /// Whether podnudge must not end for it any more: it has no slot, or its turn is over.
     pub(crate) fn has_lost_permit_to_end(&self, ctx: &Context<'_>) -> bool {
         let Step::EndingPod { since, .. } = self.step else { return false };
-        let has_slot = ctx.slot == Answer::Granted;
-        self.needs_permit(ctx.may_go_back) && !(has_slot && self.has_turn(since, ctx))
+        self.needs_permit(ctx.may_go_back)
+            && match ctx.permit {
+                Answer::Go => false,
+                Answer::Turn { .. } => !self.is_still_in_turn(since, ctx),
+                Answer::Wait(_) | Answer::Halted(_) => true,
+            }
     }
 
     /// Holds back what follows this wait, if it must not be done: the content failed on another replica meanwhile, the
@@ -73,9 +82,9 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) -> bool {
-        match ctx.slot {
+        match &ctx.permit {
             Answer::Halted(reason) if waited_for == WaitFor::Slot => {
-                Self::halted_elsewhere(reason.clone(), ctx, progress);
+                Self::halted_elsewhere(reason, ctx, progress);
             }
             _ if self.is_out_of_budget(waited_for, ctx) => self.out_of_budget(ctx, progress),
             _ if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) => {
@@ -88,23 +97,18 @@ impl Rollout {
 
     /// Waits for a slot, or for the replica's turn.
     pub(super) fn wait_for_others(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
-        if let Answer::Halted(reason) = ctx.slot {
-            return Self::halted_elsewhere(reason.clone(), ctx, progress);
-        }
-        // Content that cannot be proven now must not stay until it can, as when the budget is exhausted.
-        if let Answer::Wait(Some(reason)) = ctx.slot
-            && self.is_suspect
-            && ctx.has_interrupted
-            && ctx.roll_back_to.is_some()
-        {
-            let message = format!("another attempt waits for a slot: {}", reason.message);
-            return progress.end(Outcome::RollBack(Reason { message, hint: reason.hint.clone() }));
-        }
-        let (at, reason) = match &ctx.turn {
-            Some((at, reason)) => (*at, reason.clone()),
-            None => (Moment::default(), Reason::new("waits for a slot")),
+        let (at, reason) = match &ctx.permit {
+            Answer::Halted(reason) => return Self::halted_elsewhere(reason, ctx, progress),
+            // Content that cannot be proven now must not stay until it can, as when the budget is exhausted.
+            Answer::Wait(Some(reason)) if self.is_suspect && ctx.can_undo_interruption() => {
+                let message = format!("another attempt waits for a slot: {}", reason.message);
+                let reason = Reason { message, hint: reason.hint.clone() };
+                return progress.end(Outcome::RollBack(reason));
+            }
+            Answer::Turn { at, why } => (*at, why.clone()),
+            Answer::Go | Answer::Wait(_) => (Moment::default(), Reason::new("waits for a slot")),
         };
-        if ctx.turn.is_some() && self.is_news(State::Held, &reason) {
+        if at > Moment::default() && self.is_news(State::Held, &reason) {
             progress.report(Fact::Held(reason.clone(), Some(at.since(ctx.now.mono))));
         }
         self.wait(WaitFor::Slot, at, reason);
@@ -112,10 +116,10 @@ impl Rollout {
 
     /// The content must not be acted with again: it failed on another replica. What it may have interrupted
     /// here does not get better by waiting, and published content would be read at the next start.
-    fn halted_elsewhere(reason: Reason, ctx: &Context<'_>, progress: &mut Progress) {
+    fn halted_elsewhere(reason: &Reason, ctx: &Context<'_>, progress: &mut Progress) {
         progress.end(match ctx.roll_back_to {
-            Some(_) => Outcome::RollBack(reason),
-            None if ctx.has_interrupted => Outcome::GaveUp(reason),
+            Some(_) => Outcome::RollBack(reason.clone()),
+            None if ctx.has_interrupted => Outcome::GaveUp(reason.clone()),
             None => Outcome::Superseded,
         });
     }

@@ -58,10 +58,8 @@ pub(crate) struct Context<'a> {
     pub(crate) drain: &'a Drain,
     /// Until when the endpoints on the nodes may be old, because the API server was away.
     pub(crate) late_until: Option<Moment>,
-    /// Whether it has the slot that its action needs.
-    pub(crate) slot: Answer<'a>,
-    /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
-    pub(crate) turn: Option<(Moment, Reason)>,
+    /// Whether its action may be sent, as far as the other replicas are concerned.
+    pub(crate) permit: Answer<'a>,
     /// Whether an action with known good content needs no permission of the other replicas: it interrupts nothing, or
     /// the application is interrupted already, by an action of the rule.
     pub(crate) may_go_back: bool,
@@ -74,6 +72,13 @@ pub(crate) struct Context<'a> {
     /// Whether this content may have ended the target: no other rule has delivered newer content to
     /// it.
     pub(crate) may_be_at_fault: bool,
+}
+
+impl Context<'_> {
+    /// Whether an action of the rollout has interrupted the application, and can be rolled back.
+    pub(super) fn can_undo_interruption(&self) -> bool {
+        self.has_interrupted && self.roll_back_to.is_some()
+    }
 }
 
 /// A side effect that the rule performs for its rollout.

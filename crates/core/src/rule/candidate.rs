@@ -124,8 +124,7 @@ impl Rule {
                 restart_at: self.application.rate().next_restart(now.mono, &self.policy),
                 is_paused_by_key: self.intake.source().is_paused_by_key(),
                 rollout,
-                turn: self.turn(now).filter(|_| self.needs_slot(cause, candidate.digest())),
-                slot: self.answer_for_candidate(now.mono, cause, candidate.digest()),
+                permit: self.answer_for_candidate(now, cause, candidate.digest()),
                 waits_for_other_rule: self.rule_ahead(cause).is_some(),
             },
         ))

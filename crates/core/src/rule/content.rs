@@ -1,19 +1,19 @@
 //! Whether a rollout can go on with what is on disk.
 
 use super::{Rollout, Rule};
-use crate::clock::Moment;
+use crate::clock::{Moment, Now};
 use crate::intake::Verdict;
 
 impl Rule {
     /// Whether the rollout may make an attempt: only if no other rule acts on the same target, and
     /// where the application reads the volumes, only if the rollout's content is on disk.
-    pub(super) fn may_continue(&self, now: Moment) -> bool {
+    pub(super) fn may_continue(&self, now: Now) -> bool {
         let Some(rollout) = self.rollout.as_ref().filter(|rollout| rollout.is_waiting()) else {
             return true;
         };
         self.neighbours.busy.is_none()
             && !self.is_delayed_by_slot(now, rollout)
-            && self.has_content(now, rollout)
+            && self.has_content(now.mono, rollout)
     }
 
     /// Whether an action would make the application read the rollout's content.
@@ -45,8 +45,8 @@ impl Rule {
     }
 
     /// Whether something is to be done when the rollout's wait is over: it continues, or its drain ends.
-    pub(super) fn wakes(&self, now: Moment, rollout: &Rollout) -> bool {
-        let ends_drain = || rollout.is_draining() && !self.has_content(now, rollout);
+    pub(super) fn wakes(&self, now: Now, rollout: &Rollout) -> bool {
+        let ends_drain = || rollout.is_draining() && !self.has_content(now.mono, rollout);
         self.may_continue(now) || ends_drain()
     }
 

@@ -8,7 +8,7 @@ use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::event::{ApiServer, PodLook};
 use crate::fact::Fact;
-use crate::permit::{Answer, Looked};
+use crate::permit::Looked;
 use crate::rollout::Input;
 
 impl Rule {
@@ -40,7 +40,7 @@ impl Rule {
         let has_lost = |rollout: &Rollout| {
             rollout.is_draining()
                 && self.needs_permit(rollout)
-                && self.answer_for_rollout(now.mono, rollout) != Answer::Granted
+                && self.answer_for_rollout(now, rollout).lacks_slot()
         };
         let has_lost = self.rollout.as_ref().is_some_and(has_lost);
         if has_lost {

@@ -4,29 +4,30 @@ use super::{Rollout, Rule};
 use crate::cause::Cause;
 use crate::clock::{Moment, Now};
 use crate::memory::SavedSlot;
-use crate::permit::{Answer, End, Nearness, Permit};
-use crate::reason::Reason;
+use crate::permit::{Answer, Ask, End, Nearness};
 use crate::snapshot::Digest;
 
 impl Rule {
-    /// Whether the rule may roll out this content, as far as slots are concerned.
+    /// Whether the rule may roll out this content, as far as the other replicas are concerned.
     pub(super) fn answer_for_candidate(
         &self,
-        now: Moment,
+        now: Now,
         cause: Cause,
         digest: Digest,
     ) -> Answer<'_> {
-        if self.needs_slot(cause, digest) {
-            self.permit.answer(now, digest, false, &self.policy.permit)
-        } else {
-            Answer::Granted
-        }
+        let needs_slot = self.needs_slot(cause, digest);
+        self.ask(now, if needs_slot { Ask::Act(digest) } else { Ask::Nothing })
     }
 
-    /// Whether this rollout may act, as far as slots are concerned.
-    pub(super) fn answer_for_rollout(&self, now: Moment, rollout: &Rollout) -> Answer<'_> {
-        let (digest, is_known_good) = (rollout.digest(), rollout.is_known_good());
-        self.permit.answer(now, digest, is_known_good, &self.policy.permit)
+    /// Whether this rollout may act, as far as the other replicas are concerned.
+    pub(super) fn answer_for_rollout(&self, now: Now, rollout: &Rollout) -> Answer<'_> {
+        let digest = rollout.digest();
+        let is_known_good = rollout.is_known_good();
+        self.ask(now, if is_known_good { Ask::Recover(digest) } else { Ask::Act(digest) })
+    }
+
+    fn ask(&self, now: Now, ask: Ask) -> Answer<'_> {
+        self.permit.ask(ask, now, &self.replica, &self.policy.permit)
     }
 
     /// When the action of this rollout must have begun, if it needs a slot.
@@ -34,13 +35,8 @@ impl Rule {
         self.permit.act_before().filter(|_| self.needs_permit(rollout))
     }
 
-    /// When the replica's next turn by the clock begins, and why to wait for it; `None` if it is now.
-    pub(super) fn turn(&self, now: Now) -> Option<(Moment, Reason)> {
-        Permit::turn(now, &self.replica, &self.policy.permit)
-    }
-
     /// Whether this rollout waits for a slot, and nothing is known that would end that.
-    pub(super) fn is_delayed_by_slot(&self, now: Moment, rollout: &Rollout) -> bool {
+    pub(super) fn is_delayed_by_slot(&self, now: Now, rollout: &Rollout) -> bool {
         rollout.is_waiting_for_slot()
             && matches!(self.answer_for_rollout(now, rollout), Answer::Wait(_))
     }

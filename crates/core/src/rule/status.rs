@@ -23,7 +23,7 @@ impl Rule {
         RuleStatus {
             name: self.policy.name.clone(),
             state: self.state(now),
-            reason: self.reason(now.mono).or_else(|| self.intake.source().unreadable()).cloned(),
+            reason: self.reason(now).or_else(|| self.intake.source().unreadable()).cloned(),
             not_ready: self.not_ready(),
             in_sync: match evidence {
                 // It may read its files by itself.
@@ -80,7 +80,7 @@ impl Rule {
     /// When podnudge may act next: at the rollout's next attempt, at the candidate's scheduled
     /// time, or after its next check.
     fn next_action(&self, now: Now) -> Option<Moment> {
-        let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now.mono));
+        let rollout = self.rollout.as_ref().filter(|_| self.may_continue(now));
         let attempt = rollout.and_then(|rollout| rollout.next_attempt(&self.context(now, rollout)));
         let begin = self.gate(now).and_then(|gate| gate.next_action(now.mono));
         [attempt, begin, self.next_check()].into_iter().flatten().min()
@@ -139,7 +139,7 @@ impl Rule {
 
     /// The reason for the current state. The reason of a rollback precedes the reasons for what led
     /// to it.
-    fn reason(&self, now: Moment) -> Option<&Reason> {
+    fn reason(&self, now: Now) -> Option<&Reason> {
         let rollout = self.rollout.as_ref();
         if rollout.is_some_and(|rollout| self.is_delayed_by_slot(now, rollout))
             && let Some(reason) = self.permit.reason()

@@ -61,7 +61,7 @@ impl Rule {
     /// Continues the rollout if it is due. Returns whether it did.
     fn continue_rollout(&mut self, now: Now, out: &mut VecDeque<Command>) -> bool {
         let is_due = self.rollout.as_ref().is_some_and(|rollout| rollout.is_due(now.mono));
-        if is_due && self.may_continue(now.mono) {
+        if is_due && self.may_continue(now) {
             self.progress(now, Input::Tick, out);
             return true;
         }
@@ -73,7 +73,7 @@ impl Rule {
         if self.is_stopped() {
             return None;
         }
-        let wakes = |rollout: &&Rollout| self.wakes(now.mono, rollout);
+        let wakes = |rollout: &&Rollout| self.wakes(now, rollout);
         let rollout = self.rollout.as_ref().filter(wakes);
         let gate = self.gate(now).and_then(|gate| gate.next_evaluation());
         let rollout = rollout.and_then(Rollout::next_wakeup);

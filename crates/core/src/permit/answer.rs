@@ -1,0 +1,24 @@
+//! What the permit answers.
+
+use crate::clock::Moment;
+use crate::reason::Reason;
+
+/// Whether a rule may act, as far as the other replicas are concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer<'a> {
+    /// It may.
+    Go,
+    /// Not before its next turn by the clock.
+    Turn { at: Moment, why: Reason },
+    /// It has to wait for a slot, for this reason if it is known.
+    Wait(Option<&'a Reason>),
+    /// It must not use this content, which failed on another replica.
+    Halted(&'a Reason),
+}
+
+impl Answer<'_> {
+    /// Whether a slot is what it lacks.
+    pub(crate) fn lacks_slot(&self) -> bool {
+        matches!(self, Self::Wait(_) | Self::Halted(_))
+    }
+}
