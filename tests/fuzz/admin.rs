@@ -14,6 +14,7 @@ use super::{metrics, table};
 use crate::config::ReloadEndpoint;
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
+    words,
 };
 use podnudge_core::clock::UnixTime;
 use podnudge_core::evidence::{Evidence, InSync};
@@ -112,45 +113,13 @@ const REQUESTS: &[&str] = &[
     "cGET http://x/livez HTTP/1.1\r\nhost: y\r\nexpect: 100-continue\r\n\r\n",
 ];
 
-const REQUEST_WORDS: &[&str] = &[
-    "GET ",
-    "POST ",
-    "HEAD ",
-    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "/status",
-    "/reload",
-    "/metrics",
-    "/livez",
-    "/readyz",
-    "?rule=app",
-    " HTTP/1.1\r\n",
-    " HTTP/1.0\r\n",
-    "\r\n",
-    "\r\n\r\n",
-    "host: localhost\r\n",
-    "authorization: Bearer s3cret\r\n",
-    "authorization: ",
-    "Bearer ",
-    "s3cret",
-    "origin: null\r\n",
-    "content-length: 18446744073709551616\r\n",
-    "content-length: 5\r\ncontent-length: 6\r\n",
-    "transfer-encoding: chunked\r\n",
-    "connection: upgrade\r\nupgrade: h2c\r\n",
-    "0\r\n\r\n",
-    ": ",
-    "%2f",
-    "//",
-    "*",
-];
-
 #[test]
 fn a_request_to_the_admin_port_gets_what_its_sender_may_see() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, TOKEN).unwrap();
     let target = Target {
-        dictionary: REQUEST_WORDS,
+        dictionary: words("request"),
         longest: 12 * 1024,
         inputs: 400,
         ..Target::new("requests", REQUESTS)
@@ -267,31 +236,10 @@ fn json() -> String {
     serde_json::to_string_pretty(&status("app", "/a", "nginx")).unwrap()
 }
 
-const STATUS_WORDS: &[&str] = &[
-    "\"rules\":",
-    "\"now\":",
-    "\"name\":",
-    "\"state\":",
-    "\"reason\":",
-    "\"message\":",
-    "\"hint\":",
-    "null",
-    "\\u001b[2J",
-    "\\n",
-    "\\u202e",
-    "{",
-    "}",
-    "[",
-    "]",
-    "\"in_sync\": \"no\"",
-    "1e308",
-    "-1e308",
-];
-
 #[test]
 fn the_table_of_a_status_controls_no_terminal() {
     let target = Target {
-        dictionary: STATUS_WORDS,
+        dictionary: words("status"),
         inputs: 3000,
         ..Target::new("status table", &[&json()])
     };
@@ -322,7 +270,8 @@ fn an_answer_to_the_client_controls_no_terminal() {
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".to_owned(),
     ];
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
-    let target = Target { dictionary: STATUS_WORDS, inputs: 200, ..Target::new("client", &seeds) };
+    let target =
+        Target { dictionary: words("status"), inputs: 200, ..Target::new("client", &seeds) };
     let runtime = loopback::runtime();
     fuzz(target, move |input| {
         runtime.block_on(async {

@@ -9,7 +9,7 @@ use rustls::pki_types::pem::{PemObject as _, SectionKind};
 use super::certificate::Certificate;
 use super::served::Leaf;
 use super::{File, block, check, expiry};
-use crate::fuzz::{Target, assert_reason, fuzz};
+use crate::fuzz::{Target, assert_reason, fuzz, words};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::Key;
@@ -39,25 +39,7 @@ fn pem_has_the_blocks_that_another_parser_finds() {
         "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAA==\n-----END RSA PRIVATE KEY-----\n".to_owned(),
     ];
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
-    let dictionary = &[
-        "-----BEGIN CERTIFICATE-----\n",
-        "-----END CERTIFICATE-----\n",
-        "-----BEGIN PRIVATE KEY-----\n",
-        "-----END PRIVATE KEY-----\n",
-        "-----BEGIN EC PRIVATE KEY-----\n",
-        "-----END EC PRIVATE KEY-----\n",
-        "-----BEGIN X509 CRL-----\n",
-        "-----END X509 CRL-----\n",
-        "-----",
-        "-----BEGIN",
-        "-----END",
-        " ",
-        "=",
-        "==",
-        "\r\n",
-        "Proc-Type: 4,ENCRYPTED\n",
-        "ENCRYPTED ",
-    ];
+    let dictionary = words("pem");
     let target = Target { dictionary, longest: 8192, ..Target::new("pem", &seeds) };
     fuzz(target, |input| {
         let key = Key(b"tls.pem".to_vec());
@@ -114,17 +96,7 @@ fn verdict(content: &[u8]) -> Result<(), String> {
 fn a_certificate_is_read_from_any_der_or_refused() {
     let (_, leaf, _) = certificate(false);
     let (_, authority, _) = certificate(true);
-    let dictionary = &[
-        "\x30\x03\x02\x01\x00",
-        "\x06\x03\x55\x1d\x13",
-        "\x01\x01\x7f",
-        "\x17\x0d491231235959Z",
-        "\x18\x0f99991231235959Z",
-        "\x18\x0f00000101000000Z",
-        "\x30\x7f",
-        "\x04\x05\x30\x03\x01\x01\x7f",
-        "\x05\x00",
-    ];
+    let dictionary = words("der");
     let seeds = vec![leaf, authority];
     let target = Target { seeds, dictionary, inputs: 10_000, ..Target::new("der", &[]) };
     fuzz(target, |input| match Certificate::read(input) {

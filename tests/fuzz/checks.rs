@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::syntax;
-use crate::fuzz::{Target, assert_reason, fuzz, text};
+use crate::fuzz::{Target, assert_reason, fuzz, text, words};
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::Key;
 
@@ -48,10 +48,7 @@ fn json_is_valid_as_with_a_tree() {
         "{}",
         " [1 , 2]\n",
     ];
-    let dictionary = &[
-        "{", "}", "[", "]", ",", ":", "\"", "null", "true", "false", "\\u", "\\ud800", "\\udc00",
-        "1e5", "-", "\"a\":", "[1]",
-    ];
+    let dictionary = words("json");
     let target = Target { dictionary, ..Target::new("json", &seeds) };
     fuzz(target, |input| {
         let outcome = outcome(syntax::json, "JSON", input);
@@ -79,46 +76,7 @@ fn toml_is_valid_as_with_a_tree() {
         "a = 0xff\nb = 0o17\nc = 0b1\nd = 1_000\ne = -inf\nf = nan\ng = 6.02e-23\nh = 07:32:00.5\n",
         "\"a b\".'c' . d = true # comment\n[[x]]\n[[x.y]]\n[x.y.z]\n[[x]]\n",
     ];
-    let dictionary = &[
-        "[",
-        "]",
-        "[[",
-        "]]",
-        "{",
-        "}",
-        "=",
-        ".",
-        ",",
-        "\"",
-        "'",
-        "\"\"\"",
-        "'''",
-        "#",
-        "\n",
-        "a",
-        "b",
-        "a.b",
-        "[a]",
-        "[[a]]",
-        "[a.b]",
-        "a = 1\n",
-        "b = {",
-        "true",
-        "inf",
-        "nan",
-        "\\u0041",
-        "\\U00110000",
-        "\\x",
-        "1979-05-27",
-        "T",
-        "Z",
-        "07:32:00",
-        "0x",
-        "1_0",
-        "+",
-        "\r",
-        "\r\n",
-    ];
+    let dictionary = words("toml");
     let target = Target { dictionary, longest: 2048, ..Target::new("toml", &seeds) };
     fuzz(target, |input| {
         let outcome = outcome(syntax::toml, "TOML", input);
@@ -142,11 +100,7 @@ fn yaml_is_valid_as_when_it_is_parsed_as_a_whole() {
         "[a, [b, {c: d}], \"e\": f]\n",
         "- - - a\n    - b\n-\n- ? x\n",
     ];
-    let dictionary = &[
-        "- ", "? ", ": ", ":", "[", "]", "{", "}", ",", "\n", "  ", "\t", "&a ", "*a", "!",
-        "!!str ", "!<", "|", ">", "|2-\n", ">+\n", "%YAML", "%TAG", "---", "...", "#", "'", "\"",
-        "\\x", "\\U", "@", "`", "~", "null", "<<", "\u{feff}", "\u{85}", "\u{2028}",
-    ];
+    let dictionary = words("yaml");
     let target = Target { dictionary, longest: 2048, inputs: 3000, ..Target::new("yaml", &seeds) };
     fuzz(target, |input| {
         let outcome = outcome(syntax::yaml, "YAML", input);

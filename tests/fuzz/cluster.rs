@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::lease::Lease;
 use super::metadata::{Listing, Metadata, WatchEvent};
 use super::sources;
-use crate::fuzz::{Target, assert_harmless, assert_reason, fuzz};
+use crate::fuzz::{Target, assert_harmless, assert_reason, fuzz, words};
 use podnudge_core::clock::UnixTime;
 
 const LEASES: &[&str] = &[
@@ -16,29 +16,11 @@ const LEASES: &[&str] = &[
     r#"{"kind":"Status","code":409}"#,
 ];
 
-const WORDS: &[&str] = &[
-    "\"holderIdentity\":",
-    "\"resourceVersion\":",
-    "\"leaseDurationSeconds\":",
-    "\"leaseTransitions\":",
-    "\"spec\":{}",
-    "\"spec\":null",
-    "\"annotations\":[]",
-    "null",
-    "18446744073709551615",
-    "-1",
-    "1e9",
-    "\"\"",
-    "[",
-    "{",
-    "\"podnudge.io/halted\":\"[]\"",
-];
-
 /// Whatever is accepted as a Lease can be taken and given back, keeps what podnudge does not know, and is
 /// read as the same again.
 #[test]
 fn a_lease_goes_back_as_it_came() {
-    let target = Target { dictionary: WORDS, ..Target::new("leases", LEASES) };
+    let target = Target { dictionary: words("leases"), ..Target::new("leases", LEASES) };
     fuzz(target, |input| match Lease::parse(input) {
         Err(reason) => assert_reason(&reason).chars().filter(|c| !c.is_ascii_digit()).collect(),
         Ok(lease) => {
@@ -68,24 +50,6 @@ const OBJECTS: &[&str] = &[
     r#"{"spec":{"volumes":[{"name":"a","configMap":{"name":"app"}},{"name":"b","projected":{"sources":[{"secret":{"name":"tls","optional":true}}]}}],"containers":[{"name":"c","volumeMounts":[{"name":"a","mountPath":"/a"},{"name":"b","mountPath":"/a/b"}]}]}}"#,
 ];
 
-const OBJECT_WORDS: &[&str] = &[
-    "\"type\":\"DELETED\"",
-    "\"type\":\"ADDED\"",
-    "\"resourceVersion\":\"\"",
-    "\"items\":null",
-    "\"managedFields\":[]",
-    "\"secretName\":\"../x\"",
-    "\"mountPath\":\"/\"",
-    "\"subPath\":\"a\"",
-    "\"code\":500",
-    "\"9999-12-31T23:59:59Z\"",
-    "\"1969-01-01T00:00:00Z\"",
-    "\u{1b}",
-    "null",
-    "[",
-    "{",
-];
-
 /// What is said of an object is short, and names are such as Kubernetes allows.
 #[test]
 fn what_is_read_of_objects_is_bounded_and_harmless() {
@@ -93,7 +57,7 @@ fn what_is_read_of_objects_is_bounded_and_harmless() {
         assert!((1..=256).contains(&metadata.uid.len()));
         assert!((1..=256).contains(&metadata.version.len()));
     };
-    let target = Target { dictionary: OBJECT_WORDS, ..Target::new("objects", OBJECTS) };
+    let target = Target { dictionary: words("objects"), ..Target::new("objects", OBJECTS) };
     fuzz(target, move |input| {
         let event = match WatchEvent::parse(input, "app") {
             Ok(event) => {

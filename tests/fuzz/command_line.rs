@@ -5,32 +5,7 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use super::{Command, parse};
 use crate::config;
-use crate::fuzz::{Target, assert_harmless_lines, assert_reason, fuzz};
-
-const WORDS: &[&str] = &[
-    "--",
-    "--help",
-    "-h",
-    "-V",
-    "--watch=",
-    "--url=",
-    "--signal=",
-    "--exec=",
-    "--restart",
-    "--preset=",
-    "--listen=",
-    "--reload=",
-    "PODNUDGE_SIGNAL=",
-    "PODNUDGE_JITTER=",
-    "PODNUDGE_WATHC=/a",
-    "\n",
-    "=",
-    "false",
-    "true",
-    "--only=*.conf",
-    "--pause-key=",
-    "--log=text",
-];
+use crate::fuzz::{Target, assert_harmless_lines, assert_reason, fuzz, words};
 
 #[test]
 fn arguments_and_variables_are_understood_or_refused() {
@@ -47,7 +22,7 @@ fn arguments_and_variables_are_understood_or_refused() {
         "--watch=/a\n--check-exec=nginx -t -c {dir}/nginx.conf\n--verify-url=http://localhost/",
     ];
     let target = Target {
-        dictionary: WORDS,
+        dictionary: words("command line"),
         longest: 512,
         inputs: 800,
         ..Target::new("command line", &seeds)

@@ -8,7 +8,7 @@ use super::http::{self, unexpected_response};
 use super::socket::{check_answer, send_command};
 use super::{AnswerEnd, ExchangeError};
 use crate::config::{Endpoint, SocketAddress, SocketCommand};
-use crate::fuzz::{Target, assert_reason, fuzz, loopback};
+use crate::fuzz::{Target, assert_reason, fuzz, loopback, words};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// The most bytes of a body that the target reads.
@@ -23,32 +23,11 @@ const ANSWERS: &[&str] = &[
     "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Basic\r\ncontent-length: 100\r\n\r\nshort",
 ];
 
-const ANSWER_WORDS: &[&str] = &[
-    "HTTP/1.1 200 OK\r\n",
-    "HTTP/1.1 100 Continue\r\n\r\n",
-    "HTTP/1.1 101 Switching Protocols\r\n",
-    "HTTP/1.1 999 \r\n",
-    "HTTP/2 200\r\n",
-    "content-length: 5\r\n",
-    "content-length: -1\r\n",
-    "content-length: 18446744073709551615\r\n",
-    "transfer-encoding: chunked\r\n",
-    "connection: close\r\n",
-    "\r\n",
-    "\r\n\r\n",
-    "ffffffffffffffff\r\n",
-    "0\r\n\r\n",
-    "5\r\nabcde\r\n",
-    ": ",
-    "x: y\r\n",
-    "\n\n",
-];
-
 #[test]
 fn an_http_answer_is_the_same_in_one_piece_and_in_several() {
     super::install_crypto();
     let target =
-        Target { dictionary: ANSWER_WORDS, inputs: 200, ..Target::new("http answers", ANSWERS) };
+        Target { dictionary: words("answer"), inputs: 200, ..Target::new("http answers", ANSWERS) };
     let runtime = loopback::runtime();
     fuzz(target, move |input| {
         let ask = |pieces: usize| {
@@ -158,16 +137,7 @@ fn a_tls_handshake_is_never_completed_by_a_recorded_or_broken_one() {
     let mut seeds = [&rustls::version::TLS12, &rustls::version::TLS13].map(greeting).to_vec();
     seeds.push(b"\x15\x03\x03\x00\x02\x02\x28".to_vec());
     seeds.push(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec());
-    let dictionary = &[
-        "\x16\x03\x03",
-        "\x14\x03\x03\x00\x01\x01",
-        "\x15\x03\x03\x00\x02\x01\x5a",
-        "\x17\x03\x03\x40\x00",
-        "\x02\x00\x00\x4a\x03\x03",
-        "\x0b\x00\x01\x00",
-        "\x0d\x00\x00\x00",
-        "\x0e\x00\x00\x00",
-    ];
+    let dictionary = words("tls answers");
     let target = Target { seeds, dictionary, inputs: 500, ..Target::new("tls answers", &[]) };
     let runtime = loopback::runtime();
     fuzz(target, move |input| {

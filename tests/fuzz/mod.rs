@@ -24,7 +24,23 @@ pub(crate) mod loopback;
 mod texts;
 mod weeks;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 pub(crate) use runner::{Target, fuzz};
+
+/// The words of a format. Besides: `numbers`, at which arithmetic goes wrong, and `nasty`, which escaping and cutting
+/// must survive.
+pub(crate) fn words(format: &str) -> &'static [&'static str] {
+    static WORDS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
+        let words =
+            serde_json::from_str::<BTreeMap<String, Vec<String>>>(include_str!("words.json"))
+                .unwrap();
+        let leaked = |words: Vec<String>| words.into_iter().map(|word| &*word.leak()).collect();
+        words.into_iter().map(|(format, words)| (&*format.leak(), leaked(words))).collect()
+    });
+    &WORDS[format]
+}
 
 /// The text of an input.
 pub(crate) fn text(input: &[u8]) -> String {

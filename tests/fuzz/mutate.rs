@@ -3,84 +3,7 @@
 use std::ops::Range;
 
 use super::random::Random;
-
-/// Numbers at which arithmetic goes wrong.
-const NUMBERS: &[&str] = &[
-    "0",
-    "-1",
-    "1",
-    "-0",
-    "+1",
-    "00",
-    "1.5",
-    "127",
-    "128",
-    "255",
-    "256",
-    "65535",
-    "65536",
-    "2147483647",
-    "2147483648",
-    "-2147483648",
-    "4294967295",
-    "4294967296",
-    "9007199254740993",
-    "9223372036854775807",
-    "9223372036854775808",
-    "-9223372036854775809",
-    "18446744073709551615",
-    "18446744073709551616",
-    "340282366920938463463374607431768211456",
-    "1e308",
-    "1e999",
-    "-1e999",
-    "1e-999",
-    "0x7f",
-    "NaN",
-    "inf",
-    "-Infinity",
-];
-
-/// Texts that escaping and cutting must survive.
-const NASTY: &[&str] = &[
-    "\0",
-    "\u{1b}[31m",
-    "\u{7f}",
-    "\u{9b}2J",
-    "\u{202e}",
-    "\u{2028}",
-    "\u{200f}",
-    "\u{feff}",
-    "\u{fffd}",
-    "\u{301}",
-    "\u{1f468}\u{200d}\u{1f469}",
-    "\u{10ffff}",
-    "ß",
-    "İ",
-    "\r\n",
-    "\r",
-    "\n",
-    "\n\n",
-    "\t",
-    "\u{b}",
-    "\u{85}",
-    "\"",
-    "'",
-    "`",
-    "\\",
-    "\\u{0}",
-    "\\\"",
-    "%00",
-    "%",
-    "{}",
-    "..",
-    "/",
-    "//",
-    " ",
-    "#",
-    "=",
-    ":",
-];
+use super::words;
 
 /// Opening and closing parts, for nesting.
 const BRACKETS: &[(&str, &str)] = &[
@@ -140,7 +63,7 @@ impl Mutator<'_> {
                 let token = random.pick(self.dictionary).unwrap_or("a").as_bytes();
                 input.splice(range, token.iter().copied());
             }
-            9 => insert(input, at, random.pick(NASTY).unwrap_or("").as_bytes()),
+            9 => insert(input, at, random.pick(words("nasty")).unwrap_or("").as_bytes()),
             10 => number(random, input),
             11 => input.truncate(at),
             12 => nest(random, input, at),
@@ -179,7 +102,7 @@ fn number(random: &mut Random, input: &mut Vec<u8>) {
     }
     let from = starts[random.below(starts.len())];
     let length = input[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let other = random.pick(NUMBERS).unwrap_or("0");
+    let other = random.pick(words("numbers")).unwrap_or("0");
     input.splice(from..from + length, other.bytes());
 }
 

@@ -2,7 +2,7 @@
 
 use super::generation::Name;
 use super::record::Record;
-use crate::fuzz::{Target, assert_harmless_lines, fuzz, text};
+use crate::fuzz::{Target, assert_harmless_lines, fuzz, text, words};
 use podnudge_core::event::Published;
 
 #[test]
@@ -43,22 +43,7 @@ fn a_record_is_bounded_and_shown_without_control_characters() {
         "{}".to_owned(),
     ];
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
-    let dictionary = &[
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        "\"bad\":",
-        "\"message\":",
-        "\"hint\":",
-        "\"digest\":",
-        "null",
-        "true",
-        "\\u001b",
-        "\\u202e",
-        "\\n",
-    ];
+    let dictionary = words("record");
     let target = Target { dictionary, longest: 32 * 1024, ..Target::new("record", &seeds) };
     fuzz(target, |input| match Record::parse(input) {
         Ok(record) => {

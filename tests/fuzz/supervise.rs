@@ -4,20 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use super::{Asked, Options, parse};
-use crate::fuzz::{Target, assert_reason, fuzz};
-
-const WORDS: &[&str] = &[
-    "--",
-    "--grace",
-    "--grace=",
-    "--stop-signal",
-    "--stop-signal=",
-    "QUIT",
-    "5s",
-    "-h",
-    "=",
-    "\n",
-];
+use crate::fuzz::{Target, assert_reason, fuzz, words};
 
 /// What is understood is understood again when it is written out, and the command is the end of the line.
 #[test]
@@ -28,8 +15,12 @@ fn a_supervisor_is_understood_or_refused() {
         "--grace\n500ms\n--\n--grace\n--",
         "--help",
     ];
-    let target =
-        Target { dictionary: WORDS, longest: 256, inputs: 800, ..Target::new("supervise", &seeds) };
+    let target = Target {
+        dictionary: words("supervise"),
+        longest: 256,
+        inputs: 800,
+        ..Target::new("supervise", &seeds)
+    };
     fuzz(target, |input| {
         let lines = input.split(|byte| *byte == b'\n');
         let words: Vec<OsString> = lines.map(|line| OsString::from_vec(line.to_vec())).collect();

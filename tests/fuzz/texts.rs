@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Target, assert_harmless, assert_harmless_lines, assert_reason, fuzz, text};
+use super::{Target, assert_harmless, assert_harmless_lines, assert_reason, fuzz, text, words};
 use crate::state::StateDir;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::memory::{Known, Memory};
@@ -71,22 +71,7 @@ fn a_state_file_is_loaded_as_it_was_saved() {
         "{\"version\":4,\"memory\":0}".to_owned(),
     ];
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
-    let dictionary = &[
-        "\"running\":",
-        "\"at\":",
-        "\"evidence\":",
-        "\"memory\":",
-        "\"clock\":",
-        "\"restarts\":[",
-        "\"rollout\":",
-        "\"version\":",
-        "18446744073709551615",
-        "null",
-        "\"delivered\"",
-        "1e300",
-        "{",
-        "}",
-    ];
+    let dictionary = words("state file");
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path());
     let target =

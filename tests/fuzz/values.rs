@@ -7,7 +7,7 @@ use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::Value;
 
 use super::{FILE, Overrides, effective, file, parsers, preset};
-use crate::fuzz::{Target, assert_harmless_lines, assert_reason, first_line, fuzz, text};
+use crate::fuzz::{Target, assert_harmless_lines, assert_reason, first_line, fuzz, text, words};
 use crate::volume::filter;
 use podnudge_core::reason::Reason;
 
@@ -19,40 +19,6 @@ const FILES: &[&str] = &[
     "[agent]\nlisten = \"[::]:9533\"\nstate-dir = \"/var/lib/podnudge\"\nreload = \"loopback\"\n[[rule]]\nname = \"a\"\nwatch = [\"/a\", \"/b\"]\nonly = [\"*.conf\"]\nsettle = \"1s\"\nsettle-max = \"10s\"\nsignal = \"HUP\"\n[rule.target]\nprocess = \"nginx\"\n[rule.verify]\nhttp = \"http://127.0.0.1/\"\njson-equals = { pointer = \"/a\", value = 1 }\n",
     "[[rule]]\nwatch = \"/a\"\n[rule.hold]\nwindow = [\"Mon-Fri 09:00-17:00\"]\ntime-zone = \"CET-1CEST,M3.5.0,M10.5.0/3\"\n[[rule.check]]\nsyntax = \"json\"\nkeys = [\"*.json\"]\n[[rule.check]]\nexec = [\"nginx\", \"-t\"]\ntimeout = \"5s\"\n[rule.publish]\ndir = \"/out\"\n[rule.restart]\n",
     "[[rule]]\nwatch = \"/a\"\n[rule.http]\nurl = \"https://localhost/x\"\nheaders = { a = \"b\" }\nbasic = { username = \"u\", password-file = \"/p\" }\nca-file = \"/ca\"\n[rule.command]\nsocket = \"tcp://127.0.0.1:9\"\nsend = \"a\\n\"\nanswer-matches = \"ok\"\n",
-];
-
-const FILE_WORDS: &[&str] = &[
-    "[[rule]]\n",
-    "[rule.target]\n",
-    "[rule.verify]\n",
-    "[[rule.check]]\n",
-    "[rule.publish]\n",
-    "[rule.hold]\n",
-    "[rule.http]\n",
-    "[agent]\n",
-    "watch = \"/c\"\n",
-    "signal = \"USR1\"\n",
-    "preset = \"haproxy\"\n",
-    "jitter = \"5m\"\n",
-    "retry = \"1s\"\n",
-    "pause = \"p\"\n",
-    "min-interval = \"1h\"\n",
-    "exec = [\"a\"]\n",
-    "restart = {}\n",
-    "all = true\n",
-    "uid = 0\n",
-    "pidfile = \"/p\"\n",
-    "cmdline = \"a+\"\n",
-    "= 0\n",
-    "= []\n",
-    "= {}\n",
-    "= \"\"\n",
-    "= true\n",
-    "= 1.5\n",
-    "= 1979-05-27\n",
-    "approve = true\n",
-    "alive-for = \"0s\"\n",
-    "rollback = false\n",
 ];
 
 struct Schema(Schemas, SchemaIndex);
@@ -77,7 +43,8 @@ impl Schema {
 
 #[test]
 fn what_is_accepted_is_printed_read_back_and_valid_by_the_schema() {
-    let target = Target { dictionary: FILE_WORDS, ..Target::new("configuration", FILES) };
+    let target =
+        Target { dictionary: words("configuration"), ..Target::new("configuration", FILES) };
     let schema = OnceCell::new();
     fuzz(target, move |input| {
         let text = text(input);
@@ -219,11 +186,7 @@ fn values_are_read_as_they_are_printed_and_refused_with_a_reason() {
         "btrue",
         "lngnix",
     ];
-    let dictionary = &[
-        "ns", "us", "ms", "s", "m", "min", "h", "hours", "d", "days", "M", "w", "y", "1.5", "SIG",
-        "RTMIN", "KILL", "http://", "https:", "//", "@", ":", "%41", "xn--", "..data", "../", "./",
-        "**", "**/", "[", "]", "!", "{", "}", "~0", "é",
-    ];
+    let dictionary = words("values");
     let target =
         Target { dictionary, longest: 256, inputs: 10_000, ..Target::new("values", &seeds) };
     fuzz(target, |input| {

@@ -6,7 +6,7 @@ use super::body::{Page, ValueBefore, check, value_before};
 use super::json::JsonValue;
 use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
-use crate::fuzz::{Target, assert_reason, exposition, first_line, fuzz, text};
+use crate::fuzz::{Target, assert_reason, exposition, first_line, fuzz, text, words};
 
 const JSON: &[&str] = &[
     "/a/1\n{\"a\": [1, {\"b/c\": \"x\", \"~\": 2.5}, [true, null]], \"\": {\"z\": 1}}",
@@ -14,32 +14,6 @@ const JSON: &[&str] = &[
     "/a/b/c\n{\"a\": {\"b\": {\"c\": 18446744073709551615}}, \"a\": {\"b\": {}}}",
     "/~0~1/0\n{\"~/\": [1e3]}",
     "/0\n[\"\\u00e9\\ud83d\\ude00\"]",
-];
-
-const JSON_WORDS: &[&str] = &[
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\"",
-    "null",
-    "true",
-    "/a",
-    "/0",
-    "/-",
-    "/01",
-    "~0",
-    "~1",
-    "~2",
-    "\"a\":",
-    "{\"a\":1}",
-    "1e5",
-    "2.0",
-    "-0",
-    "\\u0000",
-    "\\ud800",
 ];
 
 fn target(name: &'static str, seeds: &[&str], dictionary: &'static [&'static str]) -> Target {
@@ -64,7 +38,7 @@ fn outcome(proof: &BodyProof, page: &Page) -> String {
 
 #[test]
 fn a_json_pointer_finds_what_it_finds_in_a_tree() {
-    fuzz(target("json pointer", JSON, JSON_WORDS), |input| {
+    fuzz(target("json pointer", JSON, words("json pointer")), |input| {
         let (pointer, json) = first_line(input);
         // As the configuration asks for.
         let pointer = if pointer.starts_with('/') { pointer } else { String::new() };
@@ -109,7 +83,7 @@ fn has_twice(json: &str, tree: &Value) -> bool {
 
 #[test]
 fn an_item_is_in_a_list_if_it_is_in_the_tree() {
-    fuzz(target("json contains", JSON, JSON_WORDS), |input| {
+    fuzz(target("json contains", JSON, words("json pointer")), |input| {
         let (wanted, json) = first_line(input);
         let json = text(json);
         // It is configured, so it is not long.
@@ -159,33 +133,9 @@ const METRICS: &[&str] = &[
     "h_bucket{le=\"+Inf\"}\nh_bucket{le=\"1.0\"} 2 # {trace_id=\"x\"} 0.67\nh_bucket{le=\"+Inf\"} 17\n",
 ];
 
-const METRIC_WORDS: &[&str] = &[
-    "{",
-    "}",
-    "=\"",
-    "\"",
-    ",",
-    " ",
-    "\t",
-    "\n",
-    "# HELP ",
-    "# TYPE ",
-    "# EOF",
-    "up",
-    "up 1",
-    "NaN",
-    "+Inf",
-    "1e9",
-    "\\\"",
-    "\\n",
-    "_total",
-    "} 1",
-    "le=\"+Inf\"",
-];
-
 #[test]
 fn a_sample_has_the_value_that_another_reader_finds() {
-    fuzz(target("metrics", METRICS, METRIC_WORDS), |input| {
+    fuzz(target("metrics", METRICS, words("metric")), |input| {
         let (name, rest) = first_line(input);
         // It is configured, so it is not long.
         let name: String = name.chars().take(100).collect();
@@ -235,29 +185,7 @@ fn a_regular_expression_takes_linear_time() {
         "[^\\s]+=.*$\na=b\nc",
         "(a*)*b\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     ];
-    let dictionary = &[
-        "(",
-        ")",
-        "*",
-        "+",
-        "?",
-        "{1,100}",
-        "{50}",
-        "|",
-        "[",
-        "]",
-        "^",
-        "$",
-        ".",
-        "\\b",
-        "\\d",
-        "(?i)",
-        "(?:",
-        "(a*)*",
-        "[^a]",
-        "\\x{10ffff}",
-        "(?P<a>",
-    ];
+    let dictionary = words("regular expression");
     let target = Target { longest: 600, ..target("regular expression", &seeds, dictionary) };
     fuzz(target, |input| {
         let (pattern, body) = first_line(input);

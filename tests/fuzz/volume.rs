@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::mounts::{self, Mount};
 use super::{filter, mounts::containing};
-use crate::fuzz::{Target, assert_harmless, fuzz, text};
+use crate::fuzz::{Target, assert_harmless, fuzz, text, words};
 use podnudge_core::snapshot::{Digest, Key};
 
 /// A line of mountinfo as the kernel writes it (`show_mountinfo` in `fs/proc_namespace.c`).
@@ -38,22 +38,7 @@ fn mountinfo_is_read_as_it_is_printed() {
         "1 2 0:5 / / rw - overlay overlay rw\n3 1 0:6 /..2026_11_21_10_06_20.1/a\\040b /etc/a\\134b ro shared:2 - tmpfs tmpfs rw\n",
         "4 1 8:1 /a//deleted /b rw - xfs /dev/sda rw\n",
     ];
-    let dictionary = &[
-        "\\040",
-        "\\134",
-        "\\011",
-        "\\012",
-        "\\777",
-        "\\+12",
-        "\\",
-        " - ",
-        "0:0",
-        "4294967296:0",
-        "//deleted",
-        "..2026_11_21_10_06_20.1",
-        "/",
-        " ",
-    ];
+    let dictionary = words("mountinfo");
     let target = Target { dictionary, inputs: 6000, ..Target::new("mountinfo", &seeds) };
     fuzz(target, |input| {
         let mounts = mounts::parse(input);

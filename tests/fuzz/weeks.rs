@@ -5,7 +5,7 @@ use std::time::Duration;
 use tz::TimeZone;
 use tz::timezone::TimeZoneSettings;
 
-use super::{Target, assert_reason, first_line, fuzz, text};
+use super::{Target, assert_reason, first_line, fuzz, text, words};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::reason::Reason;
 use podnudge_core::week::{Opening, Window, times, zone};
@@ -47,29 +47,6 @@ fn is_first(zone: &TimeZone, unix: i64, local: i64) -> bool {
     shows(unix) >= local && (1..27 * 60).all(|minute| shows(unix - 60 * minute) < local)
 }
 
-const WINDOW_WORDS: &[&str] = &[
-    "Mon",
-    "Tue",
-    "Sat-Mon",
-    "Sun ",
-    ",",
-    "-",
-    "00:00",
-    "24:00",
-    "02:00-03:00",
-    "02:30",
-    "23:59",
-    "UTC",
-    "+14:00",
-    "-12:00",
-    "CET-1CEST,M3.5.0,M10.5.0/3",
-    "EST5EDT,M3.2.0,M11.1.0",
-    "J60/2",
-    ",300",
-    "1774746000",
-    "1792886400",
-];
-
 #[test]
 fn a_window_opens_and_closes_when_the_clocks_show_its_times() {
     // Around changes of the clocks.
@@ -85,7 +62,7 @@ fn a_window_opens_and_closes_when_the_clocks_show_its_times() {
         "Sun 02:30-03:30\nNZST-12NZDT,M9.5.0,M4.1.0/3\n1790430000",
     ];
     let target = Target {
-        dictionary: WINDOW_WORDS,
+        dictionary: words("window"),
         longest: 128,
         inputs: 1500,
         ..Target::new("window", &seeds)
@@ -167,23 +144,14 @@ fn database() -> Vec<u8> {
     file
 }
 
-const TZIF_WORDS: &[&str] = &[
-    "TZif2",
-    "TZif3",
-    "\0\0\0\x01",
-    "\x7f\u{7f}",
-    "\0\0",
-    "CET-1CEST,M3.5.0,M10.5.0/3\n",
-    "<+24>-24\n",
-];
-
 #[test]
 fn a_file_of_the_time_zone_database_is_read_or_refused() {
     assert!(zone("Europe/Berlin", &|_| Some(database())).is_ok());
     let mut old = database();
     old[4] = 0;
     let seeds = vec![database(), old, b"TZif".to_vec()];
-    let target = Target { seeds, dictionary: TZIF_WORDS, inputs: 6000, ..Target::new("tzif", &[]) };
+    let target =
+        Target { seeds, dictionary: words("tzif"), inputs: 6000, ..Target::new("tzif", &[]) };
     fuzz(target, |input| {
         let read = zone("Europe/Berlin", &|_| Some(input.to_vec()));
         match read.and_then(|zone| Window::new("Mon,Fri 22:00-06:00", zone)) {
