@@ -20,20 +20,19 @@ use podnudge_core::status::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::http::{request, respond, server, wait};
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::{Behaviour, Target, in_network};
-use crate::support::program::{command, podnudge};
+use crate::support::Scene as Pod;
+use crate::support::http::wait;
+use crate::support::{
+    Agent, Application, Behaviour, ROLLED_OUT, command, in_network, podnudge, request, respond,
+    server,
+};
 
 /// A running podnudge with its volume, application and admin address.
 struct Scene {
-    kubelet: Kubelet,
     application: Application,
     agent: Agent,
     address: String,
-    folder: tempfile::TempDir,
+    pod: Pod,
 }
 
 fn scene(more: &str) -> Scene {
@@ -42,25 +41,15 @@ fn scene(more: &str) -> Scene {
 
 /// The same with more settings in `[agent]` and in the rule.
 fn scene_with(more: &str, of_rule: &str) -> Scene {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let token = folder.path().join("token");
-    fs::write(&token, "s3cret\n").unwrap();
-    let config = format!(
-        "[agent]\nlisten = \"127.0.0.1:0\"\nlog = \"json\"\n{}\n[[rule]]\nname = \"app\"\nwatch = \"{}\"\n\
-         on-start = \"never\"\nsettle = \"0s\"\n{of_rule}\n[rule.http]\nurl = \"{}\"\n",
-        more.replace("TOKEN", token.to_str().unwrap()),
-        kubelet.volume.display(),
+    let pod = Pod::new();
+    let application = pod.application();
+    pod.write("token", "s3cret\n");
+    let agent = pod.configured(&format!(
+        "[agent]\n{more}\n[[rule]]\nname = \"app\"\nwatch = \"FOLDER/volume\"\n\
+         on-start = \"never\"\nsettle = \"0s\"\n{of_rule}\nhttp.url = \"{}\"\n",
         application.url()
-    );
-    let file = folder.path().join("podnudge.toml");
-    fs::write(&file, config).unwrap();
-    let mut command = podnudge();
-    command.arg("--config").arg(&file);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
-    let address = agent.last("started", "listen");
-    Scene { kubelet, application, agent, address, folder }
+    ));
+    Scene { application, address: agent.address(), agent, pod }
 }
 
 impl Scene {
@@ -109,9 +98,10 @@ fn endpoints_answer_get_and_head_and_other_requests_are_rejected() {
 #[test]
 fn the_page_and_the_status_show_what_became_of_changes() {
     let mut scene = scene("");
-    scene.kubelet.write(&payload(&[("a.conf", "2"), ("b.conf", "1")]));
+    let content = crate::support::payload(&[("a.conf", "2"), ("b.conf", "1")]);
+    scene.pod.kubelet.write(&content);
     scene.agent.wait_for(ROLLED_OUT, 1);
-    scene.kubelet.write(&payload(&[("a.conf", "broken")]));
+    scene.pod.change("broken");
     scene.agent.wait_for("gave-up|retrying", 1);
     let status = scene.send("GET", "/status", "");
     let json = status.split_once("\r\n\r\n").unwrap().1;
@@ -158,16 +148,16 @@ fn a_reload_request_needs_loopback_or_the_token() {
     assert!(by_loopback.send("POST", "/reload?rule=app", "").starts_with("HTTP/1.1 202 "));
     by_loopback.agent.wait_for(ROLLED_OUT, 1);
 
-    let by_token = scene("reload-token-file = \"TOKEN\"");
+    let by_token = scene("reload-token-file = \"FOLDER/token\"");
     for wrong in ["", "authorization: Bearer s3cre\r\n", "authorization: Bearer s3cret2\r\n"] {
         assert!(by_token.send("POST", "/reload", wrong).starts_with("HTTP/1.1 401 "), "{wrong}");
     }
     let right = "authorization: Bearer s3cret\r\n";
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 202 "));
     by_token.agent.wait_for(ROLLED_OUT, 1);
-    fs::write(by_token.folder.path().join("token"), "rotated").unwrap();
+    fs::write(by_token.pod.path("token"), "rotated").unwrap();
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 401 "));
-    fs::remove_file(by_token.folder.path().join("token")).unwrap();
+    fs::remove_file(by_token.pod.path("token")).unwrap();
     assert!(by_token.send("POST", "/reload", right).starts_with("HTTP/1.1 503 "));
     by_token.agent.wait_for("token-unreadable", 1);
     assert_eq!(by_token.application.reloads().len(), 1);
@@ -195,84 +185,80 @@ fn send_to_name(from: &str, to: &str, name: &str, request: &str) -> String {
 /// A service mesh redirects requests from outside, which then come from 127.0.0.6.
 #[test]
 fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
-    in_network(|| {
-        let added = command("ip").args(["address", "add", "10.1.2.3/32", "dev", "lo"]).status();
-        assert!(added.unwrap().success());
-        for agent in ["reload = \"loopback\"", "reload-token-file = \"FOLDER/token\""] {
-            let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-            let config = format!(
-                "[agent]\nlisten = \"0.0.0.0:0\"\nlog = \"json\"\nwork-dir = \"FOLDER\"\ndigests-in-metrics = \"all\"\n{agent}\n\
-                 [[rule]]\nname = \"app\"\nwatch = \"{}\"\non-start = \"never\"\nsettle = \"0s\"\n\
-                 [rule.http]\nurl = \"http://127.0.0.1:9/\"\n\
-                 [[rule.check]]\nexec = [\"sh\", \"-c\", \"echo password=hunter2; exit 1\"]\n",
-                kubelet.volume.display(),
-            );
-            let config = config.replace("FOLDER", folder.path().to_str().unwrap());
-            let file = folder.path().join("podnudge.toml");
-            fs::write(&file, config).unwrap();
-            fs::write(folder.path().join("token"), "s3cret").unwrap();
-            let mut command = podnudge();
-            command.arg("--config").arg(&file);
-            let podnudge = Agent::spawn(folder.path(), command);
-            podnudge.wait_for("baseline", 1);
-            kubelet.write(&payload(&[("a.conf", "2")]));
-            podnudge.wait_for("rejected", 1);
-            let digest = podnudge.last("rejected", "digest");
-            let port = podnudge.last("started", "listen").replace("0.0.0.0", "");
-            let sees = |from: &str, to: &str, more: &str| {
-                let answer = send_from(from, &format!("{to}{port}"), &format!("GET /status{more}"));
-                assert!(answer.contains("\"state\": \"rejected\""), "{answer}");
-                let sees = answer.contains("hunter2");
-                assert_eq!(sees, answer.contains(&digest), "{answer}");
-                #[cfg(feature = "page")]
-                {
-                    assert_eq!(sees, answer.contains("\"a.conf\""), "{answer}");
-                    let page = send_from(from, &format!("{to}{port}"), &format!("GET /{more}"));
-                    assert!(page.contains(">rejected</strong>"), "{page}");
-                    for secret in ["hunter2", "<code>a.conf</code>", &digest] {
-                        assert_eq!(sees, page.contains(secret), "{page}");
-                    }
+    in_network!();
+    let added = command("ip").args(["address", "add", "10.1.2.3/32", "dev", "lo"]).status();
+    assert!(added.unwrap().success());
+    for agent in ["reload = \"loopback\"", "reload-token-file = \"FOLDER/token\""] {
+        let mut scene = Pod::new();
+        let config = format!(
+            "[agent]\nlisten = \"0.0.0.0:0\"\nlog = \"json\"\nwork-dir = \"FOLDER\"\ndigests-in-metrics = \"all\"\n{agent}\n\
+             [[rule]]\nname = \"app\"\nwatch = \"FOLDER/volume\"\non-start = \"never\"\nsettle = \"0s\"\n\
+             http.url = \"http://127.0.0.1:9/\"\n\
+             [[rule.check]]\nexec = [\"sh\", \"-c\", \"echo password=hunter2; exit 1\"]\n",
+        );
+        scene.write("token", "s3cret");
+        let mut command = podnudge();
+        command.arg("--config").arg(scene.write("podnudge.toml", &config));
+        let podnudge = scene.start(command, "baseline");
+        scene.change("2");
+        podnudge.wait_for("rejected", 1);
+        let digest = podnudge.last("rejected", "digest");
+        let port = podnudge.last("started", "listen").replace("0.0.0.0", "");
+        let sees = |from: &str, to: &str, more: &str| {
+            let answer = send_from(from, &format!("{to}{port}"), &format!("GET /status{more}"));
+            assert!(answer.contains("\"state\": \"rejected\""), "{answer}");
+            let sees = answer.contains("hunter2");
+            assert_eq!(sees, answer.contains(&digest), "{answer}");
+            #[cfg(feature = "page")]
+            {
+                assert_eq!(sees, answer.contains("\"a.conf\""), "{answer}");
+                let page = send_from(from, &format!("{to}{port}"), &format!("GET /{more}"));
+                assert!(page.contains(">rejected</strong>"), "{page}");
+                for secret in ["hunter2", "<code>a.conf</code>", &digest] {
+                    assert_eq!(sees, page.contains(secret), "{page}");
                 }
-                sees
-            };
-            // The name of a site resolves to 127.0.0.1, as its page in a browser finds at the forwarded port.
-            let to = format!("127.0.0.1{port}");
-            let of_site = send_to_name("127.0.0.1", &to, "evil.example:9533", "GET /status");
-            assert!(
-                of_site.contains("\"state\": \"rejected\"") && !of_site.contains("hunter2"),
-                "{of_site}"
-            );
-            // The metrics are for Prometheus, and have the digests that the configuration allows.
-            let page = send_from("10.1.2.3", &format!("10.1.2.3{port}"), "GET /metrics");
-            assert!(page.contains("podnudge_config_info{rule=\"app\""), "{page}");
-            let token = " HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: ";
-            let by_token = agent.contains("token");
-            assert!(sees("127.0.0.1", "127.0.0.1", ""));
-            assert!(!sees("10.1.2.3", "10.1.2.3", ""));
-            assert!(!sees("127.0.0.6", "10.1.2.3", ""));
-            assert!(!sees("127.0.0.6", "127.0.0.1", ""));
-            assert!(!sees("127.0.0.1", "10.1.2.3", ""));
-            assert_eq!(sees("10.1.2.3", "10.1.2.3", token), by_token);
-            for (from, to) in [("127.0.0.6", "10.1.2.3"), ("127.0.0.6", "127.0.0.1")] {
-                let answer = send_from(from, &format!("{to}{port}"), "POST /reload");
-                let refused = if by_token { "HTTP/1.1 401 " } else { "HTTP/1.1 403 " };
-                assert!(answer.starts_with(refused), "{answer}");
             }
+            sees
+        };
+        // The name of a site resolves to 127.0.0.1, as its page in a browser finds at the forwarded port.
+        let to = format!("127.0.0.1{port}");
+        let of_site = send_to_name("127.0.0.1", &to, "evil.example:9533", "GET /status");
+        assert!(
+            of_site.contains("\"state\": \"rejected\"") && !of_site.contains("hunter2"),
+            "{of_site}"
+        );
+        // The metrics are for Prometheus, and have the digests that the configuration allows.
+        let page = send_from("10.1.2.3", &format!("10.1.2.3{port}"), "GET /metrics");
+        assert!(page.contains("podnudge_config_info{rule=\"app\""), "{page}");
+        let token = " HTTP/1.1\r\nauthorization: Bearer s3cret\r\nx: ";
+        let by_token = agent.contains("token");
+        assert!(sees("127.0.0.1", "127.0.0.1", ""));
+        assert!(!sees("10.1.2.3", "10.1.2.3", ""));
+        assert!(!sees("127.0.0.6", "10.1.2.3", ""));
+        assert!(!sees("127.0.0.6", "127.0.0.1", ""));
+        assert!(!sees("127.0.0.1", "10.1.2.3", ""));
+        assert_eq!(sees("10.1.2.3", "10.1.2.3", token), by_token);
+        for (from, to) in [("127.0.0.6", "10.1.2.3"), ("127.0.0.6", "127.0.0.1")] {
+            let answer = send_from(from, &format!("{to}{port}"), "POST /reload");
+            let refused = if by_token { "HTTP/1.1 401 " } else { "HTTP/1.1 403 " };
+            assert!(answer.starts_with(refused), "{answer}");
         }
-    });
+    }
 }
 
 #[test]
 fn a_trigger_approves_held_content() {
-    let mut scene =
-        scene_with("reload-token-file = \"TOKEN\"", "hold = { approve-before = \"rollout\" }");
+    let mut scene = scene_with(
+        "reload-token-file = \"FOLDER/token\"",
+        "hold = { approve-before = \"rollout\" }",
+    );
     let url = format!("http://{}", scene.address);
-    let token = scene.folder.path().join("token");
+    let token = scene.pod.path("token");
     let trigger = |more: &[&str]| {
         let mut command = podnudge();
         command.args(["trigger", "--url", &url]).args(more).output().unwrap()
     };
-    scene.kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.pod.change("2");
     scene.agent.wait_for("held", 1);
     let refused = trigger(&[]);
     assert_eq!(refused.status.code(), Some(69));
@@ -318,23 +304,14 @@ fn slow_clients(address: &str, many: usize) -> Vec<TcpStream> {
 /// target has exited.
 #[test]
 fn exhausted_descriptors_neither_trip_the_breaker_nor_cause_a_busy_loop() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let target = Target::start(folder.path(), "app", Behaviour::Handles);
-    let pidfile = folder.path().join("pid");
-    fs::write(&pidfile, target.pid().to_string()).unwrap();
-    let mut command = command("prlimit");
-    command
-        .arg("--nofile=24:24")
-        .arg(env!("CARGO_BIN_EXE_podnudge"))
-        .args(["--log", "json", "--listen", "127.0.0.1:0", "--signal", "HUP", "--settle", "0s"])
-        .args(["--on-start", "never", "--alive-for", "1s", "--watch"])
-        .arg(&kubelet.volume)
-        .arg("--pidfile")
-        .arg(&pidfile);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
-    let address = agent.last("started", "listen");
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    let mut scene = Pod::new();
+    let target = scene.target("app", Behaviour::Handles);
+    scene.write("pid", &target.pid().to_string());
+    let podnudge = scene.podnudge_by(&["prlimit", "--nofile=24:24"]);
+    let options = ["--signal", "HUP", "--alive-for", "1s", "--pidfile", "FOLDER/pid"];
+    let agent = scene.nudge_by(podnudge, &options);
+    let address = agent.address();
+    scene.change("2");
     agent.wait_for("sent", 1);
     let slow = slow_clients(&address, 40);
     agent.wait_for(ROLLED_OUT, 1);
@@ -364,9 +341,9 @@ fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     assert_eq!(code, 0);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["rules"][0]["name"], "app");
-    scene.kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.pod.change("2");
     scene.agent.wait_for(ROLLED_OUT, 1);
-    scene.kubelet.remove();
+    scene.pod.kubelet.remove();
     scene.agent.wait_for("volume-missing", 1);
     let (code, text) = status(&[]);
     assert_eq!(code, 1, "{text}");
@@ -388,22 +365,19 @@ fn run_beside(agent: &Agent, arguments: &[&str]) -> (Option<i32>, String) {
 /// In an IPv6-only cluster the kubelet sends its probes to the pod's IPv6 address.
 #[test]
 fn the_default_listener_serves_ipv4_and_ipv6_and_recognizes_loopback_in_both() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let file = folder.path().join("podnudge.toml");
-    let config = format!(
-        "[agent]\nlog = \"json\"\nreload = \"loopback\"\n[[rule]]\nwatch = \"{}\"\n\
-         on-start = \"never\"\nhttp = {{ url = \"http://127.0.0.1:9/\" }}\n",
-        kubelet.volume.display()
+    let scene = Pod::new();
+    let file = scene.write(
+        "podnudge.toml",
+        "[agent]\nlog = \"json\"\nreload = \"loopback\"\n[[rule]]\nwatch = \"FOLDER/volume\"\n\
+         on-start = \"never\"\nhttp = { url = \"http://127.0.0.1:9/\" }\n",
     );
-    fs::write(&file, config).unwrap();
     let mut command = command("unshare");
     // On some nodes a socket accepts IPv6 only unless it sets an option.
     let script =
         "ip link set lo up && echo 1 > /proc/sys/net/ipv6/bindv6only && exec \"$0\" \"$@\"";
     command.args(["--net", "sh", "-ec", script, env!("CARGO_BIN_EXE_podnudge")]);
-    command.arg("--config").arg(&file);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
+    command.args(["--config", &file]);
+    let agent = scene.start(command, "baseline");
     assert_eq!(agent.last("started", "listen"), "[::]:9533");
     for url in [&[][..], &["--url", "http://[::1]:9533"], &["--url", "http://127.0.0.1:9533"]] {
         assert_eq!(run_beside(&agent, &[&["status"], url].concat()), (Some(0), String::new()));
@@ -414,20 +388,15 @@ fn the_default_listener_serves_ipv4_and_ipv6_and_recognizes_loopback_in_both() {
 /// The kernel was booted with `ipv6.disable=1`, or there is no IPv6 address to bind to.
 #[test]
 fn without_ipv6_the_listener_serves_ipv4() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
+    let scene = Pod::new();
     for missing in ["socket:error=EAFNOSUPPORT", "bind:error=EADDRNOTAVAIL"] {
         let mut command = command("strace");
         let inject = format!("inject={missing}:when=1");
         // -D detaches the tracer, so that the child process is podnudge itself.
         command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", &inject]);
         command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", ":0"]);
-        command.args(["--on-start", "never", "--url", "http://127.0.0.1:9/", "--watch"]);
-        let agent = Agent::spawn(folder.path(), {
-            command.arg(&kubelet.volume);
-            command
-        });
-        agent.wait_for("baseline", 1);
-        let address = agent.last("started", "listen");
+        let agent = scene.nudge_by(command, &["--url", "http://127.0.0.1:9/"]);
+        let address = agent.address();
         assert!(address.starts_with("0.0.0.0:"), "{missing}: {address}");
         drop(TcpStream::connect(&address).unwrap());
     }

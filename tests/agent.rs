@@ -12,12 +12,11 @@ use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
 use podnudge_core::snapshot::{Snapshot, digest};
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, LinkOrder, Payload, payload, temporary_volume};
-use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::kubelet::LinkOrder;
+use crate::support::{
+    Agent, Application, Behaviour, Kubelet, Payload, ROLLED_OUT, Scene, command, in_namespace,
+    payload, podnudge, wait_until,
+};
 
 /// Starts podnudge for this volume and application, without delays.
 fn nudge(folder: &Path, volume: &Path, application: &Application, more: &[&str]) -> Agent {
@@ -124,15 +123,15 @@ fn an_optional_volume_is_applied_when_it_is_filled_and_when_it_is_emptied() {
 
 #[test]
 fn a_volume_that_is_deleted_and_recreated_is_watched_again() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let agent = nudge(folder.path(), &kubelet.volume, &application, &["--settle", "200ms"]);
+    let mut scene = Scene::new();
+    let application = scene.application();
+    let agent =
+        nudge(scene.folder.path(), &scene.kubelet.volume, &application, &["--settle", "200ms"]);
     for n in 1..4 {
-        kubelet.remove();
+        scene.kubelet.remove();
         agent.wait_for("volume-missing", n);
-        kubelet = Kubelet::new(&kubelet.volume);
-        kubelet.write(&payload(&[("a.conf", &format!("life {n}"))]));
-        agent.wait_for(ROLLED_OUT, n);
+        scene.kubelet = Kubelet::new(&scene.kubelet.volume);
+        scene.roll_out(&agent, &format!("life {n}"));
     }
     assert_eq!(application.reloads(), ["life 1", "life 2", "life 3"]);
     assert_eq!(agent.count("missed-by-watch"), 0);
@@ -190,17 +189,17 @@ fn plain_directories_and_single_files_are_watched_too() {
 
 #[test]
 fn a_burst_of_twenty_swaps_causes_at_most_five_reloads() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let volume = kubelet.volume.to_str().unwrap().to_owned();
+    let mut scene = Scene::with(&[("a.conf", "0")]);
+    let application = scene.application();
+    let volume = scene.kubelet.volume.to_str().unwrap().to_owned();
     let url = application.url();
     let arguments = ["--watch", &volume, "--url", &url, "--on-start", "never"];
-    let agent = Agent::start(folder.path(), &arguments);
+    let agent = Agent::start(scene.folder.path(), &arguments);
     for n in 1..=20 {
-        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        scene.change(&n.to_string());
     }
     wait_until("the last content is applied", || {
-        agent.last(ROLLED_OUT, "digest") == on_disk(&kubelet.volume)
+        agent.last(ROLLED_OUT, "digest") == on_disk(&scene.kubelet.volume)
     });
     let reloads = application.reloads();
     assert_eq!(reloads.last().map(String::as_str), Some("20"));
@@ -260,9 +259,9 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) * 2 {
             scope.spawn(|| load(&stop));
         }
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
-        let application = Application::start(&kubelet.volume, "a.conf");
-        let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
+        let mut scene = Scene::with(&[("a.conf", "0")]);
+        let application = scene.application();
+        let agent = nudge(scene.folder.path(), &scene.kubelet.volume, &application, &[]);
         // All threads on one processor, which the load uses too.
         let pinned = command("taskset")
             .args(["--all-tasks", "--cpu-list", "--pid", "0", &agent.pid().to_string()])
@@ -270,8 +269,7 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
             .unwrap();
         assert!(pinned.status.success(), "taskset is installed (package util-linux)");
         for n in 1..=200 {
-            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
-            agent.wait_for(ROLLED_OUT, n);
+            scene.roll_out(&agent, &n.to_string());
         }
         stop.store(1, Ordering::Relaxed);
         let wanted: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
@@ -281,75 +279,73 @@ fn two_hundred_serial_swaps_on_a_saturated_machine_are_all_applied() {
 
 #[test]
 fn an_agent_killed_at_any_moment_keeps_the_target_running_and_applies_the_final_content() {
+    in_namespace!();
     for state in [false, true] {
-        in_namespace(|| {
-            let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
-            let mut target = Target::start(folder.path(), "app", Behaviour::Handles);
-            let (volume, states) = (kubelet.volume.clone(), folder.path().join("state"));
-            let mut arguments = vec!["--watch", volume.to_str().unwrap(), "--process", "app"];
-            arguments.extend(["--signal", "HUP", "--settle", "0s", "--alive-for", "0s"]);
-            if state {
-                arguments.extend(["--state-dir", states.to_str().unwrap()]);
-            }
-            for n in 1..=25 {
-                let mut agent = Agent::start(folder.path(), &arguments);
-                for swap in 0..3 {
-                    kubelet.write(&payload(&[("a.conf", &format!("{n}.{swap}"))]));
-                    // A different delay each time, so that the kill hits different steps.
-                    for _ in 0..n * 300 {
-                        std::hint::spin_loop();
-                    }
+        let mut scene = Scene::with(&[("a.conf", "0")]);
+        let mut target = scene.target("app", Behaviour::Handles);
+        let (volume, states) = (scene.kubelet.volume.clone(), scene.path("state"));
+        let mut arguments = vec!["--watch", volume.to_str().unwrap(), "--process", "app"];
+        arguments.extend(["--signal", "HUP", "--settle", "0s", "--alive-for", "0s"]);
+        if state {
+            arguments.extend(["--state-dir", states.to_str().unwrap()]);
+        }
+        for n in 1..=25 {
+            let mut agent = Agent::start(scene.folder.path(), &arguments);
+            for swap in 0..3 {
+                scene.change(&format!("{n}.{swap}"));
+                // A different delay each time, so that the kill hits different steps.
+                for _ in 0..n * 300 {
+                    std::hint::spin_loop();
                 }
-                if n % 5 == 0 {
-                    agent.wait_for(ROLLED_OUT, 1);
-                }
-                agent.kill();
-                assert!(target.is_running());
             }
-            let signals = target.signals();
-            let agent = Agent::start(folder.path(), &arguments);
-            wait_until("the final content is applied", || {
-                let digest = on_disk(&volume);
-                agent.last(ROLLED_OUT, "digest") == digest
-                    || (agent.last("baseline", "digest") == digest
-                        && agent.last("baseline", "because").contains("podnudge's saved state"))
-            });
+            if n % 5 == 0 {
+                agent.wait_for(ROLLED_OUT, 1);
+            }
+            agent.kill();
             assert!(target.is_running());
-            assert!(target.signals() <= signals + 1);
+        }
+        let signals = target.signals();
+        let agent = Agent::start(scene.folder.path(), &arguments);
+        wait_until("the final content is applied", || {
+            let digest = on_disk(&volume);
+            agent.last(ROLLED_OUT, "digest") == digest
+                || (agent.last("baseline", "digest") == digest
+                    && agent.last("baseline", "because").contains("podnudge's saved state"))
         });
+        assert!(target.is_running());
+        assert!(target.signals() <= signals + 1);
     }
 }
 
 #[test]
 fn sigterm_ends_a_wait_with_exit_code_0_and_a_second_one_ends_at_once() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let volume = kubelet.volume.to_str().unwrap().to_owned();
-        let fixed = ["--watch", &volume, "--process", "app", "--signal", "HUP", "--settle", "0s"];
-        let waiting =
-            Agent::start(folder.path(), &[&fixed, ["--jitter", "1h"].as_slice()].concat());
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        waiting.wait_for("scheduled", 1);
-        assert_eq!(waiting.stop().code(), Some(0));
-        assert_eq!(target.signals(), 0);
+    in_namespace!();
+    let mut scene = Scene::new();
+    let target = scene.target("app", Behaviour::Handles);
+    let volume = scene.kubelet.volume.to_str().unwrap().to_owned();
+    let fixed = ["--watch", &volume, "--process", "app", "--signal", "HUP", "--settle", "0s"];
+    let waiting =
+        Agent::start(scene.folder.path(), &[&fixed, ["--jitter", "1h"].as_slice()].concat());
+    scene.change("2");
+    waiting.wait_for("scheduled", 1);
+    assert_eq!(waiting.stop().code(), Some(0));
+    assert_eq!(target.signals(), 0);
 
-        let verifying = Agent::start(
-            folder.path(),
-            &[&fixed, ["--alive-for", "10m", "--grace", "10m"].as_slice()].concat(),
-        );
-        verifying.wait_for("sent", 1);
-        verifying.signal(Signal::SIGTERM);
-        verifying.wait_for("ending", 1);
-        assert_eq!(verifying.stop().code(), Some(0));
-    });
+    let verifying = Agent::start(
+        scene.folder.path(),
+        &[&fixed, ["--alive-for", "10m", "--grace", "10m"].as_slice()].concat(),
+    );
+    verifying.wait_for("sent", 1);
+    verifying.signal(Signal::SIGTERM);
+    verifying.wait_for("ending", 1);
+    assert_eq!(verifying.stop().code(), Some(0));
 }
 
 #[test]
 fn sighup_triggers_a_reload_and_sigusr1_logs_the_status() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let agent = nudge(folder.path(), &kubelet.volume, &application, &[]);
+    let scene = Scene::new();
+    let application = scene.application();
+    let agent = nudge(scene.folder.path(), &scene.kubelet.volume, &application, &[]);
     agent.signal(Signal::SIGHUP);
     agent.wait_for(ROLLED_OUT, 1);
     let status = agent.status();
@@ -359,10 +355,11 @@ fn sighup_triggers_a_reload_and_sigusr1_logs_the_status() {
 
 #[test]
 fn file_contents_are_never_logged_and_key_names_are_escaped() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "hunter2")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let agent = nudge(folder.path(), &kubelet.volume, &application, &["--log-level", "debug"]);
-    kubelet.write(&payload(&[("a.conf", "hunter2 again"), ("na\u{1b}[31mme", "hunter2")]));
+    let mut scene = Scene::with(&[("a.conf", "hunter2")]);
+    let application = scene.application();
+    let agent =
+        nudge(scene.folder.path(), &scene.kubelet.volume, &application, &["--log-level", "debug"]);
+    scene.kubelet.write(&payload(&[("a.conf", "hunter2 again"), ("na\u{1b}[31mme", "hunter2")]));
     agent.wait_for(ROLLED_OUT, 1);
     assert!(!agent.log().contains("hunter2"));
     assert!(!agent.log().contains('\u{1b}') && !agent.log().contains("\\u001b"));
@@ -394,50 +391,45 @@ fn set_limit(agent: &Agent, limit: &str, value: &str) {
 
 #[test]
 fn without_inotify_podnudge_polls_until_inotify_works_again() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let application = Application::start(&kubelet.volume, "a.conf");
-        let limit = "max_inotify_instances";
-        let agent = with_limit(folder.path(), limit, "0", &kubelet.volume, &application.url());
-        agent.wait_for("polling", 1);
-        assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_instances"));
-        agent.wait_for("baseline", 1);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for(ROLLED_OUT, 1);
-        // The limit is raised while podnudge runs.
-        set_limit(&agent, limit, "100");
-        agent.wait_for("watched-again", 1);
-        kubelet.write(&payload(&[("a.conf", "3")]));
-        agent.wait_for(ROLLED_OUT, 2);
-        assert_eq!(application.reloads(), ["2", "3"]);
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let application = scene.application();
+    let limit = "max_inotify_instances";
+    let agent =
+        with_limit(scene.folder.path(), limit, "0", &scene.kubelet.volume, &application.url());
+    agent.wait_for("polling", 1);
+    assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_instances"));
+    agent.wait_for("baseline", 1);
+    scene.roll_out(&agent, "2");
+    // The limit is raised while podnudge runs.
+    set_limit(&agent, limit, "100");
+    agent.wait_for("watched-again", 1);
+    scene.roll_out(&agent, "3");
+    assert_eq!(application.reloads(), ["2", "3"]);
 }
 
 #[test]
 fn podnudge_polls_while_inotify_watches_are_exhausted() {
-    in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let volume = folder.path().join("volume");
-        fs::create_dir_all(volume.join("one")).unwrap();
-        fs::write(volume.join("one/a.conf"), "1").unwrap();
-        let application = Application::start(&volume, "two/b.conf");
-        let limit = "max_inotify_watches";
-        let agent = with_limit(folder.path(), limit, "2", &volume, &application.url());
-        agent.wait_for("baseline", 1);
-        assert_eq!(agent.count("polling"), 0);
-        // A third directory, for which no watch is left.
-        fs::create_dir(volume.join("two")).unwrap();
-        agent.wait_for("polling", 1);
-        assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_watches"));
-        fs::write(volume.join("two/b.conf"), "1").unwrap();
-        agent.wait_for(ROLLED_OUT, 1);
-        set_limit(&agent, limit, "100");
-        agent.wait_for("watched-again", 1);
-        fs::write(volume.join("two/b.conf"), "2").unwrap();
-        wait_until("the content is applied", || {
-            agent.last(ROLLED_OUT, "digest") == on_disk(&volume)
-        });
-    });
+    in_namespace!();
+    let folder = tempfile::tempdir().unwrap();
+    let volume = folder.path().join("volume");
+    fs::create_dir_all(volume.join("one")).unwrap();
+    fs::write(volume.join("one/a.conf"), "1").unwrap();
+    let application = Application::start(&volume, "two/b.conf");
+    let limit = "max_inotify_watches";
+    let agent = with_limit(folder.path(), limit, "2", &volume, &application.url());
+    agent.wait_for("baseline", 1);
+    assert_eq!(agent.count("polling"), 0);
+    // A third directory, for which no watch is left.
+    fs::create_dir(volume.join("two")).unwrap();
+    agent.wait_for("polling", 1);
+    assert!(agent.last("polling", "reason").contains("fs.inotify.max_user_watches"));
+    fs::write(volume.join("two/b.conf"), "1").unwrap();
+    agent.wait_for(ROLLED_OUT, 1);
+    set_limit(&agent, limit, "100");
+    agent.wait_for("watched-again", 1);
+    fs::write(volume.join("two/b.conf"), "2").unwrap();
+    wait_until("the content is applied", || agent.last(ROLLED_OUT, "digest") == on_disk(&volume));
 }
 
 #[test]

@@ -13,9 +13,7 @@ use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::{Digest, digest};
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, Payload, payload, temporary_volume};
+use crate::support::{Agent, Application, Kubelet, Payload, Scene, payload};
 
 fn condition(condition: Condition) -> Check {
     Check { keys: Vec::new(), condition }
@@ -201,28 +199,27 @@ fn content_that_changed_before_the_check_is_not_judged() {
 /// End to end: the application keeps the last good content, and a fix is applied at once.
 #[test]
 fn a_broken_configuration_never_reaches_the_application() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.json", "1")]);
-    let application = Application::start(&kubelet.volume, "a.json");
+    let mut scene = Scene::with(&[("a.json", "1")]);
+    let application = Application::start(&scene.kubelet.volume, "a.json");
     let config = format!(
         "[[rule]]\nname = \"app\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\n\
          [rule.http]\nurl = \"{}\"\n\
          [[rule.check]]\nrequired-keys = [\"a.json\"]\n\
          [[rule.check]]\nsyntax = \"json\"\nkeys = [\"*.json\"]\n",
-        kubelet.volume.display(),
+        scene.kubelet.volume.display(),
         application.url()
     );
-    let file = folder.path().join("podnudge.toml");
+    let file = scene.path("podnudge.toml");
     fs::write(&file, config).unwrap();
-    let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
+    let agent = Agent::start(scene.folder.path(), &["--config", file.to_str().unwrap()]);
     for (n, broken) in ["{\"password\": \"hunter2\"", "]", ""].iter().enumerate() {
-        kubelet.write(&payload(&[("a.json", broken)]));
+        scene.change(broken);
         agent.wait_for("rejected", n + 1);
         assert!(agent.last("rejected", "reason").starts_with("`a.json` is not JSON: see line 1"));
         let fixed = (n + 2).to_string();
-        kubelet.write(&payload(&[("a.json", &fixed)]));
-        agent.wait_for(ROLLED_OUT, n + 1);
+        scene.roll_out(&agent, &fixed);
     }
-    kubelet.write(&payload(&[("b.json", "5")]));
+    scene.kubelet.write(&payload(&[("b.json", "5")]));
     agent.wait_for("rejected", 4);
     assert_eq!(agent.last("rejected", "reason"), "`a.json` is missing");
     assert_eq!(application.reloads(), ["2", "3", "4"]);

@@ -14,10 +14,10 @@ use podnudge::config::{self, Condition, HttpCheck, Overrides};
 use podnudge_core::event::Checked;
 use podnudge_core::reason::Reason;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::{Seen, answering, request, requests, respond, server, wait};
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
+use crate::support::http::{Seen, wait};
+use crate::support::{
+    Agent, Application, Kubelet, Scene, answering, payload, request, requests, respond, server,
+};
 
 /// Parses a check as written in the configuration file.
 fn check(settings: &str) -> HttpCheck {
@@ -226,12 +226,12 @@ fn a_url_check_is_sent_for_each_key_and_only_accepted_content_is_applied() {
 /// A check that gets no answer is repeated later; a URL check needs no private copy.
 #[test]
 fn a_url_check_is_retried_until_the_application_answers() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
+    let mut scene = Scene::new();
+    let application = scene.application();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let checks = format!("[[rule.check]]\nhttp = \"http://{address}/check\"\n");
-    let agent = start(folder.path(), &kubelet.volume, &application, &checks);
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    let agent = start(scene.folder.path(), &scene.kubelet.volume, &application, &checks);
+    scene.change("2");
     agent.wait_for("check-failed", 2);
     assert_eq!(agent.count("rejected"), 0);
     let listener = TcpListener::bind(address).unwrap();
@@ -243,5 +243,5 @@ fn a_url_check_is_retried_until_the_application_answers() {
     });
     agent.wait_for("applied", 1);
     assert_eq!(application.reloads(), ["2"]);
-    assert!(!folder.path().join("work").exists());
+    assert!(!scene.path("work").exists());
 }

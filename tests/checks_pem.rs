@@ -13,10 +13,7 @@ use podnudge_core::event::Checked;
 use podnudge_core::snapshot::digest;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, Payload, payload};
-use crate::support::wait::wait_until;
+use crate::support::{Agent, Application, Kubelet, Payload, ROLLED_OUT, payload, wait_until};
 
 /// 2030-01-01T00:00:00Z.
 const NOW: UnixTime = UnixTime(Duration::from_hours(525_960));

@@ -17,14 +17,10 @@ use podnudge_core::event::SlotState;
 use podnudge_core::snapshot::Digest;
 use serde_json::{Value, json};
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::api_server::{ApiServer, Fault};
-use crate::support::application::Application;
 use crate::support::http::{self, wait};
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::program::podnudge;
-use crate::support::rights::rights_of;
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, ApiServer, Application, Fault, ROLLED_OUT, Scene, podnudge, wait_until,
+};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
 const LIMIT: Duration = Duration::from_secs(20);
@@ -248,9 +244,9 @@ fn whether_the_pod_is_ready_is_read_from_its_object() {
 
 #[test]
 fn what_is_missing_is_said_at_start_and_ends_nothing() {
-    let (folder, _kubelet) = temporary_volume(&[("a.conf", "0")]);
-    let config = folder.path().join("podnudge.toml");
-    let volume = folder.path().join("volume");
+    let scene = Scene::with(&[("a.conf", "0")]);
+    let config = scene.path("podnudge.toml");
+    let volume = scene.path("volume");
     let text = format!(
         "[agent]\nlog = \"json\"\nlisten = \"off\"\n[cluster]\nnamespace = \"test\"\n[[rule]]\n\
          watch = {volume:?}\nhttp.url = \"http://127.0.0.1:1/\"\nlimit.lease = \"web\"\n"
@@ -258,7 +254,7 @@ fn what_is_missing_is_said_at_start_and_ends_nothing() {
     fs::write(&config, text).unwrap();
     let mut command = podnudge();
     command.arg("--config").arg(config);
-    let agent = Agent::spawn(folder.path(), command);
+    let agent = Agent::spawn(scene.folder.path(), command);
     agent.wait_for("api-unusable", 1);
     assert!(agent.last("api-unusable", "hint").contains("where it runs in a pod"));
     agent.wait_for("baseline|fresh|scheduled|volume-missing", 1);
@@ -395,8 +391,7 @@ fn a_replica_that_is_cut_off_stops_before_another_one_takes_its_slot() {
 /// A podnudge in a pod of its own, with the same content as the others.
 struct Pod {
     agent: Agent,
-    kubelet: Kubelet,
-    _folder: tempfile::TempDir,
+    scene: Scene,
 }
 
 impl Pod {
@@ -413,30 +408,19 @@ impl Pod {
         limit: &str,
         rule: impl FnOnce(&Path) -> (String, String),
     ) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
-        let (url, settings) = rule(folder.path());
-        let (token, config) = (folder.path().join("token"), folder.path().join("podnudge.toml"));
-        fs::write(&token, name).unwrap();
+        let scene = Scene::with(&[("a.conf", "0")]);
+        let (url, settings) = rule(scene.folder.path());
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"{listen}\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{}\"\n\
-             [[rule]]\nwatch = \"{}\"\nsettle = \"0s\"\nretry = {{ attempts = 1 }}\n\
+            "agent.listen = \"{listen}\"\nCLUSTER\n[[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\nretry = {{ attempts = 1 }}\n\
              limit = {{ {limit} }}\nhttp = {{ url = \"{url}\" }}\n{settings}",
-            server.url(),
-            token.display(),
-            kubelet.volume.display(),
         );
-        fs::write(&config, &text).unwrap();
-        server.grant(rights_of(&text));
-        let mut command = podnudge();
-        command.arg("--config").arg(config).env("PODNUDGE_POD_NAME", name);
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline|published", 1);
-        Self { _folder: folder, kubelet, agent }
+        let podnudge = scene.in_cluster(server, name, &text);
+        let agent = scene.start(podnudge, "baseline|published");
+        Self { agent, scene }
     }
 
     fn change(&mut self, content: &str) {
-        self.kubelet.write(&payload(&[("a.conf", content)]));
+        self.scene.change(content);
     }
 }
 

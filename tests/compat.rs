@@ -9,21 +9,26 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::applications::plain::Application as Running;
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::{answering, ask};
-use crate::support::kubelet::{Kubelet, Payload, payload};
-use crate::support::memory::MemoryLimit;
-use crate::support::pod::in_network;
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Kubelet, MemoryLimit, Payload, Running, answering, ask, cases, command,
+    in_network, payload, podnudge, wait_until,
+};
 
 /// The command of prometheus-config-reloader with these arguments.
 fn reloader(arguments: &[&str]) -> Command {
     let mut command = podnudge();
     command.args(["compat", "prometheus-config-reloader", "--log-format=json"]).args(arguments);
     command.env("POD_NAME", "prometheus-web-12").env("SHARD", "3");
+    command
+}
+
+const COMPAT: &str = include_str!("compat.txt");
+
+/// podnudge in its place, with the options of a line.
+fn compat(first: &[&str], line: &str) -> Command {
+    let mut command = podnudge();
+    command.arg("compat").args(first).arg("prometheus-config-reloader");
+    command.args(line.split_whitespace());
     command
 }
 
@@ -206,262 +211,194 @@ fn gzip_of_any_content_is_expanded_or_refused_under_the_memory_limit() {
 /// The operator's container has a read-only root, and no volume at /tmp.
 #[test]
 fn a_read_only_root_is_enough() {
-    in_network(|| {
-        let mut pod = Pod::below(tempfile::tempdir_in("/var/tmp").unwrap());
-        pod.config.write(&compressed(VARIABLES));
-        for options in [&["--bind", "/tmp"][..], &["-o", "remount,bind,ro"]] {
-            let mounted = command("mount").args(options).arg("/tmp").status().unwrap();
-            assert!(mounted.success());
-        }
-        let (url, _) = answering(&[("200 OK", "", "")]);
-        let url = format!("--reload-url={url}");
-        let agent = pod.start(&[&url]);
-        agent.wait_for("applied", 1);
-        assert_eq!(pod.written(), EXPANDED);
-        assert!(!agent.log().contains("WARN"), "{}", agent.log());
-    });
+    in_network!();
+    let mut pod = Pod::below(tempfile::tempdir_in("/var/tmp").unwrap());
+    pod.config.write(&compressed(VARIABLES));
+    for options in [&["--bind", "/tmp"][..], &["-o", "remount,bind,ro"]] {
+        let mounted = command("mount").args(options).arg("/tmp").status().unwrap();
+        assert!(mounted.success());
+    }
+    let (url, _) = answering(&[("200 OK", "", "")]);
+    let url = format!("--reload-url={url}");
+    let agent = pod.start(&[&url]);
+    agent.wait_for("applied", 1);
+    assert_eq!(pod.written(), EXPANDED);
+    assert!(!agent.log().contains("WARN"), "{}", agent.log());
 }
 
 /// The kubelet's swap of either volume leads to one reload, after the file was written.
 #[test]
 fn changes_are_written_and_reloaded_and_counted() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(VARIABLES));
-        let application =
-            Application::start(Path::new(&pod.at("config_out")), "prometheus.env.yaml");
-        let url = format!("--reload-url={}", application.url());
-        let address = "127.0.0.1:18080";
-        let agent = pod.start(&[&url, "--listen-address=127.0.0.1:18080"]);
-        wait_until("the first reload", || application.reloads() == [EXPANDED]);
-        pod.config.write(&payload(&[("prometheus.yaml.gz", "plain: $(SHARD)\n")]));
-        wait_until("the second reload", || application.reloads() == [EXPANDED, "plain: 3\n"]);
-        pod.rules.write(&payload(&[("a.yaml", "two")]));
-        wait_until("the third reload", || application.reloads().len() == 3);
-        agent.wait_for("applied", 3);
-        assert_eq!(pod.written(), "plain: 3\n");
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    let application = Application::start(Path::new(&pod.at("config_out")), "prometheus.env.yaml");
+    let url = format!("--reload-url={}", application.url());
+    let address = "127.0.0.1:18080";
+    let agent = pod.start(&[&url, "--listen-address=127.0.0.1:18080"]);
+    wait_until("the first reload", || application.reloads() == [EXPANDED]);
+    pod.config.write(&payload(&[("prometheus.yaml.gz", "plain: $(SHARD)\n")]));
+    wait_until("the second reload", || application.reloads() == [EXPANDED, "plain: 3\n"]);
+    pod.rules.write(&payload(&[("a.yaml", "two")]));
+    wait_until("the third reload", || application.reloads().len() == 3);
+    agent.wait_for("applied", 3);
+    assert_eq!(pod.written(), "plain: 3\n");
 
-        assert!(ask(address, "GET", "/healthz").ends_with("{\"status\":\"up\"}"));
-        let expected = [
-            ("reloader_last_reload_successful", 1.0),
-            ("reloader_reloads_total", 3.0),
-            ("reloader_reloads_failed_total", 0.0),
-            ("reloader_config_apply_operations_total", 3.0),
-            ("reloader_config_apply_operations_failed_total", 0.0),
-            ("reloader_watches", 2.0),
-            ("reloader_watch_events_total", 2.0),
-            ("reloader_watch_errors_total", 0.0),
-        ];
-        for (name, value) in expected {
-            assert!(is_value(sample(address, name), value), "{name}: {}", sample(address, name));
-        }
-        let succeeded = sample(address, "reloader_last_reload_success_timestamp_seconds");
-        assert!(succeeded > 1e9, "{succeeded}");
-        let metrics = ask(address, "GET", "/metrics");
-        assert!(metrics.contains("\n# TYPE reloader_reloads_total counter\n"), "{metrics}");
-        assert!(metrics.contains("\n# TYPE reloader_last_reload_successful gauge\n"), "{metrics}");
-        assert!(
-            metrics.contains("\nprometheus_config_reloader_build_info{branch=\"\","),
-            "{metrics}"
-        );
+    assert!(ask(address, "GET", "/healthz").ends_with("{\"status\":\"up\"}"));
+    let expected = [
+        ("reloader_last_reload_successful", 1.0),
+        ("reloader_reloads_total", 3.0),
+        ("reloader_reloads_failed_total", 0.0),
+        ("reloader_config_apply_operations_total", 3.0),
+        ("reloader_config_apply_operations_failed_total", 0.0),
+        ("reloader_watches", 2.0),
+        ("reloader_watch_events_total", 2.0),
+        ("reloader_watch_errors_total", 0.0),
+    ];
+    for (name, value) in expected {
+        assert!(is_value(sample(address, name), value), "{name}: {}", sample(address, name));
+    }
+    let succeeded = sample(address, "reloader_last_reload_success_timestamp_seconds");
+    assert!(succeeded > 1e9, "{succeeded}");
+    let metrics = ask(address, "GET", "/metrics");
+    assert!(metrics.contains("\n# TYPE reloader_reloads_total counter\n"), "{metrics}");
+    assert!(metrics.contains("\n# TYPE reloader_last_reload_successful gauge\n"), "{metrics}");
+    assert!(metrics.contains("\nprometheus_config_reloader_build_info{branch=\"\","), "{metrics}");
 
-        // What cannot be expanded is not written, and nothing is reloaded.
-        pod.config.write(&payload(&[("prometheus.yaml.gz", "a: $(NOT_SET)\n")]));
-        agent.wait_for("rejected", 1);
-        assert!(agent.last("rejected", "reason").contains("`$(NOT_SET)`"), "{}", agent.log());
-        assert_eq!((pod.written().as_str(), application.reloads().len()), ("plain: 3\n", 3));
-        assert!(is_value(sample(address, "reloader_config_apply_operations_failed_total"), 1.0));
-        assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
-    });
+    // What cannot be expanded is not written, and nothing is reloaded.
+    pod.config.write(&payload(&[("prometheus.yaml.gz", "a: $(NOT_SET)\n")]));
+    agent.wait_for("rejected", 1);
+    assert!(agent.last("rejected", "reason").contains("`$(NOT_SET)`"), "{}", agent.log());
+    assert_eq!((pod.written().as_str(), application.reloads().len()), ("plain: 3\n", 3));
+    assert!(is_value(sample(address, "reloader_config_apply_operations_failed_total"), 1.0));
+    assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
 }
 
 /// Prometheus reads the rule files itself: podnudge needs their digests and not their contents.
 #[test]
 fn rule_volumes_may_hold_more_than_podnudge_keeps() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(VARIABLES));
-        let content = "a".repeat(500_000);
-        let mut volumes: Vec<Kubelet> =
-            (0..18).map(|n| Kubelet::new(pod.folder.path().join(format!("rules-{n}")))).collect();
-        for volume in &mut volumes {
-            volume.write(&payload(&[("rules.yaml", &content)]));
-        }
-        let watched: Vec<String> =
-            (0..18).map(|n| format!("--watched-dir={}", pod.at(&format!("rules-{n}")))).collect();
-        let (url, seen) = answering(&[("200 OK", "", ""), ("200 OK", "", "")]);
-        let url = format!("--reload-url={url}");
-        let options: Vec<&str> = watched.iter().map(String::as_str).chain([url.as_str()]).collect();
-        let agent = pod.start(&options);
-        agent.wait_for("applied", 1);
-        assert_eq!(pod.written(), EXPANDED);
-        volumes[17].write(&payload(&[("rules.yaml", "b")]));
-        agent.wait_for("applied", 2);
-        assert_eq!((agent.count("rejected"), seen.lock().unwrap().len()), (0, 2));
-    });
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    let content = "a".repeat(500_000);
+    let mut volumes: Vec<Kubelet> =
+        (0..18).map(|n| Kubelet::new(pod.folder.path().join(format!("rules-{n}")))).collect();
+    for volume in &mut volumes {
+        volume.write(&payload(&[("rules.yaml", &content)]));
+    }
+    let watched: Vec<String> =
+        (0..18).map(|n| format!("--watched-dir={}", pod.at(&format!("rules-{n}")))).collect();
+    let (url, seen) = answering(&[("200 OK", "", ""), ("200 OK", "", "")]);
+    let url = format!("--reload-url={url}");
+    let options: Vec<&str> = watched.iter().map(String::as_str).chain([url.as_str()]).collect();
+    let agent = pod.start(&options);
+    agent.wait_for("applied", 1);
+    assert_eq!(pod.written(), EXPANDED);
+    volumes[17].write(&payload(&[("rules.yaml", "b")]));
+    agent.wait_for("applied", 2);
+    assert_eq!((agent.count("rejected"), seen.lock().unwrap().len()), (0, 2));
 }
 
 #[test]
 fn a_failed_reload_is_counted_and_repeated() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed("a: 1\n"));
-        let answers = &[("500 Broken", "", "no"), ("503 Busy", "", "not yet"), ("200 OK", "", "")];
-        let (url, seen) = answering(answers);
-        let address = "127.0.0.1:18080";
-        let url = format!("--reload-url={url}");
-        let agent = pod.start(&[&url, "--listen-address=127.0.0.1:18080"]);
-        agent.wait_for("applied", 1);
-        assert!(seen.lock().unwrap()[0].starts_with("POST /-/reload "));
-        assert!(is_value(sample(address, "reloader_reloads_total"), 3.0));
-        assert!(is_value(sample(address, "reloader_reloads_failed_total"), 2.0));
-        assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
-    });
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed("a: 1\n"));
+    let answers = &[("500 Broken", "", "no"), ("503 Busy", "", "not yet"), ("200 OK", "", "")];
+    let (url, seen) = answering(answers);
+    let address = "127.0.0.1:18080";
+    let url = format!("--reload-url={url}");
+    let agent = pod.start(&[&url, "--listen-address=127.0.0.1:18080"]);
+    agent.wait_for("applied", 1);
+    assert!(seen.lock().unwrap()[0].starts_with("POST /-/reload "));
+    assert!(is_value(sample(address, "reloader_reloads_total"), 3.0));
+    assert!(is_value(sample(address, "reloader_reloads_failed_total"), 2.0));
+    assert!(is_value(sample(address, "reloader_last_reload_successful"), 1.0));
 }
 
 /// A full disk, say: no watched file changes when that is over.
 #[test]
 fn a_cause_outside_of_the_watched_files_is_retried() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(VARIABLES));
-        fs::remove_dir(pod.at("config_out")).unwrap();
-        let (url, seen) = answering(&[("200 OK", "", "")]);
-        let url = format!("--reload-url={url}");
-        let agent = pod.start(&[&url]);
-        agent.wait_for("retrying", 3);
-        assert!(seen.lock().unwrap().is_empty());
-        fs::create_dir(pod.at("config_out")).unwrap();
-        agent.wait_for("applied", 1);
-        assert_eq!((pod.written().as_str(), agent.count("gave-up")), (EXPANDED, 0));
-    });
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    fs::remove_dir(pod.at("config_out")).unwrap();
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let url = format!("--reload-url={url}");
+    let agent = pod.start(&[&url]);
+    agent.wait_for("retrying", 3);
+    assert!(seen.lock().unwrap().is_empty());
+    fs::create_dir(pod.at("config_out")).unwrap();
+    agent.wait_for("applied", 1);
+    assert_eq!((pod.written().as_str(), agent.count("gave-up")), (EXPANDED, 0));
 }
 
 /// prometheus-config-reloader ends then; docs/migration.md says so.
 #[test]
 fn a_watched_directory_that_is_missing_is_waited_for() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(VARIABLES));
-        let missing = format!("--watched-dir={}", pod.at("more"));
-        let (url, seen) = answering(&[("200 OK", "", "")]);
-        let url = format!("--reload-url={url}");
-        let address = "127.0.0.1:18080";
-        let agent = pod.start(&[&url, &missing, "--listen-address=127.0.0.1:18080"]);
-        agent.wait_for("volume-missing", 1);
-        assert!(ask(address, "GET", "/healthz").ends_with("{\"status\":\"up\"}"));
-        assert!(ask(address, "GET", "/healthz").starts_with("HTTP/1.1 200 "));
-        Kubelet::new(pod.folder.path().join("more")).write(&payload(&[("b.yaml", "two")]));
-        agent.wait_for("applied", 1);
-        assert_eq!(seen.lock().unwrap().len(), 1);
-    });
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    let missing = format!("--watched-dir={}", pod.at("more"));
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let url = format!("--reload-url={url}");
+    let address = "127.0.0.1:18080";
+    let agent = pod.start(&[&url, &missing, "--listen-address=127.0.0.1:18080"]);
+    agent.wait_for("volume-missing", 1);
+    assert!(ask(address, "GET", "/healthz").ends_with("{\"status\":\"up\"}"));
+    assert!(ask(address, "GET", "/healthz").starts_with("HTTP/1.1 200 "));
+    Kubelet::new(pod.folder.path().join("more")).write(&payload(&[("b.yaml", "two")]));
+    agent.wait_for("applied", 1);
+    assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 /// As long as nothing listens, each attempt fails, as it does for prometheus-config-reloader.
 #[test]
 fn an_application_that_is_not_there_counts_as_failed() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(VARIABLES));
-        let address = "127.0.0.1:18080";
-        let url = "--reload-url=http://127.0.0.1:9/-/reload";
-        let agent = pod.start(&[url, "--listen-address=127.0.0.1:18080"]);
-        agent.wait_for("waiting-for-target", 1);
-        // It may start only when the file is there.
-        assert_eq!(pod.written(), EXPANDED);
-        wait_until("a failure", || sample(address, "reloader_reloads_failed_total") > 0.0);
-        assert!(is_value(sample(address, "reloader_last_reload_successful"), 0.0));
-        assert!(is_value(sample(address, "reloader_last_reload_success_timestamp_seconds"), 0.0));
-    });
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    let address = "127.0.0.1:18080";
+    let url = "--reload-url=http://127.0.0.1:9/-/reload";
+    let agent = pod.start(&[url, "--listen-address=127.0.0.1:18080"]);
+    agent.wait_for("waiting-for-target", 1);
+    // It may start only when the file is there.
+    assert_eq!(pod.written(), EXPANDED);
+    wait_until("a failure", || sample(address, "reloader_reloads_failed_total") > 0.0);
+    assert!(is_value(sample(address, "reloader_last_reload_successful"), 0.0));
+    assert!(is_value(sample(address, "reloader_last_reload_success_timestamp_seconds"), 0.0));
 }
 
 #[test]
 fn what_is_not_supported_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let web = folder.path().join("web.yaml");
-    fs::write(&web, "# TLS\ntls_server_config:\n  cert_file: a\n").unwrap();
-    let web = format!("--web-config-file={}", web.display());
-    let config = "--config-file=/etc/prometheus/prometheus.yml";
-    let cases: [(&[&str], &str); 9] = [
-        (&[config, "--no-such-option=1"], "`--no-such-option` is not supported"),
-        (
-            &[config, "--reload-url=https://localhost:9090/-/reload"],
-            "`--reload-url` with https is not supported",
-        ),
-        (&[config, "--reload-method=exec"], "`--reload-method=exec` is not supported"),
-        (&[config, "--listen-address=web:80"], "`--listen-address=web:80` is not supported"),
-        (&[config, "--log-format=xml"], "`--log-format=xml` is not supported"),
-        (&[config, "--watch-interval=soon"], "`--watch-interval`: `soon` is not a time"),
-        (&[config, &web], "is not supported: it has `tls_server_config`"),
-        (&[config, "stray"], "`stray` is not supported"),
-        (
-            &["--listen-address=:8080"],
-            "nothing to watch: neither `--config-file` nor `--watched-dir`",
-        ),
-    ];
-    for (arguments, expected) in cases {
-        let mut command = podnudge();
-        command.args(["compat", "prometheus-config-reloader"]).args(arguments);
-        let (text, exit_code) = output(command);
-        assert_eq!(exit_code, Some(64), "{arguments:?}: {text}");
-        assert!(text.contains(expected), "{arguments:?}: {text}");
+    for (line, expected) in cases(COMPAT, "not supported") {
+        let (text, exit_code) = output(compat(&[], line));
+        assert_eq!(exit_code, Some(64), "{line}: {text}");
+        assert!(text.contains(expected[0]), "{line}: {text}");
     }
 }
 
 /// A configuration that podnudge made of options is read by nobody: problems of it name the option.
 #[test]
 fn a_value_that_podnudge_cannot_use_is_refused_by_the_name_of_its_option() {
-    let file = "--config-file=/etc/a/config.yaml";
-    let signal = "--reload-method=signal";
-    let cases: [(&[&str], &str); 11] = [
-        (&["--watched-dir=/"], "--watched-dir: `/` cannot be watched"),
-        (&["--watched-dir="], "--watched-dir: the path is empty"),
-        (&[file, "--rules-dir=rules"], "--rules-dir: the path `rules` is not absolute"),
-        (&["--config-file=config.yaml"], "--config-file: the path `config.yaml` is not absolute"),
-        (
-            &[file, "--watched-dir=/etc/a", "--config-envsubst-file=/etc/a/out.yaml"],
-            "--config-envsubst-file: `/etc/a/out.yaml` is in the watched path `/etc/a`",
-        ),
-        (
-            &[file, "--config-envsubst-file=out.yaml", "--watch-interval=0"],
-            "--config-envsubst-file: the path `out.yaml` is not absolute",
-        ),
-        (
-            &[file, "--config-envsubst-file=/b/c", "--statefulset-ordinal-from-envvar=A=B"],
-            "--statefulset-ordinal-from-envvar: `A=B` is not the name of a variable",
-        ),
-        (&[file, "--reload-url=nonsense"], "--reload-url: `nonsense` is not a URL"),
-        (&[file, "--listen-address=:99999"], "--listen-address: `:99999` is not an address"),
-        (
-            &[file, signal, "--process-executable-name=/bin/prometheus"],
-            "--process-executable-name: `/bin/prometheus` is a path, not a process name",
-        ),
-        (
-            &[file, signal, "--runtimeinfo-url=ftp://localhost"],
-            "--runtimeinfo-url: `ftp://localhost` is neither http nor https",
-        ),
-    ];
-    for (arguments, expected) in cases {
-        let mut command = podnudge();
-        command.args(["compat", "prometheus-config-reloader"]).args(arguments);
-        let (text, exit_code) = output(command);
-        assert_eq!(exit_code, Some(64), "{arguments:?}: {text}");
-        assert!(text.starts_with(expected), "{arguments:?}: {text}");
+    for (line, expected) in cases(COMPAT, "not usable") {
+        let (text, exit_code) = output(compat(&[], line));
+        assert_eq!(exit_code, Some(64), "{line}: {text}");
+        assert!(text.starts_with(expected[0]), "{line}: {text}");
     }
 }
 
 /// Go connects to its own host if a URL names none.
 #[test]
 fn a_url_without_a_host_is_one_of_the_pod() {
-    in_network(|| {
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(VARIABLES));
-        let (url, seen) = answering(&[("200 OK", "", "")]);
-        let (_, port) = url.split_once("127.0.0.1").unwrap();
-        let agent = pod.start(&[&format!("--reload-url=http://{port}")]);
-        agent.wait_for("applied", 1);
-        assert_eq!(seen.lock().unwrap().len(), 1);
-    });
+    in_network!();
+    let mut pod = Pod::new();
+    pod.config.write(&compressed(VARIABLES));
+    let (url, seen) = answering(&[("200 OK", "", "")]);
+    let (_, port) = url.split_once("127.0.0.1").unwrap();
+    let agent = pod.start(&[&format!("--reload-url=http://{port}")]);
+    agent.wait_for("applied", 1);
+    assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
 /// Without it, the port would be open although the file says otherwise.
@@ -553,41 +490,14 @@ fn the_name_of_the_program_is_enough() {
 /// The options that the operator and charts render, in full.
 #[test]
 fn the_options_of_the_operator_make_a_valid_configuration() {
-    let operator = "--listen-address=:8080 --reload-url=http://localhost:9090/-/reload \
-        --config-file=/etc/prometheus/config/prometheus.yaml.gz \
-        --config-envsubst-file=/etc/prometheus/config_out/prometheus.env.yaml \
-        --watched-dir=/etc/prometheus/certs \
-        --watched-dir=/etc/prometheus/rules/prometheus-k8s-rulefiles-0";
-    let signal = "--listen-address=:8080 --reload-method=signal \
-        --runtimeinfo-url=http://localhost:9090/api/v1/status/runtimeinfo \
-        --config-file=/etc/prometheus/config/prometheus.yaml.gz \
-        --config-envsubst-file=/etc/prometheus/config_out/prometheus.env.yaml";
-    let local = "--listen-address=localhost:8080 --reload-url=http://localhost:9093/-/reload \
-        --config-file=/etc/alertmanager/config/alertmanager.yaml.gz \
-        --config-envsubst-file=/etc/alertmanager/config_out/alertmanager.env.yaml \
-        --watched-dir=/etc/alertmanager/config --log-level=debug --log-format=json";
-    let ruler = "--listen-address=:8080 --reload-url=http://localhost:10902/-/reload \
-        --watched-dir=/etc/thanos/rules/thanos-ruler-k8s-rulefiles-0";
-    let chart = "--watched-dir=/etc/config --listen-address=0.0.0.0:8080 \
-        --reload-url=http://127.0.0.1:9090/-/reload";
-    let init = "--watch-interval=0 --listen-address=:8081 \
-        --config-file=/etc/prometheus/config/prometheus.yaml.gz \
-        --config-envsubst-file=/etc/prometheus/config_out/prometheus.env.yaml \
-        --watched-dir=/etc/prometheus/certs";
-    let all = "--config-file /a/b --watch-interval 1m30s --delay-interval 500ms --retry-interval=10s \
-        --reload-timeout=1m --auto-gomemlimit-ratio=0.9 --statefulset-ordinal-from-envvar=NAME \
-        --process-executable-name=prometheus";
-    for options in [operator, signal, local, ruler, chart, init, all] {
-        let mut command = podnudge();
-        command.args(["compat", "--print", "prometheus-config-reloader"]);
-        command.args(options.split_whitespace());
-        let (text, exit_code) = output(command);
+    for (options, _) in cases(COMPAT, "of the operator and of charts") {
+        let (text, exit_code) = output(compat(&["--print"], options));
         assert_eq!(exit_code, Some(0), "{options}: {text}");
         let parsed = podnudge::config::parse("translated", &text, &Vec::new(), None);
         let (config, warnings) = parsed.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
         assert_eq!(warnings, [], "{text}");
         // It ends before it would retry.
-        let attempts = if options == init { 10 } else { u32::MAX };
+        let attempts = if options.contains("--watch-interval=0") { 10 } else { u32::MAX };
         assert_eq!(config.rules[0].settings.retry.attempts, attempts, "{text}");
     }
 }
@@ -619,7 +529,7 @@ impl Prometheus {
         let mut arguments = vec![file.as_str(), &data, "--web.listen-address=127.0.0.1:9090"];
         arguments.extend(more);
         let log = pod.folder.path().join("prometheus.log");
-        let process = Running::start("prometheus", &arguments, &log);
+        let process = Running::logged(&[&["prometheus"], &arguments[..]].concat(), &log);
         wait_until("Prometheus is ready", || {
             TcpStream::connect(PROMETHEUS).is_ok()
                 && ask(PROMETHEUS, "GET", "/-/ready").contains(" 200 ")
@@ -654,17 +564,15 @@ fn loads_changed_rules(prometheus: &mut Prometheus, options: &[&str]) {
 
 #[test]
 fn prometheus_loads_changed_rule_files_by_its_url() {
-    in_network(|| {
-        let mut prometheus = Prometheus::start(&["--web.enable-lifecycle"]);
-        loads_changed_rules(&mut prometheus, &["--reload-url=http://localhost:9090/-/reload"]);
-    });
+    in_network!();
+    let mut prometheus = Prometheus::start(&["--web.enable-lifecycle"]);
+    loads_changed_rules(&mut prometheus, &["--reload-url=http://localhost:9090/-/reload"]);
 }
 
 #[test]
 fn prometheus_loads_changed_rule_files_by_a_signal() {
-    in_network(|| {
-        let mut prometheus = Prometheus::start(&[]);
-        let url = "--runtimeinfo-url=http://localhost:9090/api/v1/status/runtimeinfo";
-        loads_changed_rules(&mut prometheus, &["--reload-method=signal", url]);
-    });
+    in_network!();
+    let mut prometheus = Prometheus::start(&[]);
+    let url = "--runtimeinfo-url=http://localhost:9090/api/v1/status/runtimeinfo";
+    loads_changed_rules(&mut prometheus, &["--reload-method=signal", url]);
 }

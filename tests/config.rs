@@ -4,6 +4,7 @@
 #![cfg(feature = "tls")] // without: tests/release.rs
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
@@ -54,61 +55,11 @@ fn every_invalid_file_is_refused_with_all_its_problems() {
 
 #[test]
 fn invalid_command_lines() {
-    let cases: [(&str, &[&str]); 21] = [
-        ("nothing_at_all", &[]),
-        ("a_watch_mode_without_a_watch", &["--watch-mode", "poll", "--signal", "HUP"]),
-        ("an_unknown_preset", &["--watch", "/etc/app", "--preset", "ngnix"]),
-        ("no_volume", &["--signal", "HUP"]),
-        ("an_unknown_option", &["--wacht", "/etc/app"]),
-        ("an_unknown_command", &["chekc", "podnudge.toml"]),
-        ("an_unknown_command_with_control_characters", &["\u{1b}[31mrun\u{7}"]),
-        ("an_option_without_its_value", &["--watch"]),
-        ("an_option_twice", &["--watch", "/a", "--signal", "HUP", "--settle=1s", "--settle=2s"]),
-        ("options_before_the_command", &["--watch", "/etc/app", "run"]),
-        ("two_targets", &["check", "--watch=/a", "--signal=HUP", "--exe=/b", "--process=c"]),
-        (
-            "many_wrong_values",
-            &[
-                "check",
-                "--watch",
-                "etc/app",
-                "--signal",
-                "KILL",
-                "--jitter",
-                "5M",
-                "--uid",
-                "root",
-                "--listen",
-                "localhost",
-                "--log",
-                "xml",
-                "--settle",
-                "200",
-                "--cmdline",
-                "(",
-            ],
-        ),
-        ("an_empty_value", &["check", "--watch", "", "--signal", ""]),
-        (
-            "a_ca_file_without_https",
-            &["check", "--watch", "/a", "--url", "http://a/", "--ca-file", "/ca.crt"],
-        ),
-        (
-            "new_children_after_a_url",
-            &["check", "--watch=/a", "--url=http://127.0.0.1/", "--children-newer"],
-        ),
-        (
-            "an_option_for_one_of_two_rules",
-            &["check", "two_rules_with_the_same_name.toml", "--uid", "5"],
-        ),
-        ("two_files", &["check", "a_port_alone.toml", "--config", "a_yaml_file.toml"]),
-        ("a_missing_file", &["check", "nowhere/podnudge.toml"]),
-        ("a_file_name_with_control_characters", &["check", "\u{1b}[31m\u{7}.toml"]),
-        ("a_device_as_the_file", &["check", "/dev/zero"]),
-        ("an_invalid_status_url", &["status", "--url", "127.0.0.1:9533"]),
-    ];
+    let text = include_str!("command_lines.toml");
+    let cases: BTreeMap<String, Vec<String>> = toml::from_str(text).unwrap();
+    assert!(cases.len() >= 21);
     for (name, arguments) in cases {
-        let output = podnudge(arguments, &[]);
+        let output = podnudge(&arguments, &[]);
         assert!(!output.starts_with("exit code 0"), "{name} was accepted: {output}");
         assert_snapshot!(format!("command_line_{name}"), output);
     }

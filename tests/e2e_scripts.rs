@@ -10,9 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::support::pod::{in_namespace, no_other_process};
-use crate::support::program::{PATH, command};
-use crate::support::wait::wait_until;
+use crate::support::pod::no_other_process;
+use crate::support::program::PATH;
+use crate::support::{command, in_namespace, wait_until};
 
 /// Reads what is applied, and answers for three replicas that are ready and in sync.
 const KUBECTL: &str = r#"#!/bin/sh
@@ -84,71 +84,65 @@ impl Copy {
 #[test]
 fn an_e2e_test_that_ends_in_the_middle_says_where_and_stops_its_load() {
     const LOADED: &str = ". e2e/lib-slots\nserve slots\nwatch_ready all broken\n";
-    in_namespace(|| {
-        let copy = Copy::new();
-        for (broken, said) in [
-            // The last line of a function.
-            (
-                "broken() { await 1 'it is so' false && say so; }\n",
-                "FAILED: the part only ended in the middle: e2e/lib-slots:",
-            ),
-            (
-                "deeper() { grep -q x /dev/null; }\nbroken() { deeper; }\n",
-                "FAILED: the part only ended in the middle: e2e/parts/only:1: `grep -q x /dev/null` \
-                 ended with 1, called by e2e/parts/only:2, called by e2e/parts/only:5",
-            ),
-            (
-                "broken() { (exit 7) | cat; }\n",
-                "FAILED: the part only ended in the middle: e2e/parts/only:1: `cat` ended with 7, \
-                 called by e2e/parts/only:4",
-            ),
-            ("broken() { say \"$nothing\"; }\n", "nothing: unbound variable"),
-        ] {
-            copy.ends_with(copy.start_part(&[broken, LOADED].concat()), said);
-        }
-    });
+    in_namespace!();
+    let copy = Copy::new();
+    for (broken, said) in [
+        // The last line of a function.
+        (
+            "broken() { await 1 'it is so' false && say so; }\n",
+            "FAILED: the part only ended in the middle: e2e/lib-slots:",
+        ),
+        (
+            "deeper() { grep -q x /dev/null; }\nbroken() { deeper; }\n",
+            "FAILED: the part only ended in the middle: e2e/parts/only:1: `grep -q x /dev/null` \
+             ended with 1, called by e2e/parts/only:2, called by e2e/parts/only:5",
+        ),
+        (
+            "broken() { (exit 7) | cat; }\n",
+            "FAILED: the part only ended in the middle: e2e/parts/only:1: `cat` ended with 7, \
+             called by e2e/parts/only:4",
+        ),
+        ("broken() { say \"$nothing\"; }\n", "nothing: unbound variable"),
+    ] {
+        copy.ends_with(copy.start_part(&[broken, LOADED].concat()), said);
+    }
 }
 
 #[test]
 fn an_e2e_test_that_gets_a_signal_says_where_and_stops_its_load() {
-    in_namespace(|| {
-        let copy = Copy::new();
-        for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-            // The second is like a kubectl that waits for an answer that does not come.
-            for waits in ["await 600 'it is so' false", "sleep infinity"] {
-                let part =
-                    format!(". e2e/lib-slots\nserve slots\nload\nlook &\nsay loaded\n{waits}\n");
-                let script = copy.start_part(&part);
-                wait_until("there is load", || copy.output().contains("loaded"));
-                kill(Pid::from_raw(script.id().try_into().unwrap()), signal).unwrap();
-                copy.ends_with(script, "FAILED: the part only ended in the middle: e2e/");
-                let name = signal.as_str().trim_start_matches("SIG");
-                let said = format!("was interrupted by {name}");
-                assert!(copy.output().contains(&said), "{}", copy.output());
-            }
+    in_namespace!();
+    let copy = Copy::new();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        // The second is like a kubectl that waits for an answer that does not come.
+        for waits in ["await 600 'it is so' false", "sleep infinity"] {
+            let part = format!(". e2e/lib-slots\nserve slots\nload\nlook &\nsay loaded\n{waits}\n");
+            let script = copy.start_part(&part);
+            wait_until("there is load", || copy.output().contains("loaded"));
+            kill(Pid::from_raw(script.id().try_into().unwrap()), signal).unwrap();
+            copy.ends_with(script, "FAILED: the part only ended in the middle: e2e/");
+            let name = signal.as_str().trim_start_matches("SIG");
+            let said = format!("was interrupted by {name}");
+            assert!(copy.output().contains(&said), "{}", copy.output());
         }
-    });
+    }
 }
 
 #[test]
 fn a_lab_that_ends_in_the_middle_says_where() {
-    in_namespace(|| {
-        let copy = Copy::new();
-        let script = copy.start("k8s/lab/run", &["reload"], &[("LOAD_CANNOT_START", "3")]);
-        let said =
-            "`kubectl --namespace \"$namespace\" \"$@\"` ended with 3, called by k8s/lab/run:";
-        copy.ends_with(script, said);
-        assert!(copy.output().contains("FAILED: the part reload ended in the middle: e2e/lib:"));
-    });
+    in_namespace!();
+    let copy = Copy::new();
+    let script = copy.start("k8s/lab/run", &["reload"], &[("LOAD_CANNOT_START", "3")]);
+    let said = "`kubectl --namespace \"$namespace\" \"$@\"` ended with 3, called by k8s/lab/run:";
+    copy.ends_with(script, said);
+    assert!(copy.output().contains("FAILED: the part reload ended in the middle: e2e/lib:"));
 }
 
 /// Failed checks do not end a part.
 #[test]
 fn an_e2e_test_with_failed_checks_ends_with_1() {
-    in_namespace(|| {
-        let copy = Copy::new();
-        let script = copy.start_part("fail 'it is not so'\nsay 'the end'\n");
-        copy.ends_with(script, "FAILED: 1 checks");
-        assert!(copy.output().contains("the end"));
-    });
+    in_namespace!();
+    let copy = Copy::new();
+    let script = copy.start_part("fail 'it is not so'\nsay 'the end'\n");
+    copy.ends_with(script, "FAILED: 1 checks");
+    assert!(copy.output().contains("the end"));
 }

@@ -1,7 +1,6 @@
 //! Eager sync of the real podnudge: a small API server, real volumes, and a stand-in for the kubelet, which
 //! writes the volume when the pod is annotated.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -13,17 +12,13 @@ use nix::sys::signal::Signal;
 use podnudge::cluster::object_rights;
 use podnudge::config::{ObjectKind, ObjectName};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::api_server::{ApiServer, Fault, Store};
-use crate::support::application::Application;
-use crate::support::http;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::memory::MemoryLimit;
-use crate::support::program::podnudge;
-use crate::support::rights::{access, rights_of};
-use crate::support::wait::wait_until;
+use crate::support::api_server::Store;
+use crate::support::rights::access;
+use crate::support::{
+    Agent, ApiServer, Fault, Kubelet, MemoryLimit, payload, rights_of, wait_until,
+};
+use crate::support::{Scene, http};
 
 const MAPS: &str = "/api/v1/namespaces/test/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/test/secrets";
@@ -46,15 +41,15 @@ fn pod(volume: &Path) -> Value {
     })
 }
 
-struct Scene {
+struct Pod {
     server: ApiServer,
     agent: Agent,
     kubelet: Option<JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
-    _folder: TempDir,
+    _scene: Scene,
 }
 
-impl Drop for Scene {
+impl Drop for Pod {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         drop(self.kubelet.take().map(JoinHandle::join));
@@ -83,44 +78,37 @@ fn follow(mut kubelet: Kubelet, server: ApiServer, is_over: Arc<AtomicBool>) -> 
     })
 }
 
-impl Scene {
+impl Pod {
     /// `cluster` are more settings of `[cluster]`.
     fn start(cluster: &str) -> Self {
         Self::with(cluster, |_| {})
     }
 
     fn with(cluster: &str, before: impl FnOnce(&ApiServer)) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
+        let scene = Scene::with(&[("a.conf", "0")]);
         let server = ApiServer::start();
         server.with_store(|store| {
             store.create(MAPS, object("app", "0")).unwrap();
             store.create(MAPS, object("other", "0")).unwrap();
             store.create(SECRETS, object("tls", "0")).unwrap();
-            store.create(PODS, pod(&kubelet.volume)).unwrap();
+            store.create(PODS, pod(&scene.kubelet.volume)).unwrap();
         });
         before(&server);
-        let url = Application::start(&kubelet.volume, "a.conf").url();
-        let (token, config) = (folder.path().join("token"), folder.path().join("podnudge.toml"));
-        fs::write(&token, "token").unwrap();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\nlog-level = \"debug\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{}\"\n{cluster}\n\
-             [[rule]]\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{url}\"\n",
-            server.url(),
-            token.display(),
-            kubelet.volume.display(),
+            "[agent]\nlog-level = \"debug\"\nCLUSTER\n{cluster}\n\
+             [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{}\"\n",
+            scene.application().url(),
         );
-        fs::write(&config, &text).unwrap();
+        let podnudge = scene.in_cluster(&server, "web-0", &text);
         // Without `objects`, it finds this one.
         let app = ObjectName { kind: ObjectKind::ConfigMap, name: "app".to_owned() };
-        server.grant(rights_of(&text).into_iter().chain(object_rights(&app).map(access)));
-        let mut command = podnudge();
-        command.arg("--config").arg(config).env("PODNUDGE_POD_NAME", "web-0");
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 1);
+        let rights = rights_of(&scene.text("podnudge.toml"));
+        server.grant(rights.into_iter().chain(object_rights(&app).map(access)));
+        let agent = scene.start(podnudge, "baseline");
         let is_over = Arc::default();
+        let kubelet = Kubelet::new(&scene.kubelet.volume);
         let kubelet = follow(kubelet, server.clone(), Arc::clone(&is_over));
-        Self { server, agent, kubelet: Some(kubelet), is_over, _folder: folder }
+        Self { server, agent, kubelet: Some(kubelet), is_over, _scene: scene }
     }
 
     fn edit(&self, content: &str) {
@@ -174,58 +162,58 @@ impl Scene {
 
 #[test]
 fn an_edit_is_applied_without_waiting_for_the_period_of_the_kubelet() {
-    let scene = Scene::start("eager-sync = true");
-    scene.wait_until_watched();
-    assert_eq!(scene.agent.last("watching-objects", "objects"), "configmap/app");
+    let pod = Pod::start("eager-sync = true");
+    pod.wait_until_watched();
+    assert_eq!(pod.agent.last("watching-objects", "objects"), "configmap/app");
     // The preflight tries whether a label may be changed.
     let patches = || {
-        let mut patches = scene.requests("PATCH");
+        let mut patches = pod.requests("PATCH");
         patches.retain(|patch| !patch.contains("podnudge.io/trial"));
         patches
     };
-    let [trial] = &patches()[..] else { panic!("{:?}", scene.server.seen()) };
+    let [trial] = &patches()[..] else { panic!("{:?}", pod.server.seen()) };
     assert!(trial.starts_with(&format!("PATCH {PODS}/web-0?dryRun=All ")), "{trial}");
     for (number, content) in ["1", "2", "3"].into_iter().enumerate() {
-        scene.edit(content);
-        scene.wait_for_edit(number + 1);
+        pod.edit(content);
+        pod.wait_for_edit(number + 1);
     }
     let version = |request: &String| {
         request.contains(r#"{"metadata":{"annotations":{"podnudge.io/sync":"configmap/app "#)
     };
-    assert!(patches().iter().skip(1).all(version), "{:?}", scene.server.seen());
-    let patch = scene.server.heads().into_iter().rfind(|head| head.starts_with("PATCH")).unwrap();
+    assert!(patches().iter().skip(1).all(version), "{:?}", pod.server.seen());
+    let patch = pod.server.heads().into_iter().rfind(|head| head.starts_with("PATCH")).unwrap();
     assert!(patch.contains("content-type: application/merge-patch+json\r\n"), "{patch}");
-    let status = scene.status();
+    let status = pod.status();
     assert_eq!(status["edit_to_commit"]["buckets"].as_array().unwrap().len(), 13, "{status}");
     assert!(status["objects"][0]["edit_to_commit_seconds"].as_f64().unwrap() < 5.0, "{status}");
     assert!(status["syncs_requested"].as_u64().unwrap() >= 3, "{status}");
     // Only the metadata, and only of the one object.
-    assert!(scene.requests("/configmaps").iter().all(|it| it.contains("metadata.name%3Dapp")));
-    assert_eq!(scene.requests("/secrets"), Vec::<String>::new());
+    assert!(pod.requests("/configmaps").iter().all(|it| it.contains("metadata.name%3Dapp")));
+    assert_eq!(pod.requests("/secrets"), Vec::<String>::new());
 }
 
 #[test]
 fn named_objects_need_no_right_to_read_pods_and_others_are_not_noticed() {
     let cluster = "eager-sync = true\nobjects = [\"configmap/app\", \"secret/tls\"]";
-    let scene = Scene::start(cluster);
-    scene.wait_until_watched();
-    assert_eq!(scene.requests("GET /api/v1/namespaces/test/pods"), Vec::<String>::new());
-    scene.edit("1");
-    scene.wait_for_edit(1);
-    scene.server.with_store(|store| {
+    let pod = Pod::start(cluster);
+    pod.wait_until_watched();
+    assert_eq!(pod.requests("GET /api/v1/namespaces/test/pods"), Vec::<String>::new());
+    pod.edit("1");
+    pod.wait_for_edit(1);
+    pod.server.with_store(|store| {
         let other = json!({"data": {"a.conf": "x"}});
         store.patch(&format!("{MAPS}/other"), &other).unwrap();
         store.patch(&format!("{SECRETS}/tls"), &other).unwrap();
     });
-    scene.agent.wait_for("edited", 2);
-    assert_eq!(scene.agent.last("edited", "object"), "secret/tls");
-    wait_until("the pod is annotated", || scene.annotations() == 2);
+    pod.agent.wait_for("edited", 2);
+    assert_eq!(pod.agent.last("edited", "object"), "secret/tls");
+    wait_until("the pod is annotated", || pod.annotations() == 2);
 }
 
 #[test]
 fn a_watch_goes_on_after_bookmarks_its_end_errors_endless_lines_and_broken_connections() {
-    let scene = Scene::start("eager-sync = true");
-    scene.wait_until_watched();
+    let pod = Pod::start("eager-sync = true");
+    pod.wait_until_watched();
     let changes: [fn(&ApiServer); 5] = [
         |server| server.with_store(Store::bookmark),
         |server| server.with_store(|store| store.history.end_watches(true)),
@@ -254,99 +242,99 @@ fn a_watch_goes_on_after_bookmarks_its_end_errors_endless_lines_and_broken_conne
         },
     ];
     for (number, change) in changes.into_iter().enumerate() {
-        let before = scene.watches();
-        change(&scene.server);
+        let before = pod.watches();
+        change(&pod.server);
         if number > 0 {
-            wait_until("it is watched again", || scene.watches() > before && scene.is_watched());
+            wait_until("it is watched again", || pod.watches() > before && pod.is_watched());
         }
-        scene.edit(&format!("change {number}"));
-        scene.wait_for_edit(number + 1);
+        pod.edit(&format!("change {number}"));
+        pod.wait_for_edit(number + 1);
     }
-    assert_eq!(scene.agent.count("edited"), 5, "what is too long is not read");
-    assert_eq!(scene.agent.count("eager-sync-unavailable"), 0, "{}", scene.agent.log());
+    assert_eq!(pod.agent.count("edited"), 5, "what is too long is not read");
+    assert_eq!(pod.agent.count("eager-sync-unavailable"), 0, "{}", pod.agent.log());
 }
 
 #[test]
 fn a_server_that_does_not_answer_is_asked_again() {
-    let scene = Scene::with("eager-sync = true", |server| {
+    let pod = Pod::with("eager-sync = true", |server| {
         server.inject("GET /api/v1/namespaces/test/configmaps", Fault::NoAnswer);
     });
-    scene.edit("before it was listed");
-    scene.wait_until_watched();
-    scene.edit("1");
-    scene.wait_for_edit(1);
+    pod.edit("before it was listed");
+    pod.wait_until_watched();
+    pod.edit("1");
+    pod.wait_for_edit(1);
 }
 
 #[test]
 fn an_object_that_is_replaced_is_noticed_also_while_nobody_watches() {
-    let scene = Scene::start("eager-sync = true");
-    scene.wait_until_watched();
+    let pod = Pod::start("eager-sync = true");
+    pod.wait_until_watched();
     let replace = |content: &str| {
-        scene.server.with_store(|store| {
+        pod.server.with_store(|store| {
             store.delete(&format!("{MAPS}/app")).unwrap();
             store.create(MAPS, object("app", content)).unwrap();
         });
     };
     replace("1");
-    scene.wait_for_edit(1);
+    pod.wait_for_edit(1);
     // The server is away: the connection is cut, and no new one succeeds.
-    scene.server.partition("configmaps", Fault::Closed);
-    scene.server.with_store(|store| store.history.end_watches(true));
-    wait_until("it is not watched", || !scene.is_watched());
+    pod.server.partition("configmaps", Fault::Closed);
+    pod.server.with_store(|store| store.history.end_watches(true));
+    wait_until("it is not watched", || !pod.is_watched());
     replace("2");
-    scene.server.heal();
-    scene.wait_for_edit(2);
+    pod.server.heal();
+    pod.wait_for_edit(2);
 }
 
 #[test]
 fn without_a_right_everything_else_works_and_it_is_said_once() {
-    let scene = Scene::with("eager-sync = true\nobjects = [\"secret/tls\"]", |server| {
+    let pod = Pod::with("eager-sync = true\nobjects = [\"secret/tls\"]", |server| {
         server.partition("/secrets", Fault::Status(403, ""));
     });
-    scene.agent.wait_for("eager-sync-unavailable", 1);
+    pod.agent.wait_for("eager-sync-unavailable", 1);
     let hint = "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [secrets], resourceNames: [tls], verbs: [list, watch]";
-    assert_eq!(scene.agent.last("eager-sync-unavailable", "hint"), hint);
+    assert_eq!(pod.agent.last("eager-sync-unavailable", "hint"), hint);
     // The kubelet's own sync.
-    scene.edit("1");
-    scene.annotate_pod();
-    scene.agent.wait_for("applied", 1);
-    assert_eq!(scene.status()["objects"][0]["watched"], false);
-    scene.server.heal();
-    scene.agent.wait_for("eager-sync-available", 1);
-    assert_eq!(scene.agent.count("eager-sync-unavailable"), 1);
+    pod.edit("1");
+    pod.annotate_pod();
+    pod.agent.wait_for("applied", 1);
+    assert_eq!(pod.status()["objects"][0]["watched"], false);
+    pod.server.heal();
+    pod.agent.wait_for("eager-sync-available", 1);
+    assert_eq!(pod.agent.count("eager-sync-unavailable"), 1);
 }
 
 #[test]
 fn an_annotation_that_is_not_allowed_is_found_at_the_start() {
-    let scene = Scene::with("eager-sync = true", |server| {
+    let pod = Pod::with("eager-sync = true", |server| {
         server.partition("PATCH", Fault::Status(403, ""));
     });
-    scene.agent.wait_for("eager-sync-unavailable", 1);
+    pod.agent.wait_for("eager-sync-unavailable", 1);
     let hint = "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [pods], verbs: [patch]";
-    assert_eq!(scene.agent.last("eager-sync-unavailable", "hint"), hint);
-    scene.edit("1");
-    scene.agent.wait_for("edited", 1);
+    assert_eq!(pod.agent.last("eager-sync-unavailable", "hint"), hint);
+    pod.edit("1");
+    pod.agent.wait_for("edited", 1);
 }
 
 #[test]
 fn podnudge_stops_at_once_although_it_watches() {
-    let mut scene = Scene::start("eager-sync = true");
-    scene.wait_until_watched();
-    scene.agent.signal(Signal::SIGTERM);
-    wait_until("it has ended", || scene.agent.has_ended());
-    scene.agent.wait_for("stopped", 1);
-    assert_eq!(scene.agent.count("grace-over"), 0);
+    let mut pod = Pod::start("eager-sync = true");
+    pod.wait_until_watched();
+    pod.agent.signal(Signal::SIGTERM);
+    wait_until("it has ended", || pod.agent.has_ended());
+    pod.agent.wait_for("stopped", 1);
+    assert_eq!(pod.agent.count("grace-over"), 0);
 }
 
 #[test]
 fn without_eager_sync_there_is_not_one_request() {
-    let scene = Scene::start("");
-    scene.edit("1");
-    scene.annotate_pod();
-    scene.agent.wait_for("applied", 1);
-    assert_eq!(scene.status(), Value::Null);
-    assert_eq!(scene.server.seen(), Vec::<String>::new());
-    assert_eq!(scene.server.reviews(), Vec::<Value>::new());
+    let pod = Pod::start("");
+    pod.edit("1");
+    pod.annotate_pod();
+    pod.agent.wait_for("applied", 1);
+    assert_eq!(pod.status(), Value::Null);
+    assert_eq!(pod.server.seen(), Vec::<String>::new());
+    assert_eq!(pod.server.reviews(), Vec::<Value>::new());
 }
 
 /// An API server whose watches send the beginning of a line, and nothing more: 16 of just under 1 MiB are more than
@@ -357,7 +345,7 @@ fn unfinished_lines_of_many_watches_are_bounded_under_the_memory_limit() {
     let binary = Path::new(env!("CARGO_MANIFEST_DIR"));
     let binary = binary.join("target/x86_64-unknown-linux-gnu/release/podnudge");
     assert!(binary.exists(), "{} is not built: run ./test", binary.display());
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
+    let scene = Scene::with(&[("a.conf", "0")]);
     let watches = Arc::new(AtomicUsize::new(0));
     let begun = Arc::clone(&watches);
     let server = http::server(move |stream| {
@@ -366,24 +354,20 @@ fn unfinished_lines_of_many_watches_are_bounded_under_the_memory_limit() {
     });
     let server = server.strip_suffix("/-/reload").unwrap();
     let objects: Vec<String> = (0..OBJECTS).map(|n| format!("\"configmap/c{n}\"")).collect();
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let config = folder.path().join("podnudge.toml");
-    fs::write(folder.path().join("token"), "token").unwrap();
     let text = format!(
-        "[cluster]\nurl = \"{server}\"\nnamespace = \"test\"\ntoken-file = \"{0}/token\"\n\
-         eager-sync = true\nobjects = [{1}]\n\
-         [[rule]]\nwatch = \"{0}/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{2}\"\n",
-        folder.path().display(),
+        "[cluster]\nurl = \"{server}\"\nnamespace = \"test\"\ntoken-file = \"FOLDER/token\"\n\
+         eager-sync = true\nobjects = [{}]\n\
+         [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{}\"\n",
         objects.join(", "),
-        application.url(),
+        scene.application().url(),
     );
-    fs::write(&config, text).unwrap();
+    scene.write("token", "token");
     let limit = MemoryLimit::new(32 << 20);
     let mut peak = limit.measure();
     let mut command = limit.command(&binary);
-    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&config);
-    command.env("POD_NAME", "web-0");
-    let mut agent = Agent::spawn(folder.path(), command);
+    command.args(["--log", "json", "--listen", "off", "--config"]);
+    command.arg(scene.write("podnudge.toml", &text)).env("POD_NAME", "web-0");
+    let mut agent = Agent::spawn(scene.folder.path(), command);
     wait_until("each line was given up, and its object watched again", || {
         assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
         watches.load(Ordering::SeqCst) >= 3 * OBJECTS

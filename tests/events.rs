@@ -1,27 +1,17 @@
 //! Kubernetes Events about podnudge's own Pod, by the real binary against an API server of the test's own.
 
-use std::fs;
-
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::api_server::{ApiServer, Fault};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::program::podnudge;
-use crate::support::rights::rights_of;
-use crate::support::wait::wait_until;
+use crate::support::{Agent, ApiServer, Application, Fault, ROLLED_OUT, Scene, wait_until};
 
 const EVENTS: &str = "/api/v1/namespaces/test/events";
 
 /// A podnudge in a pod, and its application, which rejects what contains `broken`.
 struct Pod {
     agent: Agent,
-    kubelet: Kubelet,
     server: ApiServer,
     application: Application,
-    _folder: TempDir,
+    scene: Scene,
 }
 
 impl Pod {
@@ -31,37 +21,29 @@ impl Pod {
     }
 
     fn with(server: &ApiServer, name: &str, cluster: &str, rule: &str) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
+        let scene = Scene::with(&[("a.conf", "0")]);
         let publishes = rule.contains("publish");
-        let read = if publishes { folder.path().join("published") } else { kubelet.volume.clone() };
+        let read = if publishes { scene.path("published") } else { scene.kubelet.volume.clone() };
         let start = if publishes { "" } else { "on-start = \"never\"\n" };
         let application = Application::start(&read, "a.conf");
-        let path = folder.path().display().to_string();
-        let rule = rule.replace("FOLDER", &path);
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\ndigests-in-metrics = \"all\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n{cluster}\n\
-             [[rule]]\nname = \"web\"\nwatch = \"{path}/volume\"\nsettle = \"0s\"\n{start}\
+            "[agent]\ndigests-in-metrics = \"all\"\nCLUSTER\n{cluster}\n\
+             [[rule]]\nname = \"web\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n{start}\
              retry = {{ attempts = 1 }}\nhttp.url = \"{}\"\n{rule}\n",
-            server.url(),
             application.url(),
         );
-        fs::write(folder.path().join("token"), "token").unwrap();
-        fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
-        server.grant(rights_of(&text));
-        let mut command = podnudge();
-        command.arg("--config").arg(folder.path().join("podnudge.toml"));
-        if !cluster.contains("# unknown") {
-            let uid = format!("uid-of-{name}");
-            command.env("PODNUDGE_POD_NAME", name).env("PODNUDGE_POD_UID", uid);
+        let mut podnudge = scene.in_cluster(server, name, &text);
+        if cluster.contains("# unknown") {
+            podnudge.env_remove("PODNUDGE_POD_NAME");
+        } else {
+            podnudge.env("PODNUDGE_POD_UID", format!("uid-of-{name}"));
         }
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline|published", 1);
-        Self { agent, kubelet, server: server.clone(), application, _folder: folder }
+        let agent = scene.start(podnudge, "baseline|published");
+        Self { agent, server: server.clone(), application, scene }
     }
 
     fn write(&mut self, content: &str) {
-        self.kubelet.write(&payload(&[("a.conf", content)]));
+        self.scene.change(content);
     }
 
     /// The Events with this reason.

@@ -4,14 +4,8 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::api_server::{ApiServer, Fault};
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::program::podnudge;
-use crate::support::rights::rights_of;
-use crate::support::wait::wait_until;
+use crate::support::{Agent, ApiServer, Fault, Scene, podnudge, wait_until};
 
 const PODS: &str = "/api/v1/namespaces/test/pods";
 const EVICTION: &str = "POST /api/v1/namespaces/test/pods/web-1/eviction";
@@ -20,9 +14,8 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases/web-0";
 /// A podnudge in a pod that the server knows.
 struct Pod {
     agent: Agent,
-    kubelet: Kubelet,
     server: ApiServer,
-    folder: TempDir,
+    scene: Scene,
 }
 
 impl Pod {
@@ -33,21 +26,15 @@ impl Pod {
 
     /// `uid` is what podnudge is told of the pod's UID, if anything.
     fn start_as(uid: Option<&str>, settings: &str) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
+        let scene = Scene::new();
         let server = ApiServer::start();
-        let path = folder.path().display();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\nstate-dir = \"{path}/state\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
-             [[rule]]\nwatch = \"{path}/volume\"\nsettle = \"0s\"\n{settings}\n",
-            server.url()
+            "[agent]\nstate-dir = \"FOLDER/state\"\nCLUSTER\n\
+             [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n{settings}\n",
         );
-        fs::write(folder.path().join("token"), "token").unwrap();
-        fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
-        server.grant(rights_of(&text));
-        let agent = start_podnudge(&folder, uid);
+        let agent = start_podnudge(&scene, &server, &text, uid);
         agent.wait_for("baseline", 1);
-        let pod = Self { agent, kubelet, server, folder };
+        let pod = Self { agent, server, scene };
         pod.create("u-1");
         pod
     }
@@ -68,12 +55,17 @@ impl Pod {
         assert_eq!(self.agent.exit_code(), Some(0));
         self.delete();
         self.create(uid);
-        self.agent = start_podnudge(&self.folder, Some(uid));
+        self.agent = self.again(uid);
         self
     }
 
+    /// podnudge in a pod with this UID and the same configuration.
+    fn again(&self, uid: &str) -> Agent {
+        start_podnudge(&self.scene, &self.server, &self.scene.text("podnudge.toml"), Some(uid))
+    }
+
     fn write(&mut self, content: &str) {
-        self.kubelet.write(&payload(&[("a.conf", content)]));
+        self.scene.change(content);
     }
 
     fn evictions(&self) -> usize {
@@ -86,12 +78,10 @@ impl Pod {
     }
 }
 
-fn start_podnudge(folder: &TempDir, uid: Option<&str>) -> Agent {
-    let mut command = podnudge();
-    command.arg("--config").arg(folder.path().join("podnudge.toml"));
-    command.env("PODNUDGE_POD_NAME", "web-1");
-    command.envs(uid.map(|uid| ("PODNUDGE_POD_UID", uid)));
-    Agent::spawn(folder.path(), command)
+fn start_podnudge(scene: &Scene, server: &ApiServer, text: &str, uid: Option<&str>) -> Agent {
+    let mut podnudge = scene.in_cluster(server, "web-1", text);
+    podnudge.envs(uid.map(|uid| ("PODNUDGE_POD_UID", uid)));
+    scene.start(podnudge, "started")
 }
 
 #[test]
@@ -118,9 +108,10 @@ fn a_disruption_budget_is_waited_for_and_the_new_pod_is_not_evicted_again() {
     assert_eq!(body, wanted);
     // The kubelet ends the containers of the pod, and a new pod starts with this content, without what the old one
     // has saved.
-    assert!(pod.agent.stop().success());
-    fs::remove_dir_all(pod.folder.path().join("state")).unwrap();
-    let again = start_podnudge(&pod.folder, Some("u-2"));
+    pod.agent.signal(Signal::SIGTERM);
+    assert_eq!(pod.agent.exit_code(), Some(0));
+    fs::remove_dir_all(pod.scene.path("state")).unwrap();
+    let again = pod.again("u-2");
     again.wait_for("baseline", 1);
     again.signal(Signal::SIGUSR1);
     again.wait_for("status", 1);
@@ -150,7 +141,7 @@ fn a_podnudge_that_does_not_know_its_pod_evicts_none() {
     assert!(hint.contains("PODNUDGE_POD_UID") && hint.contains("downward API"), "{hint}");
     assert_eq!(pod.server.seen(), Vec::<String>::new());
     let mut doctor = podnudge();
-    doctor.arg("doctor").arg("--config").arg(pod.folder.path().join("podnudge.toml"));
+    doctor.arg("doctor").arg("--config").arg(pod.scene.path("podnudge.toml"));
     let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
     assert!(found.contains("(pod-unknown)"), "{found}");
 }

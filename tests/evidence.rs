@@ -2,45 +2,15 @@
 //! evidence.
 
 use std::fs;
-use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::{answering, ask};
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::{command, podnudge};
-use crate::support::supervisor::Supervisor;
-use crate::support::wait::{wait_until, wait_until_commit_is_past};
-
-fn scene() -> (TempDir, Kubelet) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
-    (folder, kubelet)
-}
-
-/// Starts podnudge for the volume of the scene, and waits for its first scan.
-fn start(folder: &Path, arguments: &[&str]) -> Agent {
-    let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "100ms", "--watch"]);
-    command.arg(folder.join("volume")).args(arguments);
-    let agent = Agent::spawn(folder, command);
-    agent.wait_for("started", 1);
-    agent
-}
-
-/// The same, with content of unknown effect at the start.
-fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
-    let agent = start(folder, &[&["--on-start", "never"], arguments].concat());
-    agent.wait_for("baseline", 1);
-    agent
-}
+use crate::support::{
+    Agent, Application, Behaviour, Scene, answering, ask, command, in_namespace, podnudge,
+    wait_until, wait_until_commit_is_past,
+};
 
 /// `in_sync` and `evidence`.
 fn knowledge(agent: &Agent) -> [String; 2] {
@@ -50,23 +20,22 @@ fn knowledge(agent: &Agent) -> [String; 2] {
 
 #[test]
 fn a_survived_signal_without_proof_is_delivered_and_in_sync_is_unknown() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = scene();
-        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("delivered", 1);
-        assert_eq!(knowledge(&agent), ["unknown", "read"]);
-        assert_eq!((agent.count("applied"), &agent.rule()["digest_applied"]), (0, &Value::Null));
-        let address = agent.last("started", "listen");
-        let metrics = ask(&address, "GET", "/metrics");
-        assert!(!metrics.contains("podnudge_in_sync{"), "{metrics}");
-        assert!(metrics.contains("podnudge_delivered{rule=\"default\"} 1"), "{metrics}");
-        let url = format!("http://{address}");
-        let output = podnudge().args(["status", "--url", &url]).output().unwrap();
-        let table = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && table.contains("unknown  read"), "{table}");
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let _target = scene.target("app", Behaviour::Handles);
+    let agent = scene.nudge(&["--process", "app", "--signal", "HUP"]);
+    scene.change("2");
+    agent.wait_for("delivered", 1);
+    assert_eq!(knowledge(&agent), ["unknown", "read"]);
+    assert_eq!((agent.count("applied"), &agent.rule()["digest_applied"]), (0, &Value::Null));
+    let address = agent.last("started", "listen");
+    let metrics = ask(&address, "GET", "/metrics");
+    assert!(!metrics.contains("podnudge_in_sync{"), "{metrics}");
+    assert!(metrics.contains("podnudge_delivered{rule=\"default\"} 1"), "{metrics}");
+    let url = format!("http://{address}");
+    let output = podnudge().args(["status", "--url", &url]).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && table.contains("unknown  read"), "{table}");
 }
 
 /// Workers may be replaced for other reasons, such as a crash or a limit on their requests.
@@ -76,13 +45,13 @@ fn new_workers_are_evidence_only_if_they_are_the_configured_proof() {
         (&["--children-newer"][..], "applied", ["yes", "verified"]),
         (&[], "delivered", ["unknown", "read"]),
     ] {
-        let (folder, mut kubelet) = scene();
-        let target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
-        let pidfile = folder.path().join("pid");
+        let mut scene = Scene::new();
+        let target = scene.target("app", Behaviour::MasterReplacingWorker);
+        let pidfile = scene.path("pid");
         fs::write(&pidfile, target.pid().to_string()).unwrap();
         let signal = ["--pidfile", pidfile.to_str().unwrap(), "--signal", "HUP"];
-        let agent = nudge(folder.path(), &[&signal[..], arguments].concat());
-        kubelet.write(&payload(&[("a.conf", "2")]));
+        let agent = scene.nudge(&[&signal[..], arguments].concat());
+        scene.change("2");
         agent.wait_for(event, 1);
         assert_eq!(knowledge(&agent), wanted);
     }
@@ -90,43 +59,40 @@ fn new_workers_are_evidence_only_if_they_are_the_configured_proof() {
 
 #[test]
 fn a_stopped_process_has_not_received_the_signal() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = scene();
-        let target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
-        let pid = Pid::from_raw(target.pid());
-        kill(pid, Signal::SIGSTOP).unwrap();
-        let is_stopped = |task: fs::DirEntry| {
-            let status = fs::read_to_string(task.path().join("status")).unwrap();
-            status.contains("\nState:\tT")
-        };
-        wait_until("all threads have stopped", || {
-            let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-            tasks.map(Result::unwrap).all(is_stopped)
-        });
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        let why = || agent.rule()["reason"]["message"].as_str().unwrap_or_default().to_owned();
-        wait_until("podnudge sees the pending signal", || {
-            why().contains("has not received SIGHUP")
-        });
-        assert!(why().ends_with("T (stopped)"), "{}", why());
-        assert_eq!(knowledge(&agent), ["no", "none"]);
-        kill(pid, Signal::SIGCONT).unwrap();
-        agent.wait_for("delivered", 1);
-        assert_eq!(target.signals(), 1);
+    in_namespace!();
+    let mut scene = Scene::new();
+    let target = scene.target("app", Behaviour::Handles);
+    let agent = scene.nudge(&["--process", "app", "--signal", "HUP"]);
+    let pid = Pid::from_raw(target.pid());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let is_stopped = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap();
+        status.contains("\nState:\tT")
+    };
+    wait_until("all threads have stopped", || {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        tasks.map(Result::unwrap).all(is_stopped)
     });
+    scene.change("2");
+    let why = || agent.rule()["reason"]["message"].as_str().unwrap_or_default().to_owned();
+    wait_until("podnudge sees the pending signal", || why().contains("has not received SIGHUP"));
+    assert!(why().ends_with("T (stopped)"), "{}", why());
+    assert_eq!(knowledge(&agent), ["no", "none"]);
+    kill(pid, Signal::SIGCONT).unwrap();
+    agent.wait_for("delivered", 1);
+    assert_eq!(target.signals(), 1);
 }
 
 #[test]
 fn an_accepted_request_is_evidence() {
-    let (folder, mut kubelet) = scene();
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let agent = nudge(folder.path(), &["--url", &application.url()]);
+    let mut scene = Scene::new();
+    let application = scene.application();
+    let agent = scene.nudge(&["--url", &application.url()]);
     assert_eq!(knowledge(&agent), ["unknown", "none"]);
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.change("2");
     agent.wait_for("applied", 1);
     assert_eq!(knowledge(&agent), ["yes", "accepted"]);
-    kubelet.remove();
+    scene.kubelet.remove();
     agent.wait_for("volume-missing", 1);
     assert_eq!(knowledge(&agent)[0], "no");
 }
@@ -134,10 +100,10 @@ fn an_accepted_request_is_evidence() {
 /// It answers with success, and opens nothing.
 #[test]
 fn an_accepted_request_after_which_nothing_is_read_is_no_evidence() {
-    let (folder, mut kubelet) = scene();
+    let mut scene = Scene::new();
     let (url, _) = answering(&[("200 OK", "", "")]);
-    let agent = nudge(folder.path(), &["--url", &url]);
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    let agent = scene.nudge(&["--url", &url]);
+    scene.change("2");
     agent.wait_for("unread", 1);
     assert_eq!(knowledge(&agent), ["unknown", "unread"]);
     assert_eq!(agent.count("applied"), 0);
@@ -145,67 +111,62 @@ fn an_accepted_request_after_which_nothing_is_read_is_no_evidence() {
 
 #[test]
 fn a_restarted_target_has_read_the_content_at_its_start() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = scene();
-        let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
-        let _application = Supervisor::start(folder.path(), script);
-        let cmdline = format!("{}$", folder.path().display());
-        let agent = nudge(folder.path(), &["--cmdline", &cmdline, "--restart"]);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("applied", 1);
-        assert_eq!(knowledge(&agent), ["yes", "read-at-start"]);
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
+    let _application = scene.supervised(script);
+    let agent = scene.nudge(&["--cmdline", "FOLDER$", "--restart"]);
+    scene.change("2");
+    agent.wait_for("applied", 1);
+    assert_eq!(knowledge(&agent), ["yes", "read-at-start"]);
 }
 
 /// Nothing is known of a target that podnudge does not find.
 #[test]
 fn content_is_no_longer_in_sync_when_the_application_has_ended_for_good() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = scene();
-        let mut app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
-        let arguments =
-            ["--process", "app", "--signal", "HUP", "--children-newer", "--resync", "1s"];
-        let agent = nudge(folder.path(), &arguments);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("applied", 1);
-        assert_eq!(knowledge(&agent), ["yes", "verified"]);
-        app.kill();
-        command("pkill").args(["-x", "app"]).status().unwrap();
-        wait_until("the status shows it", || knowledge(&agent)[0] == "unknown");
-        agent.wait_for("preflight", 1);
-        let reason = agent.last("preflight", "reason");
-        assert!(reason.ends_with("exited and has not come back"), "{reason}");
-        let _app = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
-        wait_until("the application is back", || knowledge(&agent)[0] == "yes");
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let mut app = scene.target("app", Behaviour::MasterReplacingWorker);
+    let arguments = ["--process", "app", "--signal", "HUP", "--children-newer", "--resync", "1s"];
+    let agent = scene.nudge(&arguments);
+    scene.change("2");
+    agent.wait_for("applied", 1);
+    assert_eq!(knowledge(&agent), ["yes", "verified"]);
+    app.kill();
+    command("pkill").args(["-x", "app"]).status().unwrap();
+    wait_until("the status shows it", || knowledge(&agent)[0] == "unknown");
+    agent.wait_for("preflight", 1);
+    let reason = agent.last("preflight", "reason");
+    assert!(reason.ends_with("exited and has not come back"), "{reason}");
+    let _app = scene.target("app", Behaviour::MasterReplacingWorker);
+    wait_until("the application is back", || knowledge(&agent)[0] == "yes");
 }
 
 /// As beside a native sidecar, which starts first.
 #[test]
 fn an_application_that_starts_after_podnudge_has_read_the_content() {
-    in_namespace(|| {
-        let (folder, kubelet) = scene();
-        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
-        let arguments = ["--process", "app", "--signal", "HUP", "--resync", "1s"];
-        let agent = start(folder.path(), &arguments);
-        agent.wait_for("baseline", 1);
-        assert_eq!(knowledge(&agent), ["unknown", "none"]);
-        wait_until_commit_is_past(&kubelet.volume);
-        let app = Target::start(folder.path(), "app", Behaviour::Handles);
-        wait_until("podnudge knows it", || knowledge(&agent) == ["yes", "read-at-start"]);
-        assert_eq!(app.signals(), 0);
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _other = scene.target("other", Behaviour::Handles);
+    let arguments =
+        ["--on-start", "if-newer", "--process", "app", "--signal", "HUP", "--resync", "1s"];
+    let agent = scene.nudge(&arguments);
+    agent.wait_for("baseline", 1);
+    assert_eq!(knowledge(&agent), ["unknown", "none"]);
+    wait_until_commit_is_past(&scene.kubelet.volume);
+    let app = scene.target("app", Behaviour::Handles);
+    wait_until("podnudge knows it", || knowledge(&agent) == ["yes", "read-at-start"]);
+    assert_eq!(app.signals(), 0);
 }
 
 #[test]
 fn a_target_that_was_never_found_is_not_in_sync() {
-    in_namespace(|| {
-        let (folder, _kubelet) = scene();
-        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = start(folder.path(), &["--process", "ap", "--signal", "HUP"]);
-        agent.wait_for("baseline", 1);
-        assert_eq!(knowledge(&agent), ["unknown", "none"]);
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _target = scene.target("app", Behaviour::Handles);
+    let agent = scene.nudge(&["--on-start", "if-newer", "--process", "ap", "--signal", "HUP"]);
+    agent.wait_for("baseline", 1);
+    assert_eq!(knowledge(&agent), ["unknown", "none"]);
 }
 
 #[test]
@@ -219,39 +180,41 @@ fn delivered_content_is_still_unknown_after_a_restart_of_podnudge() {
 }
 
 fn assert_remembers(proof: &[&str], event: &str, wanted: [&str; 2]) {
-    let (folder, mut kubelet) = scene();
-    let target = Target::start(folder.path(), "app", Behaviour::MasterReplacingWorker);
-    let (state, pidfile) = (folder.path().join("state"), folder.path().join("pid"));
-    fs::write(&pidfile, target.pid().to_string()).unwrap();
-    let paths = [&state, &pidfile].map(|path| path.to_str().unwrap());
-    let arguments = ["--pidfile", paths[1], "--signal", "HUP", "--state-dir", paths[0]];
+    let mut scene = Scene::new();
+    let target = scene.target("app", Behaviour::MasterReplacingWorker);
+    scene.write("pid", &target.pid().to_string());
+    let arguments = ["--pidfile", "FOLDER/pid", "--signal", "HUP", "--state-dir", "FOLDER/state"];
     let arguments = [&arguments[..], proof].concat();
-    let agent = nudge(folder.path(), &arguments);
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    let agent = scene.nudge(&arguments);
+    scene.change("2");
     agent.wait_for(event, 1);
     assert_eq!(knowledge(&agent), wanted);
     assert!(agent.stop().success());
-    let agent = nudge(folder.path(), &arguments);
+    let agent = scene.nudge(&arguments);
     assert_eq!(knowledge(&agent), wanted);
 }
 
 /// The record in the publish directory keeps the evidence, too.
 #[test]
 fn the_evidence_of_published_content_survives_a_restart_of_podnudge() {
-    let (folder, mut kubelet) = scene();
-    let config = folder.path().join("config");
+    let mut scene = Scene::new();
+    let config = scene.path("config");
     fs::create_dir(&config).unwrap();
     let url = Application::start(&config, "a.conf").url();
     command("chmod").arg("0777").arg(&config).status().unwrap();
-    let arguments = ["--url", &url, "--publish", config.to_str().unwrap()];
-    let start = || start(folder.path(), &arguments);
-    let agent = start();
+    let start = |scene: &Scene| {
+        let mut podnudge = scene.podnudge();
+        podnudge.args(["--settle", "100ms", "--url", &url, "--publish"]).arg(&config);
+        podnudge.arg("--watch").arg(&scene.kubelet.volume);
+        scene.start(podnudge, "applied|baseline")
+    };
+    let agent = start(&scene);
     agent.wait_for("applied", 1);
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.change("2");
     agent.wait_for("applied", 2);
     assert_eq!(knowledge(&agent), ["yes", "accepted"]);
     assert!(agent.stop().success());
-    let agent = start();
+    let agent = start(&scene);
     agent.wait_for("baseline", 1);
     assert_eq!(knowledge(&agent), ["yes", "accepted"]);
 }

@@ -2,17 +2,12 @@
 //! API server has it: the real binary, and an API server that answers late.
 
 use std::fs;
-use std::path::Path;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::agent::Agent;
-use crate::support::api_server::{ApiServer, Fault};
-use crate::support::http;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::{wait_until, wait_until_commit_is_past};
+use crate::support::{Agent, ApiServer, Fault, command, wait_until, wait_until_commit_is_past};
+use crate::support::{Scene, http};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases/web-0";
 const HALTED: &str = "podnudge.io/halted";
@@ -21,48 +16,38 @@ const OWN_POD: &str = "/api/v1/namespaces/test/pods/web-0";
 /// A pod whose application rejects all content.
 struct Pod {
     agent: Agent,
-    kubelet: Kubelet,
-    folder: tempfile::TempDir,
+    scene: Scene,
 }
 
 impl Pod {
-    /// In `agent` and `rules`, FOLDER stands for the folder of the pod.
     fn start(server: &ApiServer, agent: &str, limit: &str, rules: &str) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
-        wait_until_commit_is_past(&kubelet.volume);
+        let scene = Scene::with(&[("a.conf", "0")]);
+        wait_until_commit_is_past(&scene.kubelet.volume);
         let url = http::server(|stream| {
             http::request(&stream);
             http::respond(stream, "400 Bad Request", "", "no such directive");
         });
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\n{agent}\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"FOLDER/token\"\n\
+            "[agent]\n{agent}\nCLUSTER\n\
              [[rule]]\nname = \"web\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n\
              on-start = \"never\"\nretry = {{ attempts = 1 }}\n\
              limit = {{ lease = \"web\"{limit} }}\nhttp = {{ url = \"{url}\" }}\n{rules}",
-            server.url(),
         );
-        let text = text.replace("FOLDER", &folder.path().display().to_string());
-        fs::write(folder.path().join("podnudge.toml"), text).unwrap();
-        fs::write(folder.path().join("token"), "web-0").unwrap();
-        let agent = start(folder.path());
-        agent.wait_for("baseline", 1);
-        Self { agent, kubelet, folder }
+        let agent = scene.start(scene.in_cluster(server, "web-0", &text), "baseline");
+        Self { agent, scene }
+    }
+
+    /// Starts podnudge once more.
+    fn start_again(&mut self, server: &ApiServer) {
+        let podnudge = self.scene.in_cluster(server, "web-0", &self.scene.text("podnudge.toml"));
+        self.agent = self.scene.start(podnudge, "started");
     }
 
     /// Content that the application rejects.
     fn fail(&mut self) {
-        self.kubelet.write(&payload(&[("a.conf", "broken")]));
+        self.scene.change("broken");
         self.agent.wait_for("gave-up", 1);
     }
-}
-
-fn start(folder: &Path) -> Agent {
-    let mut command = podnudge();
-    command.arg("--config").arg(folder.join("podnudge.toml")).env("PODNUDGE_POD_NAME", "web-0");
-    let agent = Agent::spawn(folder, command);
-    agent.wait_for("started", 1);
-    agent
 }
 
 /// What the other replicas can read.
@@ -81,7 +66,7 @@ fn a_podnudge_that_is_killed_reports_what_failed_when_it_runs_again() {
     let mut pod = Pod::start(&server, "state-dir = \"FOLDER/state\"", "", "");
     server.partition(HALTED, Fault::Closed);
     pod.fail();
-    let state = pod.folder.path().join("state/web.json");
+    let state = pod.scene.path("state/web.json");
     let halts = || {
         let state: Value = serde_json::from_slice(&fs::read(&state).unwrap_or_default()).ok()?;
         Some(state["memory"]["halts"].as_array()?.len())
@@ -91,7 +76,7 @@ fn a_podnudge_that_is_killed_reports_what_failed_when_it_runs_again() {
     pod.agent.kill();
     assert_eq!(halted(&server), "");
     server.heal();
-    pod.agent = start(pod.folder.path());
+    pod.start_again(&server);
     wait_until("the others can read it", || halted(&server).contains("400 Bad Request"));
     wait_until("nothing is left to report", || halts() == Some(0));
 }
@@ -116,14 +101,14 @@ fn a_podnudge_that_is_stopped_first_reports_what_failed() {
 #[test]
 fn a_podnudge_that_ends_to_restart_its_pod_first_reports_what_failed() {
     let server = ApiServer::start();
-    let (other_folder, mut other) = temporary_volume(&[("b.conf", "0")]);
-    wait_until_commit_is_past(&other.volume);
+    let mut other = Scene::with(&[("b.conf", "0")]);
+    wait_until_commit_is_past(&other.kubelet.volume);
     let mut application =
         command("sleep").arg(format!("600.{}", std::process::id())).spawn().unwrap();
     let rules = format!(
         "[[rule]]\nname = \"pod\"\nwatch = \"{}\"\nsettle = \"0s\"\nmin-interval = \"0s\"\n\
          restart-pod = {{}}\ntarget = {{ cmdline = \"^sleep 600.{}$\" }}\n",
-        other.volume.display(),
+        other.kubelet.volume.display(),
         std::process::id(),
     );
     let mut pod = Pod::start(&server, "state-dir = \"FOLDER/state\"", "", &rules);
@@ -131,12 +116,11 @@ fn a_podnudge_that_ends_to_restart_its_pod_first_reports_what_failed() {
     server.partition(OWN_POD, Fault::Late);
     pod.fail();
     wait_until("podnudge asks for its own pod", || has_seen(&server, OWN_POD));
-    other.write(&payload(&[("b.conf", "1")]));
+    other.change("1");
     pod.agent.wait_for("ending-for-pod", 1);
     server.heal();
     assert_eq!(pod.agent.exit_code(), Some(88));
     assert!(halted(&server).contains("400 Bad Request"), "{}", pod.agent.log());
     application.kill().unwrap();
     application.wait().unwrap();
-    drop(other_folder);
 }

@@ -6,10 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::agent::Agent;
-use crate::support::cgroups::{Cgroups, Driver};
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::{Behaviour, Target};
+use crate::support::{Agent, Behaviour, Cgroups, Driver, Kubelet, Target, payload};
 
 const OWN: &str = "0d3c1f9e-5f0a-4f4e-9d39-6c2f5b1f0a77";
 const OTHER: &str = "9b1f0a77-5f0a-4f4e-9d39-6c2f5b1f0a70";

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -13,14 +13,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::ask;
-use crate::support::kubelet::{Kubelet, payload};
+use crate::support::Scene as Pod;
 use crate::support::pids::PidsLimit;
-use crate::support::pod::in_namespace;
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Kubelet, OTHER_USER, ask, command, in_namespace, payload, podnudge,
+    wait_until,
+};
 
 /// podnudge with a rule `other` for a volume and an application, and more rules by their settings.
 struct Scene {
@@ -247,70 +245,56 @@ fn links_that_leave_the_volume_are_not_followed() {
 /// A process with the same uid in the shared process namespace.
 #[test]
 fn a_neighbour_with_the_same_uid_obtains_nothing() {
-    in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "0")]));
-        let application = Application::start(&kubelet.volume, "a.conf");
-        let as_other = |program: &Path| {
-            let mut setpriv = command("setpriv");
-            setpriv.args(["--reuid=65532", "--regid=65532", "--clear-groups"]).arg(program);
-            setpriv
-        };
-        let mut podnudge = as_other(Path::new(env!("CARGO_BIN_EXE_podnudge")));
-        podnudge.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--watch"]);
-        podnudge.arg(&kubelet.volume).args(["--on-start", "never", "--url", &application.url()]);
-        podnudge.env("SECRET", "hunter2");
-        let mut agent = Agent::spawn(folder.path(), podnudge);
-        agent.wait_for("baseline", 1);
-        let pid = agent.pid();
-        let tries = [
-            format!("cat /proc/{pid}/environ"),
-            format!("head -c 1 /proc/{pid}/mem"),
-            format!("cat /proc/{pid}/maps"),
-            format!("ls /proc/{pid}/root/"),
-            format!("ls /proc/{pid}/cwd/"),
-            format!("ls -l /proc/{pid}/fd/"),
-            format!("readlink /proc/{pid}/exe"),
-        ];
-        for script in tries {
-            let output = as_other(Path::new("sh")).args(["-c", &script]).output().unwrap();
-            let error = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.stdout, b"", "{script}");
-            assert!(!output.status.success(), "{script}: {error}");
-        }
-        // What it needs of itself still works.
-        let metrics = ask(&agent.last("started", "listen"), "GET", "/metrics");
-        assert!(
-            metrics.contains("process_open_fds ") && metrics.contains("process_start_time"),
-            "{metrics}"
-        );
-        kubelet.write(&payload(&[("a.conf", "1")]));
-        agent.wait_for("applied", 1);
-        assert!(!agent.has_ended());
-    });
+    in_namespace!();
+    let mut scene = Pod::with(&[("a.conf", "0")]);
+    let application = scene.application();
+    let mut podnudge = scene.podnudge_by(&OTHER_USER);
+    podnudge.env("SECRET", "hunter2");
+    let mut agent = scene.nudge_by(podnudge, &["--url", &application.url()]);
+    let pid = agent.pid();
+    let tries = [
+        format!("cat /proc/{pid}/environ"),
+        format!("head -c 1 /proc/{pid}/mem"),
+        format!("cat /proc/{pid}/maps"),
+        format!("ls /proc/{pid}/root/"),
+        format!("ls /proc/{pid}/cwd/"),
+        format!("ls -l /proc/{pid}/fd/"),
+        format!("readlink /proc/{pid}/exe"),
+    ];
+    for script in tries {
+        let mut as_other = command(OTHER_USER[0]);
+        as_other.args(&OTHER_USER[1..]).args(["sh", "-c", &script]);
+        let output = as_other.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.stdout, b"", "{script}");
+        assert!(!output.status.success(), "{script}: {error}");
+    }
+    // What it needs of itself still works.
+    let metrics = agent.get("/metrics");
+    assert!(
+        metrics.contains("process_open_fds ") && metrics.contains("process_start_time"),
+        "{metrics}"
+    );
+    scene.change("1");
+    agent.wait_for("applied", 1);
+    assert!(!agent.has_ended());
 }
 
 /// Programs that check and act run what somebody else may have written.
 #[test]
 fn programs_get_nothing_that_they_do_not_need() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "0")]));
-    let config = "agent = { log = \"json\", listen = \"off\", work-dir = \"FOLDER\" }\n[[rule]]\nwatch = \"FOLDER/volume\"\n\
-                  on-start = \"never\"\nsettle = \"0s\"\npass-environment = [\"PG*\"]\n\
-                  exec = { argv = [\"sh\", \"-c\", \"env > FOLDER/env; cat /proc/self/status > FOLDER/status; ls -l /proc/self/fd > FOLDER/fds\"] }\n";
-    let file = folder.path().join("podnudge.toml");
-    fs::write(&file, config.replace("FOLDER", folder.path().to_str().unwrap())).unwrap();
-    let mut command = podnudge();
-    command.env("SECRET", "hunter2").env("PGPASSWORD", "for-psql").arg("--config").arg(&file);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
-    kubelet.write(&payload(&[("a.conf", "1")]));
+    let mut scene = Pod::with(&[("a.conf", "0")]);
+    let mut podnudge = scene.podnudge();
+    podnudge.env("SECRET", "hunter2").env("PGPASSWORD", "for-psql");
+    let agent = scene.rule_by(
+        podnudge,
+        "on-start = \"never\"\npass-environment = [\"PG*\"]\n\
+         exec = { argv = [\"sh\", \"-c\", \"env > FOLDER/env; cat /proc/self/status > FOLDER/status; ls -l /proc/self/fd > FOLDER/fds\"] }\n\
+         [agent]\nwork-dir = \"FOLDER\"",
+    );
+    scene.change("1");
     agent.wait_for("applied", 1);
-    let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
-    let environment = text("env");
+    let environment = scene.text("env");
     let names: Vec<&str> = environment.lines().filter_map(|line| line.split('=').next()).collect();
     assert!(names.contains(&"PATH") && names.contains(&"PGPASSWORD"), "{names:?}");
     let own = ["_", "PWD", "SHLVL", "OLDPWD", "PATH", "HOME", "LANG", "TZ", "TMPDIR", "PGPASSWORD"];
@@ -318,10 +302,10 @@ fn programs_get_nothing_that_they_do_not_need() {
         !own.contains(name) && !name.starts_with("LC_") && !name.starts_with("PODNUDGE_")
     };
     assert_eq!(names.iter().find(unknown), None, "{names:?}");
-    assert!(text("status").contains("NoNewPrivs:\t1\n"));
+    assert!(scene.text("status").contains("NoNewPrivs:\t1\n"));
     // Of podnudge's own descriptors, which are of these kinds, none is inherited.
     for kind in ["inotify", "eventfd", "eventpoll", "socket:", "/volume"] {
-        assert!(!text("fds").contains(kind), "{}", text("fds"));
+        assert!(!scene.text("fds").contains(kind), "{}", scene.text("fds"));
     }
 }
 
@@ -329,15 +313,13 @@ fn programs_get_nothing_that_they_do_not_need() {
 /// lines are missing.
 #[test]
 fn a_log_that_nobody_reads_stops_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "0")]));
-    let application = Application::start(&kubelet.volume, "a.conf");
+    let mut scene = Pod::with(&[("a.conf", "0")]);
+    let application = scene.application();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut child = podnudge()
         .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never", "--settle", "0s"])
         .args(["--resync", "1s", "--url", &application.url(), "--watch"])
-        .arg(&kubelet.volume)
+        .arg(&scene.kubelet.volume)
         .stdout(Stdio::null())
         .stderr(writer)
         .spawn()
@@ -362,7 +344,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
     let started: serde_json::Value = serde_json::from_str(started).unwrap();
     let address = started["listen"].as_str().unwrap().to_owned();
     for n in 1..=30 {
-        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        scene.change(&n.to_string());
         wait_until(&format!("reload {n}"), || application.reloads().len() == n);
     }
     assert!(ask(&address, "GET", "/livez").starts_with("HTTP/1.1 200"));
@@ -384,7 +366,7 @@ fn a_log_that_nobody_reads_stops_nothing() {
     }
     // Nobody reads it again.
     for n in 31..=60 {
-        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        scene.change(&n.to_string());
         wait_until(&format!("reload {n}"), || application.reloads().len() == n);
     }
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();

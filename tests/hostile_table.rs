@@ -20,12 +20,7 @@ use std::time::{Duration, Instant};
 
 use answers::Server;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::ask;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::memory::MemoryLimit;
-use crate::support::wait::wait_until;
+use crate::support::{Agent, Application, Kubelet, MemoryLimit, ask, payload, wait_until};
 
 /// The limit of the shipped manifests.
 const LIMIT: u64 = 32 * 1024 * 1024;

@@ -19,10 +19,10 @@ use podnudge_core::reason::Reason;
 use reqwest::Method;
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::support::http::{answering, request, requests, respond, server, wait};
-use crate::support::pod::in_network;
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::http::wait;
+use crate::support::{
+    answering, command, in_network, podnudge, request, requests, respond, server, wait_until,
+};
 
 pub(crate) fn endpoint(url: &str) -> Endpoint {
     Endpoint {
@@ -63,33 +63,32 @@ fn failure(acted: Acted) -> Reason {
 /// The first address of a name answers nothing, not even that nobody listens.
 #[test]
 fn the_next_address_of_a_name_is_tried_in_time() {
-    in_network(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let hosts = folder.path().join("hosts");
-        fs::write(&hosts, "127.0.0.2 app.example\n127.0.0.1 app.example\n").unwrap();
-        let mut mount = command("mount");
-        assert!(mount.arg("--bind").arg(&hosts).arg("/etc/hosts").status().unwrap().success());
-        let application = TcpListener::bind("127.0.0.2:0").unwrap();
-        let port = application.local_addr().unwrap().port();
-        thread::spawn(move || {
-            for stream in requests(&application) {
-                request(&stream);
-                respond(&stream, "200 OK", "", "");
-            }
-        });
-        // A queue for one connection, which is full: the kernel drops what else arrives.
-        let (_listener, _waiting) = wait(async {
-            let socket = TcpSocket::new_v4().unwrap();
-            socket.bind(format!("127.0.0.1:{port}").parse().unwrap()).unwrap();
-            let listener = socket.listen(0).unwrap();
-            let waiting = TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
-            (listener, waiting)
-        });
-        let mut reload = action(endpoint(&format!("http://app.example:{port}/")));
-        reload.endpoint.timeout = Duration::from_secs(8);
-        let acted = send(&reload);
-        assert!(matches!(acted, Acted::Accepted(_)), "{acted:?}");
+    in_network!();
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    fs::write(&hosts, "127.0.0.2 app.example\n127.0.0.1 app.example\n").unwrap();
+    let mut mount = command("mount");
+    assert!(mount.arg("--bind").arg(&hosts).arg("/etc/hosts").status().unwrap().success());
+    let application = TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = application.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in requests(&application) {
+            request(&stream);
+            respond(&stream, "200 OK", "", "");
+        }
     });
+    // A queue for one connection, which is full: the kernel drops what else arrives.
+    let (_listener, _waiting) = wait(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(format!("127.0.0.1:{port}").parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let waiting = TcpStream::connect(format!("127.0.0.1:{port}")).await.unwrap();
+        (listener, waiting)
+    });
+    let mut reload = action(endpoint(&format!("http://app.example:{port}/")));
+    reload.endpoint.timeout = Duration::from_secs(8);
+    let acted = send(&reload);
+    assert!(matches!(acted, Acted::Accepted(_)), "{acted:?}");
 }
 
 #[test]

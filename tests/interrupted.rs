@@ -11,13 +11,10 @@ use nix::sys::signal::Signal::{SIGKILL, SIGTERM};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::memory::MemoryLimit;
-use crate::support::pod::in_namespace;
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Kubelet, MemoryLimit, ROLLED_OUT, command, in_namespace, payload, podnudge,
+    wait_until,
+};
 
 /// A podnudge with rules whose content is checked by a program, and an application for each.
 struct Scene {
@@ -245,30 +242,29 @@ fn content_is_no_baseline_if_the_record_of_its_checks_cannot_be_read() {
 /// A full `state-dir` takes no file, and must not make unchecked content the baseline.
 #[test]
 fn a_full_directory_does_not_make_podnudge_forget_its_checks() {
-    in_namespace(|| {
-        let mut scene = Scene::new(1, Memory::State);
-        let state = scene.path("state");
-        fs::create_dir(&state).unwrap();
-        let options = ["-t", "tmpfs", "-o", "size=16k", "tmpfs"];
-        assert!(command("mount").args(options).arg(&state).status().unwrap().success());
-        let mut agent = scene.start();
-        agent.wait_for("baseline", 1);
-        drop(fs::write(state.join("full"), [b'x'; 16384]));
-        scene.write(0, "deadly");
-        for _ in 0..2 {
-            wait_until("podnudge ends", || agent.has_ended());
-            assert!(is_remembered(&scene.path("work")) && !is_remembered(&state));
-            agent = scene.start();
-        }
-        assert_rejected(&agent);
-        assert_eq!((agent.count("baseline"), scene.runs("deadly")), (0, 2));
-        // With space again, the record moves back, and nothing older stays in its place.
-        fs::remove_file(state.join("full")).unwrap();
-        scene.write(0, "fine");
-        agent.wait_for(ROLLED_OUT, 1);
-        assert!(is_remembered(&state) && !is_remembered(&scene.path("work")));
-        assert_eq!(agent.stop().code(), Some(0));
-    });
+    in_namespace!();
+    let mut scene = Scene::new(1, Memory::State);
+    let state = scene.path("state");
+    fs::create_dir(&state).unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=16k", "tmpfs"];
+    assert!(command("mount").args(options).arg(&state).status().unwrap().success());
+    let mut agent = scene.start();
+    agent.wait_for("baseline", 1);
+    drop(fs::write(state.join("full"), [b'x'; 16384]));
+    scene.write(0, "deadly");
+    for _ in 0..2 {
+        wait_until("podnudge ends", || agent.has_ended());
+        assert!(is_remembered(&scene.path("work")) && !is_remembered(&state));
+        agent = scene.start();
+    }
+    assert_rejected(&agent);
+    assert_eq!((agent.count("baseline"), scene.runs("deadly")), (0, 2));
+    // With space again, the record moves back, and nothing older stays in its place.
+    fs::remove_file(state.join("full")).unwrap();
+    scene.write(0, "fine");
+    agent.wait_for(ROLLED_OUT, 1);
+    assert!(is_remembered(&state) && !is_remembered(&scene.path("work")));
+    assert_eq!(agent.stop().code(), Some(0));
 }
 
 fn once(scene: &Scene) -> Child {

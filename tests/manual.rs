@@ -5,7 +5,7 @@ use std::fs;
 use clap::Command;
 use tempfile::TempDir;
 
-use crate::support::program::command;
+use crate::support::command;
 
 #[path = "../examples/manual.rs"]
 #[expect(dead_code, reason = "its `main` is that of the example")]

@@ -5,33 +5,15 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::{answering, ask};
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Behaviour, Kubelet, Scene, Target, answering, in_namespace, mount, payload,
+    podnudge, tmpfs, unmount, wait_until,
+};
 
-/// Starts podnudge for the volume `folder/volume`, and waits for its first scan.
-fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
-    let mut command = podnudge();
-    command.args([
-        "--log",
-        "json",
-        "--listen",
-        "127.0.0.1:0",
-        "--settle",
-        "100ms",
-        "--resync",
-        "1s",
-    ]);
-    command.args(["--on-start", "never", "--watch"]).arg(folder.join("volume")).args(arguments);
-    let agent = Agent::spawn(folder, command);
-    agent.wait_for("baseline", 1);
-    agent
+/// Starts podnudge for the volume of the scene.
+fn nudge(scene: &Scene, arguments: &[&str]) -> Agent {
+    scene.nudge(&[&["--resync", "1s"], arguments].concat())
 }
 
 fn assert_not_in_sync(agent: &Agent) {
@@ -39,87 +21,66 @@ fn assert_not_in_sync(agent: &Agent) {
     assert_ne!(status["in_sync"], "yes", "{status}");
 }
 
-fn mount(options: &[&str], at: &Path) {
-    let mounted = command("mount").args(options).arg(at).status().unwrap();
-    assert!(mounted.success(), "mount {options:?} {}", at.display());
-}
-
 #[test]
 fn a_target_that_has_exited_is_named() {
-    in_namespace(|| {
-        for arguments in [&["--process", "nginx", "--signal", "HUP"][..], &["--signal", "HUP"]] {
-            let folder = tempfile::tempdir().unwrap();
-            fs::create_dir(folder.path().join("volume")).unwrap();
-            mount(&["-t", "tmpfs", "tmpfs"], &folder.path().join("volume"));
-            let mut kubelet = Kubelet::new(folder.path().join("volume"));
-            kubelet.write(&payload(&[("a.conf", "1")]));
-            let mut target = Target::start(folder.path(), "nginx", Behaviour::Handles);
-            let agent = nudge(folder.path(), arguments);
-            let found = serde_json::json!([{"pid": target.pid(), "name": "nginx"}]);
-            wait_until("the target is found", || agent.rule()["targets"] == found);
-            target.kill();
-            kubelet.write(&payload(&[("a.conf", "2")]));
-            agent.wait_for("waiting-for-target", 1);
-            let pid = target.pid();
-            let reason = format!("target nginx (pid {pid}) exited and has not come back");
-            assert_eq!(agent.last("waiting-for-target", "reason"), reason);
-            assert_eq!(agent.last("waiting-for-target", "hint"), "see its container's log");
-            let status = agent.rule();
-            assert_eq!(
-                (&status["state"], &status["in_sync"]),
-                (&"waiting-for-target".into(), &"no".into())
-            );
-            assert_eq!(
-                (&status["reason"]["message"], &status["targets"]),
-                (&reason.into(), &Value::Array(Vec::new()))
-            );
-            // The message is about the process, not about its name.
-            let _again = Target::start(folder.path(), "nginx", Behaviour::Handles);
-            agent.wait_for("fresh|delivered", 1);
-            drop(agent);
-            wait_until("the volume can be unmounted", || {
-                command("umount").arg(&kubelet.volume).status().unwrap().success()
-            });
-        }
-    });
+    in_namespace!();
+    for arguments in [&["--process", "nginx", "--signal", "HUP"][..], &["--signal", "HUP"]] {
+        let mut scene = Scene::on_tmpfs("volume", &payload(&[("a.conf", "1")]));
+        let mut target = scene.target("nginx", Behaviour::Handles);
+        let agent = nudge(&scene, arguments);
+        let found = serde_json::json!([{"pid": target.pid(), "name": "nginx"}]);
+        wait_until("the target is found", || agent.rule()["targets"] == found);
+        target.kill();
+        scene.change("2");
+        agent.wait_for("waiting-for-target", 1);
+        let pid = target.pid();
+        let reason = format!("target nginx (pid {pid}) exited and has not come back");
+        assert_eq!(agent.last("waiting-for-target", "reason"), reason);
+        assert_eq!(agent.last("waiting-for-target", "hint"), "see its container's log");
+        let status = agent.rule();
+        assert_eq!(
+            (&status["state"], &status["in_sync"]),
+            (&"waiting-for-target".into(), &"no".into())
+        );
+        assert_eq!(
+            (&status["reason"]["message"], &status["targets"]),
+            (&reason.into(), &Value::Array(Vec::new()))
+        );
+        // The message is about the process, not about its name.
+        let _again = scene.target("nginx", Behaviour::Handles);
+        agent.wait_for("fresh|delivered", 1);
+        drop(agent);
+        unmount(&scene.kubelet.volume);
+    }
 }
 
 #[test]
 fn a_target_that_was_never_there_is_not_found() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let _target = Target::start(folder.path(), "nginx", Behaviour::Handles);
-        let agent = nudge(folder.path(), &["--process", "ngnix", "--signal", "HUP"]);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("waiting-for-target", 1);
-        let reason = agent.last("waiting-for-target", "reason");
-        assert_eq!(reason, "target not found: no process named `ngnix`");
-        let hint = agent.last("waiting-for-target", "hint");
-        assert!(hint.starts_with("did you mean `nginx`? processes found: "), "{hint}");
-        assert_not_in_sync(&agent);
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let _target = scene.target("nginx", Behaviour::Handles);
+    let agent = nudge(&scene, &["--process", "ngnix", "--signal", "HUP"]);
+    scene.change("2");
+    agent.wait_for("waiting-for-target", 1);
+    let reason = agent.last("waiting-for-target", "reason");
+    assert_eq!(reason, "target not found: no process named `ngnix`");
+    let hint = agent.last("waiting-for-target", "hint");
+    assert!(hint.starts_with("did you mean `nginx`? processes found: "), "{hint}");
+    assert_not_in_sync(&agent);
 }
 
 /// Starts podnudge with a proof by this page, and changes the content.
-fn prove(page: &'static str, proof: &str) -> (TempDir, Agent) {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
+fn prove(page: &'static str, proof: &str) -> (Scene, Agent) {
+    let mut scene = Scene::new();
+    let application = scene.application();
     let (url, _) = answering(vec![("200 OK", "", page)].leak());
-    let config = format!(
-        "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\n[[rule]]\nwatch = \"{}\"\n\
-         settle = \"0s\"\non-start = \"never\"\nretry.first = \"1m\"\nhttp.url = \"{}\"\n\
-         [rule.verify]\ntimeout = \"1s\"\nhttp = \"{url}\"\n{proof}\n",
-        kubelet.volume.display(),
+    let agent = scene.rule(&format!(
+        "on-start = \"never\"\nretry.first = \"1m\"\nhttp.url = \"{}\"\n\
+         [rule.verify]\ntimeout = \"1s\"\nhttp = \"{url}\"\n{proof}",
         application.url(),
-    );
-    let file = folder.path().join("podnudge.toml");
-    fs::write(&file, config).unwrap();
-    let mut command = podnudge();
-    command.arg("--config").arg(file);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
-    kubelet.write(&payload(&[("a.conf", "2")]));
-    (folder, agent)
+    ));
+    scene.change("2");
+    (scene, agent)
 }
 
 #[test]
@@ -138,7 +99,7 @@ fn a_metric_that_is_missing_in_the_page_is_reported_with_similar_ones() {
             "the page has `app_reloads_total{kind=\"a\"}`",
         ),
     ] {
-        let (_folder, agent) = prove(page, proof);
+        let (_scene, agent) = prove(page, proof);
         agent.wait_for(event, 1);
         let reason = agent.last(event, "reason");
         assert!(reason.contains("there is no sample `app_reload"), "{reason}");
@@ -150,58 +111,52 @@ fn a_metric_that_is_missing_in_the_page_is_reported_with_similar_ones() {
 /// The kubelet mounts a file at `/etc/hosts` in each container of a pod.
 #[test]
 fn a_publish_directory_that_only_podnudge_sees_is_reported_in_a_pod() {
-    in_namespace(|| {
-        // On the root file system, which is that of podnudge's container.
-        let folder = tempfile::tempdir_in("/").unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
-        let application = Application::start(&kubelet.volume, "a.conf");
-        let url = application.url();
-        let nudge = |dir: &str, more: &[&str]| {
-            let dir = folder.path().join(dir).display().to_string();
-            let mut command = podnudge();
-            command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--watch"]);
-            command.arg(&kubelet.volume).args(["--publish", &dir]).args(more);
-            let agent = Agent::spawn(folder.path(), command);
-            agent.wait_for("published", 1);
-            agent
-        };
-        let by_url = ["--url", url.as_str()];
-        assert_eq!(nudge("one", &by_url).count("preflight"), 0, "not in a pod");
+    in_namespace!();
+    // On the root file system, which is that of podnudge's container.
+    let folder = tempfile::tempdir_in("/").unwrap();
+    let mut kubelet = Kubelet::new(folder.path().join("volume"));
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let url = application.url();
+    let nudge = |dir: &str, more: &[&str]| {
+        let dir = folder.path().join(dir).display().to_string();
+        let mut command = podnudge();
+        command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s", "--watch"]);
+        command.arg(&kubelet.volume).args(["--publish", &dir]).args(more);
+        Agent::spawn_until("published", folder.path(), command)
+    };
+    let by_url = ["--url", url.as_str()];
+    assert_eq!(nudge("one", &by_url).count("preflight"), 0, "not in a pod");
 
-        let hosts = folder.path().join("etc-hosts");
-        fs::write(&hosts, "127.0.0.1 localhost\n").unwrap();
-        mount(&["--bind", hosts.to_str().unwrap()], Path::new("/etc/hosts"));
-        let agent = nudge("two", &by_url);
-        agent.wait_for("preflight", 1);
-        assert_eq!(agent.last("preflight", "problem"), "publish-not-a-mount");
-        let reason = agent.last("preflight", "reason");
-        assert!(reason.ends_with("/two` is not a mount: the application cannot see it"));
-        assert!(agent.last("preflight", "hint").contains("mount one emptyDir there"));
-        let metrics = ask(&agent.last("started", "listen"), "GET", "/metrics");
-        let metric =
-            "podnudge_preflight_problem{rule=\"default\",problem=\"publish-not-a-mount\"} 1";
-        assert!(metrics.contains(metric), "{metrics}");
+    let hosts = folder.path().join("etc-hosts");
+    fs::write(&hosts, "127.0.0.1 localhost\n").unwrap();
+    mount(&["--bind", hosts.to_str().unwrap()], Path::new("/etc/hosts"));
+    let agent = nudge("two", &by_url);
+    agent.wait_for("preflight", 1);
+    assert_eq!(agent.last("preflight", "problem"), "publish-not-a-mount");
+    let reason = agent.last("preflight", "reason");
+    assert!(reason.ends_with("/two` is not a mount: the application cannot see it"));
+    assert!(agent.last("preflight", "hint").contains("mount one emptyDir there"));
+    let metrics = agent.get("/metrics");
+    let metric = "podnudge_preflight_problem{rule=\"default\",problem=\"publish-not-a-mount\"} 1";
+    assert!(metrics.contains(metric), "{metrics}");
 
-        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = nudge("three", &["--process", "app", "--signal", "HUP"]);
-        assert_eq!(agent.count("preflight"), 0, "the application is in the same container");
-        fs::create_dir(folder.path().join("mounted")).unwrap();
-        mount(&["-t", "tmpfs", "tmpfs"], &folder.path().join("mounted"));
-        for dir in ["mounted", "mounted/below"] {
-            assert_eq!(nudge(dir, &by_url).count("preflight"), 0, "{dir} is in a mount");
-        }
-        let umounted = command("umount").arg(folder.path().join("mounted")).status();
-        assert!(umounted.unwrap().success());
-    });
+    let _target = Target::start(folder.path(), "app", Behaviour::Handles);
+    let agent = nudge("three", &["--process", "app", "--signal", "HUP"]);
+    assert_eq!(agent.count("preflight"), 0, "the application is in the same container");
+    let mounted = tmpfs(folder.path().join("mounted")).volume;
+    for dir in ["mounted", "mounted/below"] {
+        assert_eq!(nudge(dir, &by_url).count("preflight"), 0, "{dir} is in a mount");
+    }
+    unmount(&mounted);
 }
 
 #[test]
 fn a_refused_trigger_names_the_key_the_option_and_the_variable() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let agent = nudge(folder.path(), &["--url", &application.url()]);
-    let url = format!("http://{}", agent.last("started", "listen"));
+    let scene = Scene::new();
+    let application = scene.application();
+    let agent = nudge(&scene, &["--url", &application.url()]);
+    let url = format!("http://{}", agent.address());
     let output = podnudge().args(["trigger", "--url", &url]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{stderr}");
@@ -216,14 +171,10 @@ fn a_refused_trigger_names_the_key_the_option_and_the_variable() {
 
 #[test]
 fn the_hint_about_the_state_directory_is_given_only_without_one() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let state = folder.path().join("state").display().to_string();
-    for (more, wanted) in [(&[][..], true), (&["--state-dir", &state], false)] {
-        let mut command = podnudge();
-        command.args(["--log", "json", "--listen", "127.0.0.1:0", "--url", "http://127.0.0.1:9/"]);
-        command.arg("--watch").arg(&kubelet.volume).args(more);
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 1);
+    let scene = Scene::new();
+    for (more, wanted) in [(&[][..], true), (&["--state-dir", "FOLDER/state"], false)] {
+        let options = [&["--on-start", "if-newer", "--url", "http://127.0.0.1:9/"], more];
+        let agent = scene.nudge(&options.concat());
         let message = agent.last("baseline", "message");
         assert!(message.starts_with("start time of the target unknown"), "{message}");
         assert_eq!(agent.last("baseline", "hint").contains("state-dir"), wanted, "{more:?}");
@@ -233,14 +184,13 @@ fn the_hint_about_the_state_directory_is_given_only_without_one() {
 
 #[test]
 fn a_signal_without_a_proof_is_reported_as_not_verified() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
-        let agent = nudge(folder.path(), &["--process", "app", "--signal", "HUP"]);
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        agent.wait_for("delivered", 1);
-        let message = agent.last("delivered", "message");
-        assert_eq!(message, "delivered and read; not verified: no proof is configured");
-        assert_not_in_sync(&agent);
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let _target = scene.target("app", Behaviour::Handles);
+    let agent = nudge(&scene, &["--process", "app", "--signal", "HUP"]);
+    scene.change("2");
+    agent.wait_for("delivered", 1);
+    let message = agent.last("delivered", "message");
+    assert_eq!(message, "delivered and read; not verified: no proof is configured");
+    assert_not_in_sync(&agent);
 }

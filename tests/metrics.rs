@@ -7,27 +7,13 @@ use std::time::SystemTime;
 use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
 use podnudge_core::snapshot::{Snapshot, digest};
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::ask;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
-
-fn nudge(folder: &Path, arguments: &[&str]) -> Agent {
-    let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s"]);
-    command.args(["--on-start", "never"]).args(arguments);
-    let agent = Agent::spawn(folder, command);
-    agent.wait_for("baseline", 1);
-    agent
-}
+use crate::support::{
+    Agent, Behaviour, Scene, Target, ask, in_namespace, mount, payload, tmpfs, unmount, wait_until,
+};
 
 fn metrics(agent: &Agent) -> String {
-    ask(&agent.last("started", "listen"), "GET", "/metrics")
+    agent.get("/metrics")
 }
 
 /// The value of a series in the text format.
@@ -42,18 +28,17 @@ fn now() -> f64 {
 
 #[test]
 fn the_last_success_is_absent_until_content_was_applied_and_not_moved_by_a_failure() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let (volume, url) = (kubelet.volume.to_str().unwrap().to_owned(), application.url());
-    let agent = nudge(folder.path(), &["--watch", &volume, "--url", &url]);
+    let mut scene = Scene::new();
+    let application = scene.application();
+    let agent = scene.nudge(&["--url", &application.url()]);
     let series = "podnudge_last_success_timestamp_seconds{rule=\"default\"}";
     assert_eq!(value(&metrics(&agent), series), None);
     let before = now();
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.change("2");
     agent.wait_for("applied", 1);
     let success = value(&metrics(&agent), series).unwrap();
     assert!(success > before && success < now(), "{before} {success}");
-    kubelet.write(&payload(&[("a.conf", "broken")]));
+    scene.change("broken");
     agent.wait_for("retrying|gave-up", 1);
     assert_eq!(value(&metrics(&agent), series), Some(success));
 }
@@ -61,9 +46,8 @@ fn the_last_success_is_absent_until_content_was_applied_and_not_moved_by_a_failu
 /// The preset's name is in the status, for people; a label that changed with it would end the series.
 #[test]
 fn the_label_of_the_action_is_its_kind() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let volume = kubelet.volume.to_str().unwrap().to_owned();
-    let agent = nudge(folder.path(), &["--watch", &volume, "--preset", "nginx"]);
+    let scene = Scene::new();
+    let agent = scene.nudge(&["--preset", "nginx"]);
     let metrics = metrics(&agent);
     let series = "podnudge_actions_total{rule=\"default\",action=\"signal\",outcome=\"applied\"}";
     assert_eq!(value(&metrics, series), Some(0.0), "{metrics}");
@@ -73,14 +57,12 @@ fn the_label_of_the_action_is_its_kind() {
 
 #[test]
 fn each_watched_path_has_its_commit_time() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let plain = folder.path().join("plain");
-    fs::create_dir(&plain).unwrap();
-    fs::write(plain.join("b.conf"), "1").unwrap();
-    let paths = [&kubelet.volume, &plain].map(|path| path.to_str().unwrap());
-    let url = ["--url", "http://127.0.0.1:9/"];
-    let agent =
-        nudge(folder.path(), &[&["--watch", paths[0], "--watch", paths[1]], &url[..]].concat());
+    let scene = Scene::new();
+    let plain = scene.path("plain");
+    scene.write("plain/b.conf", "1");
+    let paths = [&scene.kubelet.volume, &plain].map(|path| path.to_str().unwrap());
+    let options = ["--watch", paths[0], "--watch", paths[1], "--url", "http://127.0.0.1:9/"];
+    let agent = scene.nudge(&options);
     let metrics = metrics(&agent);
     for path in paths {
         let series =
@@ -92,9 +74,8 @@ fn each_watched_path_has_its_commit_time() {
 
 #[test]
 fn the_standard_metrics_are_about_the_process_of_podnudge() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let volume = kubelet.volume.to_str().unwrap();
-    let agent = nudge(folder.path(), &["--watch", volume, "--url", "http://127.0.0.1:9/"]);
+    let scene = Scene::new();
+    let agent = scene.nudge(&["--url", "http://127.0.0.1:9/"]);
     let page = metrics(&agent);
     let of = |name: &str| value(&page, name).unwrap();
     // The clock of process start times counts in hundredths of a second, and that of the boot in seconds.
@@ -125,164 +106,132 @@ fn the_standard_metrics_are_about_the_process_of_podnudge() {
 
 #[test]
 fn the_name_of_the_target_is_a_label_and_its_pid_is_not() {
-    in_namespace(|| {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let mut targets =
-            ["app", "app"].map(|name| Target::start(folder.path(), name, Behaviour::Handles));
-        let file = folder.path().join("podnudge.toml");
-        let text = format!(
-            "[[rule]]\nwatch = \"{}\"\nsignal.name = \"HUP\"\ntarget = {{ process = \"app\", all = true }}\n",
-            kubelet.volume.display()
-        );
-        fs::write(&file, text).unwrap();
-        let agent = nudge(folder.path(), &["--config", file.to_str().unwrap()]);
-        let series = "podnudge_target_info{rule=\"default\",target=\"app\"}";
-        wait_until("the target is found", || value(&metrics(&agent), series) == Some(1.0));
-        assert_eq!(metrics(&agent).matches("podnudge_target_info{").count(), 1);
-        targets.iter_mut().for_each(Target::kill);
-        assert_eq!(value(&metrics(&agent), series), None);
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let mut targets = ["app", "app"].map(|name| scene.target(name, Behaviour::Handles));
+    let agent = scene.rule(
+        "on-start = \"never\"\nsignal.name = \"HUP\"\ntarget = { process = \"app\", all = true }",
+    );
+    let series = "podnudge_target_info{rule=\"default\",target=\"app\"}";
+    wait_until("the target is found", || value(&metrics(&agent), series) == Some(1.0));
+    assert_eq!(metrics(&agent).matches("podnudge_target_info{").count(), 1);
+    targets.iter_mut().for_each(Target::kill);
+    assert_eq!(value(&metrics(&agent), series), None);
 }
 
 /// A volume in a mount as the kubelet makes it for this plugin.
-fn mounted(plugin: &str) -> (TempDir, Kubelet) {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, volume) =
-        (folder.path().join(plugin).join("config"), folder.path().join("volume"));
+fn mounted(plugin: &str) -> Scene {
+    let mut scene = Scene::new();
+    let source = scene.path(plugin).join("config");
     fs::create_dir_all(&source).unwrap();
-    fs::create_dir(&volume).unwrap();
-    let mounted = command("mount").arg("--bind").args([&source, &volume]).status().unwrap();
-    assert!(mounted.success());
-    let mut kubelet = Kubelet::new(volume);
-    kubelet.write(&payload(&[("a.conf", "1")]));
-    (folder, kubelet)
+    mount(&["--bind", source.to_str().unwrap()], &scene.kubelet.volume);
+    scene.change("1");
+    scene
 }
 
 #[test]
 fn digests_are_labels_only_of_config_maps_or_if_asked_for() {
-    in_namespace(|| {
-        let (folder, configmap) = mounted("kubernetes.io~configmap");
-        let (_other, secret) = mounted("kubernetes.io~secret");
-        let [configmap, secret] =
-            [configmap, secret].map(|kubelet| kubelet.volume.display().to_string());
-        let nested = format!("{configmap}/nested");
-        for (watch, setting, wanted) in [
-            (format!("\"{configmap}\""), "", true),
-            (format!("\"{configmap}/a.conf\""), "", true),
-            (format!("\"{configmap}\""), "digests-in-metrics = \"none\"", false),
-            (format!("\"{secret}\""), "", false),
-            (format!("[\"{configmap}\", \"{secret}\"]"), "", false),
-            (format!("\"{secret}\""), "digests-in-metrics = \"all\"", true),
-        ] {
-            let file = folder.path().join("podnudge.toml");
-            let text = format!(
-                "[agent]\n{setting}\n[[rule]]\nwatch = {watch}\nhttp.url = \"http://127.0.0.1:9/\"\n"
-            );
-            fs::write(&file, text).unwrap();
-            let agent = nudge(folder.path(), &["--config", file.to_str().unwrap()]);
-            let digest = agent.last("baseline", "digest");
-            let series = format!(
-                "podnudge_config_info{{rule=\"default\",content=\"on-disk\",digest=\"{digest}\"}}"
-            );
-            let page = metrics(&agent);
-            assert_eq!(value(&page, &series).is_some(), wanted, "{watch} {setting}");
-            assert_eq!(page.contains(&digest), wanted, "{watch} {setting}");
-        }
-        // A Secret may be mounted inside.
-        fs::create_dir(&nested).unwrap();
-        assert!(
-            command("mount").args(["-t", "tmpfs", "tmpfs", &nested]).status().unwrap().success()
+    in_namespace!();
+    let (scene, other) = (mounted("kubernetes.io~configmap"), mounted("kubernetes.io~secret"));
+    let [configmap, secret] =
+        [&scene, &other].map(|scene| scene.kubelet.volume.display().to_string());
+    let nested = format!("{configmap}/nested");
+    for (watch, setting, wanted) in [
+        (format!("\"{configmap}\""), "", true),
+        (format!("\"{configmap}/a.conf\""), "", true),
+        (format!("\"{configmap}\""), "digests-in-metrics = \"none\"", false),
+        (format!("\"{secret}\""), "", false),
+        (format!("[\"{configmap}\", \"{secret}\"]"), "", false),
+        (format!("\"{secret}\""), "digests-in-metrics = \"all\"", true),
+    ] {
+        let agent = scene.configured(&format!(
+            "[agent]\n{setting}\n[[rule]]\nwatch = {watch}\non-start = \"never\"\nhttp.url = \"http://127.0.0.1:9/\"\n"
+        ));
+        let digest = agent.last("baseline", "digest");
+        let series = format!(
+            "podnudge_config_info{{rule=\"default\",content=\"on-disk\",digest=\"{digest}\"}}"
         );
-        let agent = nudge(folder.path(), &["--watch", &configmap, "--url", "http://127.0.0.1:9/"]);
-        assert!(!metrics(&agent).contains("podnudge_config_info{"));
-        drop(agent);
-        for path in [&nested, &configmap, &secret] {
-            wait_until("it can be unmounted", || {
-                command("umount").arg(path).status().unwrap().success()
-            });
-        }
-    });
+        let page = metrics(&agent);
+        assert_eq!(value(&page, &series).is_some(), wanted, "{watch} {setting}");
+        assert_eq!(page.contains(&digest), wanted, "{watch} {setting}");
+    }
+    // A Secret may be mounted inside.
+    tmpfs(&nested);
+    let agent = scene.nudge(&["--url", "http://127.0.0.1:9/"]);
+    assert!(!metrics(&agent).contains("podnudge_config_info{"));
+    drop(agent);
+    for path in [&nested, &configmap, &secret] {
+        unmount(Path::new(path));
+    }
 }
 
 /// A PIN has 10,000 digests. In the log, the status and the history, a Secret's content has a name that only this
 /// podnudge can compute, and with a state directory the same name after a restart.
 #[test]
 fn nobody_can_guess_a_secret_from_the_log_or_the_status() {
-    in_namespace(|| {
-        let (folder, mut secret) = mounted("kubernetes.io~secret");
-        let watch = secret.volume.display().to_string();
-        let file = folder.path().join("podnudge.toml");
-        let state = folder.path().join("state");
-        fs::create_dir(&state).unwrap();
-        let start = |agent: &str| {
-            let text = format!(
-                "[agent]\n{agent}\n[[rule]]\nwatch = \"{watch}\"\nhttp.url = \"http://127.0.0.1:9/\"\non-start = \"never\"\n"
-            );
-            fs::write(&file, text).unwrap();
-            nudge(folder.path(), &["--config", file.to_str().unwrap()])
-        };
-        let digest = |volume: &Path| {
-            let reading = read(volume, &KeyFilter::default()).unwrap();
-            format!("{:.12}", digest(reading.snapshot.iter().map(Snapshot::digest)))
-        };
-        secret.write(&payload(&[("pin", "0815")]));
-        let next = digest(&secret.volume);
-        secret.write(&payload(&[("pin", "4711")]));
-        let plain = digest(&secret.volume);
-        let open = start("digests-in-metrics = \"all\"");
-        assert_eq!(open.last("baseline", "digest"), plain);
-        drop(open);
-        let mut names = Vec::new();
-        let with_state = format!("state-dir = \"{}\"", state.display());
-        for agent in ["", &with_state].repeat(2) {
-            let agent = start(agent);
-            let status = agent.status().to_string();
-            let (name, shown) = (agent.last("baseline", "digest"), status + &agent.log());
-            assert!(shown.contains(&name) && !shown.contains(&plain), "{shown}");
-            assert_eq!(name.len(), plain.len());
-            names.push(name);
-        }
-        let agent = start("");
-        secret.write(&payload(&[("pin", "0815")]));
-        agent.wait_for("waiting-for-target", 1);
-        let name = agent.last("scheduled", "digest");
-        let shown = agent.status().to_string() + &agent.log();
-        assert!(shown.contains(&name), "{shown}");
-        for digest in [&plain, &next] {
-            assert!(!shown.contains(digest), "{shown}");
-        }
-        drop(agent);
-        assert_eq!(names[1], names[3], "the key is in the state directory");
-        let distinct: std::collections::BTreeSet<_> = names.iter().chain([&plain]).collect();
-        assert_eq!(distinct.len(), 4, "{names:?}");
-        wait_until("it can be unmounted", || {
-            command("umount").arg(&secret.volume).status().unwrap().success()
-        });
-    });
+    in_namespace!();
+    let mut scene = mounted("kubernetes.io~secret");
+    let volume = scene.kubelet.volume.clone();
+    fs::create_dir(scene.path("state")).unwrap();
+    let start = |scene: &Scene, agent: &str| {
+        let rule = "http.url = \"http://127.0.0.1:9/\"\non-start = \"never\"";
+        scene.rule(&format!("{rule}\n[agent]\n{agent}"))
+    };
+    let digest = |volume: &Path| {
+        let reading = read(volume, &KeyFilter::default()).unwrap();
+        format!("{:.12}", digest(reading.snapshot.iter().map(Snapshot::digest)))
+    };
+    scene.kubelet.write(&payload(&[("pin", "0815")]));
+    let next = digest(&volume);
+    scene.kubelet.write(&payload(&[("pin", "4711")]));
+    let plain = digest(&volume);
+    let open = start(&scene, "digests-in-metrics = \"all\"");
+    assert_eq!(open.last("baseline", "digest"), plain);
+    drop(open);
+    let mut names = Vec::new();
+    let with_state = "state-dir = \"FOLDER/state\"";
+    for agent in ["", with_state].repeat(2) {
+        let agent = start(&scene, agent);
+        let status = agent.status().to_string();
+        let (name, shown) = (agent.last("baseline", "digest"), status + &agent.log());
+        assert!(shown.contains(&name) && !shown.contains(&plain), "{shown}");
+        assert_eq!(name.len(), plain.len());
+        names.push(name);
+    }
+    let agent = start(&scene, "");
+    scene.kubelet.write(&payload(&[("pin", "0815")]));
+    agent.wait_for("waiting-for-target", 1);
+    let name = agent.last("scheduled", "digest");
+    let shown = agent.status().to_string() + &agent.log();
+    assert!(shown.contains(&name), "{shown}");
+    for digest in [&plain, &next] {
+        assert!(!shown.contains(digest), "{shown}");
+    }
+    drop(agent);
+    assert_eq!(names[1], names[3], "the key is in the state directory");
+    let distinct: std::collections::BTreeSet<_> = names.iter().chain([&plain]).collect();
+    assert_eq!(distinct.len(), 4, "{names:?}");
+    unmount(&volume);
 }
 
 #[test]
 fn the_digest_that_runs_differs_from_the_one_on_disk_until_the_content_is_applied() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let file = folder.path().join("podnudge.toml");
-    let text = format!(
-        "[agent]\ndigests-in-metrics = \"all\"\n[[rule]]\nwatch = \"{}\"\nhttp.url = \"{}\"\n",
-        kubelet.volume.display(),
+    let mut scene = Scene::new();
+    let application = scene.application();
+    let agent = scene.rule(&format!(
+        "on-start = \"never\"\nhttp.url = \"{}\"\n[agent]\ndigests-in-metrics = \"all\"",
         application.url()
-    );
-    fs::write(&file, text).unwrap();
-    let agent = nudge(folder.path(), &["--config", file.to_str().unwrap()]);
+    ));
     let series = |content: &str, digest: &str| {
         let labels = format!("rule=\"default\",content=\"{content}\",digest=\"{digest}\"");
         value(&metrics(&agent), &format!("podnudge_config_info{{{labels}}}"))
     };
     assert!(!metrics(&agent).contains("content=\"running\""), "nothing is known yet");
-    kubelet.write(&payload(&[("a.conf", "2")]));
+    scene.change("2");
     agent.wait_for("applied", 1);
     let good = agent.last("applied", "digest");
     assert_eq!((series("on-disk", &good), series("running", &good)), (Some(1.0), Some(1.0)));
-    kubelet.write(&payload(&[("a.conf", "broken")]));
+    scene.change("broken");
     agent.wait_for("retrying|gave-up", 1);
     assert_eq!((series("on-disk", &good), series("running", &good)), (None, None));
 }

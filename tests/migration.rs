@@ -10,13 +10,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::applications::plain::volume;
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::http::{request, requests, respond};
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::{Behaviour, Target, in_network};
-use crate::support::program::{PATH, command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::program::PATH;
+use crate::support::{
+    Agent, Behaviour, Kubelet, ROLLED_OUT, Target, command, in_network, payload, podnudge, request,
+    requests, respond, tmpfs, wait_until,
+};
 
 const PAGE: &str = "docs/migration.md";
 const FENCE: &str = "```console\n";
@@ -146,7 +144,7 @@ fn volumes(paths: &BTreeSet<String>) -> Vec<Kubelet> {
         (folder.to_str().unwrap().to_owned(), path.to_owned())
     };
     let folders: BTreeSet<(String, String)> = paths.iter().map(volume_of).collect();
-    folders.into_iter().map(|(folder, _)| volume(&folder)).collect()
+    folders.into_iter().map(|(folder, _)| tmpfs(&folder)).collect()
 }
 
 /// The content of every volume, in each version.
@@ -188,7 +186,7 @@ fn does_the_same(applications: &mut Applications, line: &str) {
     watched.extend(is("--config-file=").into_iter().chain(is("--watched-dir=")));
     let mut kubelets = volumes(&watched);
     for file in is("--config-envsubst-file=") {
-        volume(Path::new(&file).parent().unwrap().to_str().unwrap());
+        tmpfs(Path::new(&file).parent().unwrap());
     }
     for kubelet in &mut kubelets {
         kubelet.write(&content(&watched, 1));
@@ -204,14 +202,14 @@ fn does_the_same(applications: &mut Applications, line: &str) {
         let process = if name.contains('/') { "nats-server" } else { name.as_str() };
         let target = Target::start(at, process, Behaviour::Handles);
         if name.contains('/') {
-            volume(Path::new(&name).parent().unwrap().to_str().unwrap());
+            tmpfs(Path::new(&name).parent().unwrap());
             fs::write(&name, format!("{}\n", target.pid())).unwrap();
         }
         target
     });
     let ran = at.join("ran");
     for script in is("argv =") {
-        volume(Path::new(&script).parent().unwrap().to_str().unwrap());
+        tmpfs(Path::new(&script).parent().unwrap());
         let mut file = fs::File::create(&script).unwrap();
         writeln!(file, "#!/bin/sh\necho ran >> {}", ran.display()).unwrap();
         file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();
@@ -241,14 +239,13 @@ fn does_the_same(applications: &mut Applications, line: &str) {
 
 #[test]
 fn each_translation_reloads_the_application() {
-    in_network(|| {
-        let page = fs::read_to_string(PAGE).unwrap();
-        let commands = commands(&page);
-        let mut applications = Applications::default();
-        for line in &commands {
-            println!("{line}");
-            does_the_same(&mut applications, line);
-        }
-        assert!(commands.len() >= 12, "{commands:?}");
-    });
+    in_network!();
+    let page = fs::read_to_string(PAGE).unwrap();
+    let commands = commands(&page);
+    let mut applications = Applications::default();
+    for line in &commands {
+        println!("{line}");
+        does_the_same(&mut applications, line);
+    }
+    assert!(commands.len() >= 12, "{commands:?}");
 }

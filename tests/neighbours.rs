@@ -6,20 +6,14 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::in_namespace;
-use crate::support::program::command;
-use crate::support::wait::wait_until;
+use crate::support::{Agent, Application, ROLLED_OUT, Scene, command, in_namespace, wait_until};
 
 /// What a neighbour must not change.
 const MINE: &str = "not the neighbour's\n";
 
 /// A pod whose podnudge has the uid 1000.
 struct Pod {
-    folder: tempfile::TempDir,
-    kubelet: Kubelet,
+    scene: Scene,
     application: Application,
     /// A file that podnudge may write, outside of its directories.
     outside: PathBuf,
@@ -27,23 +21,20 @@ struct Pod {
 
 impl Pod {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("app.conf", "1")]));
+        let scene = Scene::with(&[("app.conf", "1")]);
+        fs::set_permissions(scene.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         // Emptydirs, as a kubelet makes them.
         for name in ["publish", "state", "work", "outside"] {
-            let path = folder.path().join(name);
+            let path = scene.path(name);
             fs::create_dir(&path).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         }
-        let outside = folder.path().join("outside/file");
+        let outside = scene.path("outside/file");
         fs::write(&outside, MINE).unwrap();
         chown(&outside, Some(1000), Some(1000)).unwrap();
-        let (publish, watched) =
-            (folder.path().join("publish"), folder.path().join("volume/app.conf"));
+        let (publish, watched) = (scene.path("publish"), scene.path("volume/app.conf"));
         let application = Application::start_reading(&publish, "app.conf", watched);
-        let pod = Self { folder, kubelet, application, outside };
+        let pod = Self { scene, application, outside };
         // Where podnudge publishes, it remembers in the publish directory.
         let config = "[agent]\nlisten = \"off\"\nlog = \"json\"\nresync = \"1s\"\nwork-dir = \"FOLDER/work\"\n\
              state-dir = \"FOLDER/state\"\n\
@@ -52,13 +43,12 @@ impl Pod {
              [[rule]]\nname = \"publishes\"\nwatch = \"FOLDER/volume\"\nhttp = { url = \"URL\" }\n\
              publish = { dir = \"FOLDER/publish\" }\nretry = { first = \"50ms\", max = \"100ms\" }\n";
         let config = config.replace("URL", &pod.application.url());
-        let config = config.replace("FOLDER", pod.folder.path().to_str().unwrap());
-        fs::write(pod.folder.path().join("podnudge.toml"), config).unwrap();
+        pod.scene.write("podnudge.toml", &config);
         pod
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.scene.path(name)
     }
 
     fn podnudge(&self) -> Command {
@@ -68,13 +58,13 @@ impl Pod {
     }
 
     fn start(&self) -> Agent {
-        Agent::spawn(self.folder.path(), self.podnudge())
+        Agent::spawn(self.scene.folder.path(), self.podnudge())
     }
 
     /// Runs a script as this uid, in the folder of the pod.
     fn neighbour(&self, uid: u32, script: &str) -> Output {
         let mut shell = by(uid, "sh");
-        shell.args(["-ec", script]).current_dir(self.folder.path()).output().unwrap()
+        shell.args(["-ec", script]).current_dir(self.scene.folder.path()).output().unwrap()
     }
 
     fn plant(&self, uid: u32, script: &str) {
@@ -83,7 +73,7 @@ impl Pod {
     }
 
     fn published(&self) -> String {
-        fs::read_to_string(self.path("publish/app.conf")).unwrap_or_default()
+        self.scene.text("publish/app.conf")
     }
 
     fn assert_nothing_outside_was_changed(&self) {
@@ -144,7 +134,7 @@ fn planted_names_neither_redirect_nor_block_podnudge() {
             }
             let agent = pod.start();
             agent.wait_for(ROLLED_OUT, 2);
-            pod.kubelet.write(&payload(&[("app.conf", "2")]));
+            pod.scene.change("2");
             agent.wait_for(ROLLED_OUT, 4);
             assert_eq!((pod.published(), pod.application.reloads().len()), ("2".to_owned(), 4));
             wait_until("the state is saved", || {
@@ -218,31 +208,30 @@ impl Drop for LockHolder {
 /// The application with a read-only mount of the publish directory, and podnudge's own uid.
 #[test]
 fn who_only_reads_the_publish_directory_can_neither_take_nor_share_its_lock() {
-    in_namespace(|| {
-        let pod = Pod::new();
-        let agent = pod.start();
-        agent.wait_for(ROLLED_OUT, 2);
-        drop(agent);
-        let (dir, lock) = (pod.path("publish"), pod.path("publish/..podnudge.lock"));
-        assert_eq!(fs::metadata(&lock).unwrap().permissions().mode() & 0o777, 0o220);
-        let seen = pod.path("seen");
-        fs::create_dir(&seen).unwrap();
-        for options in [&["--bind"][..], &["-o", "remount,bind,ro"]] {
-            let mut mount = command("mount");
-            assert!(mount.args(options).arg(&dir).arg(&seen).status().unwrap().success());
+    in_namespace!();
+    let pod = Pod::new();
+    let agent = pod.start();
+    agent.wait_for(ROLLED_OUT, 2);
+    drop(agent);
+    let (dir, lock) = (pod.path("publish"), pod.path("publish/..podnudge.lock"));
+    assert_eq!(fs::metadata(&lock).unwrap().permissions().mode() & 0o777, 0o220);
+    let seen = pod.path("seen");
+    fs::create_dir(&seen).unwrap();
+    for options in [&["--bind"][..], &["-o", "remount,bind,ro"]] {
+        let mut mount = command("mount");
+        assert!(mount.args(options).arg(&dir).arg(&seen).status().unwrap().success());
+    }
+    let lock = seen.join("..podnudge.lock").display().to_string();
+    for flags in ["O_RDONLY", "O_WRONLY", "O_RDWR"] {
+        for kind in ["LOCK_SH", "LOCK_EX", "flock"] {
+            assert!(LockHolder::start(1000, &lock, flags, kind).is_none(), "{flags} {kind}");
         }
-        let lock = seen.join("..podnudge.lock").display().to_string();
-        for flags in ["O_RDONLY", "O_WRONLY", "O_RDWR"] {
-            for kind in ["LOCK_SH", "LOCK_EX", "flock"] {
-                assert!(LockHolder::start(1000, &lock, flags, kind).is_none(), "{flags} {kind}");
-            }
-        }
-        // A lock of the directory itself was what podnudge took before.
-        let dir = seen.display().to_string();
-        let _held = LockHolder::start(1000, &dir, "O_RDONLY", "flock").unwrap();
-        let agent = pod.start();
-        agent.wait_for("baseline|applied|delivered|unread", 1);
-    });
+    }
+    // A lock of the directory itself was what podnudge took before.
+    let dir = seen.display().to_string();
+    let _held = LockHolder::start(1000, &dir, "O_RDONLY", "flock").unwrap();
+    let agent = pod.start();
+    agent.wait_for("baseline|applied|delivered|unread", 1);
 }
 
 #[test]
@@ -278,12 +267,13 @@ fn replaced_directories_are_not_written_to() {
     for (replaced, said) in [("publish", "refused"), ("state", "state-unwritable")] {
         for replacement in ["ln -s outside NAME", "mkdir -m 777 NAME", "mkfifo NAME", "true"] {
             let mut pod = Pod::new();
-            fs::set_permissions(pod.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+            fs::set_permissions(pod.scene.folder.path(), fs::Permissions::from_mode(0o777))
+                .unwrap();
             let agent = pod.start();
             agent.wait_for(ROLLED_OUT, 2);
             wait_until("the state is saved", || pod.path("state/web.json").exists());
             pod.plant(2000, &format!("mv NAME moved; {replacement}").replace("NAME", replaced));
-            pod.kubelet.write(&payload(&[("app.conf", "2")]));
+            pod.scene.change("2");
             agent.wait_for(said, 1);
             let what = agent.last(said, if said == "refused" { "reason" } else { "message" });
             assert!(what.contains("replaced while podnudge ran"), "{replacement}: {what}");

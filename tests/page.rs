@@ -19,7 +19,7 @@ use podnudge_core::status::{
 use regex_lite::Regex;
 use sha2::Digest as _;
 
-use crate::support::program::command;
+use crate::support::command;
 
 fn at(seconds: f64) -> UnixTime {
     UnixTime(Duration::from_secs_f64(1_700_000_000.0 + seconds))

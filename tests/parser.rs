@@ -9,11 +9,9 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Kubelet, ROLLED_OUT, command, payload, podnudge, wait_until,
+};
 
 /// podnudge with a rule that checks YAML, and another one.
 struct Scene {

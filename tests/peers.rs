@@ -8,6 +8,8 @@ use podnudge::config;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::support::cases;
+
 /// The remark with what podnudge refuses in its own translation.
 const REFUSED: &str = "podnudge refuses in what follows: ";
 
@@ -101,12 +103,11 @@ fn split(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn of_arguments(line: &str) -> Printed {
-    printed(&split(line), &[])
-}
-
-fn of_environment(line: &str) -> Printed {
-    printed(&[], &variables(line))
+/// What podnudge prints for a line of options and variables.
+fn of_line(line: &str) -> Printed {
+    let is_variable = |word: &String| word.starts_with(|letter: char| letter.is_uppercase());
+    let (given, arguments): (Vec<String>, _) = split(line).into_iter().partition(is_variable);
+    printed(&arguments, &variables(&given.join(" ")))
 }
 
 fn variables(line: &str) -> Vec<(String, String)> {
@@ -122,96 +123,46 @@ fn remarks(printed: &Printed, words: &str) -> bool {
     printed.remarks.iter().any(|remark| remark.contains(words))
 }
 
+const PEERS: &str = include_str!("peers.txt");
 const WEBHOOK: &str = "--volume-dir=/a --webhook-url=http://127.0.0.1:9090/-/reload";
 const NATS: &str = "-c /etc/nats/nats.conf -P /run/nats.pid";
 const PROCESS: &str = "CONFIG_DIR=/a PROCESS_NAME=app";
 
 #[test]
 fn what_podnudge_refuses_is_said() {
-    for (line, words) in [
-        (format!("{WEBHOOK} --web.listen-address=example:9533"), "--listen: `example:9533` is not"),
-        (
-            format!("{WEBHOOK} --webhook-status-code=42"),
-            "FILE:6:11: `expect`: must be a whole number from 100",
-        ),
-        (
-            format!("{WEBHOOK} --webhook-method=FETCH"),
-            "--method: unknown method `FETCH`; hint: one of",
-        ),
-        (
-            "--volume-dir=a --webhook-url=http://a/".to_owned(),
-            "--watch: the path `a` is not absolute",
-        ),
-        ("--volume-dir=-a --webhook-url=http://a/".to_owned(), "--watch: the path `-a` is not"),
-        ("--volume-dir=/a --webhook-url=ftp://a/".to_owned(), "--url: `ftp://a/` is neither http"),
-        (format!("{NATS} -signal 40"), "--signal: `40` is a real-time signal"),
-        (format!("{NATS} -signal -3 -max-retries 2"), "unknown signal `-3`"),
-    ] {
-        let printed = of_arguments(&line);
-        assert!(remarks(&printed, REFUSED) && remarks(&printed, words), "{line}: {printed:#?}");
+    for (line, words) in cases(PEERS, "refused") {
+        let printed = of_line(line);
+        assert!(remarks(&printed, REFUSED) && remarks(&printed, words[0]), "{line}: {printed:#?}");
         assert_honest(&printed);
     }
-    let printed = of_environment(&format!("{PROCESS} RELOAD_SIGNAL=SIGRTMIN+1"));
-    assert!(remarks(&printed, "`RTMIN+1` is a real-time signal"), "{printed:#?}");
-    assert_honest(&printed);
 }
 
 #[test]
 fn what_can_be_translated_is_accepted() {
-    for (line, words) in [
-        (format!("{WEBHOOK} --web.listen-address=localhost:9533"), "--listen 127.0.0.1:9533"),
-        (
-            format!("{WEBHOOK} --webhook-retries=3"),
-            "retry = { first = \"10s\", max = \"10s\", attempts = 3 }",
-        ),
-        (format!("{WEBHOOK} --volume-dir=/a/ --volume-dir=/a"), "--watch /a --url"),
-        (format!("{NATS} -c /etc/nats/nats.conf"), "--watch /etc/nats/nats.conf --pidfile"),
-        (format!("{NATS} -retry-wait-secs 0"), "first = \"10ms\", max = \"10ms\""),
-        (format!("{NATS} -retry-wait-secs 86400"), "first = \"1h\", max = \"1h\""),
-    ] {
-        let printed = of_arguments(&line);
+    for (line, words) in cases(PEERS, "accepted") {
+        let printed = of_line(line);
         accepted(&printed.instead).unwrap();
         assert_honest(&printed);
         let (Instead::Arguments(text) | Instead::File(text)) = &printed.instead else { panic!() };
-        assert!(text.contains(words), "{line}: {printed:#?}");
+        assert!(text.contains(words[0]), "{line}: {printed:#?}");
     }
-    let printed = of_environment("CONFIG_DIR=/a,/b,/a PROCESS_NAME=app");
+    let printed = of_line("CONFIG_DIR=/a,/b,/a PROCESS_NAME=app");
     let line = "--watch /a --watch /b --process app --signal HUP";
     assert_eq!(printed.instead, Instead::Arguments(line.to_owned()));
 }
 
 #[test]
 fn what_is_left_out_or_changed_is_said() {
-    for (line, words) in [
-        (
-            format!("{WEBHOOK} --webhook-status-code=abc"),
-            "`--webhook-status-code`: `abc` is not a number",
-        ),
-        (
-            format!("{WEBHOOK} --webhook-retries=many"),
-            "`--webhook-retries`: `many` is not a number",
-        ),
-        (format!("{WEBHOOK} --webhook-retries=-3"), "`--webhook-retries`: -3 becomes 4294967295"),
-        (format!("{WEBHOOK} --webhook-retries=0"), "`--webhook-retries`: 0 becomes 1"),
-        (
-            format!("{WEBHOOK} --webhook-retries=5000000000"),
-            "`--webhook-retries`: 5000000000 becomes 4294967295",
-        ),
-        (format!("{NATS} -max-retries x"), "`-max-retries`: `x` is not a number"),
-        (format!("{NATS} -max-retries 0"), "`-max-retries`: 0 becomes 1"),
-        (format!("{NATS} -retry-wait-secs 0"), "`-retry-wait-secs`: 0 becomes \"10ms\""),
-        (format!("{NATS} -retry-wait-secs 86400"), "`-retry-wait-secs`: 86400 becomes \"1h\""),
-        (format!("{NATS} -retry-wait-secs inf"), "`-retry-wait-secs`: `inf` is not a number"),
-    ] {
-        let printed = of_arguments(&line);
-        assert!(remarks(&printed, words), "{line}: {printed:#?}");
+    for (line, words) in cases(PEERS, "left out or changed") {
+        let printed = of_line(line);
+        assert!(remarks(&printed, words[0]), "{line}: {printed:#?}");
         assert_honest(&printed);
     }
 }
 
 #[test]
 fn configmap_reload_expects_one_status() {
-    let printed = of_arguments(WEBHOOK);
+    let printed = of_line(WEBHOOK);
     assert!(matches!(printed.instead, Instead::Arguments(_)), "{printed:#?}");
     assert!(remarks(&printed, "any status from 200 to 299"), "{printed:#?}");
     for (more, status) in [
@@ -220,7 +171,7 @@ fn configmap_reload_expects_one_status() {
         ("--webhook-retries=2", 200),
         ("--webhook-url=http://127.0.0.1:9093/-/reload", 200),
     ] {
-        let printed = of_arguments(&format!("{WEBHOOK} {more}"));
+        let printed = of_line(&format!("{WEBHOOK} {more}"));
         let config = accepted(&printed.instead).unwrap();
         for rule in &config.rules {
             let config::Action::Http(http) = &rule.actions[0] else { panic!() };
@@ -228,18 +179,15 @@ fn configmap_reload_expects_one_status() {
         }
         assert_eq!(printed.remarks, Vec::<String>::new());
     }
-    let printed = of_arguments(&format!("{WEBHOOK} --webhook-method="));
+    let printed = of_line(&format!("{WEBHOOK} --webhook-method="));
     assert!(format!("{:?}", printed.instead).contains("--method GET"), "{printed:#?}");
 }
 
 #[test]
 fn what_the_other_reloader_lacks_itself_is_said() {
-    for (printed, words) in [
-        (of_arguments("--volume-dir=/a"), "`--webhook-url` is missing"),
-        (of_arguments("--webhook-url=http://a/"), "`--volume-dir` is missing"),
-        (of_environment("CONFIG_DIR=, PROCESS_NAME=app"), "`CONFIG_DIR` names no directory"),
-    ] {
-        assert!(remarks(&printed, words), "{printed:#?}");
+    for (line, words) in cases(PEERS, "lacking") {
+        let printed = of_line(line);
+        assert!(remarks(&printed, words[0]), "{printed:#?}");
         assert_eq!(printed.instead, Instead::Nothing);
     }
 }
@@ -252,15 +200,14 @@ fn credentials_in_a_url_are_not_printed() {
         "--volume-dir=/a --webhook-url=http://user:hid/den@127.0.0.1/reload",
         "--volume-dir=/a --webhook-url=user:hidden@127.0.0.1/reload",
     ] {
-        let printed = of_arguments(line);
+        let printed = of_line(line);
         assert!(
             !printed.remarks.is_empty() && !format!("{printed:?}").contains("hid"),
             "{printed:#?}"
         );
         assert_honest(&printed);
     }
-    let printed =
-        of_arguments("--volume-dir=/a --webhook-url=http://user:hidden@127.0.0.1/reload?a=@");
+    let printed = of_line("--volume-dir=/a --webhook-url=http://user:hidden@127.0.0.1/reload?a=@");
     let config = accepted(&printed.instead).unwrap();
     let config::Action::Http(http) = &config.rules[0].actions[0] else { panic!() };
     assert_eq!(http.endpoint.url.as_str(), "http://127.0.0.1/reload?a=@");
@@ -293,7 +240,7 @@ fn a_payload_of_several_lines_is_translated_exactly() {
 #[test]
 fn a_signal_that_ends_the_application_becomes_a_restart() {
     for name in ["SIGTERM", "SIGINT", "SIGQUIT", "SIGKILL"] {
-        let printed = of_environment(&format!("{PROCESS} RELOAD_SIGNAL={name}"));
+        let printed = of_line(&format!("{PROCESS} RELOAD_SIGNAL={name}"));
         let line = "--watch /a --process app --restart".to_owned();
         assert_eq!(printed.instead, Instead::Arguments(line));
         assert!(remarks(&printed, &format!("{name} ends most programs")), "{printed:#?}");
@@ -302,15 +249,15 @@ fn a_signal_that_ends_the_application_becomes_a_restart() {
         assert_eq!(remarks(&printed, &option), name != "SIGKILL", "{printed:#?}");
     }
     for (number, name) in [("2", "INT"), ("3", "QUIT"), ("9", "KILL"), ("15", "TERM")] {
-        let printed = of_arguments(&format!("{NATS} -signal {number}"));
+        let printed = of_line(&format!("{NATS} -signal {number}"));
         let line = "--watch /etc/nats/nats.conf --pidfile /run/nats.pid --restart".to_owned();
         assert_eq!(printed.instead, Instead::Arguments(line));
         assert!(remarks(&printed, &format!("SIG{name} ends most programs")), "{printed:#?}");
-        let printed = of_arguments(&format!("{NATS} -signal {number} -max-retries 3"));
+        let printed = of_line(&format!("{NATS} -signal {number} -max-retries 3"));
         let config = accepted(&printed.instead).unwrap();
         assert!(matches!(config.rules[0].actions[..], [config::Action::Restart]), "{printed:#?}");
     }
-    let printed = of_environment(&format!("{PROCESS} RELOAD_SIGNAL=SIGUSR1"));
+    let printed = of_line(&format!("{PROCESS} RELOAD_SIGNAL=SIGUSR1"));
     let line = "--watch /a --process app --signal USR1".to_owned();
     assert_eq!(printed, Printed { remarks: Vec::new(), instead: Instead::Arguments(line) });
 }
@@ -344,19 +291,9 @@ fn what_k8s_sidecar_sends_and_when_is_translated() {
 
 #[test]
 fn what_podnudge_lacks_of_k8s_sidecar_is_said() {
-    for (more, words) in [
-        ("REQ_TIMEOUT=0", "`REQ_TIMEOUT`: 0 becomes \"10ms\""),
-        ("REQ_TIMEOUT=3600", "`REQ_TIMEOUT`: 3600 becomes \"10m\""),
-        ("REQ_TIMEOUT=long", "`REQ_TIMEOUT`: `long` is not a number"),
-        ("REQ_RETRY_TOTAL=-1", "`REQ_RETRY_TOTAL`: -1 becomes 0"),
-        ("REQ_RETRY_TOTAL=many", "`REQ_RETRY_TOTAL`: `many` is not a number"),
-        ("RESOURCE_NAME=a,secret/b", "mount `a,secret/b`, which RESOURCE_NAME lists"),
-        ("DEFAULT_FILE_MODE=440", "`DEFAULT_FILE_MODE`: write `defaultMode: 0440`"),
-        ("REQ_RETRY_READ=3 NAMESPACE=x", "nothing for `NAMESPACE`, `REQ_RETRY_READ`"),
-        ("REQ_USERNAME=admin REQ_PASSWORD=hidden", "mount the Secret of REQ_PASSWORD"),
-    ] {
+    for (more, words) in cases(PEERS, "lacks of k8s-sidecar") {
         let (printed, _) = of_sidecar("", more);
-        assert!(remarks(&printed, words), "{more}: {printed:#?}");
+        assert!(remarks(&printed, words[0]), "{more}: {printed:#?}");
         assert!(!format!("{printed:?}").contains("hidden"), "{printed:#?}");
     }
     let (printed, _) = of_sidecar("", "UNIQUE_FILENAMES=false");

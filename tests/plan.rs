@@ -9,8 +9,8 @@ use podnudge_core::SlotPolicy;
 use podnudge_core::jitter::{Jitter, JitterBy};
 use serde_json::Value;
 
+use crate::support::podnudge;
 use crate::support::policies;
-use crate::support::program::podnudge;
 
 const SECOND: Duration = Duration::from_secs(1);
 

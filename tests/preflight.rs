@@ -1,288 +1,77 @@
 //! The preflight: mistakes in the pod's spec or in the configuration are reported at the start, before
 //! the first change, and `podnudge doctor` finds the same.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::http::{answering, ask, request, requests, respond};
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::memory::MemoryLimit;
-use crate::support::pod::{Behaviour, Target, in_namespace, in_network};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::{is_within, wait_until, wait_until_commit_is_past};
+use crate::support::{
+    Agent, Behaviour, Kubelet, MemoryLimit, OTHER_USER, Scene, answering, in_namespace, in_network,
+    is_within, mount, payload, podnudge, podnudge_by, request, requests, respond, tmpfs,
+    wait_until, wait_until_commit_is_past, wait_until_old,
+};
 
 /// A mistake is reported within this time of the start.
 const AT_START: Duration = Duration::from_secs(2);
 
 /// A mistake in the configuration, or in what it refers to.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Mistake {
-    /// The settings of the rule besides `watch`; `FOLDER` is the folder of the scene. With
-    /// `watch = …`, that, too.
-    settings: &'static str,
+    /// The settings of the rule besides `watch`. With `watch = …`, that, too.
+    settings: String,
     /// The kind of the problem.
-    problem: &'static str,
+    problem: String,
     /// Parts of its reason and hint.
-    parts: &'static [&'static str],
-    /// Corrects what the settings refer to.
-    fix: Option<fn(&Path)>,
+    parts: Vec<String>,
+    /// Corrects what the settings refer to: what is there then, and its name.
+    #[serde(default)]
+    fix: String,
 }
 
-const ABOUT_TARGETS: &[Mistake] = &[
-    Mistake {
-        settings: "target = { process = \"ngnix\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-not-found",
-        parts: &["target not found: no process named `ngnix`", "did you mean `nginx`?"],
-        fix: Some(|folder| {
-            // It runs until the end of the namespace.
-            std::mem::forget(Target::start(folder, "ngnix", Behaviour::Handles));
-        }),
-    },
-    Mistake {
-        settings: "target = { process = \"nginx\", uid = 101 }\nsignal = { name = \"HUP\" }",
-        problem: "target-not-found",
-        parts: &["no process named `nginx` of uid 101", "nginx, uid 0"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { exe = \"/usr/sbin/nginx\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-not-found",
-        parts: &["no process runs `/usr/sbin/nginx`"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { cmdline = \"^nginx: master\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-not-found",
-        parts: &["no process has arguments that match `^nginx: master`"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { pidfile = \"FOLDER/nginx.pid\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-not-found",
-        parts: &["there is no pidfile", "mount the directory"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { pidfile = \"FOLDER/left-over\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-not-found",
-        parts: &["no process has the pid 4000000", "left over"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { pidfile = \"FOLDER/no-pid\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-unsupported",
-        parts: &["/no-pid` contains no pid"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"ignores\" }\nsignal = { name = \"HUP\" }",
-        problem: "signal-not-handled",
-        parts: &["ignores SIGHUP", "signal on which"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"default\" }\nsignal = { name = \"HUP\" }",
-        problem: "signal-not-handled",
-        parts: &["does not handle SIGHUP", "it would end"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"twice\" }\nsignal = { name = \"HUP\" }",
-        problem: "target-ambiguous",
-        parts: &["several processes match", "all = true"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"java\" }\nsignal = { name = \"HUP\" }",
-        problem: "signal-not-handled",
-        parts: &["a Java virtual machine, which shuts down on SIGHUP", "/actuator/refresh"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"java\" }\nsignal = { name = \"USR2\" }",
-        problem: "signal-not-handled",
-        parts: &["SIGUSR2"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"node\" }\nsignal = { name = \"USR1\" }",
-        problem: "signal-not-handled",
-        parts: &["Node.js, which starts its debugger on SIGUSR1"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"caddy\" }\nverify = { alive-for = \"2s\" }",
-        problem: "no-preset",
-        parts: &["the preset `caddy` does not fit: ", "--preset caddy"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"dnsmasq\" }\nsignal = { name = \"HUP\" }",
-        problem: "signal-does-not-reload",
-        parts: &["does not reload on SIGHUP", "--preset dnsmasq"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"gunicorn\" }",
-        problem: "unchecked",
-        parts: &["a broken configuration ends `gunicorn`", "--check-exec"],
-        fix: None,
-    },
-    Mistake {
-        settings: "target = { process = \"myapp\" }",
-        problem: "no-preset",
-        parts: &["how `myapp` reloads", "`--signal HUP`"],
-        fix: None,
-    },
-];
+impl Mistake {
+    fn new(settings: &str, problem: &str, parts: &[&str]) -> Self {
+        let parts = parts.iter().map(|part| (*part).to_owned()).collect();
+        let (settings, problem) = (settings.to_owned(), problem.to_owned());
+        Self { settings, problem, parts, fix: String::new() }
+    }
 
-const ABOUT_ADDRESSES: &[Mistake] = &[
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1:81/reload\" }",
-        problem: "unreachable",
-        parts: &["cannot connect to `127.0.0.1:81`", "refused", "check the port"],
-        fix: Some(|_| start_server(81)),
-    },
-    Mistake {
-        settings: "http = { url = \"http://nowhere.invalid/reload\" }",
-        problem: "unreachable",
-        parts: &["cannot connect to `nowhere.invalid:80`"],
-        fix: None,
-    },
-    Mistake {
-        settings: "http = { url = \"http://localhost/\", unix-socket = \"FOLDER/http.sock\" }",
-        problem: "unreachable",
-        parts: &["http.sock", "in a volume that both containers mount"],
-        fix: Some(|folder| {
-            std::mem::forget(UnixListener::bind(folder.join("http.sock")).unwrap());
-        }),
-    },
-    Mistake {
-        settings: "command = { socket = \"FOLDER/dead.sock\", send = \"reload\\n\", answer-matches = \"ok\" }",
-        problem: "unreachable",
-        parts: &["dead.sock", "no process listens there"],
-        fix: None,
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\n[rule.verify]\nhttp = \"http://127.0.0.1:82/\"",
-        problem: "unreachable",
-        parts: &["cannot connect to `127.0.0.1:82`"],
-        fix: Some(|_| start_server(82)),
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\n[rule.verify]\nhttp = \"http://127.0.0.1/metrics\"\nmetric-grew = \"config_reload\"",
-        problem: "proof-unreadable",
-        parts: &["a proof cannot be read", "config_reload"],
-        fix: None,
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nhttp = \"http://127.0.0.1:83/check\"",
-        problem: "unreachable",
-        parts: &["cannot connect to `127.0.0.1:83`"],
-        fix: Some(|_| start_server(83)),
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\", bearer-file = \"FOLDER/token\" }",
-        problem: "file-missing",
-        parts: &["/token` does not exist", "mount the volume"],
-        fix: Some(|folder| fs::write(folder.join("token"), "hunter2").unwrap()),
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\", body-file = \"{dir}/body\" }",
-        problem: "file-missing",
-        parts: &["has no key `body` to send as the body of the request", "`{dir}/NAME`"],
-        fix: Some(|folder| fs::write(folder.join("volume/body"), "").unwrap()),
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nexec = [\"nginxx\", \"-t\"]",
-        problem: "program-missing",
-        parts: &["`nginxx` does not exist in podnudge's container", "podnudge install"],
-        fix: None,
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\n[[rule.check]]\nexec = [\"FOLDER/not-executable\"]",
-        problem: "program-missing",
-        parts: &["or is not executable"],
-        fix: Some(|folder| write_program(&folder.join("not-executable"))),
-    },
-    Mistake {
-        settings: "exec = { argv = [\"FOLDER/reload\"] }",
-        problem: "program-missing",
-        parts: &["/reload` does not exist"],
-        fix: Some(|folder| write_program(&folder.join("reload"))),
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\nverify = { exec = [\"FOLDER/proof\"] }",
-        problem: "program-missing",
-        parts: &["/proof` does not exist"],
-        fix: Some(|folder| write_program(&folder.join("proof"))),
-    },
-    Mistake {
-        settings: "http = { url = \"http://127.0.0.1/\" }\nonly = \"*.cfg\"",
-        problem: "no-keys",
-        parts: &["no key of the volumes counts", "`*.conf`"],
-        fix: None,
-    },
-];
+    fn correct(&self, scene: &Scene) {
+        match self.fix.split_once(' ').expect("there is something to correct") {
+            // These run until the end of the namespace.
+            ("target", name) => std::mem::forget(scene.target(name, Behaviour::Handles)),
+            ("socket", name) => {
+                std::mem::forget(UnixListener::bind(scene.path(name)).unwrap());
+            }
+            ("port", number) => start_server(number.parse().unwrap()),
+            ("program", name) => {
+                let file = scene.write(name, "#!/bin/sh\n");
+                fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            ("file", name) => drop(scene.write(name, "hunter2")),
+            (kind, _) => panic!("nothing of the kind {kind} can be made"),
+        }
+    }
+}
 
-const ABOUT_MOUNTS: &[Mistake] = &[
-    Mistake {
-        settings: "watch = \"FOLDER/memory\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"blind\" }",
-        problem: "not-mounted",
-        parts: &["(blind) does not mount the watched volume", "mount the same volume"],
-        fix: None,
-    },
-    Mistake {
-        settings: "watch = \"FOLDER/sub\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"haproxy\" }",
-        problem: "subpath",
-        parts: &["/sub` is mounted with subPath", "without subPath"],
-        fix: None,
-    },
-    Mistake {
-        settings: "watch = \"FOLDER/parent\"\nsignal = { name = \"HUP\" }\ntarget = { process = \"haproxy\" }",
-        problem: "subpath",
-        parts: &["/parent/sub` is mounted with subPath"],
-        fix: None,
-    },
-    Mistake {
-        settings: "signal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
-        problem: "subpath",
-        parts: &["(nginx) mounts the volume by subPath at `", "without subPath"],
-        fix: None,
-    },
-    Mistake {
-        settings: "watch = [\"FOLDER/memory\", \"FOLDER/volume\"]\nsignal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
-        problem: "subpath",
-        parts: &["(nginx) mounts the volume by subPath at `", "without subPath"],
-        fix: None,
-    },
-    Mistake {
-        settings: "signal = { name = \"HUP\" }\n[rule.target]\nprocess = \"haproxy\"\n[rule.publish]\ndir = \"FOLDER/published\"\nrollback = false",
-        problem: "not-published",
-        parts: &["(haproxy) does not mount `", "an emptyDir"],
-        fix: None,
-    },
-];
-
-/// The folder of the scene, with the volume `volume`.
-fn scene() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a.conf", "1")]));
-    folder
+/// The mistakes of a file.
+fn mistakes(text: &str) -> Vec<Mistake> {
+    let mut table: BTreeMap<String, Vec<Mistake>> = toml::from_str(text).unwrap();
+    table.remove("mistake").unwrap()
 }
 
 /// Writes a configuration with these settings, and returns its path.
-fn configuration(folder: &Path, number: usize, settings: &str) -> PathBuf {
+fn configuration(scene: &Scene, number: usize, settings: &str) -> String {
     let watch = "watch = \"FOLDER/volume\"\n";
     let watch = if settings.contains("watch = ") { "" } else { watch };
     // Where podnudge publishes, it fills the directory at its start.
@@ -291,27 +80,23 @@ fn configuration(folder: &Path, number: usize, settings: &str) -> PathBuf {
         "agent = {{ resync = \"1s\", work-dir = \"FOLDER/work\" }}\n\
          [[rule]]\nname = \"web\"\n{on_start}{watch}{settings}\n"
     );
-    let file = folder.join(format!("{number}.toml"));
-    fs::write(&file, text.replace("FOLDER", folder.to_str().unwrap())).unwrap();
-    file
+    scene.write(&format!("{number}.toml"), &text)
 }
 
 /// podnudge with this configuration, started by another program or by itself.
-fn start(folder: &Path, mut command: Command, file: &Path) -> Agent {
-    command.args(["run", "--log", "json", "--listen", "127.0.0.1:0", "--config"]).arg(file);
-    let agent = Agent::spawn(folder, command);
-    agent.wait_for("started", 1);
-    agent
+fn start(scene: &Scene, mut command: Command, file: &str) -> Agent {
+    command.args(["run", "--log", "json", "--listen", "127.0.0.1:0", "--config", file]);
+    scene.start(command, "started")
 }
 
 /// Each mistake is reported within 2 s of the start: one warning, a metric and a line of the status.
 /// None is repeated, and no other problem is found. Once fixed, it is reported as solved. The doctor
 /// finds the same.
-fn assert_reported(folder: &Path, by: impl Fn() -> Command, mistakes: &[Mistake]) {
+fn assert_reported(scene: &Scene, by: impl Fn() -> Command, mistakes: &[Mistake]) {
     let mut agents = Vec::new();
     for (number, mistake) in mistakes.iter().enumerate() {
-        let file = configuration(folder, number, mistake.settings);
-        let agent = start(folder, by(), &file);
+        let file = configuration(scene, number, &mistake.settings);
+        let agent = start(scene, by(), &file);
         agent.wait_for("preflight", 1);
         assert_in_time(&agent, mistake);
         assert_diagnosed(by(), &file, mistake);
@@ -325,8 +110,8 @@ fn assert_reported(folder: &Path, by: impl Fn() -> Command, mistakes: &[Mistake]
         assert!(!is_repeated || events.len() == 1, "{}: {events:?}", mistake.settings);
     }
     for (agent, mistake) in agents.iter().zip(mistakes) {
-        if let Some(fix) = mistake.fix {
-            fix(folder);
+        if !mistake.fix.is_empty() {
+            mistake.correct(scene);
             wait_until(&format!("`{}` is solved", mistake.settings), || {
                 agent.count("preflight-solved") == 1
             });
@@ -337,29 +122,26 @@ fn assert_reported(folder: &Path, by: impl Fn() -> Command, mistakes: &[Mistake]
 
 fn assert_in_time(agent: &Agent, mistake: &Mistake) {
     let Mistake { settings, problem, parts, .. } = mistake;
-    assert_eq!(agent.last("preflight", "problem"), *problem, "{settings}");
+    assert_eq!(&agent.last("preflight", "problem"), problem, "{settings}");
     let explanation = agent.last("preflight", "reason") + "; " + &agent.last("preflight", "hint");
-    for part in *parts {
+    for part in parts {
         assert!(explanation.contains(part), "`{part}` is not in: {explanation}");
     }
     let time =
         |event: &str| -> humantime::Timestamp { agent.last(event, "timestamp").parse().unwrap() };
     let after = time("preflight").duration_since(*time("started")).unwrap();
     assert!(after <= AT_START, "{settings}: after {after:?}");
-    let address = agent.last("started", "listen");
     let metric = format!("podnudge_preflight_problem{{rule=\"web\",problem=\"{problem}\"}} 1");
-    assert!(ask(&address, "GET", "/metrics").contains(&metric));
-    let url = format!("http://{address}");
+    assert!(agent.get("/metrics").contains(&metric));
+    let url = format!("http://{}", agent.address());
     let output = podnudge().args(["status", "--url", &url]).output().unwrap();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("\n  problem: "), "{table}");
-    let answer = ask(&address, "GET", "/status");
-    let status: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_ne!(status["rules"][0]["in_sync"], "yes", "{settings}");
+    assert_ne!(agent.rule()["in_sync"], "yes", "{settings}");
 }
 
 /// `podnudge doctor` finds this problem only.
-fn assert_diagnosed(mut doctor: Command, file: &Path, mistake: &Mistake) {
+fn assert_diagnosed(mut doctor: Command, file: &str, mistake: &Mistake) {
     let output = doctor
         .args(["doctor", "--json", "--listen", "off", "--config"])
         .arg(file)
@@ -371,129 +153,91 @@ fn assert_diagnosed(mut doctor: Command, file: &Path, mistake: &Mistake) {
     assert_eq!(findings["problems"], serde_json::json!([]));
     let problems = findings["rules"][0]["problems"].as_array().unwrap();
     let kinds: Vec<&Value> = problems.iter().map(|problem| &problem["problem"]).collect();
-    assert_eq!(kinds, [mistake.problem], "{findings:#}");
-}
-
-/// Waits until a process is older than 10 s: a younger one may still install its handler.
-fn wait_until_old(target: &Target) {
-    let process = Path::new("/proc").join(target.pid().to_string());
-    let is_old = || process.metadata().unwrap().modified().unwrap().elapsed().unwrap();
-    wait_until("the targets are old enough", || is_old() > Duration::from_secs(11));
+    assert_eq!(kinds, [mistake.problem.as_str()], "{findings:#}");
 }
 
 #[test]
 fn mistakes_about_the_target_are_reported_at_the_start() {
-    in_namespace(|| {
-        let folder = scene();
-        let folder = folder.path();
-        let start_target = |name: &str, does: Behaviour| Target::start(folder, name, does);
-        let _ignores = Target::start_by(folder, "ignores", Behaviour::Ignores, |program| {
-            let mut shell = command("sh");
-            shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(program);
-            shell
-        });
-        let _running = ["nginx", "java", "caddy", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
-            .map(|name| start_target(name, Behaviour::Handles));
-        let _node = start_target("node", Behaviour::Default);
-        let default = start_target("default", Behaviour::Default);
-        fs::write(folder.join("left-over"), "4000000").unwrap();
-        fs::write(folder.join("no-pid"), "nginx").unwrap();
-        wait_until_old(&default);
-        assert_reported(folder, podnudge, ABOUT_TARGETS);
-        // Nothing is wrong, or what is wrong is wanted.
-        let right = [
-            "target = { process = \"nginx\" }",
-            "target = { process = \"dnsmasq\" }\nsignal = { name = \"HUP\" }\naccept = [\"signal-does-not-reload\"]",
-            "target = { process = \"gunicorn\" }\naccept = \"unchecked\"",
-        ];
-        let agents = right.iter().enumerate().map(|(number, settings)| {
-            let file = configuration(folder, 90 + number, settings);
-            let doctor =
-                podnudge().args(["doctor", "--listen", "off", "--config"]).arg(&file).output();
-            assert_eq!(doctor.unwrap().status.code(), Some(0), "{settings}");
-            start(folder, podnudge(), &file)
-        });
-        let agents: Vec<Agent> = agents.collect();
-        for agent in &agents {
-            agent.wait_for("baseline", 1);
-        }
-        let is_reported = || agents.iter().any(|agent| agent.count("preflight") > 0);
-        assert!(
-            !is_within(AT_START, is_reported),
-            "{}",
-            agents.iter().map(Agent::log).collect::<String>()
-        );
+    in_namespace!();
+    let scene = Scene::new();
+    let ignores = ["sh", "-c", "trap '' HUP; exec \"$0\" \"$@\""];
+    let _ignores = scene.target_by(&ignores, "ignores", Behaviour::Ignores);
+    let _running = ["nginx", "java", "caddy", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
+        .map(|name| scene.target(name, Behaviour::Handles));
+    let _node = scene.target("node", Behaviour::Default);
+    let default = scene.target("default", Behaviour::Default);
+    scene.write("left-over", "4000000");
+    scene.write("no-pid", "nginx");
+    wait_until_old(|| vec![default.pid()]);
+    assert_reported(&scene, podnudge, &mistakes(include_str!("preflight/target.toml")));
+    // Nothing is wrong, or what is wrong is wanted.
+    let right = [
+        "target = { process = \"nginx\" }",
+        "target = { process = \"dnsmasq\" }\nsignal = { name = \"HUP\" }\naccept = [\"signal-does-not-reload\"]",
+        "target = { process = \"gunicorn\" }\naccept = \"unchecked\"",
+    ];
+    let agents = right.iter().enumerate().map(|(number, settings)| {
+        let file = configuration(&scene, 90 + number, settings);
+        let doctor = podnudge().args(["doctor", "--listen", "off", "--config"]).arg(&file).output();
+        assert_eq!(doctor.unwrap().status.code(), Some(0), "{settings}");
+        start(&scene, podnudge(), &file)
     });
+    let agents: Vec<Agent> = agents.collect();
+    for agent in &agents {
+        agent.wait_for("baseline", 1);
+    }
+    let is_reported = || agents.iter().any(|agent| agent.count("preflight") > 0);
+    assert!(
+        !is_within(AT_START, is_reported),
+        "{}",
+        agents.iter().map(Agent::log).collect::<String>()
+    );
 }
 
 #[test]
 fn a_target_of_another_uid_is_reported_with_the_security_context_to_set() {
-    in_namespace(|| {
-        let folder = scene();
-        let _nginx = Target::start(folder.path(), "nginx", Behaviour::Handles);
-        let as_other = || {
-            let mut command = command("setpriv");
-            command.args(["--reuid=65532", "--regid=65532", "--clear-groups"]);
-            command.arg(env!("CARGO_BIN_EXE_podnudge"));
-            command
-        };
-        assert_reported(
-            folder.path(),
-            as_other,
-            &[Mistake {
-                settings: "target = { process = \"nginx\" }",
-                problem: "not-permitted",
-                parts: &[
-                    "podnudge runs as uid 65532 and the target as uid 0",
-                    "runAsUser: 0 and runAsNonRoot: false",
-                ],
-                fix: None,
-            }],
-        );
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _nginx = scene.target("nginx", Behaviour::Handles);
+    assert_reported(
+        &scene,
+        || podnudge_by(&OTHER_USER),
+        &[Mistake::new(
+            "target = { process = \"nginx\" }",
+            "not-permitted",
+            &[
+                "podnudge runs as uid 65532 and the target as uid 0",
+                "runAsUser: 0 and runAsNonRoot: false",
+            ],
+        )],
+    );
 }
 
 /// The targets started after the content, so each has read it. But what no action can reach is never in sync.
 #[test]
 fn a_target_that_no_action_can_reach_is_never_in_sync() {
-    in_namespace(|| {
-        let folder = scene();
-        let folder = folder.path();
-        wait_until_commit_is_past(&folder.join("volume"));
-        let target = |name: &str, does| Target::start(folder, name, does);
-        let _targets = [
-            target("nginx", Behaviour::Handles),
-            target("twice", Behaviour::Handles),
-            target("twice", Behaviour::Handles),
-            target("myapp", Behaviour::Handles),
-        ];
-        let default = target("default", Behaviour::Default);
-        wait_until_old(&default);
-        let table: &[(&[&str], &str)] = &[
-            (&["--process=nginx", "--signal=HUP"], "not-permitted"),
-            (&["--process=twice", "--signal=HUP"], "target-ambiguous"),
-            (&["--process=default", "--signal=HUP"], "signal-not-handled"),
-            (&["--process=myapp"], "no-preset"),
-        ];
-        for (options, problem) in table {
-            let mut podnudge = if *problem == "not-permitted" {
-                let mut command = command("setpriv");
-                command.args(["--reuid=65532", "--regid=65532", "--clear-groups"]);
-                command.arg(env!("CARGO_BIN_EXE_podnudge"));
-                command
-            } else {
-                podnudge()
-            };
-            podnudge.args(["--log", "json", "--listen", "127.0.0.1:0", "--watch"]);
-            podnudge.arg(folder.join("volume")).args(*options);
-            let agent = Agent::spawn(folder, podnudge);
-            agent.wait_for("baseline", 1);
-            agent.wait_for("preflight", 1);
-            let rule = &agent.status()["rules"][0];
-            assert_eq!(rule["preflight"][0]["problem"], *problem, "{rule:#}");
-            assert_eq!(rule["in_sync"], "unknown", "{rule:#}");
-        }
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    wait_until_commit_is_past(&scene.path("volume"));
+    let _targets =
+        ["nginx", "twice", "twice", "myapp"].map(|name| scene.target(name, Behaviour::Handles));
+    let default = scene.target("default", Behaviour::Default);
+    wait_until_old(|| vec![default.pid()]);
+    let table: &[(&[&str], &str)] = &[
+        (&["--process=nginx", "--signal=HUP"], "not-permitted"),
+        (&["--process=twice", "--signal=HUP"], "target-ambiguous"),
+        (&["--process=default", "--signal=HUP"], "signal-not-handled"),
+        (&["--process=myapp"], "no-preset"),
+    ];
+    for (options, problem) in table {
+        let by: &[&str] = if *problem == "not-permitted" { &OTHER_USER } else { &[] };
+        let options = [&["--on-start", "if-newer"], *options].concat();
+        let agent = scene.nudge_by(scene.podnudge_by(by), &options);
+        agent.wait_for("preflight", 1);
+        let rule = &agent.status()["rules"][0];
+        assert_eq!(rule["preflight"][0]["problem"], *problem, "{rule:#}");
+        assert_eq!(rule["in_sync"], "unknown", "{rule:#}");
+    }
 }
 
 /// A server that answers every request with 200 and some metrics.
@@ -507,112 +251,72 @@ fn start_server(port: u16) {
     });
 }
 
-fn write_program(path: &Path) {
-    fs::write(path, "#!/bin/sh\n").unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// Port 80 answers, and nothing listens at port 81 and above.
 #[test]
 fn mistakes_about_addresses_programs_and_files_are_reported_at_the_start() {
-    in_network(|| {
-        let folder = scene();
-        let folder = folder.path();
-        start_server(80);
-        drop(UnixListener::bind(folder.join("dead.sock")).unwrap());
-        fs::write(folder.join("not-executable"), "").unwrap();
-        assert_reported(folder, podnudge, ABOUT_ADDRESSES);
-    });
+    in_network!();
+    let scene = Scene::new();
+    start_server(80);
+    drop(UnixListener::bind(scene.path("dead.sock")).unwrap());
+    scene.write("not-executable", "");
+    assert_reported(&scene, podnudge, &mistakes(include_str!("preflight/addresses.toml")));
 }
 
 #[cfg(feature = "tls")]
 #[test]
 fn a_missing_ca_file_is_reported_at_the_start() {
-    let folder = scene();
+    let scene = Scene::new();
     let (url, _) = answering(&[("200 OK", "", "")]);
     let url = url.replace("http://", "https://");
-    let settings = format!("http = {{ url = \"{url}\", ca-file = \"FOLDER/ca.pem\" }}").leak();
+    let settings = format!("http = {{ url = \"{url}\", ca-file = \"FOLDER/ca.pem\" }}");
     assert_reported(
-        folder.path(),
+        &scene,
         podnudge,
-        &[Mistake {
-            settings,
-            problem: "file-missing",
-            parts: &["/ca.pem` does not exist"],
-            fix: None,
-        }],
+        &[Mistake::new(&settings, "file-missing", &["/ca.pem` does not exist"])],
     );
-}
-
-/// Mounts at a folder in this mount namespace, with options of mount(8).
-fn mount(options: &[&str], from: &Path, at: &Path) {
-    fs::create_dir_all(at).unwrap();
-    let mounted = command("mount").args(options).arg(from).arg(at).status().unwrap();
-    assert!(mounted.success(), "mount {options:?}");
 }
 
 #[test]
 fn mistakes_about_mounts_are_reported_at_the_start() {
-    in_namespace(|| {
-        let folder = scene();
-        let folder = folder.path();
-        let volume = folder.join("volume");
-        let without_mounts = |name: &str, behaviour: Behaviour| {
-            Target::start_by(folder, name, behaviour, |program| {
-                let mut unshare = command("unshare");
-                unshare.args(["--mount", "--propagation", "private"]).arg(program);
-                unshare
-            })
-        };
-        let _blind = without_mounts("blind", Behaviour::Handles);
-        mount(&["-t", "tmpfs"], Path::new("tmpfs"), &folder.join("memory"));
-        Kubelet::new(folder.join("memory")).write(&payload(&[("a.conf", "1")]));
-        mount(&["--bind"], &volume, &volume);
-        let generation = fs::canonicalize(volume.join("..data")).unwrap();
-        mount(&["--bind"], &generation, &folder.join("sub"));
-        mount(&["--bind"], &generation, &folder.join("parent/sub"));
-        // Its own mounts: a generation in place of the volume, and no publish directory.
-        let _app = Target::start_by(folder, "nginx", Behaviour::Handles, |program| {
-            let script = "umount \"$0\" && mount --bind \"$1\" \"$0\" && shift && exec \"$@\"";
-            let mut unshare = command("unshare");
-            unshare
-                .args(["--mount", "sh", "-c", script])
-                .arg(&volume)
-                .arg(&generation)
-                .arg(program);
-            unshare
-        });
-        let _other = without_mounts("haproxy", Behaviour::MasterWithWorker);
-        mount(&["-t", "tmpfs"], Path::new("tmpfs"), &folder.join("published"));
-        assert_reported(folder, podnudge, ABOUT_MOUNTS);
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let volume = scene.path("volume");
+    let own_mounts = ["unshare", "--mount", "--propagation", "private"];
+    let _blind = scene.target_by(&own_mounts, "blind", Behaviour::Handles);
+    tmpfs(scene.path("memory")).write(&payload(&[("a.conf", "1")]));
+    let bind = |from: &Path, at: &Path| mount(&["--bind", from.to_str().unwrap()], at);
+    bind(&volume, &volume);
+    let generation = fs::canonicalize(volume.join("..data")).unwrap();
+    bind(&generation, &scene.path("sub"));
+    bind(&generation, &scene.path("parent/sub"));
+    // Its own mounts: a generation in place of the volume, and no publish directory.
+    let script = "umount \"$0\" && mount --bind \"$1\" \"$0\" && shift && exec \"$@\"";
+    let paths = [&volume, &generation].map(|path| path.to_str().unwrap());
+    let by = ["unshare", "--mount", "sh", "-c", script, paths[0], paths[1]];
+    let _app = scene.target_by(&by, "nginx", Behaviour::Handles);
+    let _other = scene.target_by(&own_mounts, "haproxy", Behaviour::MasterWithWorker);
+    tmpfs(scene.path("published"));
+    assert_reported(&scene, podnudge, &mistakes(include_str!("preflight/mounts.toml")));
 }
 
 #[test]
 fn a_process_namespace_that_is_not_shared_is_reported_at_the_start() {
-    let folder = scene();
-    let in_own = || {
-        let mut command = command("unshare");
-        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
-        command.arg(env!("CARGO_BIN_EXE_podnudge"));
-        command
-    };
+    let scene = Scene::new();
     assert_reported(
-        folder.path(),
-        in_own,
-        &[Mistake {
-            settings: "signal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
-            problem: "namespace-not-shared",
-            parts: &["no process outside its own container", "shareProcessNamespace: true"],
-            fix: None,
-        }],
+        &scene,
+        || podnudge_by(&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]),
+        &[Mistake::new(
+            "signal = { name = \"HUP\" }\ntarget = { process = \"nginx\" }",
+            "namespace-not-shared",
+            &["no process outside its own container", "shareProcessNamespace: true"],
+        )],
     );
 }
 
 #[test]
 fn too_little_memory_for_a_check_is_reported_at_the_start() {
-    let folder = scene();
-    let mut kubelet = Kubelet::new(folder.path().join("large"));
+    let scene = Scene::new();
+    let mut kubelet = Kubelet::new(scene.path("large"));
     kubelet.write(&payload(&[("a.yaml", &"- item\n".repeat(15_000))]));
     let group = MemoryLimit::new(12 * 1024 * 1024);
     let in_group = || group.command(env!("CARGO_BIN_EXE_podnudge"));
@@ -621,34 +325,33 @@ fn too_little_memory_for_a_check_is_reported_at_the_start() {
         "watch = \"FOLDER/large\"\nhttp = {{ url = \"{url}\" }}\n[[rule.check]]\nsyntax = \"yaml\""
     );
     assert_reported(
-        folder.path(),
+        &scene,
         in_group,
-        &[Mistake {
-            settings: settings.leak(),
-            problem: "memory-limit",
-            parts: &["podnudge may use 12 MiB", "(103 KiB) may need 16 MiB", "memory: 16Mi"],
-            fix: None,
-        }],
+        &[Mistake::new(
+            &settings,
+            "memory-limit",
+            &["podnudge may use 12 MiB", "(103 KiB) may need 16 MiB", "memory: 16Mi"],
+        )],
     );
 }
 
 /// The addresses are left alone while nothing changes: each connection shows in some logs.
 #[test]
 fn addresses_that_answer_are_tried_once() {
-    let folder = scene();
-    let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let scene = Scene::new();
+    let connections = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let kept = std::sync::Arc::clone(&connections);
+    let kept = Arc::clone(&connections);
     std::thread::spawn(move || {
         for _ in listener.incoming() {
-            kept.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            kept.fetch_add(1, Ordering::SeqCst);
         }
     });
     let settings = format!("http = {{ url = \"http://{address}/reload\" }}");
-    let file = configuration(folder.path(), 0, &settings);
-    let agent = start(folder.path(), podnudge(), &file);
-    let count = || connections.load(std::sync::atomic::Ordering::SeqCst);
+    let file = configuration(&scene, 0, &settings);
+    let agent = start(&scene, podnudge(), &file);
+    let count = || connections.load(Ordering::SeqCst);
     wait_until("the address was tried", || count() == 1);
     assert!(!is_within(Duration::from_secs(3), || count() > 1));
     assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
@@ -657,10 +360,10 @@ fn addresses_that_answer_are_tried_once() {
 /// What only the doctor says: podnudge has a state or an event of its own for it.
 #[test]
 fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
-    let folder = scene();
+    let scene = Scene::new();
     let (url, _) = answering(&[("200 OK", "", "")]);
     let doctor = |settings: &str, more: &[&str]| {
-        let file = configuration(folder.path(), 0, settings);
+        let file = configuration(&scene, 0, settings);
         let mut command = podnudge();
         command.args(["doctor", "--config"]).arg(file).args(more);
         let output = command.output().unwrap();
@@ -675,7 +378,7 @@ fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let (exit, text) = doctor(&http, &["--listen", &taken.local_addr().unwrap().to_string()]);
     assert!(exit == 1 && text.contains("cannot listen on 127.0.0.1:"), "{text}");
-    let huge = fs::File::create(folder.path().join("huge")).unwrap();
+    let huge = fs::File::create(scene.path("huge")).unwrap();
     huge.set_len(1 << 40).unwrap();
     let (exit, text) = doctor(&format!("watch = \"FOLDER/huge\"\n{http}"), &["--listen", "off"]);
     assert!(
@@ -690,9 +393,9 @@ fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
         "{text}"
     );
     // A podnudge that runs there is no problem.
-    let file = configuration(folder.path(), 1, &http);
-    let agent = start(folder.path(), podnudge(), &file);
-    let (exit, text) = doctor(&http, &["--listen", &agent.last("started", "listen")]);
+    let file = configuration(&scene, 1, &http);
+    let agent = start(&scene, podnudge(), &file);
+    let (exit, text) = doctor(&http, &["--listen", &agent.address()]);
     assert_eq!(exit, 0, "{text}");
     let dead = "http = { url = \"http://127.0.0.1:1/reload\" }";
     assert_eq!(doctor(dead, &["--listen", "off"]).0, 1);
@@ -703,52 +406,49 @@ fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
 /// podnudge looks again later, and the doctor does not: it must not call right what it cannot know yet.
 #[test]
 fn the_doctor_says_that_a_target_has_just_started() {
-    in_namespace(|| {
-        let folder = scene();
-        let _target = Target::start(folder.path(), "app", Behaviour::Default);
-        let settings = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }";
-        let file = configuration(folder.path(), 0, settings);
-        let doctor = podnudge().args(["doctor", "--listen", "off", "--config"]).arg(file).output();
-        let doctor = doctor.unwrap();
-        let text = String::from_utf8(doctor.stdout).unwrap();
-        assert!(text.contains("(app) has just started, and does not handle SIGHUP yet"), "{text}");
-        assert_eq!(doctor.status.code(), Some(1), "{text}");
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _target = scene.target("app", Behaviour::Default);
+    let settings = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }";
+    let file = configuration(&scene, 0, settings);
+    let doctor = podnudge().args(["doctor", "--listen", "off", "--config"]).arg(file).output();
+    let doctor = doctor.unwrap();
+    let text = String::from_utf8(doctor.stdout).unwrap();
+    assert!(text.contains("(app) has just started, and does not handle SIGHUP yet"), "{text}");
+    assert_eq!(doctor.status.code(), Some(1), "{text}");
 }
 
 /// Nothing is learnt about the handlers of a process that has ended.
 #[test]
 fn a_problem_of_a_target_that_has_ended_is_not_reported_as_solved() {
-    in_namespace(|| {
-        let folder = scene();
-        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
-        let target = Target::start(folder.path(), "gunicorn", Behaviour::Handles);
-        let file = configuration(folder.path(), 0, "target = { process = \"gunicorn\" }");
-        let agent = start(folder.path(), podnudge(), &file);
-        agent.wait_for("preflight", 1);
-        assert_eq!(agent.last("preflight", "problem"), "unchecked");
-        drop(target);
-        agent.wait_for("preflight", 2);
-        assert_eq!(agent.last("preflight", "problem"), "target-not-found");
-        let _target = Target::start(folder.path(), "gunicorn", Behaviour::Handles);
-        agent.wait_for("preflight-solved", 1);
-        let is_repeated = || agent.count("preflight") > 2 || agent.count("preflight-solved") > 1;
-        assert!(!is_within(Duration::from_secs(3), is_repeated), "{}", agent.log());
-        assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _other = scene.target("other", Behaviour::Handles);
+    let target = scene.target("gunicorn", Behaviour::Handles);
+    let file = configuration(&scene, 0, "target = { process = \"gunicorn\" }");
+    let agent = start(&scene, podnudge(), &file);
+    agent.wait_for("preflight", 1);
+    assert_eq!(agent.last("preflight", "problem"), "unchecked");
+    drop(target);
+    agent.wait_for("preflight", 2);
+    assert_eq!(agent.last("preflight", "problem"), "target-not-found");
+    let _target = scene.target("gunicorn", Behaviour::Handles);
+    agent.wait_for("preflight-solved", 1);
+    let is_repeated = || agent.count("preflight") > 2 || agent.count("preflight-solved") > 1;
+    assert!(!is_within(Duration::from_secs(3), is_repeated), "{}", agent.log());
+    assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
 }
 
 #[test]
 fn a_problem_that_was_fixed_is_reported_as_solved() {
-    in_namespace(|| {
-        let folder = scene();
-        let _other = Target::start(folder.path(), "other", Behaviour::Handles);
-        let settings = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }";
-        let file = configuration(folder.path(), 0, settings);
-        let agent = start(folder.path(), podnudge(), &file);
-        agent.wait_for("preflight", 1);
-        let _target = Target::start(folder.path(), "app", Behaviour::Handles);
-        agent.wait_for("preflight-solved", 1);
-        assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _other = scene.target("other", Behaviour::Handles);
+    let settings = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }";
+    let file = configuration(&scene, 0, settings);
+    let agent = start(&scene, podnudge(), &file);
+    agent.wait_for("preflight", 1);
+    let _target = scene.target("app", Behaviour::Handles);
+    agent.wait_for("preflight-solved", 1);
+    assert_eq!(agent.last("preflight-solved", "problem"), "target-not-found");
 }

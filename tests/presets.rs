@@ -6,14 +6,8 @@ use std::fs;
 
 use podnudge::config::{self, Action, Condition, Preset, ProofBy, Rule, preset, presets};
 
-use tempfile::TempDir;
-
 use crate::applications::presets::subjects;
-use crate::support::agent::Agent;
-use crate::support::kubelet::temporary_volume;
-use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{Agent, Behaviour, Scene, Target, command, in_namespace};
 
 fn rule(text: &str) -> Rule {
     let parsed = config::parse("test", text, &[], None);
@@ -42,7 +36,7 @@ fn the_page_about_applications_matches_the_presets() {
         "<!-- Made from presets/: UPDATE=1 cargo test --test all the_page_about -->\n";
     let use_it = |preset: &Preset| {
         let subject = subjects().find(|subject| subject.preset == preset.name);
-        let tested = subject.map(|subject| release(subject.package)).unwrap_or_default();
+        let tested = subject.map(|subject| release(&subject.package)).unwrap_or_default();
         let Preset { name, about, evidence, .. } = preset;
         let (set, proof) = (set(preset), proof(preset));
         format!("| {name} | {tested} | {set} | {about} | {proof} | `{evidence}` |\n")
@@ -140,7 +134,7 @@ fn release(package: &str) -> String {
 #[test]
 fn the_test_command_installs_every_tested_application() {
     let script = fs::read_to_string("test").unwrap();
-    for package in subjects().map(|subject| subject.package) {
+    for package in subjects().map(|subject| &subject.package) {
         let is_installed =
             |line: &str| line.starts_with("need ") && line.ends_with(&format!(" {package}"));
         assert!(script.lines().any(is_installed), "./test does not install {package}");
@@ -242,59 +236,53 @@ fn a_program_is_known_by_the_name_that_the_kernel_cuts() {
 }
 
 /// Starts podnudge for a process with this name, and changes the content of its volume.
-fn refused(name: &str, arguments: &[&str]) -> (TempDir, Agent, Target) {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let target = Target::start(folder.path(), name, Behaviour::Handles);
-    let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "off", "--settle", "20ms", "--on-start", "never"]);
-    command.args(["--process", name, "--watch"]).arg(&kubelet.volume).args(arguments);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
-    wait_until("the preflight has found the problem", || agent.count("preflight") == 1);
-    kubelet.write(&[("a.conf".to_owned(), b"2".to_vec())].into());
-    (folder, agent, target)
+fn refused(name: &str, arguments: &[&str]) -> (Scene, Agent, Target) {
+    let mut scene = Scene::new();
+    let target = scene.target(name, Behaviour::Handles);
+    let agent = scene.nudge(&[&["--process", name], arguments].concat());
+    agent.wait_for("preflight", 1);
+    scene.change("2");
+    (scene, agent, target)
 }
 
 /// An unknown program, and one that only a restart reloads: podnudge says so at the start, and does
 /// nothing to it.
 #[test]
 fn a_program_without_a_harmless_preset_is_left_alone() {
-    in_namespace(|| {
-        for (name, reason, hint) in [
-            ("myapp", "podnudge does not know how `myapp` reloads", "`--signal HUP`"),
-            ("redis-server", "takes a new configuration by a restart", "`--preset redis`"),
-        ] {
-            let (_folder, agent, mut target) = refused(name, &[]);
-            assert_eq!(agent.last("preflight", "problem"), "no-preset");
-            assert!(agent.last("preflight", "reason").contains(reason), "{}", agent.log());
-            assert!(agent.last("preflight", "hint").contains(hint), "{}", agent.log());
-            agent.wait_for("refused", 1);
-            assert!(agent.last("refused", "reason").contains(reason), "{}", agent.log());
-            assert!(target.is_running());
-            assert_eq!(target.signals(), 0);
-        }
-    });
+    in_namespace!();
+    for (name, reason, hint) in [
+        ("myapp", "podnudge does not know how `myapp` reloads", "`--signal HUP`"),
+        ("redis-server", "takes a new configuration by a restart", "`--preset redis`"),
+    ] {
+        let (_scene, agent, mut target) = refused(name, &[]);
+        assert_eq!(agent.last("preflight", "problem"), "no-preset");
+        assert!(agent.last("preflight", "reason").contains(reason), "{}", agent.log());
+        assert!(agent.last("preflight", "hint").contains(hint), "{}", agent.log());
+        agent.wait_for("refused", 1);
+        assert!(agent.last("refused", "reason").contains(reason), "{}", agent.log());
+        assert!(target.is_running());
+        assert_eq!(target.signals(), 0);
+    }
 }
 
 /// The signal is sent, because a person asked for it, but not without a warning at the start.
 #[test]
 fn a_signal_that_does_not_reload_the_program_is_reported() {
-    in_namespace(|| {
-        for (name, because, instead) in [
-            ("rsyslogd", "only closes and reopens its files", "`--preset rsyslog`"),
-            ("dnsmasq", "but not dnsmasq.conf", "`--preset dnsmasq`"),
-            ("mariadbd", "does not read my.cnf", "`--preset mariadb`"),
-            ("lighttpd", "only reopens its logs", "`--preset lighttpd`"),
-            ("stunnel4", "reads the old files again", "`--preset stunnel`"),
-        ] {
-            let (_folder, agent, _target) = refused(name, &["--signal", "HUP"]);
-            assert_eq!(agent.last("preflight", "problem"), "signal-does-not-reload");
-            assert!(agent.last("preflight", "reason").contains(because), "{}", agent.log());
-            assert!(agent.last("preflight", "hint").contains(instead), "{}", agent.log());
-            agent.wait_for("delivered", 1);
-            assert_eq!(agent.count("applied"), 0);
-        }
-    });
+    in_namespace!();
+    for (name, because, instead) in [
+        ("rsyslogd", "only closes and reopens its files", "`--preset rsyslog`"),
+        ("dnsmasq", "but not dnsmasq.conf", "`--preset dnsmasq`"),
+        ("mariadbd", "does not read my.cnf", "`--preset mariadb`"),
+        ("lighttpd", "only reopens its logs", "`--preset lighttpd`"),
+        ("stunnel4", "reads the old files again", "`--preset stunnel`"),
+    ] {
+        let (_scene, agent, _target) = refused(name, &["--signal", "HUP"]);
+        assert_eq!(agent.last("preflight", "problem"), "signal-does-not-reload");
+        assert!(agent.last("preflight", "reason").contains(because), "{}", agent.log());
+        assert!(agent.last("preflight", "hint").contains(instead), "{}", agent.log());
+        agent.wait_for("delivered", 1);
+        assert_eq!(agent.count("applied"), 0);
+    }
 }
 
 /// What a preset sends or reads must be content of its rule, wherever the volume is mounted: a path of the
@@ -320,27 +308,19 @@ fn no_preset_names_a_file_by_a_fixed_path() {
 /// has started nothing that it knows.
 #[test]
 fn below_a_young_shell_podnudge_waits_for_the_application() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let script = "sleep 600; exec true";
-        let mut shell = command("sh").args(["-c", script, "entrypoint"]).spawn().unwrap();
-        let mut podnudge = podnudge();
-        podnudge.args(["--log", "json", "--listen", "off", "--settle", "20ms"]);
-        podnudge.args(["--on-start", "never", "--cmdline", "entrypoint", "--watch"]);
-        let agent = Agent::spawn(folder.path(), {
-            podnudge.arg(&kubelet.volume);
-            podnudge
-        });
-        agent.wait_for("baseline", 1);
-        kubelet.write(&[("a.conf".to_owned(), b"2".to_vec())].into());
-        agent.wait_for("waiting-for-target|refused", 1);
-        assert_eq!(agent.count("refused"), 0, "{}", agent.log());
-        let reason = agent.last("waiting-for-target", "reason");
-        assert!(reason.ends_with("(sh) starts is not known yet"), "{reason}");
-        agent.wait_for("refused", 1);
-        let hint = agent.last("refused", "hint");
-        assert!(hint.contains("--preset") && hint.contains("--process"), "{hint}");
-        shell.kill().unwrap();
-        shell.wait().unwrap();
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let script = "sleep 600; exec true";
+    let mut shell = command("sh").args(["-c", script, "entrypoint"]).spawn().unwrap();
+    let agent = scene.nudge(&["--cmdline", "entrypoint"]);
+    scene.change("2");
+    agent.wait_for("waiting-for-target|refused", 1);
+    assert_eq!(agent.count("refused"), 0, "{}", agent.log());
+    let reason = agent.last("waiting-for-target", "reason");
+    assert!(reason.ends_with("(sh) starts is not known yet"), "{reason}");
+    agent.wait_for("refused", 1);
+    let hint = agent.last("refused", "hint");
+    assert!(hint.contains("--preset") && hint.contains("--process"), "{hint}");
+    shell.kill().unwrap();
+    shell.wait().unwrap();
 }

@@ -9,12 +9,11 @@ use std::time::Duration;
 use podnudge::exchange::program::{Ended, run};
 use podnudge_core::reason::Reason;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::{in_namespace, no_other_process};
-use crate::support::program::{DESCRIPTORS, command, inherit_nothing, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::pod::no_other_process;
+use crate::support::program::{DESCRIPTORS, inherit_nothing};
+use crate::support::{
+    Agent, Application, ROLLED_OUT, Scene, command, in_namespace, payload, wait_until,
+};
 
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
@@ -61,30 +60,29 @@ fn a_missing_or_non_executable_program_fails_with_a_clear_error() {
 
 #[test]
 fn a_program_that_ignores_term_is_killed_with_its_children() {
-    in_namespace(|| {
-        let ended = shell("trap '' TERM; sleep 1000 & while :; do sleep 1; done", LONG / 200);
-        assert!(!ended.is_success);
-        assert_eq!(ended.how, "did not end within 300ms");
-        no_other_process();
-    });
+    in_namespace!();
+    let ended = shell("trap '' TERM; sleep 1000 & while :; do sleep 1; done", LONG / 200);
+    assert!(!ended.is_success);
+    assert_eq!(ended.how, "did not end within 300ms");
+    no_other_process();
 }
 
 /// As pid 1, podnudge inherits the processes that its programs leave behind.
 #[test]
 fn as_pid_1_podnudge_reaps_orphaned_processes() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let pids = folder.path().join("pids");
+    let mut scene = Scene::new();
+    let application = scene.application();
+    let pids = scene.path("pids");
     let config = format!(
         "[agent]\nwork-dir = \"{}\"\nresync = \"1s\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\n\
          settle = \"0s\"\non-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
          exec = [\"sh\", \"-c\", \"setsid sleep 0.1 >&- 2>&- & echo $! >> {}\"]\n",
-        folder.path().display(),
-        kubelet.volume.display(),
+        scene.folder.path().display(),
+        scene.kubelet.volume.display(),
         application.url(),
         pids.display(),
     );
-    let file = folder.path().join("podnudge.toml");
+    let file = scene.path("podnudge.toml");
     fs::write(&file, config).unwrap();
     let mut command = command("unshare");
     command
@@ -92,11 +90,10 @@ fn as_pid_1_podnudge_reaps_orphaned_processes() {
         .arg(env!("CARGO_BIN_EXE_podnudge"))
         .args(["--log", "json", "--listen", "off", "--config"])
         .arg(&file);
-    let agent = Agent::spawn(folder.path(), command);
+    let agent = Agent::spawn(scene.folder.path(), command);
     agent.wait_for("baseline", 1);
     for n in 1..4 {
-        kubelet.write(&payload(&[("a.conf", &format!("change {n}"))]));
-        agent.wait_for(ROLLED_OUT, n);
+        scene.roll_out(&agent, &format!("change {n}"));
     }
     let children = |pid: i32| {
         let path = format!("/proc/{pid}/task/{pid}/children");
@@ -158,29 +155,28 @@ fn anonymous_memory() -> i64 {
 
 #[test]
 fn thousands_of_runs_leak_no_memory_descriptors_or_processes() {
-    in_namespace(|| {
-        let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
-        podnudge::run::runtime().unwrap().block_on(async {
-            let once = || run(&["true"], &[], &[], None, LONG);
-            for _ in 0..100 {
+    in_namespace!();
+    let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
+    podnudge::run::runtime().unwrap().block_on(async {
+        let once = || run(&["true"], &[], &[], None, LONG);
+        for _ in 0..100 {
+            assert!(once().await.unwrap().is_success);
+        }
+        let (before, mut memory) = (descriptors(), vec![anonymous_memory()]);
+        for _ in 0..10 {
+            for _ in 0..400 {
                 assert!(once().await.unwrap().is_success);
             }
-            let (before, mut memory) = (descriptors(), vec![anonymous_memory()]);
-            for _ in 0..10 {
-                for _ in 0..400 {
-                    assert!(once().await.unwrap().is_success);
-                }
-                memory.push(anonymous_memory());
-            }
-            assert_eq!(descriptors(), before);
-            // A leak per run shows in each 400 runs; the allocator grows and shrinks only in some of
-            // them. 16 KiB are 40 bytes per run.
-            let mut growth: Vec<i64> = memory.windows(2).map(|two| two[1] - two[0]).collect();
-            growth.sort_unstable();
-            assert!(growth[growth.len() / 2] < 16, "KiB after each 400 programs: {memory:?}");
-        });
-        no_other_process();
+            memory.push(anonymous_memory());
+        }
+        assert_eq!(descriptors(), before);
+        // A leak per run shows in each 400 runs; the allocator grows and shrinks only in some of
+        // them. 16 KiB are 40 bytes per run.
+        let mut growth: Vec<i64> = memory.windows(2).map(|two| two[1] - two[0]).collect();
+        growth.sort_unstable();
+        assert!(growth[growth.len() / 2] < 16, "KiB after each 400 programs: {memory:?}");
     });
+    no_other_process();
 }
 
 #[test]
@@ -228,40 +224,28 @@ fn install_gives_an_executable_for_all_users_and_survives_leftovers() {
 /// nginx reports the error for a private copy, which is removed afterwards.
 #[test]
 fn a_program_checks_a_private_copy_before_the_application_reloads() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
     let site = |text: &str| {
         let main = "events {}\nhttp { include sites/*.conf; }\n";
         payload(&[("nginx.conf", main), ("sites/a.conf", text), ("README.md", "ignored")])
     };
-    kubelet.write(&site("server { listen 127.0.0.1:18081; }\n"));
-    let application = Application::start(&kubelet.volume, "sites/a.conf");
+    let mut scene = Scene::of(&site("server { listen 127.0.0.1:18081; }\n"));
+    let application = Application::start(&scene.kubelet.volume, "sites/a.conf");
     // The leftover copy of a podnudge that was killed during a check.
-    let work = folder.path().join("work");
+    let work = scene.path("work");
     fs::create_dir_all(work.join("podnudge-check-web/etc")).unwrap();
-    let config = format!(
-        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
-         on-start = \"never\"\nignore = \"*.md\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
-         exec = [\"nginx\", \"-q\", \"-t\", \"-g\", \"pid {}/pid; error_log stderr;\", \"-c\", \
-         \"{{dir}}/nginx.conf\"]\n",
-        work.display(),
-        kubelet.volume.display(),
+    let agent = scene.rule(&format!(
+        "name = \"web\"\non-start = \"never\"\nignore = \"*.md\"\nhttp.url = \"{}\"\n[[rule.check]]\n\
+         exec = [\"nginx\", \"-q\", \"-t\", \"-g\", \"pid FOLDER/pid; error_log stderr;\", \"-c\", \
+         \"{{dir}}/nginx.conf\"]\n[agent]\nwork-dir = \"FOLDER/work\"",
         application.url(),
-        folder.path().display(),
-    );
-    let file = folder.path().join("podnudge.toml");
-    fs::write(&file, config).unwrap();
-    let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
+    ));
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
-    kubelet.write(&site("server { listen 127.0.0.1:18081; lisen 1; }\n"));
+    scene.kubelet.write(&site("server { listen 127.0.0.1:18081; lisen 1; }\n"));
     agent.wait_for("rejected", 1);
     let message = agent.last("rejected", "reason");
     assert!(message.contains("ended with 1"), "{message}");
     assert!(message.contains("unknown directive \"lisen\" in {dir}/sites/a.conf:1"), "{message}");
-    kubelet.write(&site("server { listen 127.0.0.1:18082; }\n"));
+    scene.kubelet.write(&site("server { listen 127.0.0.1:18082; }\n"));
     agent.wait_for(ROLLED_OUT, 1);
     assert_eq!(application.reloads(), ["server { listen 127.0.0.1:18082; }\n"]);
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0);
@@ -270,32 +254,21 @@ fn a_program_checks_a_private_copy_before_the_application_reloads() {
 /// The copy may contain Secrets, and the program that checks it makes what it likes in it.
 #[test]
 fn a_private_copy_is_removed_whatever_a_program_has_made_in_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(&[("a", "1")]));
-    let application = Application::start(&kubelet.volume, "a");
-    let work = folder.path().join("work");
+    let mut scene = Scene::with(&[("a", "1")]);
+    let application = scene.application();
+    let work = scene.path("work");
     fs::create_dir(&work).unwrap();
     let script = "mkdir -p closed $(printf 'd/%.0s' $(seq 200)) && cp a closed/ && ln -s / d/d/root \
                   && chmod 0 closed d/d/d d/d d .";
-    let config = format!(
-        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
-         on-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
-         exec = [\"sh\", \"-c\", \"cd {{dir}} && {script}\"]\n",
-        work.display(),
-        kubelet.volume.display(),
+    // Without capabilities, modes hold for root, too.
+    let by = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"];
+    let settings = format!(
+        "on-start = \"never\"\nhttp.url = \"{}\"\n[[rule.check]]\n\
+         exec = [\"sh\", \"-c\", \"cd {{dir}} && {script}\"]\n[agent]\nwork-dir = \"FOLDER/work\"",
         application.url(),
     );
-    let file = folder.path().join("podnudge.toml");
-    fs::write(&file, config).unwrap();
-    // Without capabilities, modes hold for root, too.
-    let mut command = command("setpriv");
-    command.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_podnudge")]);
-    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
-    kubelet.write(&payload(&[("a", "2")]));
-    agent.wait_for(ROLLED_OUT, 1);
+    let agent = scene.rule_by(scene.podnudge_by(&by), &settings);
+    scene.roll_out(&agent, "2");
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "{}", agent.log());
     assert_eq!(agent.count("left-over"), 0);
 }
@@ -303,49 +276,32 @@ fn a_private_copy_is_removed_whatever_a_program_has_made_in_it() {
 /// It may contain Secrets, and something that podnudge cannot remove.
 #[test]
 fn a_private_copy_that_cannot_be_removed_is_reported_and_removed_at_the_next_start() {
-    in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a", "1")]));
-        let application = Application::start(&kubelet.volume, "a");
-        let work = folder.path().join("work");
-        fs::create_dir(&work).unwrap();
-        let config = format!(
-            "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\n\
-             on-start = \"never\"\n[rule.http]\nurl = \"{}\"\n[[rule.check]]\n\
-             exec = [\"sh\", \"-c\", \"mkdir {{dir}}/mounted && mount -t tmpfs tmpfs {{dir}}/mounted\"]\n",
-            work.display(),
-            kubelet.volume.display(),
-            application.url(),
-        );
-        let file = folder.path().join("podnudge.toml");
-        fs::write(&file, config).unwrap();
-        let start = || {
-            let mut command = podnudge();
-            command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
-            let agent = Agent::spawn(folder.path(), command);
-            agent.wait_for("baseline", 1);
-            agent
-        };
-        let agent = start();
-        kubelet.write(&payload(&[("a", "2")]));
-        // It decides nothing about the content.
-        agent.wait_for(ROLLED_OUT, 1);
-        agent.wait_for("left-over", 1);
-        assert!(agent.last("left-over", "path").starts_with(work.to_str().unwrap()));
-        assert!(agent.last("left-over", "hint").contains("may contain Secrets"));
-        assert!(agent.stop().success());
-        let agent = start();
-        assert_eq!(
-            (agent.count("left-over"), agent.last("left-over", "rule")),
-            (1, "web".to_owned())
-        );
-        assert!(agent.stop().success());
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        let mut mounts = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-        let mounted = mounts.find(|path| path.starts_with(work.to_str().unwrap())).unwrap();
-        assert!(command("umount").arg(mounted).status().unwrap().success());
-        let agent = start();
-        assert_eq!((agent.count("left-over"), fs::read_dir(&work).unwrap().count()), (0, 0));
-    });
+    in_namespace!();
+    let mut scene = Scene::with(&[("a", "1")]);
+    let application = scene.application();
+    let work = scene.path("work");
+    fs::create_dir(&work).unwrap();
+    let settings = format!(
+        "name = \"web\"\non-start = \"never\"\nhttp.url = \"{}\"\n[[rule.check]]\n\
+         exec = [\"sh\", \"-c\", \"mkdir {{dir}}/mounted && mount -t tmpfs tmpfs {{dir}}/mounted\"]\n\
+         [agent]\nwork-dir = \"FOLDER/work\"",
+        application.url(),
+    );
+    let agent = scene.rule(&settings);
+    scene.change("2");
+    // It decides nothing about the content.
+    agent.wait_for(ROLLED_OUT, 1);
+    agent.wait_for("left-over", 1);
+    assert!(agent.last("left-over", "path").starts_with(work.to_str().unwrap()));
+    assert!(agent.last("left-over", "hint").contains("may contain Secrets"));
+    assert!(agent.stop().success());
+    let agent = scene.rule(&settings);
+    assert_eq!((agent.count("left-over"), agent.last("left-over", "rule")), (1, "web".to_owned()));
+    assert!(agent.stop().success());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut mounts = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mounted = mounts.find(|path| path.starts_with(work.to_str().unwrap())).unwrap();
+    assert!(command("umount").arg(mounted).status().unwrap().success());
+    let agent = scene.rule(&settings);
+    assert_eq!((agent.count("left-over"), fs::read_dir(&work).unwrap().count()), (0, 0));
 }

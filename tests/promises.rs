@@ -11,14 +11,11 @@ use nix::unistd::Pid;
 
 #[cfg(feature = "tls")]
 use crate::proof_by_tls;
-use crate::support::agent::Agent;
-use crate::support::application::Application;
 #[cfg(feature = "tls")]
 use crate::support::certificate::Pair;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::memory::MemoryLimit;
-use crate::support::program::command;
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Kubelet, MemoryLimit, Scene, command, payload, wait_until,
+};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -104,19 +101,19 @@ fn the_binaries_are_static_and_within_their_size_limits() {
 #[test]
 fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits() {
     for shipped in SHIPPED {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
-        let application = Application::start(&kubelet.volume, "a.conf");
+        let mut scene = Scene::with(&[("a.conf", "0")]);
+        let application = scene.application();
         let mut command = command(shipped.binary());
         command
             .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
             .args(["--settle", "0s", "--resync", "10m", "--url", &application.url(), "--watch"])
-            .arg(&kubelet.volume);
-        let agent = Agent::spawn(folder.path(), command);
+            .arg(&scene.kubelet.volume);
+        let agent = Agent::spawn(scene.folder.path(), command);
         agent.wait_for("baseline", 1);
         let mut most_threads = 0;
         let mut after_first = 0;
         for n in 1..=10 {
-            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+            scene.change(&n.to_string());
             agent.wait_for("applied", n);
             most_threads = most_threads.max(number(agent.pid(), "Threads"));
             if n == 1 {
@@ -145,19 +142,19 @@ fn ten_proofs_by_a_certificate_stay_within_the_memory_thread_and_descriptor_limi
     let pair = Pair::ecdsa(&[1]);
     let tls = proof_by_tls::serve_pair(&pair).to_string();
     let content = |n: usize| payload(&[("tls.crt", &pair.crt), ("n", &n.to_string())]);
-    let (folder, mut kubelet) = temporary_volume(&[("tls.crt", &pair.crt)]);
-    let application = Application::start(&kubelet.volume, "n");
+    let mut scene = Scene::with(&[("tls.crt", &pair.crt)]);
+    let application = Application::start(&scene.kubelet.volume, "n");
     let mut command = command(shipped.binary());
     command
         .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
         .args(["--settle", "0s", "--resync", "10m", "--url", &application.url()])
         .args(["--verify-tls", &tls, "--watch"])
-        .arg(&kubelet.volume);
-    let agent = Agent::spawn(folder.path(), command);
+        .arg(&scene.kubelet.volume);
+    let agent = Agent::spawn(scene.folder.path(), command);
     agent.wait_for("baseline", 1);
     let (mut most_threads, mut after_first) = (0, 0);
     for n in 1..=10 {
-        kubelet.write(&content(n));
+        scene.kubelet.write(&content(n));
         agent.wait_for("applied", n);
         most_threads = most_threads.max(number(agent.pid(), "Threads"));
         if n == 1 {
@@ -179,10 +176,10 @@ fn ten_proofs_by_a_certificate_stay_within_the_memory_thread_and_descriptor_limi
 #[cfg(all(feature = "cluster", feature = "tls"))]
 #[test]
 fn everything_of_the_kubernetes_api_stays_within_its_limits() {
-    let (folder, mut kubelet) = temporary_volume(&[("a.conf", "0")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
+    let mut scene = Scene::with(&[("a.conf", "0")]);
+    let application = scene.application();
     let (server, port, ca) = crate::support::tls_server::start("127.0.0.1");
-    let path = folder.path().display();
+    let path = scene.folder.path().display();
     let text = format!(
         "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\nresync = \"10m\"\n\
          [cluster]\nurl = \"https://127.0.0.1:{port}\"\nnamespace = \"test\"\n\
@@ -192,9 +189,9 @@ fn everything_of_the_kubernetes_api_stays_within_its_limits() {
          limit.lease = \"web\"\nhttp.url = \"{}\"\n",
         application.url(),
     );
-    fs::write(folder.path().join("token"), "token").unwrap();
-    fs::write(folder.path().join("ca.crt"), ca).unwrap();
-    fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
+    fs::write(scene.path("token"), "token").unwrap();
+    fs::write(scene.path("ca.crt"), ca).unwrap();
+    fs::write(scene.path("podnudge.toml"), &text).unwrap();
     server.grant(crate::support::rights::rights_of(&text));
     server.with_store(|store| {
         for (kind, name) in [("configmaps", "app"), ("secrets", "tls"), ("pods", "web-0")] {
@@ -203,9 +200,9 @@ fn everything_of_the_kubernetes_api_stays_within_its_limits() {
         }
     });
     let mut command = command(SHIPPED[0].binary());
-    command.arg("--config").arg(folder.path().join("podnudge.toml"));
+    command.arg("--config").arg(scene.path("podnudge.toml"));
     command.env("PODNUDGE_POD_NAME", "web-0").env("PODNUDGE_POD_UID", "u-0");
-    let agent = Agent::spawn(folder.path(), command);
+    let agent = Agent::spawn(scene.folder.path(), command);
     agent.wait_for("baseline", 1);
     let requests = |text: &str| server.seen().iter().filter(|it| it.contains(text)).count();
     wait_until("both objects are watched", || requests("watch=true") == 2);
@@ -216,7 +213,7 @@ fn everything_of_the_kubernetes_api_stays_within_its_limits() {
             store.patch("/api/v1/namespaces/test/configmaps/app", &edit).unwrap();
         });
         agent.wait_for("edited", n);
-        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        scene.change(&n.to_string());
         agent.wait_for("applied", n);
         most_threads = most_threads.max(number(agent.pid(), "Threads"));
     }

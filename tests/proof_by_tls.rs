@@ -27,8 +27,7 @@ use rustls::{
 
 use crate::support::certificate::Pair;
 use crate::support::http::wait;
-use crate::support::kubelet::temporary_volume;
-use crate::support::wait::wait_until;
+use crate::support::{Scene, wait_until};
 
 const RSA_CRT: &str = include_str!("pem/rsa.crt");
 const RSA_KEY: &str = include_str!("pem/rsa.key");
@@ -137,8 +136,8 @@ fn look(rule: &Rule, digest: Digest) -> Proof {
 }
 
 fn verdict_of(files: &[(&str, &str)], address: SocketAddr, more: &str) -> Proof {
-    let (_folder, kubelet) = temporary_volume(files);
-    let watch = [kubelet.volume.clone()];
+    let scene = Scene::with(files);
+    let watch = [scene.kubelet.volume.clone()];
     let rule = rule(&watch, address, more);
     look(&rule, digest_of_keys(&watch, &rule.keys))
 }
@@ -338,18 +337,18 @@ fn content_without_the_certificate_gives_a_reason() {
         let broken = reason(&[("tls.crt", no_certificate)], "");
         assert_eq!(broken.message, "there is no PEM certificate in the key `tls.crt`");
     }
-    let (first, second) = (temporary_volume(&[("tls.crt", &pair.crt)]), Pair::ecdsa(&[2]));
-    let second = temporary_volume(&[("tls.crt", &second.crt)]);
-    let watch = [first.1.volume.clone(), second.1.volume.clone()];
+    let (first, second) = (Scene::with(&[("tls.crt", &pair.crt)]), Pair::ecdsa(&[2]));
+    let second = Scene::with(&[("tls.crt", &second.crt)]);
+    let watch = [first.kubelet.volume.clone(), second.kubelet.volume.clone()];
     let several = pending(look(&rule(&watch, address, ""), digest_of(&watch)));
     assert_eq!(several.message, "two volumes have another certificate in the key `tls.crt`");
-    let same = temporary_volume(&[("tls.crt", &pair.crt), ("other", "")]);
-    let watch = [first.1.volume.clone(), same.1.volume.clone()];
+    let same = Scene::with(&[("tls.crt", &pair.crt), ("other", "")]);
+    let watch = [first.kubelet.volume.clone(), same.kubelet.volume.clone()];
     assert_eq!(look(&rule(&watch, address, ""), digest_of(&watch)), Proof::Given);
     // The content of the action is gone: what replaced it has its own rollout.
     let gone = pending(look(&rule(&watch, address, ""), Digest([7; 32])));
     assert_eq!(gone.message, "the content has changed meanwhile");
-    let file = first.1.volume.join("tls.crt");
+    let file = first.kubelet.volume.join("tls.crt");
     let watch = [file.clone()];
     assert_eq!(look(&rule(&watch, address, ""), digest_of(&watch)), Proof::Given);
 }
@@ -360,14 +359,14 @@ fn content_without_the_certificate_gives_a_reason() {
 fn the_published_certificate_is_compared_and_its_access_time_stays() {
     let (published, newer) = (Pair::ecdsa(&[1]), Pair::ecdsa(&[2]));
     let (address, _) = serve(config(&TLS13, of_pair(&published)));
-    let (folder, kubelet) = temporary_volume(&[("tls.crt", &newer.crt)]);
-    let dir = folder.path().join("published");
+    let scene = Scene::with(&[("tls.crt", &newer.crt)]);
+    let dir = scene.path("published");
     let generation = dir.join("..generation");
     fs::create_dir_all(&generation).unwrap();
     fs::write(generation.join("tls.crt"), &published.crt).unwrap();
     symlink("..generation", dir.join("..data")).unwrap();
     symlink("..data/tls.crt", dir.join("tls.crt")).unwrap();
-    let watch = [kubelet.volume.clone()];
+    let watch = [scene.kubelet.volume.clone()];
     let rule = rule(&watch, address, &format!("publish = {{ dir = {dir:?} }}"));
     let accessed = |path: &Path| {
         let metadata = fs::metadata(path).unwrap();

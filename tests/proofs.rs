@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -15,13 +15,11 @@ use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::{answering, request, server, wait};
-use crate::support::kubelet::{Kubelet, temporary_volume};
-use crate::support::pod::{in_namespace, no_other_process};
-use crate::support::program::command;
-use crate::support::wait::wait_until;
+use crate::support::http::wait;
+use crate::support::pod::no_other_process;
+use crate::support::{
+    Application, OTHER_USER, Scene, answering, command, in_namespace, request, server, wait_until,
+};
 
 const DIGEST: Digest = Digest([7; 32]);
 
@@ -371,21 +369,12 @@ fn a_socket_that_cannot_be_reached_is_reported_with_a_hint() {
 #[test]
 fn a_socket_of_another_user_is_reported_with_the_uid() {
     let scene = Scene::new();
-    let socket = scene.folder.path().join("root.sock");
+    let socket = scene.path("root.sock");
     let _listener = UnixListener::bind(&socket).unwrap();
-    let file = scene.config(&format!(
-        "socket = \"{}\"\nsend = \"a\\n\"\nanswer-matches = \"a\"\ntimeout = \"50ms\"\n",
-        socket.display()
-    ));
-    for path in [scene.folder.path(), &socket, &file] {
-        let mode = if path == socket { "0700" } else { "0755" };
-        assert!(command("chmod").arg(mode).arg(path).status().unwrap().success());
-    }
-    let mut command = command("setpriv");
-    command.args(["--reuid=65532", "--regid=65532", "--clear-groups", "--"]);
-    command.arg(env!("CARGO_BIN_EXE_podnudge"));
-    command.args(["--log", "json", "--listen", "off", "--config"]).arg(&file);
-    let agent = Agent::spawn(scene.folder.path(), command);
+    assert!(command("chmod").arg("0700").arg(&socket).status().unwrap().success());
+    let verify = "socket = \"FOLDER/root.sock\"\nsend = \"a\\n\"\nanswer-matches = \"a\"\ntimeout = \"50ms\"\n";
+    let config = config(&scene.application(), verify);
+    let agent = scene.configured_by(scene.podnudge_by(&OTHER_USER), &config);
     agent.wait_for("gave-up", 1);
     let explanation = agent.last("gave-up", "reason") + &agent.last("gave-up", "hint");
     assert!(
@@ -394,95 +383,68 @@ fn a_socket_of_another_user_is_reported_with_the_uid() {
     );
 }
 
-/// A volume with an application that reloads on a request.
-struct Scene {
-    folder: tempfile::TempDir,
-    kubelet: Kubelet,
-    application: Application,
+/// A proof by a shell script.
+fn script(scene: &Scene, text: &str) -> String {
+    let script = scene.write("prove", &format!("cd FOLDER\n{text}\n"));
+    format!("exec = [\"sh\", \"{script}\"]\n")
 }
 
-impl Scene {
-    fn new() -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let application = Application::start(&kubelet.volume, "a.conf");
-        Self { folder, kubelet, application }
-    }
-
-    /// A proof by a shell script.
-    fn script(&self, text: &str) -> String {
-        let script = self.folder.path().join("prove");
-        fs::write(&script, format!("cd {}\n{text}\n", self.folder.path().display())).unwrap();
-        format!("exec = [\"sh\", \"{}\"]\n", script.display())
-    }
-
-    /// A configuration that acts once at start, and gives up after one attempt.
-    fn config(&self, verify: &str) -> PathBuf {
-        let text = format!(
-            "[[rule]]\nname = \"web\"\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"always\"\n\
-             [rule.retry]\nattempts = 1\n[rule.http]\nurl = \"{}\"\n[rule.verify]\n{verify}",
-            self.kubelet.volume.display(),
-            self.application.url(),
-        );
-        let file = self.folder.path().join("podnudge.toml");
-        fs::write(&file, text).unwrap();
-        file
-    }
-
-    fn nudge(&self, verify: &str) -> Agent {
-        let file = self.config(verify);
-        Agent::start(self.folder.path(), &["--config", file.to_str().unwrap()])
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
-    }
+/// A configuration that acts once at start, and gives up after one attempt.
+fn config(application: &Application, verify: &str) -> String {
+    format!(
+        "[[rule]]\nname = \"web\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"always\"\n\
+         retry.attempts = 1\nhttp.url = \"{}\"\n[rule.verify]\n{verify}",
+        application.url(),
+    )
 }
 
 #[test]
 fn a_proof_program_is_repeated_until_it_exits_with_0() {
     let scene = Scene::new();
-    let exec = scene.script(
+    let exec = script(
+        &scene,
         "mkdir running || echo two at a time >> overlaps\n\
          echo \"$PODNUDGE_RULE $PODNUDGE_DIGEST\" >> looks\n\
          echo \"look $(wc -l < looks)\"; rmdir running; test \"$(wc -l < looks)\" -ge 3",
     );
-    let agent = scene.nudge(&exec);
+    let application = scene.application();
+    let agent = scene.configured(&config(&application, &exec));
     agent.wait_for("applied", 1);
-    let looks = scene.read("looks");
+    let looks = scene.text("looks");
     let looks: Vec<&str> = looks.lines().collect();
     assert_eq!(looks.len(), 3, "{looks:?}");
     let digest = agent.last("applied", "digest");
     assert!(looks.iter().all(|look| look.starts_with(&format!("web {digest}"))), "{looks:?}");
-    assert_eq!((scene.read("overlaps").as_str(), scene.application.reloads().len()), ("", 1));
+    assert_eq!((scene.text("overlaps").as_str(), application.reloads().len()), ("", 1));
 }
 
 #[test]
 fn a_proof_program_that_never_succeeds_fails_with_its_output() {
     let scene = Scene::new();
-    let exec = scene.script("echo look >> looks; echo \"still the old one\" >&2; exit 3");
-    let agent = scene.nudge(&(exec + "timeout = \"500ms\"\n"));
+    let exec = script(&scene, "echo look >> looks; echo \"still the old one\" >&2; exit 3");
+    let verify = exec + "timeout = \"500ms\"\n";
+    let agent = scene.configured(&config(&scene.application(), &verify));
     agent.wait_for("gave-up", 1);
     let reason = agent.last("gave-up", "reason");
     assert!(reason.starts_with("`sh /"), "{reason}");
     assert!(reason.ends_with("/prove` ended with 3: still the old one"), "{reason}");
-    assert!(scene.read("looks").lines().count() >= 2);
+    assert!(scene.text("looks").lines().count() >= 2);
     assert_eq!(agent.count("applied"), 0);
 }
 
 #[test]
 fn a_proof_program_is_limited_in_output_and_time_and_leaves_no_process() {
-    in_namespace(|| {
-        let loud = verdict("exec = [\"sh\", \"-c\", \"yes | head -c 9000000; echo last; exit 1\"]");
-        let reason = pending(loud);
-        assert!(reason.ends_with("y\nlast") && reason.len() < 5000, "{} bytes", reason.len());
-        let hangs = "exec = [\"sh\", \"-c\", \"echo begun; sleep 1000 & sleep 1000\"]\n\
-                     exec-timeout = \"300ms\"";
-        let reason = pending(verdict(hangs));
-        assert!(reason.ends_with("did not end within 300ms: begun"), "{reason}");
-        let missing = pending(verdict("exec = \"/nowhere/prove\""));
-        assert!(missing.starts_with("cannot run `/nowhere/prove`"), "{missing}");
-        no_other_process();
-    });
+    in_namespace!();
+    let loud = verdict("exec = [\"sh\", \"-c\", \"yes | head -c 9000000; echo last; exit 1\"]");
+    let reason = pending(loud);
+    assert!(reason.ends_with("y\nlast") && reason.len() < 5000, "{} bytes", reason.len());
+    let hangs = "exec = [\"sh\", \"-c\", \"echo begun; sleep 1000 & sleep 1000\"]\n\
+                 exec-timeout = \"300ms\"";
+    let reason = pending(verdict(hangs));
+    assert!(reason.ends_with("did not end within 300ms: begun"), "{reason}");
+    let missing = pending(verdict("exec = \"/nowhere/prove\""));
+    assert!(missing.starts_with("cannot run `/nowhere/prove`"), "{missing}");
+    no_other_process();
 }
 
 #[test]
@@ -490,7 +452,7 @@ fn all_proofs_must_hold_and_the_first_pending_one_is_reported() {
     let scene = Scene::new();
     let url = saying(&["no", "no", "yes"]);
     let ([socket, _], commands) = socket_servers(scene.folder.path(), Server::Answers("worker 2"));
-    let exec = scene.script("echo look >> looks; test -e agreed");
+    let exec = script(&scene, "echo look >> looks; test -e agreed");
     let verify = format!(
         "{exec}socket = \"{socket}\"\nsend = \"show proc\\n\"\nanswer-matches = \"worker\"\n\
          http = \"{url}\"\nbody-matches = \"yes\"\n"
@@ -509,11 +471,11 @@ fn all_proofs_must_hold_and_the_first_pending_one_is_reported() {
     };
     for _ in 0..2 {
         assert_eq!(pending(look()), "the body does not match `yes`");
-        assert_eq!((scene.read("looks").as_str(), commands.lock().unwrap().len()), ("", 0));
+        assert_eq!((scene.text("looks").as_str(), commands.lock().unwrap().len()), ("", 0));
     }
     assert!(pending(look()).ends_with("prove` ended with 1"));
-    fs::write(scene.folder.path().join("agreed"), "").unwrap();
+    scene.write("agreed", "");
     assert_eq!(look(), Proof::Given);
-    assert_eq!((scene.read("looks").as_str(), commands.lock().unwrap().len()), ("look\nlook\n", 2));
+    assert_eq!((scene.text("looks").as_str(), commands.lock().unwrap().len()), ("look\nlook\n", 2));
     assert!(matches!(wait(proofs::check_proofs(&rule, None, &[])), Proof::Pending(_)));
 }

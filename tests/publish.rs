@@ -21,12 +21,10 @@ use podnudge_core::evidence::Evidence;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, Payload, payload};
-use crate::support::program::{command, podnudge};
 use crate::support::publish::publish_to;
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Application, Kubelet, Payload, ROLLED_OUT, command, payload, podnudge, wait_until,
+};
 
 /// Every system call that changes a directory, a link or a file.
 const CHANGING: &str = "mkdirat,mkdir,openat,openat2,write,fchmod,fchown,fsync,renameat,renameat2,rename,\

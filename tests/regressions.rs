@@ -12,42 +12,32 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::http::{ask, request, respond, server};
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::{Behaviour, Target, in_namespace};
-use crate::support::program::{command, podnudge};
-use crate::support::shared::SharedPod;
-use crate::support::supervisor::Supervisor;
-use crate::support::wait::{is_within, wait_until, wait_until_commit_is_past};
+use crate::support::{
+    Agent, Behaviour, Kubelet, OTHER_USER, ROLLED_OUT, Scene, SharedPod, ask, command,
+    in_namespace, is_within, mount, payload, request, respond, server, wait_until,
+    wait_until_commit_is_past,
+};
 
 /// The limit on a busy machine for anything that is due at once or after a jitter of a few seconds.
 /// The waits that must not delay it are at least twice as long.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A pod with a volume and a publish directory, in a folder that every user may write to.
-struct Pod {
-    folder: tempfile::TempDir,
-    kubelet: Kubelet,
-}
+/// A pod with a volume and a publish directory.
+struct Pod(Scene);
 
 impl Pod {
     fn new(content: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        command("chmod").arg("0777").arg(folder.path()).status().unwrap();
-        fs::create_dir(folder.path().join("config")).unwrap();
-        let kubelet = Kubelet::new(folder.path().join("volume"));
-        let mut pod = Self { folder, kubelet };
-        pod.change(content);
-        pod
+        let scene = Scene::with(&[("app.conf", content)]);
+        fs::create_dir(scene.path("config")).unwrap();
+        Self(scene)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.0.path(name)
     }
 
     fn change(&mut self, content: &str) {
-        self.kubelet.write(&payload(&[("app.conf", content)]));
+        self.0.change(content);
     }
 
     /// The published content, as the application reads it.
@@ -76,29 +66,23 @@ impl Pod {
         })
     }
 
-    /// Writes the configuration, with FOLDER replaced by the folder of this pod.
-    fn configure(&self, agent: &str, rules: &str) -> PathBuf {
-        let config = format!(
-            "[agent]\nlisten = \"127.0.0.1:0\"\nreload = \"loopback\"\nlog = \"json\"\n\
-             log-level = \"debug\"\nwork-dir = \"FOLDER\"\n{agent}\n[[rule]]\nname = \"app\"\n\
-             watch = \"FOLDER/volume\"\nsettle = \"0s\"\n{rules}\n"
-        );
-        let file = self.path("podnudge.toml");
-        let folder = self.folder.path().to_str().unwrap();
-        fs::write(&file, config.replace("FOLDER", folder)).unwrap();
-        file
-    }
-
     /// Starts podnudge with a rule for the volume that has these settings.
     fn nudge(&self, rules: &str) -> Podnudge {
-        self.nudge_with("", rules)
+        self.nudge_by(self.0.podnudge(), "", rules)
     }
 
-    /// The same with more settings in `[agent]`.
-    fn nudge_with(&self, agent: &str, rules: &str) -> Podnudge {
-        let mut command = podnudge();
-        command.arg("--config").arg(self.configure(agent, rules));
-        Podnudge::start(self.folder.path(), command)
+    /// The same with more settings in `[agent]`, and a podnudge that is started in another way.
+    fn nudge_by(&self, mut podnudge: Command, agent: &str, rules: &str) -> Podnudge {
+        let config = format!(
+            "[agent]\nreload = \"loopback\"\nlog-level = \"debug\"\nwork-dir = \"FOLDER\"\n{agent}\n\
+             [[rule]]\nname = \"app\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n{rules}\n"
+        );
+        podnudge.arg("--config").arg(self.0.write("podnudge.toml", &config));
+        let podnudge = Podnudge { agent: self.0.start(podnudge, "started") };
+        wait_until("the volumes are read", || {
+            podnudge.rules().iter().all(|rule| !rule["digest_on_disk"].is_null())
+        });
+        podnudge
     }
 }
 
@@ -110,31 +94,16 @@ fn answer_to(config: &Path) -> &'static str {
     }
 }
 
-/// A running podnudge with its admin port.
+/// A running podnudge.
 struct Podnudge {
     agent: Agent,
-    address: String,
 }
 
 impl Podnudge {
-    fn start(folder: &Path, command: Command) -> Self {
-        let agent = Agent::spawn(folder, command);
-        agent.wait_for("started", 1);
-        let address = agent.last("started", "listen");
-        let podnudge = Self { agent, address };
-        wait_until("the volumes are read", || {
-            let rules = podnudge.rules();
-            rules.iter().all(|rule| !rule["digest_on_disk"].is_null())
-        });
-        podnudge
-    }
-
     /// The status of each rule, without the fields that no test needs, since a failed test prints
     /// it.
     fn rules(&self) -> Vec<Value> {
-        let answer = ask(&self.address, "GET", "/status");
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status: Value = serde_json::from_str(body).unwrap();
+        let status: Value = serde_json::from_str(&self.agent.get("/status")).unwrap();
         let mut rules = status["rules"].as_array().unwrap().clone();
         for rule in &mut rules {
             let commits = rule["counters"]["commits"].take();
@@ -168,7 +137,7 @@ impl Podnudge {
     }
 
     fn post_reload(&self) {
-        let answer = ask(&self.address, "POST", "/reload");
+        let answer = ask(&self.agent.address(), "POST", "/reload");
         assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
     }
 }
@@ -216,15 +185,14 @@ fn a_fix_does_not_wait_for_the_retry_of_an_older_rollout() {
 /// Guards: the same after a rollout that was refused, and that is retried a minute later.
 #[test]
 fn a_fix_does_not_wait_for_the_retry_of_a_refused_rollout() {
-    in_namespace(|| {
-        let mut pod = Pod::new("good");
-        let _one = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        let _other = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        let signal = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }\n";
-        let podnudge = pod.nudge(&format!("jitter = \"3s\"\n{RETRY_LATE}{PUBLISH}{signal}"));
-        podnudge.agent.wait_for("refused", 1);
-        assert_fix_is_published_soon(&podnudge, &mut pod, "the fix");
-    });
+    in_namespace!();
+    let mut pod = Pod::new("good");
+    let _one = pod.0.target("app", Behaviour::Handles);
+    let _other = pod.0.target("app", Behaviour::Handles);
+    let signal = "target = { process = \"app\" }\nsignal = { name = \"HUP\" }\n";
+    let podnudge = pod.nudge(&format!("jitter = \"3s\"\n{RETRY_LATE}{PUBLISH}{signal}"));
+    podnudge.agent.wait_for("refused", 1);
+    assert_fix_is_published_soon(&podnudge, &mut pod, "the fix");
 }
 
 /// Guards: podnudge looks for the pause file every five seconds even while a rollout backs off.
@@ -292,28 +260,27 @@ fn an_approved_fix_is_published_while_an_older_proof_is_pending() {
 /// Guards: content is quarantined on evidence only, and a missing process is no evidence.
 #[test]
 fn content_that_no_process_has_read_stays_published() {
-    in_namespace(|| {
-        let mut pod = Pod::new("A");
-        // A visible process while the application is down, so that the namespace counts as shared.
-        let _other = Target::start(pod.folder.path(), "other", Behaviour::Handles);
-        let mut first = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        let podnudge = pod.nudge(&format!(
-            "target = {{ process = \"app\", wait = \"2s\" }}\nsignal = {{ name = \"HUP\" }}\n\
-             verify = {{ alive-for = \"200ms\" }}\nretry = {{ first = \"1s\", max = \"2s\" }}\n\
-             {PUBLISH}"
-        ));
-        podnudge.agent.wait_for("sent", 1);
-        // A signal alone proves nothing.
-        wait_until("the first content is good", || recorded(&pod.path("config"), "good"));
-        first.kill();
-        pod.change("B");
-        wait_until("B is published", || pod.published() == "B");
-        let is_rolled_back = is_within(Duration::from_secs(10), || pod.published() != "B");
-        assert!(!is_rolled_back, "rolled back: {}", podnudge.status());
-        let _second = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        wait_until("the application is in sync", || podnudge.is_in_sync());
-        assert_eq!(pod.published(), "B");
-    });
+    in_namespace!();
+    let mut pod = Pod::new("A");
+    // A visible process while the application is down, so that the namespace counts as shared.
+    let _other = pod.0.target("other", Behaviour::Handles);
+    let mut first = pod.0.target("app", Behaviour::Handles);
+    let podnudge = pod.nudge(&format!(
+        "target = {{ process = \"app\", wait = \"2s\" }}\nsignal = {{ name = \"HUP\" }}\n\
+         verify = {{ alive-for = \"200ms\" }}\nretry = {{ first = \"1s\", max = \"2s\" }}\n\
+         {PUBLISH}"
+    ));
+    podnudge.agent.wait_for("sent", 1);
+    // A signal alone proves nothing.
+    wait_until("the first content is good", || recorded(&pod.path("config"), "good"));
+    first.kill();
+    pod.change("B");
+    wait_until("B is published", || pod.published() == "B");
+    let is_rolled_back = is_within(Duration::from_secs(10), || pod.published() != "B");
+    assert!(!is_rolled_back, "rolled back: {}", podnudge.status());
+    let _second = pod.0.target("app", Behaviour::Handles);
+    wait_until("the application is in sync", || podnudge.is_in_sync());
+    assert_eq!(pod.published(), "B");
 }
 
 /// Whether the record of a publish directory has a value or entries under this name.
@@ -330,80 +297,77 @@ fn recorded(dir: &Path, name: &str) -> bool {
 /// process before it exited because of the signal.
 #[test]
 fn tripped_ends_when_a_restarted_application_has_read_the_content() {
-    in_namespace(|| {
-        let mut pod = Pod::new("1");
-        let first = Target::start(pod.folder.path(), "app", Behaviour::Dies);
-        let podnudge = pod.nudge(
-            "on-start = \"never\"\ntarget = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
-             verify = { alive-for = \"1s\" }\n",
-        );
-        pod.change("2");
-        podnudge.agent.wait_for("tripped", 1);
-        drop(first);
-        wait_until_commit_is_past(&pod.kubelet.volume);
-        let mut second = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        podnudge.assert_soon("in sync", || podnudge.is_in_sync());
-        assert_eq!(second.signals(), 1, "only the first process got a signal");
-        assert!(second.is_running());
-    });
+    in_namespace!();
+    let mut pod = Pod::new("1");
+    let first = pod.0.target("app", Behaviour::Dies);
+    let podnudge = pod.nudge(
+        "on-start = \"never\"\ntarget = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
+         verify = { alive-for = \"1s\" }\n",
+    );
+    pod.change("2");
+    podnudge.agent.wait_for("tripped", 1);
+    drop(first);
+    wait_until_commit_is_past(&pod.0.kubelet.volume);
+    let mut second = pod.0.target("app", Behaviour::Handles);
+    podnudge.assert_soon("in sync", || podnudge.is_in_sync());
+    assert_eq!(second.signals(), 1, "only the first process got a signal");
+    assert!(second.is_running());
 }
 
 /// Guards: when two rules share a target, its exit is attributed only to the content that caused
 /// it.
 #[test]
 fn only_the_content_that_kills_the_application_is_quarantined() {
-    in_namespace(|| {
-        let mut pod = Pod::new("one: 1");
-        let mut two = Kubelet::new(pod.path("volume-two"));
-        two.write(&payload(&[("app.conf", "two: 1")]));
-        fs::create_dir(pod.path("config-two")).unwrap();
-        let folder = pod.folder.path().to_owned();
-        let published =
-            |name: &str| fs::read_to_string(folder.join(name).join("app.conf")).unwrap();
-        let (config, hups) = (pod.path("config-two/app.conf"), pod.path("hups"));
-        let works = format!("! grep -qs broken {} || exit 1", config.display());
-        let script = format!(
-            "trap 'echo >> {}; {works}' HUP; {works}; while :; do sleep 0.05; done",
-            hups.display()
-        );
-        let _application = Supervisor::start(pod.folder.path(), &script);
-        let shared = "target = { cmdline = \"^sh -c .* FOLDER$\" }\nsignal = { name = \"HUP\" }\n\
-                      verify = { alive-for = \"4s\" }\n";
-        let podnudge = pod.nudge(&format!(
-            "{PUBLISH}{shared}[[rule]]\nname = \"two\"\nwatch = \"FOLDER/volume-two\"\n\
-             settle = \"0s\"\npublish = {{ dir = \"FOLDER/config-two\" }}\n{shared}"
-        ));
-        let is_good = |name: &str| recorded(&folder.join(name), "good");
-        wait_until("both are good", || is_good("config") && is_good("config-two"));
-        let hups = || fs::read_to_string(&hups).unwrap_or_default().lines().count();
-        let before = hups();
-        pod.change("one: 2");
-        wait_until("the application has read it", || hups() > before);
-        assert_eq!(published("config"), "one: 2");
-        two.write(&payload(&[("app.conf", "two: broken")]));
-        wait_until("the second is rolled back", || {
-            recorded(&pod.path("config-two"), "bad") && published("config-two") == "two: 1"
-        });
-        wait_until("both rules are at rest", || {
-            let is_at_rest =
-                |rule: &Value| ["idle", "rolled-back"].iter().any(|state| rule["state"] == *state);
-            podnudge.rules().iter().all(is_at_rest)
-        });
-        assert_eq!(published("config"), "one: 2", "{:?}", podnudge.rules());
-        assert!(!recorded(&pod.path("config"), "bad"), "{:?}", podnudge.rules());
+    in_namespace!();
+    let mut pod = Pod::new("one: 1");
+    let mut two = Kubelet::new(pod.path("volume-two"));
+    two.write(&payload(&[("app.conf", "two: 1")]));
+    fs::create_dir(pod.path("config-two")).unwrap();
+    let folder = pod.0.folder.path().to_owned();
+    let published = |name: &str| fs::read_to_string(folder.join(name).join("app.conf")).unwrap();
+    let (config, hups) = (pod.path("config-two/app.conf"), pod.path("hups"));
+    let works = format!("! grep -qs broken {} || exit 1", config.display());
+    let script = format!(
+        "trap 'echo >> {}; {works}' HUP; {works}; while :; do sleep 0.05; done",
+        hups.display()
+    );
+    let _application = pod.0.supervised(&script);
+    let shared = "target = { cmdline = \"^sh -c .* FOLDER$\" }\nsignal = { name = \"HUP\" }\n\
+                  verify = { alive-for = \"4s\" }\n";
+    let podnudge = pod.nudge(&format!(
+        "{PUBLISH}{shared}[[rule]]\nname = \"two\"\nwatch = \"FOLDER/volume-two\"\n\
+         settle = \"0s\"\npublish = {{ dir = \"FOLDER/config-two\" }}\n{shared}"
+    ));
+    let is_good = |name: &str| recorded(&folder.join(name), "good");
+    wait_until("both are good", || is_good("config") && is_good("config-two"));
+    let hups = || fs::read_to_string(&hups).unwrap_or_default().lines().count();
+    let before = hups();
+    pod.change("one: 2");
+    wait_until("the application has read it", || hups() > before);
+    assert_eq!(published("config"), "one: 2");
+    two.write(&payload(&[("app.conf", "two: broken")]));
+    wait_until("the second is rolled back", || {
+        recorded(&pod.path("config-two"), "bad") && published("config-two") == "two: 1"
     });
+    wait_until("both rules are at rest", || {
+        let is_at_rest =
+            |rule: &Value| ["idle", "rolled-back"].iter().any(|state| rule["state"] == *state);
+        podnudge.rules().iter().all(is_at_rest)
+    });
+    assert_eq!(published("config"), "one: 2", "{:?}", podnudge.rules());
+    assert!(!recorded(&pod.path("config"), "bad"), "{:?}", podnudge.rules());
 }
 
 /// Guards: content is not good as soon as it is verified. An application that starts slowly fails later,
 /// and must not find the content again when it starts.
 #[test]
 fn content_that_ends_the_application_late_is_rolled_back() {
-    in_namespace(|| assert_rolled_back_late("signal = { name = \"HUP\" }"));
+    in_namespace!(assert_rolled_back_late("signal = { name = \"HUP\" }"));
 }
 
 #[test]
 fn content_that_ends_a_restarted_application_late_is_rolled_back() {
-    in_namespace(|| assert_rolled_back_late("min-interval = \"0s\"\nrestart = { grace = \"5s\" }"));
+    in_namespace!(assert_rolled_back_late("min-interval = \"0s\"\nrestart = { grace = \"5s\" }"));
 }
 
 fn assert_rolled_back_late(action: &str) {
@@ -415,7 +379,7 @@ fn assert_rolled_back_late(action: &str) {
     let script = format!(
         "sleep 2; trap '{fails}' HUP; {fails}; while :; do sleep 0.05; rm {end} 2>/dev/null && exit; done"
     );
-    let application = Supervisor::start(pod.folder.path(), &script);
+    let application = pod.0.supervised(&script);
     let podnudge = pod.nudge(&format!(
         "{PUBLISH}target = {{ cmdline = \"^sh -c .* FOLDER$\" }}\n{action}\n\
          verify = {{ alive-for = \"500ms\", timeout = \"6s\" }}\n"
@@ -447,23 +411,22 @@ fn assert_rolled_back_late(action: &str) {
 /// as the swap for a rotated token.
 #[test]
 fn a_swap_with_equal_content_while_the_application_starts_causes_no_reload() {
-    in_namespace(|| {
-        let mut pod = Pod::new("same");
-        let mut target = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-        let podnudge = pod.nudge(
-            "on-start = \"never\"\ntarget = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
-             verify = { alive-for = \"100ms\" }\n",
-        );
-        for n in 1..=5 {
-            target.kill();
-            wait_until_commit_is_past(&pod.kubelet.volume);
-            target = Target::start(pod.folder.path(), "app", Behaviour::Handles);
-            pod.kubelet.write_anyway(&payload(&[("app.conf", "same")]));
-            wait_until("the swap is seen", || podnudge.status()["commits"] == n);
-            let is_signalled = is_within(Duration::from_secs(2), || target.signals() > 0);
-            assert!(!is_signalled, "reloaded after {n} swaps with equal content");
-        }
-    });
+    in_namespace!();
+    let mut pod = Pod::new("same");
+    let mut target = pod.0.target("app", Behaviour::Handles);
+    let podnudge = pod.nudge(
+        "on-start = \"never\"\ntarget = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
+         verify = { alive-for = \"100ms\" }\n",
+    );
+    for n in 1..=5 {
+        target.kill();
+        wait_until_commit_is_past(&pod.0.kubelet.volume);
+        target = pod.0.target("app", Behaviour::Handles);
+        pod.0.kubelet.write_anyway(&payload(&[("app.conf", "same")]));
+        wait_until("the swap is seen", || podnudge.status()["commits"] == n);
+        let is_signalled = is_within(Duration::from_secs(2), || target.signals() > 0);
+        assert!(!is_signalled, "reloaded after {n} swaps with equal content");
+    }
 }
 
 /// An application that daemonizes: the process that read the configuration forks and exits, once
@@ -480,21 +443,18 @@ exit 0
 
 /// The lines that the daemon has reported.
 fn reports(pod: &Pod) -> Vec<String> {
-    let text = fs::read_to_string(pod.path("report")).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
+    pod.0.text("report").lines().map(str::to_owned).collect()
 }
 
 /// Starts a container whose main process starts the daemon and keeps running.
 fn start_daemon(pod: &Pod, shared: &SharedPod) -> Child {
-    let script = DAEMON.replace("FOLDER", pod.folder.path().to_str().unwrap());
-    fs::write(pod.path("daemon.sh"), script).unwrap();
-    let main = format!("sh {}; while :; do sleep 1; done", pod.path("daemon.sh").display());
+    let main = format!("sh {}; while :; do sleep 1; done", pod.0.write("daemon.sh", DAEMON));
     shared.container('a').args(["sh", "-c", &main]).spawn().unwrap()
 }
 
 fn fork_daemon(pod: &Pod) {
-    wait_until_commit_is_past(&pod.kubelet.volume);
-    fs::write(pod.path("fork"), "").unwrap();
+    wait_until_commit_is_past(&pod.0.kubelet.volume);
+    pod.0.write("fork", "");
     wait_until("the daemon has forked", || reports(pod).contains(&"forked".to_owned()));
 }
 
@@ -502,8 +462,8 @@ fn nudge_daemon(pod: &Pod, shared: &SharedPod) -> Podnudge {
     let rule = "target = { cmdline = \"^sh FOLDER/daemon.sh$\" }\nsignal = { name = \"HUP\" }\n\
                 verify = { alive-for = \"200ms\" }\n";
     let mut container = shared.container('b');
-    container.arg(env!("CARGO_BIN_EXE_podnudge")).arg("--config").arg(pod.configure("", rule));
-    Podnudge::start(pod.folder.path(), container)
+    container.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", "127.0.0.1:0"]);
+    pod.nudge_by(container, "", rule)
 }
 
 /// Asserts that podnudge reports the daemon as in sync only after it has read the new content.
@@ -522,7 +482,7 @@ fn assert_reads_before_in_sync(pod: &Pod, podnudge: &Podnudge) {
 #[test]
 fn a_daemon_that_forked_after_the_change_is_signalled() {
     let mut pod = Pod::new("1");
-    let shared = SharedPod::start(pod.folder.path());
+    let shared = SharedPod::start(pod.0.folder.path());
     let podnudge = nudge_daemon(&pod, &shared);
     let mut main = start_daemon(&pod, &shared);
     wait_until("the daemon has read the first content", || reports(&pod) == ["read 1"]);
@@ -537,7 +497,7 @@ fn a_daemon_that_forked_after_the_change_is_signalled() {
 #[test]
 fn a_daemon_that_forked_after_the_change_is_signalled_when_podnudge_starts_later() {
     let mut pod = Pod::new("1");
-    let shared = SharedPod::start(pod.folder.path());
+    let shared = SharedPod::start(pod.0.folder.path());
     let mut main = start_daemon(&pod, &shared);
     wait_until("the daemon has read the first content", || reports(&pod) == ["read 1"]);
     pod.change("2");
@@ -551,18 +511,17 @@ fn a_daemon_that_forked_after_the_change_is_signalled_when_podnudge_starts_later
 /// Guards: the checks of superseded content are cancelled in favour of those of the fix.
 #[test]
 fn a_slow_check_of_superseded_content_does_not_delay_the_fix() {
-    in_namespace(|| {
-        let mut pod = Pod::new("good");
-        let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
-        let check = "[[rule.check]]\ntimeout = \"55s\"\nexec = [\"sh\", \"-c\", \
-                     \"! grep -q slow {dir}/app.conf || { touch FOLDER/checking; sleep 50; }\"]\n";
-        let podnudge = pod.nudge(&format!("{PUBLISH}{http}{check}"));
-        wait_until("the first content is in sync", || podnudge.is_in_sync());
-        pod.change("this is slow");
-        wait_until("its check has begun", || pod.path("checking").exists());
-        podnudge.sees(&mut pod, "the fix");
-        podnudge.assert_soon("published", || pod.published() == "the fix");
-    });
+    in_namespace!();
+    let mut pod = Pod::new("good");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let check = "[[rule.check]]\ntimeout = \"55s\"\nexec = [\"sh\", \"-c\", \
+                 \"! grep -q slow {dir}/app.conf || { touch FOLDER/checking; sleep 50; }\"]\n";
+    let podnudge = pod.nudge(&format!("{PUBLISH}{http}{check}"));
+    wait_until("the first content is in sync", || podnudge.is_in_sync());
+    pod.change("this is slow");
+    wait_until("its check has begun", || pod.path("checking").exists());
+    podnudge.sees(&mut pod, "the fix");
+    podnudge.assert_soon("published", || pod.published() == "the fix");
 }
 
 /// An application that cannot be signalled during its first `seconds` (`before`), and can be after
@@ -585,10 +544,8 @@ fn assert_signalled_when_ready(seconds: u64, before: &str, after: &[&str], podnu
     wait_until("the application has started", || started.exists());
     let rule = "on-start = \"never\"\ntarget = { cmdline = \"^sh -c .* FOLDER/app\" }\n\
                 signal = { name = \"HUP\" }\nverify = { alive-for = \"100ms\" }\n";
-    let config = pod.configure("", &format!("{rule}{RETRY_LATE}"));
-    let mut by = command(podnudge_by[0]);
-    by.args(&podnudge_by[1..]).arg(env!("CARGO_BIN_EXE_podnudge")).arg("--config").arg(config);
-    let podnudge = Podnudge::start(pod.folder.path(), by);
+    let by = pod.0.podnudge_by(podnudge_by);
+    let podnudge = pod.nudge_by(by, "", &format!("{rule}{RETRY_LATE}"));
     let since = fs::metadata(started).unwrap().modified().unwrap();
     let change_at = Duration::from_secs(seconds - 3);
     wait_until("the application is nearly ready", || {
@@ -600,19 +557,17 @@ fn assert_signalled_when_ready(seconds: u64, before: &str, after: &[&str], podnu
     application.wait().unwrap();
 }
 
-const AS_65532: [&str; 5] = ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "--"];
-
 /// Guards: an application that starts as root may be signalled soon after it drops root.
 #[test]
 fn an_application_that_drops_its_uid_is_signalled_soon_after() {
-    in_namespace(|| assert_signalled_when_ready(4, "trap : HUP", &AS_65532, &AS_65532));
+    in_namespace!(assert_signalled_when_ready(4, "trap : HUP", &OTHER_USER, &OTHER_USER));
 }
 
 /// Guards: an application that starts slowly may be signalled soon after it installs its handler.
 #[test]
 fn an_application_that_installs_its_handler_late_is_signalled_soon_after() {
     let after = ["env", "--default-signal=HUP"];
-    in_namespace(|| assert_signalled_when_ready(14, "trap '' HUP", &after, &["env"]));
+    in_namespace!(assert_signalled_when_ready(14, "trap '' HUP", &after, &["env"]));
 }
 
 /// Guards: the resync detects when published files are lost while podnudge runs.
@@ -620,7 +575,7 @@ fn an_application_that_installs_its_handler_late_is_signalled_soon_after() {
 fn a_publish_directory_that_was_emptied_is_filled_again() {
     let pod = Pod::new("good");
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
-    let podnudge = pod.nudge_with("resync = \"1s\"", &format!("{PUBLISH}{http}"));
+    let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
     wait_until("the application is in sync", || podnudge.is_in_sync());
     for entry in fs::read_dir(pod.path("config")).unwrap() {
         let path = entry.unwrap().path();
@@ -642,35 +597,32 @@ fn a_publish_directory_that_was_emptied_is_filled_again() {
 /// the content.
 #[test]
 fn the_status_says_why_a_roll_back_failed() {
-    in_namespace(|| {
-        let mut pod = Pod::new("good");
-        let dir = pod.path("config");
-        let mut mount = command("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&dir);
-        assert!(mount.status().unwrap().success());
-        // The application fills the directory before it answers.
-        let (config, filler) = (dir.join("app.conf"), dir.join("..filler"));
-        let fills = filler.clone();
-        let url = server(move |stream| {
-            request(&stream);
-            let answer = answer_to(&config);
-            if answer.starts_with("400") {
-                fs::write(&fills, vec![0; 1 << 20]).unwrap_err();
-            }
-            respond(&stream, answer, "", "");
-        });
-        let retry = "retry = { first = \"1s\", max = \"2s\" }\n";
-        let podnudge = pod.nudge(&format!("{retry}{PUBLISH}http = {{ url = \"{url}\" }}\n"));
-        wait_until("the first content is in sync", || podnudge.is_in_sync());
-        pod.change("broken");
-        let mut last = Value::Null;
-        let is_reported = is_within(SOON, || {
-            last = podnudge.status();
-            last["reason"]["message"].as_str().is_some_and(|why| why.contains("No space left"))
-        });
-        assert!(is_reported, "not reported within {SOON:?}: {last}");
-        assert_eq!(pod.published(), "broken");
-        fs::remove_file(&filler).unwrap();
-        wait_until("the content is rolled back", || pod.published() == "good");
+    in_namespace!();
+    let mut pod = Pod::new("good");
+    let dir = pod.path("config");
+    mount(&["-t", "tmpfs", "-o", "size=256k", "tmpfs"], &dir);
+    // The application fills the directory before it answers.
+    let (config, filler) = (dir.join("app.conf"), dir.join("..filler"));
+    let fills = filler.clone();
+    let url = server(move |stream| {
+        request(&stream);
+        let answer = answer_to(&config);
+        if answer.starts_with("400") {
+            fs::write(&fills, vec![0; 1 << 20]).unwrap_err();
+        }
+        respond(&stream, answer, "", "");
     });
+    let retry = "retry = { first = \"1s\", max = \"2s\" }\n";
+    let podnudge = pod.nudge(&format!("{retry}{PUBLISH}http = {{ url = \"{url}\" }}\n"));
+    wait_until("the first content is in sync", || podnudge.is_in_sync());
+    pod.change("broken");
+    let mut last = Value::Null;
+    let is_reported = is_within(SOON, || {
+        last = podnudge.status();
+        last["reason"]["message"].as_str().is_some_and(|why| why.contains("No space left"))
+    });
+    assert!(is_reported, "not reported within {SOON:?}: {last}");
+    assert_eq!(pod.published(), "broken");
+    fs::remove_file(&filler).unwrap();
+    wait_until("the content is rolled back", || pod.published() == "good");
 }

@@ -6,8 +6,8 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::support::command;
 use crate::support::manifests::{output_of, root};
-use crate::support::program::command;
 use crate::support::yaml;
 
 /// The shipped binaries. `./test` builds them.

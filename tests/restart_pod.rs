@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::in_namespace;
-use crate::support::program::{command, podnudge};
-use crate::support::wait::{is_within, wait_until, wait_until_commit_is_past};
+use crate::support::{
+    Agent, Kubelet, Scene, command, in_namespace, is_within, payload, podnudge, wait_until,
+    wait_until_commit_is_past,
+};
 
 /// The exit code in the configuration and in the rule of the pod.
 const CODE: i32 = 88;
@@ -40,18 +39,25 @@ impl Pod {
     }
 
     fn start_with(rule: &str, has_rule: bool, is_namespace_shared: bool) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("app.conf", "1")]);
-        wait_until_commit_is_past(&kubelet.volume);
+        let scene = Scene::with(&[("app.conf", "1")]);
+        wait_until_commit_is_past(&scene.kubelet.volume);
         let text = format!(
             "agent = {{ state-dir = \"FOLDER/state\", log = \"json\", listen = \"off\" }}\n\
              [[rule]]\nname = \"app\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\nmin-interval = \"0s\"\n{rule}\n"
         );
-        let text = text.replace("FOLDER", &folder.path().display().to_string());
-        fs::write(folder.path().join("podnudge.toml"), text).unwrap();
-        init_container(folder.path());
-        let podnudge = start_podnudge(folder.path(), is_namespace_shared);
-        let application = start_application(folder.path());
-        let pod = Self { podnudge, application, has_rule, is_namespace_shared, kubelet, folder };
+        let text = text.replace("FOLDER", &scene.folder.path().display().to_string());
+        fs::write(scene.path("podnudge.toml"), text).unwrap();
+        init_container(scene.folder.path());
+        let podnudge = start_podnudge(scene.folder.path(), is_namespace_shared);
+        let application = start_application(scene.folder.path());
+        let pod = Self {
+            podnudge,
+            application,
+            has_rule,
+            is_namespace_shared,
+            kubelet: scene.kubelet,
+            folder: scene.folder,
+        };
         wait_until("the application serves", || pod.serves() == "1");
         pod.podnudge.wait_for("baseline|applied", 1);
         pod
@@ -156,15 +162,14 @@ const NAMED: &str = "restart-pod = {}\ntarget = { cmdline = \"^sh -c .* FOLDER$\
 
 #[test]
 fn podnudge_ends_with_the_code_and_the_next_one_verifies_the_application() {
-    in_namespace(|| {
-        let mut pod = Pod::start(NAMED);
-        pod.write("2");
-        assert_eq!(pod.restart(), Some(CODE));
-        pod.podnudge.wait_for("applied", 1);
-        assert_eq!(pod.podnudge.last("applied", "evidence"), "read-at-start");
-        assert_eq!((pod.serves(), pod.starts("init")), ("2".to_owned(), 2));
-        assert!(pod.goes_on(), "{}", pod.podnudge.log());
-    });
+    in_namespace!();
+    let mut pod = Pod::start(NAMED);
+    pod.write("2");
+    assert_eq!(pod.restart(), Some(CODE));
+    pod.podnudge.wait_for("applied", 1);
+    assert_eq!(pod.podnudge.last("applied", "evidence"), "read-at-start");
+    assert_eq!((pod.serves(), pod.starts("init")), ("2".to_owned(), 2));
+    assert!(pod.goes_on(), "{}", pod.podnudge.log());
 }
 
 #[test]
@@ -191,20 +196,19 @@ fn an_application_that_is_not_seen_and_gives_no_proof_is_not_claimed_to_run_the_
 
 #[test]
 fn a_pod_without_the_rule_is_reported_with_its_remedy_and_not_restarted_in_a_loop() {
-    in_namespace(|| {
-        let mut pod = Pod::start_with(NAMED, false, true);
-        pod.write("2");
-        assert_eq!(pod.restart(), Some(CODE));
-        // podnudge may have been killed just before it ended by itself: it tries once more.
-        assert_eq!(pod.restart(), Some(CODE));
-        pod.podnudge.wait_for("pod-not-restarted", 1);
-        let reason = pod.podnudge.last("pod-not-restarted", "reason");
-        let hint = pod.podnudge.last("pod-not-restarted", "hint");
-        assert!(reason.contains("exit code 88") && reason.contains("still runs"), "{reason}");
-        assert!(hint.contains("RestartAllContainers") && hint.contains("values: [88]"), "{hint}");
-        assert!(pod.goes_on(), "{}", pod.podnudge.log());
-        assert_eq!((pod.serves(), pod.starts("application")), ("1".to_owned(), 1));
-    });
+    in_namespace!();
+    let mut pod = Pod::start_with(NAMED, false, true);
+    pod.write("2");
+    assert_eq!(pod.restart(), Some(CODE));
+    // podnudge may have been killed just before it ended by itself: it tries once more.
+    assert_eq!(pod.restart(), Some(CODE));
+    pod.podnudge.wait_for("pod-not-restarted", 1);
+    let reason = pod.podnudge.last("pod-not-restarted", "reason");
+    let hint = pod.podnudge.last("pod-not-restarted", "hint");
+    assert!(reason.contains("exit code 88") && reason.contains("still runs"), "{reason}");
+    assert!(hint.contains("RestartAllContainers") && hint.contains("values: [88]"), "{hint}");
+    assert!(pod.goes_on(), "{}", pod.podnudge.log());
+    assert_eq!((pod.serves(), pod.starts("application")), ("1".to_owned(), 1));
 }
 
 #[test]
@@ -223,62 +227,59 @@ fn a_pod_without_the_rule_is_not_restarted_in_a_loop_where_podnudge_sees_nothing
 
 #[test]
 fn content_that_ends_the_restarted_application_is_rolled_back_by_another_restart() {
-    in_namespace(|| {
-        let rule = format!("publish = {{ dir = \"FOLDER/published\" }}\n{NAMED}");
-        let mut pod = Pod::start(&rule);
-        pod.write("it ends");
-        assert_eq!(pod.restart(), Some(CODE));
-        assert_eq!(pod.restart(), Some(CODE));
-        pod.podnudge.wait_for("rolled-back", 1);
-        assert_eq!(pod.serves(), "1");
-        assert!(pod.goes_on(), "{}", pod.podnudge.log());
-    });
+    in_namespace!();
+    let rule = format!("publish = {{ dir = \"FOLDER/published\" }}\n{NAMED}");
+    let mut pod = Pod::start(&rule);
+    pod.write("it ends");
+    assert_eq!(pod.restart(), Some(CODE));
+    assert_eq!(pod.restart(), Some(CODE));
+    pod.podnudge.wait_for("rolled-back", 1);
+    assert_eq!(pod.serves(), "1");
+    assert!(pod.goes_on(), "{}", pod.podnudge.log());
 }
 
 #[test]
 fn the_restart_budget_lasts_beyond_the_restarts() {
-    in_namespace(|| {
-        let mut pod = Pod::start(&NAMED.replace("{}", "{ most = 1 }"));
-        pod.write("2");
-        assert_eq!(pod.restart(), Some(CODE));
-        pod.podnudge.wait_for("applied", 1);
-        pod.write("3");
-        pod.podnudge.wait_for("held", 1);
-        assert!(pod.podnudge.last("held", "reason").contains("budget"), "{}", pod.podnudge.log());
-        assert!(pod.goes_on(), "{}", pod.podnudge.log());
-        assert_eq!(pod.serves(), "2");
-    });
+    in_namespace!();
+    let mut pod = Pod::start(&NAMED.replace("{}", "{ most = 1 }"));
+    pod.write("2");
+    assert_eq!(pod.restart(), Some(CODE));
+    pod.podnudge.wait_for("applied", 1);
+    pod.write("3");
+    pod.podnudge.wait_for("held", 1);
+    assert!(pod.podnudge.last("held", "reason").contains("budget"), "{}", pod.podnudge.log());
+    assert!(pod.goes_on(), "{}", pod.podnudge.log());
+    assert_eq!(pod.serves(), "2");
 }
 
 /// Killed before its end, and once more before it has verified the restart.
 #[test]
 fn a_killed_podnudge_leaves_no_pod_that_is_not_restarted_and_restarts_none_twice() {
-    in_namespace(|| {
-        let proof = "exec = [\"test\", \"-e\", \"FOLDER/proof\"]";
-        let alive = "alive-for = \"100ms\"";
-        let rule = NAMED.replace(alive, &format!("{alive}, {proof}"));
-        let other = "[[rule]]\nname = \"slow\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n\
-                     on-start = \"always\"\nexec.argv = [\"sh\", \"-c\", \"touch FOLDER/acts; until test -e FOLDER/go; do sleep 0.05; done\"]";
-        let mut pod = Pod::start(&format!("{rule}\n{other}"));
-        wait_until("the other rule acts", || pod.path("acts").exists());
-        pod.write("2");
-        // It waits for the action of the other rule.
-        wait_until("the restart has begun", || {
-            let state = fs::read_to_string(pod.path("state/app.json")).unwrap_or_default();
-            state.contains("\"restart-began\":") && !state.contains("\"restart-began\":null")
-        });
-        assert!(pod.goes_on(), "{}", pod.podnudge.log());
-        pod.kill_podnudge();
-        fs::write(pod.path("go"), "").unwrap();
-        assert_eq!(pod.restart(), Some(CODE));
-        pod.podnudge.wait_for("fresh", 1);
-        pod.kill_podnudge();
-        pod.podnudge.wait_for("fresh", 1);
-        fs::write(pod.path("proof"), "").unwrap();
-        wait_until("it is verified", || {
-            pod.podnudge.events("applied").iter().any(|line| line["rule"] == "app")
-        });
-        assert!(pod.goes_on(), "{}", pod.podnudge.log());
-        assert_eq!((pod.serves(), pod.starts("application")), ("2".to_owned(), 2));
+    in_namespace!();
+    let proof = "exec = [\"test\", \"-e\", \"FOLDER/proof\"]";
+    let alive = "alive-for = \"100ms\"";
+    let rule = NAMED.replace(alive, &format!("{alive}, {proof}"));
+    let other = "[[rule]]\nname = \"slow\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n\
+                 on-start = \"always\"\nexec.argv = [\"sh\", \"-c\", \"touch FOLDER/acts; until test -e FOLDER/go; do sleep 0.05; done\"]";
+    let mut pod = Pod::start(&format!("{rule}\n{other}"));
+    wait_until("the other rule acts", || pod.path("acts").exists());
+    pod.write("2");
+    // It waits for the action of the other rule.
+    wait_until("the restart has begun", || {
+        let state = fs::read_to_string(pod.path("state/app.json")).unwrap_or_default();
+        state.contains("\"restart-began\":") && !state.contains("\"restart-began\":null")
     });
+    assert!(pod.goes_on(), "{}", pod.podnudge.log());
+    pod.kill_podnudge();
+    fs::write(pod.path("go"), "").unwrap();
+    assert_eq!(pod.restart(), Some(CODE));
+    pod.podnudge.wait_for("fresh", 1);
+    pod.kill_podnudge();
+    pod.podnudge.wait_for("fresh", 1);
+    fs::write(pod.path("proof"), "").unwrap();
+    wait_until("it is verified", || {
+        pod.podnudge.events("applied").iter().any(|line| line["rule"] == "app")
+    });
+    assert!(pod.goes_on(), "{}", pod.podnudge.log());
+    assert_eq!((pod.serves(), pod.starts("application")), ("2".to_owned(), 2));
 }

@@ -7,18 +7,11 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::support::access::Access;
-use crate::support::agent::Agent;
-use crate::support::api_server::{ApiServer, Fault};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
 use crate::support::manifests::templated;
-use crate::support::program::podnudge;
-use crate::support::rights::rights_of;
-use crate::support::wait::wait_until;
-use crate::support::yaml;
+use crate::support::{Agent, ApiServer, Fault, rights_of, wait_until};
+use crate::support::{Scene, yaml};
 
 const RULE: &str = "[[rule]]\nwatch = \"/etc/app\"\n";
 
@@ -176,14 +169,13 @@ fn the_roles_of_the_documentation_grant_exactly_what_their_features_need() {
 }
 
 /// A podnudge with slots, eager sync and Events.
-struct Scene {
+struct Pod {
     agent: Agent,
     server: ApiServer,
-    kubelet: Kubelet,
-    _folder: TempDir,
+    scene: Scene,
 }
 
-impl Scene {
+impl Pod {
     fn start(before: impl FnOnce(&ApiServer)) -> Self {
         Self::accepting("", before)
     }
@@ -193,33 +185,25 @@ impl Scene {
         Self::with(|_| "http://127.0.0.1:1/".to_owned(), settings, before)
     }
 
-    /// `url` is what the application at the volume answers at.
+    /// `url` is what the application of the scene answers at.
     fn with(
-        url: impl FnOnce(&Path) -> String,
+        url: impl FnOnce(&Scene) -> String,
         settings: &str,
         before: impl FnOnce(&ApiServer),
     ) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "0")]);
+        let scene = Scene::with(&[("a.conf", "0")]);
         let server = ApiServer::start();
-        let path = folder.path().display();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"off\"\nresync = \"1s\"\ngrace = \"2s\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n\
+            "[agent]\nresync = \"1s\"\ngrace = \"2s\"\nCLUSTER\n\
              eager-sync = true\nobjects = [\"configmap/app\"]\nevents = true\n\
-             [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nhttp.url = \"{}\"\nlimit.lease = \"web\"\n{settings}\n",
-            server.url(),
-            url(&kubelet.volume),
+             [[rule]]\nwatch = \"FOLDER/volume\"\non-start = \"never\"\nhttp.url = \"{}\"\nlimit.lease = \"web\"\n{settings}\n",
+            url(&scene),
         );
-        fs::write(folder.path().join("token"), "token").unwrap();
-        fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
-        server.grant(rights_of(&text));
+        let mut podnudge = scene.in_cluster(&server, "web-1", &text);
+        podnudge.env("PODNUDGE_POD_UID", "u-1");
         before(&server);
-        let mut command = podnudge();
-        command.arg("--config").arg(folder.path().join("podnudge.toml"));
-        command.env("PODNUDGE_POD_NAME", "web-1").env("PODNUDGE_POD_UID", "u-1");
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 1);
-        Self { agent, server, kubelet, _folder: folder }
+        let agent = scene.start(podnudge, "baseline");
+        Self { agent, server, scene }
     }
 
     /// The problems with rights in the status, each with its hint.
@@ -235,13 +219,13 @@ impl Scene {
 
 #[test]
 fn each_right_that_is_missing_is_said_once_with_the_rule_that_the_role_lacks() {
-    let scene = Scene::start(|server| {
+    let pod = Pod::start(|server| {
         server.revoke("update", "leases");
         server.revoke("get", "pods");
         server.revoke("patch", "pods");
         server.revoke("create", "events");
     });
-    wait_until("the problems are in the status", || scene.problems().len() == 4);
+    wait_until("the problems are in the status", || pod.problems().len() == 4);
     let add = "add to the Role of podnudge's service account: apiGroups: [";
     let wanted = [
         (
@@ -253,19 +237,19 @@ fn each_right_that_is_missing_is_said_once_with_the_rule_that_the_role_lacks() {
         ("events-forbidden", "\"\"], resources: [events], verbs: [create]"),
     ];
     let wanted = wanted.map(|(name, rule)| (name.to_owned(), format!("{add}{rule}")));
-    assert_eq!(scene.problems(), wanted);
+    assert_eq!(pod.problems(), wanted);
     // A later preflight finds that nothing listens at the URL, and neither repeats nor removes them.
-    scene.agent.wait_for("preflight", 5);
-    assert_eq!(scene.agent.last("preflight", "problem"), "unreachable");
-    assert_eq!(scene.problems(), wanted);
-    let asked = scene.server.reviews().len();
-    let said = scene.agent.events("preflight");
+    pod.agent.wait_for("preflight", 5);
+    assert_eq!(pod.agent.last("preflight", "problem"), "unreachable");
+    assert_eq!(pod.problems(), wanted);
+    let asked = pod.server.reviews().len();
+    let said = pod.agent.events("preflight");
     let said: Vec<&Value> = said
         .iter()
         .filter(|line| line["problem"].as_str().unwrap().ends_with("-forbidden"))
         .collect();
-    assert_eq!((said.len(), asked), (4, 8), "{}", scene.agent.log());
-    let review = &scene.server.reviews()[0];
+    assert_eq!((said.len(), asked), (4, 8), "{}", pod.agent.log());
+    let review = &pod.server.reviews()[0];
     assert_eq!(review["apiVersion"], "authorization.k8s.io/v1", "{review}");
 }
 
@@ -275,22 +259,22 @@ fn a_right_that_is_missing_is_not_said_again_when_its_request_is_refused() {
     for (verb, resource, feature) in
         [("list", "configmaps", "eager-sync"), ("create", "events", "events")]
     {
-        let application = |volume: &Path| Application::start(volume, "a.conf").url();
+        let application = |scene: &Scene| scene.application().url();
         let check = "check = [{ syntax = \"json\" }]";
-        let mut scene = Scene::with(application, check, |server| {
+        let mut pod = Pod::with(application, check, |server| {
             let pod = json!({"metadata": {"name": "web-1", "uid": "u-1"}});
             server.with_store(|store| store.create("/api/v1/namespaces/test/pods", pod)).unwrap();
             server.revoke(verb, resource);
         });
-        wait_until("the right is missing", || scene.problems().len() == 1);
+        wait_until("the right is missing", || pod.problems().len() == 1);
         // Content that is rejected, and content that is applied: the second Event is sent after the answer to the first.
-        scene.kubelet.write(&payload(&[("a.conf", "{")]));
-        scene.agent.wait_for("rejected", 1);
-        scene.kubelet.write(&payload(&[("a.conf", "1")]));
+        pod.scene.change("{");
+        pod.agent.wait_for("rejected", 1);
+        pod.scene.change("1");
         let is_refused = |request: &&String| request.contains(&format!("/{resource}"));
         wait_until("it is refused, and that is known", || {
-            let requests = scene.server.seen().iter().filter(is_refused).count();
-            let status = scene.agent.status();
+            let requests = pod.server.seen().iter().filter(is_refused).count();
+            let status = pod.agent.status();
             let is_eager = feature == "eager-sync";
             if is_eager {
                 !status["eager_sync"]["objects"][0]["reason"].is_null()
@@ -298,33 +282,33 @@ fn a_right_that_is_missing_is_not_said_again_when_its_request_is_refused() {
                 requests == 2
             }
         });
-        assert_eq!(scene.agent.count(&format!("{feature}-unavailable")), 0);
-        let said = scene.agent.events("preflight");
+        assert_eq!(pod.agent.count(&format!("{feature}-unavailable")), 0);
+        let said = pod.agent.events("preflight");
         let said = said.iter().filter(|line| line["problem"] == format!("{feature}-forbidden"));
-        assert_eq!(said.count(), 1, "{}", scene.agent.log());
+        assert_eq!(said.count(), 1, "{}", pod.agent.log());
     }
 }
 
 #[test]
 fn with_all_rights_and_without_an_answer_there_is_no_problem() {
-    let scene = Scene::start(|_| {});
-    wait_until("the rights are asked for", || scene.server.reviews().len() == 8);
-    let pods: Vec<Value> = scene
+    let pod = Pod::start(|_| {});
+    wait_until("the rights are asked for", || pod.server.reviews().len() == 8);
+    let pods: Vec<Value> = pod
         .server
         .reviews()
         .into_iter()
         .filter(|it| it["spec"]["resourceAttributes"]["resource"] == "pods")
         .collect();
     assert!(pods.iter().all(|it| it["spec"]["resourceAttributes"]["name"] == "web-1"), "{pods:?}");
-    assert_eq!(scene.problems(), []);
+    assert_eq!(pod.problems(), []);
     for fault in [Fault::Status(403, ""), Fault::Status(500, ""), Fault::Closed, Fault::Body("{}")]
     {
-        let scene = Scene::start(|server| {
+        let pod = Pod::start(|server| {
             server.revoke("get", "pods");
             server.partition("selfsubjectaccessreviews", fault);
         });
-        wait_until("the rights are asked for", || !scene.server.reviews().is_empty());
-        assert_eq!(scene.problems(), []);
+        wait_until("the rights are asked for", || !pod.server.reviews().is_empty());
+        assert_eq!(pod.problems(), []);
     }
 }
 
@@ -336,37 +320,37 @@ fn a_policy_that_does_not_hold_is_said() {
         server.with_store(|store| store.create("/api/v1/namespaces/test/pods", pod)).unwrap();
         server.without_policy(true);
     };
-    let scene = Scene::start(unlimited);
-    wait_until("the problem is in the status", || scene.problems().len() == 1);
-    let (problem, hint) = &scene.problems()[0];
+    let pod = Pod::start(unlimited);
+    wait_until("the problem is in the status", || pod.problems().len() == 1);
+    let (problem, hint) = &pod.problems()[0];
     assert_eq!(problem, "rights-unlimited");
     assert!(hint.starts_with("apply k8s/access/policy.yaml"), "{hint}");
-    let trials = |scene: &Scene| {
-        let seen = scene.server.seen();
+    let trials = |pod: &Pod| {
+        let seen = pod.server.seen();
         seen.into_iter().filter(|it| it.contains("podnudge.io/trial")).collect::<Vec<_>>()
     };
-    let [trial] = &trials(&scene)[..] else { unreachable!("it is tried once") };
+    let [trial] = &trials(&pod)[..] else { unreachable!("it is tried once") };
     assert!(trial.starts_with("PATCH /api/v1/namespaces/test/pods/web-1?dryRun=All"), "{trial}");
     let accepted = "accept = \"rights-unlimited\"";
-    for scene in [Scene::start(|_| {}), Scene::accepting(accepted, unlimited)] {
-        wait_until("it is tried", || trials(&scene).len() == 1);
-        scene.agent.wait_for("preflight", 1);
-        assert_eq!(scene.problems(), []);
+    for pod in [Pod::start(|_| {}), Pod::accepting(accepted, unlimited)] {
+        wait_until("it is tried", || trials(&pod).len() == 1);
+        pod.agent.wait_for("preflight", 1);
+        assert_eq!(pod.problems(), []);
     }
     // Without the right, there is nothing to limit.
-    let scene = Scene::start(|server| {
+    let pod = Pod::start(|server| {
         unlimited(server);
         server.revoke("patch", "pods");
     });
-    wait_until("the rights are asked for", || scene.problems().len() == 1);
-    assert_eq!((&*scene.problems()[0].0, trials(&scene).len()), ("eager-sync-forbidden", 0));
+    wait_until("the rights are asked for", || pod.problems().len() == 1);
+    assert_eq!((&*pod.problems()[0].0, trials(&pod).len()), ("eager-sync-forbidden", 0));
 }
 
 /// A Role without `create` is the better one where the Leases are made beforehand.
 #[test]
 fn leases_that_exist_need_not_be_created() {
     for (exists, wanted) in [(true, vec![]), (false, vec!["slots-forbidden"])] {
-        let scene = Scene::start(|server| {
+        let pod = Pod::start(|server| {
             if exists {
                 let leases = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
                 let lease = json!({"metadata": {"name": "web-0"}, "spec": {}});
@@ -374,9 +358,9 @@ fn leases_that_exist_need_not_be_created() {
             }
             server.revoke("create", "leases");
         });
-        wait_until("the rights are asked for", || scene.server.reviews().len() == 8);
-        scene.agent.wait_for("preflight", 1 + wanted.len());
-        let problems: Vec<String> = scene.problems().into_iter().map(|(name, _)| name).collect();
+        wait_until("the rights are asked for", || pod.server.reviews().len() == 8);
+        pod.agent.wait_for("preflight", 1 + wanted.len());
+        let problems: Vec<String> = pod.problems().into_iter().map(|(name, _)| name).collect();
         assert_eq!(problems, wanted);
     }
 }
@@ -385,24 +369,24 @@ fn leases_that_exist_need_not_be_created() {
 #[test]
 fn a_right_is_found_missing_although_the_first_request_was_refused() {
     for fault in [Fault::Status(401, ""), Fault::Status(500, "")] {
-        let scene = Scene::start(|server| {
+        let pod = Pod::start(|server| {
             server.revoke("get", "pods");
             server.inject("selfsubjectaccessreviews", fault);
         });
-        wait_until("podnudge asks again", || scene.problems().len() == 1);
-        assert_eq!(scene.problems()[0].0, "readiness-forbidden");
+        wait_until("podnudge asks again", || pod.problems().len() == 1);
+        assert_eq!(pod.problems()[0].0, "readiness-forbidden");
     }
 }
 
 /// Of the rights, and of eager sync.
 #[test]
 fn a_server_that_does_not_answer_does_not_delay_the_end_of_podnudge() {
-    let mut scene = Scene::start(|server| server.partition("", Fault::Late));
+    let mut pod = Pod::start(|server| server.partition("", Fault::Late));
     wait_until("podnudge asks", || {
-        !scene.server.reviews().is_empty() && !scene.server.seen().is_empty()
+        !pod.server.reviews().is_empty() && !pod.server.seen().is_empty()
     });
-    scene.agent.signal(Signal::SIGTERM);
-    assert_eq!(scene.agent.exit_code(), Some(0));
-    assert_eq!(scene.agent.count("grace-over"), 0, "{}", scene.agent.log());
-    scene.server.heal();
+    pod.agent.signal(Signal::SIGTERM);
+    assert_eq!(pod.agent.exit_code(), Some(0));
+    assert_eq!(pod.agent.count("grace-over"), 0, "{}", pod.agent.log());
+    pod.server.heal();
 }

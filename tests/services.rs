@@ -1,20 +1,11 @@
 //! A drain that follows the EndpointSlices of the pod's Services, by the real binary against an API server of
 //! the test's own.
 
-use std::fs;
-
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::api_server::{ApiServer, Fault};
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::in_namespace;
-use crate::support::program::podnudge;
-use crate::support::rights::rights_of;
 use crate::support::supervisor::Supervisor;
-use crate::support::wait::wait_until;
+use crate::support::{Agent, ApiServer, Fault, ROLLED_OUT, Scene, in_namespace, wait_until};
 
 const PODS: &str = "/api/v1/namespaces/test/pods";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/test/endpointslices";
@@ -25,10 +16,9 @@ const RUNS: &str = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
 /// A podnudge in a pod of the Service `web`, which has so many pods that its list comes in two parts.
 struct Replica {
     agent: Agent,
-    kubelet: Kubelet,
     application: Supervisor,
     server: ApiServer,
-    _folder: TempDir,
+    scene: Scene,
 }
 
 impl Replica {
@@ -38,22 +28,18 @@ impl Replica {
 
     /// `cluster` is further settings of `[cluster]`.
     fn with(slices: &str, cluster: &str, settings: &str, before: impl FnOnce(&ApiServer)) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let path = folder.path().display();
-        let application = Supervisor::start(folder.path(), RUNS);
+        let scene = Scene::new();
+        let application = scene.supervised(RUNS);
         let server = ApiServer::start();
         let text = format!(
-            "[agent]\nlog = \"json\"\nlisten = \"127.0.0.1:0\"\ngrace = \"2s\"\n\
-             [cluster]\nurl = \"{}\"\nnamespace = \"test\"\ntoken-file = \"{path}/token\"\n{cluster}\n\
-             [[rule]]\nwatch = \"{path}/volume\"\nsettle = \"0s\"\non-start = \"never\"\n\
+            "[agent]\nlisten = \"127.0.0.1:0\"\ngrace = \"2s\"\nCLUSTER\n{cluster}\n\
+             [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"never\"\n\
              restart = {{ grace = \"10s\" }}\nretry = {{ first = \"50ms\", max = \"100ms\" }}\n\
-             target = {{ cmdline = \"^(ba)?sh -c .* {path}$\" }}\nverify = {{ alive-for = \"100ms\" }}\n\
+             target = {{ cmdline = \"^(ba)?sh -c .* FOLDER$\" }}\nverify = {{ alive-for = \"100ms\" }}\n\
              {settings}\n",
-            server.url()
         );
-        fs::write(folder.path().join("token"), "token").unwrap();
-        fs::write(folder.path().join("podnudge.toml"), &text).unwrap();
-        server.grant(rights_of(&text));
+        let mut podnudge = scene.in_cluster(&server, "web-1", &text);
+        podnudge.env("PODNUDGE_POD_UID", "u-1");
         server.with_store(|store| {
             store.create(PODS, pod(true)).unwrap();
             for n in 0..4 {
@@ -66,16 +52,12 @@ impl Replica {
             store.create(slices, other).unwrap();
         });
         before(&server);
-        let mut command = podnudge();
-        command.arg("--config").arg(folder.path().join("podnudge.toml"));
-        command.env("PODNUDGE_POD_NAME", "web-1").env("PODNUDGE_POD_UID", "u-1");
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 1);
-        Self { agent, kubelet, application, server, _folder: folder }
+        let agent = scene.start(podnudge, "baseline");
+        Self { agent, application, server, scene }
     }
 
     fn write(&mut self, content: &str) {
-        self.kubelet.write(&payload(&[("a.conf", content)]));
+        self.scene.change(content);
     }
 
     /// The kubelet has noticed what `/serving` answers.
@@ -135,136 +117,129 @@ fn slice(name: &str, pod: &str, is_ready: bool) -> Value {
 
 #[test]
 fn a_restart_follows_the_endpoints_and_the_slot_is_kept_until_they_are_back() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }\nlimit.lease = \"web\"";
-        let mut replica = Replica::start(SLICES, settings);
-        replica.write("2");
-        replica.agent.wait_for("draining", 1);
-        replica.is_ready(false);
-        replica.wait_for_looks(SLICES, 2);
-        assert_eq!(replica.application.starts(), 1);
-        replica.is_in_service(SLICES, false);
-        replica.agent.wait_for(ROLLED_OUT, 1);
-        assert_eq!(replica.application.starts(), 2);
-        replica.is_ready(true);
-        replica.wait_for_looks(SLICES, 2);
-        assert!(replica.holds_slot());
-        replica.is_in_service(SLICES, true);
-        wait_until("the slot is given back", || !replica.holds_slot());
-    });
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"web\"] }\nlimit.lease = \"web\"";
+    let mut replica = Replica::start(SLICES, settings);
+    replica.write("2");
+    replica.agent.wait_for("draining", 1);
+    replica.is_ready(false);
+    replica.wait_for_looks(SLICES, 2);
+    assert_eq!(replica.application.starts(), 1);
+    replica.is_in_service(SLICES, false);
+    replica.agent.wait_for(ROLLED_OUT, 1);
+    assert_eq!(replica.application.starts(), 2);
+    replica.is_ready(true);
+    replica.wait_for_looks(SLICES, 2);
+    assert!(replica.holds_slot());
+    replica.is_in_service(SLICES, true);
+    wait_until("the slot is given back", || !replica.holds_slot());
 }
 
 #[test]
 fn a_missing_right_is_named_and_an_older_cluster_has_the_endpoints_elsewhere() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
-        let mut replica = Replica::start(BETA_SLICES, settings);
-        replica.is_ready(false);
-        replica.is_in_service(BETA_SLICES, false);
-        replica.server.partition("/endpointslices", Fault::Status(403, ""));
-        replica.write("2");
-        replica.agent.wait_for("refused", 1);
-        let hint = replica.agent.last("refused", "hint");
-        assert_eq!(
-            hint,
-            "add to the Role of podnudge's service account: apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list]"
-        );
-        assert_eq!((replica.agent.count("draining"), replica.application.starts()), (0, 1));
-        replica.server.partition("/discovery.k8s.io/v1/", Fault::Status(404, ""));
-        replica.agent.wait_for(ROLLED_OUT, 1);
-        assert_eq!(replica.application.starts(), 2);
-    });
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
+    let mut replica = Replica::start(BETA_SLICES, settings);
+    replica.is_ready(false);
+    replica.is_in_service(BETA_SLICES, false);
+    replica.server.partition("/endpointslices", Fault::Status(403, ""));
+    replica.write("2");
+    replica.agent.wait_for("refused", 1);
+    let hint = replica.agent.last("refused", "hint");
+    assert_eq!(
+        hint,
+        "add to the Role of podnudge's service account: apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list]"
+    );
+    assert_eq!((replica.agent.count("draining"), replica.application.starts()), (0, 1));
+    replica.server.partition("/discovery.k8s.io/v1/", Fault::Status(404, ""));
+    replica.agent.wait_for(ROLLED_OUT, 1);
+    assert_eq!(replica.application.starts(), 2);
 }
 
 #[test]
 fn a_service_that_does_not_have_the_pod_is_no_proof_that_it_has_left() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"wbe\"] }";
-        let mut replica = Replica::start(SLICES, settings);
-        replica.write("2");
-        replica.agent.wait_for("refused", 1);
-        let said = replica.agent.last("refused", "reason");
-        assert_eq!(said, "the EndpointSlices of `wbe` do not have the pod");
-        assert_eq!((replica.agent.count("draining"), replica.application.starts()), (0, 1));
-    });
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"wbe\"] }";
+    let mut replica = Replica::start(SLICES, settings);
+    replica.write("2");
+    replica.agent.wait_for("refused", 1);
+    let said = replica.agent.last("refused", "reason");
+    assert_eq!(said, "the EndpointSlices of `wbe` do not have the pod");
+    assert_eq!((replica.agent.count("draining"), replica.application.starts()), (0, 1));
 }
 
 /// Of a proxy, for example.
 #[test]
 fn a_list_that_does_not_end_is_not_read_for_ever() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
-        let mut replica = Replica::start(SLICES, settings);
-        let part = r#"{"kind":"EndpointSliceList","metadata":{"continue":"1"},"items":[]}"#;
-        replica.server.partition("/endpointslices", Fault::Body(part));
-        replica.write("2");
-        replica.agent.wait_for("refused", 1);
-        let said = replica.agent.last("refused", "reason");
-        assert!(said.ends_with("the list does not end"), "{said}");
-    });
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
+    let mut replica = Replica::start(SLICES, settings);
+    let part = r#"{"kind":"EndpointSliceList","metadata":{"continue":"1"},"items":[]}"#;
+    replica.server.partition("/endpointslices", Fault::Body(part));
+    replica.write("2");
+    replica.agent.wait_for("refused", 1);
+    let said = replica.agent.last("refused", "reason");
+    assert!(said.ends_with("the list does not end"), "{said}");
 }
 
 #[test]
 fn a_pod_that_its_service_keeps_is_not_restarted_and_serves_again() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"web\"], timeout = \"1s\" }";
-        let mut replica = Replica::start(SLICES, settings);
-        replica.write("2");
-        // The kubelet does not ask `/serving`.
-        replica.agent.wait_for("refused", 1);
-        let said = replica.agent.last("refused", "reason");
-        assert_eq!(said, "the pod has not left its Services within 1s: the pod is still Ready");
-        assert!(replica.agent.last("refused", "hint").contains("readinessProbe"));
-        replica.is_ready(false);
-        replica.agent.wait_for("refused", 2);
-        let said = replica.agent.last("refused", "reason");
-        assert!(said.contains("the EndpointSlices of `web` still have the pod as ready"), "{said}");
-        assert_eq!(replica.application.starts(), 1);
-        replica.is_in_service(SLICES, false);
-        replica.agent.wait_for(ROLLED_OUT, 1);
-        assert_eq!(replica.application.starts(), 2);
-    });
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"web\"], timeout = \"1s\" }";
+    let mut replica = Replica::start(SLICES, settings);
+    replica.write("2");
+    // The kubelet does not ask `/serving`.
+    replica.agent.wait_for("refused", 1);
+    let said = replica.agent.last("refused", "reason");
+    assert_eq!(said, "the pod has not left its Services within 1s: the pod is still Ready");
+    assert!(replica.agent.last("refused", "hint").contains("readinessProbe"));
+    replica.is_ready(false);
+    replica.agent.wait_for("refused", 2);
+    let said = replica.agent.last("refused", "reason");
+    assert!(said.contains("the EndpointSlices of `web` still have the pod as ready"), "{said}");
+    assert_eq!(replica.application.starts(), 1);
+    replica.is_in_service(SLICES, false);
+    replica.agent.wait_for(ROLLED_OUT, 1);
+    assert_eq!(replica.application.starts(), 2);
 }
 
 /// The API server does not answer, and the looks would take longer than `grace`.
 #[test]
 fn a_look_at_the_pod_does_not_delay_the_end_of_podnudge() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
-        let mut replica = Replica::start(SLICES, settings);
-        replica.server.partition(PODS, Fault::Late);
-        replica.write("2");
-        wait_until("podnudge looks at its pod", || {
-            replica.server.seen().iter().any(|request| request.contains(PODS))
-        });
-        replica.agent.signal(Signal::SIGTERM);
-        assert_eq!(replica.agent.exit_code(), Some(0));
-        assert_eq!(replica.agent.count("grace-over"), 0, "{}", replica.agent.log());
-        replica.server.heal();
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
+    let mut replica = Replica::start(SLICES, settings);
+    replica.server.partition(PODS, Fault::Late);
+    replica.write("2");
+    wait_until("podnudge looks at its pod", || {
+        replica.server.seen().iter().any(|request| request.contains(PODS))
     });
+    replica.agent.signal(Signal::SIGTERM);
+    assert_eq!(replica.agent.exit_code(), Some(0));
+    assert_eq!(replica.agent.count("grace-over"), 0, "{}", replica.agent.log());
+    replica.server.heal();
 }
 
 /// The rule has nothing to do during the outage, and no slot: eager sync, and the preflight of the rights, see it.
 #[test]
 fn a_drain_waits_for_the_nodes_after_an_outage_that_other_requests_have_seen() {
-    in_namespace(|| {
-        let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
-        let eager_sync = "eager-sync = true\nobjects = [\"configmap/app\"]";
-        for fault in [Fault::Status(503, ""), Fault::Closed] {
-            let is_away = |server: &ApiServer| server.partition("", fault);
-            let mut replica = Replica::with(SLICES, eager_sync, settings, is_away);
-            let lists = |replica: &Replica| {
-                let requests = replica.server.seen();
-                requests.iter().filter(|request| request.contains("/configmaps?")).count()
-            };
-            wait_until("podnudge asks again", || lists(&replica) >= 2);
-            replica.server.heal();
-            let known = lists(&replica);
-            wait_until("it is answered, and watches", || lists(&replica) >= known + 2);
-            replica.write("2");
-            let why = "the API server was away: the endpoints on the nodes may be old";
-            wait_until("the rule waits", || replica.waits_because() == why);
-            assert_eq!(replica.agent.count("draining"), 0);
-        }
-    });
+    in_namespace!();
+    let settings = "drain = { wait = \"100ms\", services = [\"web\"] }";
+    let eager_sync = "eager-sync = true\nobjects = [\"configmap/app\"]";
+    for fault in [Fault::Status(503, ""), Fault::Closed] {
+        let is_away = |server: &ApiServer| server.partition("", fault);
+        let mut replica = Replica::with(SLICES, eager_sync, settings, is_away);
+        let lists = |replica: &Replica| {
+            let requests = replica.server.seen();
+            requests.iter().filter(|request| request.contains("/configmaps?")).count()
+        };
+        wait_until("podnudge asks again", || lists(&replica) >= 2);
+        replica.server.heal();
+        let known = lists(&replica);
+        wait_until("it is answered, and watches", || lists(&replica) >= known + 2);
+        replica.write("2");
+        let why = "the API server was away: the endpoints on the nodes may be old";
+        wait_until("the rule waits", || replica.waits_because() == why);
+        assert_eq!(replica.agent.count("draining"), 0);
+    }
 }

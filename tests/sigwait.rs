@@ -1,18 +1,7 @@
 //! Processes that take signals without a handler: C programs that wait for them (sigwait(3)) or read them
 //! from a signalfd(2), as named, mysqld and keepalived do.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::Duration;
-
-use tempfile::TempDir;
-
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::in_namespace;
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{Agent, Running, Scene, command, in_namespace, wait_until, wait_until_old};
 
 /// The first argument selects what the program does, the second is the file to which it appends a line
 /// for each HUP.
@@ -73,141 +62,103 @@ int main(int count, char **arguments) {
 }
 "#;
 
-struct Scene {
-    folder: TempDir,
-    kubelet: Kubelet,
+/// The uid 65532 without capabilities.
+const USER: [&str; 7] = [
+    "setpriv",
+    "--reuid=65532",
+    "--regid=65532",
+    "--clear-groups",
+    "--bounding-set=-all",
+    "--no-new-privs",
+    "--",
+];
+
+/// A volume, and the program under its own name.
+fn start(kind: &str) -> (Scene, Running) {
+    let scene = Scene::new();
+    let mut cc = command("cc");
+    cc.args(["-pthread", "-Wall", "-Werror", "-o"]).arg(scene.path("app"));
+    cc.arg(scene.write("program.c", PROGRAM));
+    assert!(cc.status().expect("cc is installed (package gcc)").success());
+    let mut program = command(USER[0]);
+    program.args(&USER[1..]).arg(scene.path("app")).arg(kind).arg(scene.path("report"));
+    let running = Running::start(&mut program);
+    wait_until("the program is ready", || lines(&scene, "ready") == 1);
+    (scene, running)
 }
 
-impl Scene {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        command("chmod").arg("0777").arg(folder.path()).status().unwrap();
-        let mut kubelet = Kubelet::new(folder.path().join("volume"));
-        kubelet.write(&payload(&[("a.conf", "1")]));
-        let source = folder.path().join("program.c");
-        fs::write(&source, PROGRAM).unwrap();
-        let program = folder.path().join("app");
-        let mut cc = command("cc");
-        cc.args(["-pthread", "-Wall", "-Werror", "-o"]).arg(program).arg(source);
-        assert!(cc.status().expect("cc is installed (package gcc)").success());
-        Self { folder, kubelet }
-    }
-
-    fn report(&self) -> PathBuf {
-        self.folder.path().join("report")
-    }
-
-    /// Starts the program under its own name, as the uid 65532 without capabilities.
-    fn start(&self, kind: &str) -> Running {
-        let child = as_user(&self.folder.path().join("app")).arg(kind).arg(self.report()).spawn();
-        wait_until("the program is ready", || self.lines("ready") == 1);
-        Running(child.unwrap())
-    }
-
-    fn lines(&self, wanted: &str) -> usize {
-        let text = fs::read_to_string(self.report()).unwrap_or_default();
-        text.lines().filter(|line| *line == wanted).count()
-    }
-
-    fn nudge(&self) -> Agent {
-        let mut command = as_user(Path::new(podnudge().get_program()));
-        command.args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"]);
-        command.args(["--process", "app", "--signal", "HUP", "--watch"]).arg(&self.kubelet.volume);
-        let agent = Agent::spawn(self.folder.path(), command);
-        agent.wait_for("baseline", 1);
-        agent
-    }
+fn lines(scene: &Scene, wanted: &str) -> usize {
+    scene.text("report").lines().filter(|line| *line == wanted).count()
 }
 
-fn as_user(program: &Path) -> std::process::Command {
-    let mut command = command("setpriv");
-    command.args(["--reuid=65532", "--regid=65532", "--clear-groups", "--bounding-set=-all"]);
-    command.args(["--no-new-privs", "--"]).arg(program).stdin(Stdio::null());
-    command
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+fn nudge(scene: &Scene) -> Agent {
+    scene.nudge_by(scene.podnudge_by(&USER), &["--process", "app", "--signal", "HUP"])
 }
 
 fn assert_takes(kind: &str) {
-    let mut scene = Scene::new();
-    let mut program = scene.start(kind);
-    let agent = scene.nudge();
+    let (mut scene, mut program) = start(kind);
+    let agent = nudge(&scene);
     for n in 1..=3 {
-        scene.kubelet.write(&payload(&[("a.conf", &format!("{n} and more"))]));
-        agent.wait_for(ROLLED_OUT, n);
+        scene.roll_out(&agent, &format!("{n} and more"));
     }
-    assert_eq!(scene.lines("hup"), 3, "{}", agent.log());
-    assert!(program.0.try_wait().unwrap().is_none());
+    assert_eq!(lines(&scene, "hup"), 3, "{}", agent.log());
+    assert!(program.is_running());
     assert_eq!(agent.count("preflight") + agent.count("refused"), 0, "{}", agent.log());
 }
 
 #[test]
 fn a_main_thread_that_waits_for_the_signal_gets_it() {
-    in_namespace(|| assert_takes("main"));
+    in_namespace!(assert_takes("main"));
 }
 
 #[test]
 fn another_thread_that_waits_for_the_signal_gets_it() {
-    in_namespace(|| assert_takes("thread"));
+    in_namespace!(assert_takes("thread"));
 }
 
 #[test]
 fn a_thread_whose_name_is_not_utf8_blocks_the_signal_as_others_do() {
-    in_namespace(|| assert_takes("named"));
+    in_namespace!(assert_takes("named"));
 }
 
 #[test]
 fn a_process_that_reads_the_signal_from_a_signalfd_gets_it() {
-    in_namespace(|| assert_takes("signalfd"));
+    in_namespace!(assert_takes("signalfd"));
 }
 
 /// The reason of the refusal says what would happen, and its hint what podnudge saw of the threads.
 fn assert_refused(kind: &str, wanted: &str, seen: &str) {
-    let mut scene = Scene::new();
-    let mut program = scene.start(kind);
-    let started = fs::metadata(format!("/proc/{}", program.0.id())).unwrap().modified().unwrap();
-    let is_old = || started.elapsed().is_ok_and(|age| age > Duration::from_secs(11));
-    wait_until("the program is old enough", is_old);
-    let agent = scene.nudge();
-    scene.kubelet.write(&payload(&[("a.conf", "2")]));
+    let (mut scene, mut program) = start(kind);
+    wait_until_old(|| vec![i32::try_from(program.0.id()).unwrap()]);
+    let agent = nudge(&scene);
+    scene.change("2");
     agent.wait_for("refused", 1);
     let reason = agent.last("refused", "reason");
     assert!(reason.contains(wanted), "{reason}");
     let hint = agent.last("refused", "hint");
     assert!(hint.contains(seen), "{hint}");
-    assert!(program.0.try_wait().unwrap().is_none());
-    assert_eq!((scene.lines("hup"), agent.count("sent")), (0, 0));
+    assert!(program.is_running());
+    assert_eq!((lines(&scene, "hup"), agent.count("sent")), (0, 0));
 }
 
 #[test]
 fn a_process_that_waits_for_another_signal_is_not_signalled() {
-    in_namespace(|| {
-        let seen =
-            "its thread neither waits for SIGHUP nor blocks it; configure the signal on which";
-        assert_refused("other", "does not handle SIGHUP: it would end", seen);
-    });
+    in_namespace!();
+    let seen = "its thread neither waits for SIGHUP nor blocks it; configure the signal on which";
+    assert_refused("other", "does not handle SIGHUP: it would end", seen);
 }
 
 /// The kernel would deliver the signal to the main thread, which ends the process.
 #[test]
 fn a_thread_that_waits_while_another_one_does_not_block_the_signal_is_not_enough() {
-    in_namespace(|| {
-        let seen = "1 of its 2 threads neither waits for SIGHUP nor blocks it";
-        assert_refused("unblocked", "does not handle SIGHUP: it would end", seen);
-    });
+    in_namespace!();
+    let seen = "1 of its 2 threads neither waits for SIGHUP nor blocks it";
+    assert_refused("unblocked", "does not handle SIGHUP: it would end", seen);
 }
 
 #[test]
 fn an_init_that_passes_signals_on_is_not_signalled() {
-    in_namespace(|| {
-        let wanted = "is an init, which passes SIGHUP on to its child";
-        assert_refused("init", wanted, "name the application's own process");
-    });
+    in_namespace!();
+    let wanted = "is an init, which passes SIGHUP on to its child";
+    assert_refused("init", wanted, "name the application's own process");
 }

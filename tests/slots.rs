@@ -14,8 +14,8 @@ use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
+use crate::support::Random;
 use crate::support::api_server::{Refusal, Store};
-use crate::support::random::Random;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
 const DURATION: Duration = Duration::from_secs(15);

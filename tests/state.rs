@@ -2,16 +2,11 @@
 //! that is possible.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::chown;
 
 use serde_json::Value;
 
-use crate::support::agent::{Agent, ROLLED_OUT};
-use crate::support::application::Application;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::in_namespace;
-use crate::support::program::command;
-use crate::support::wait::wait_until;
+use crate::support::{Scene, command, in_namespace, wait_until};
 
 /// What is wrong, what the message says of it, and the commands that cause and fix it in `$1`.
 type Fault = (&'static str, &'static [&'static str], &'static str, &'static str);
@@ -59,114 +54,92 @@ const FAULTS: &[Fault] = &[
 /// The same for each fault, also when it comes later, by a podnudge that is not root.
 #[test]
 fn a_state_directory_that_cannot_be_used_ends_nothing_and_is_used_again() {
-    in_namespace(|| {
-        for (fault, parts, cause, fix) in FAULTS {
-            println!("{fault}");
-            let folder = tempfile::tempdir().unwrap();
-            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-            let mut kubelet = Kubelet::new(folder.path().join("volume"));
-            kubelet.write(&payload(&[("app.conf", "1")]));
-            let application = Application::start(&kubelet.volume, "app.conf");
-            let state = folder.path().join("own/state");
-            fs::create_dir_all(&state).unwrap();
-            for path in [state.parent().unwrap(), &state] {
-                chown(path, Some(1000), Some(1000)).unwrap();
-            }
-            let run = |script: &str| {
-                let script = script.replace("$1", state.to_str().unwrap());
-                let mut shell = command("sh");
-                let done = shell.args(["-ec", &script]).current_dir("/").output().unwrap();
-                assert!(done.status.success(), "{script}: {done:?}");
-            };
-            run(cause);
-            let config = format!(
-                "agent = {{ resync = \"1s\", listen = \"off\", log = \"json\", state-dir = \"{}\" }}\n\
-                 [[rule]]\nname = \"web\"\nwatch = \"{}\"\non-start = \"never\"\n\
-                 http = {{ url = \"{}\" }}\n",
-                state.display(),
-                kubelet.volume.display(),
-                application.url()
-            );
-            let file = folder.path().join("podnudge.toml");
-            fs::write(&file, config).unwrap();
-            let by = |subcommand: &str| {
-                let mut podnudge = command("setpriv");
-                podnudge.args(["--reuid", "1000", "--regid", "1000", "--clear-groups"]);
-                podnudge.args([env!("CARGO_BIN_EXE_podnudge"), subcommand, "--config"]).arg(&file);
-                podnudge
-            };
-            let doctor = by("doctor").arg("--json").output().unwrap();
-            let findings: Value = serde_json::from_slice(&doctor.stdout).unwrap();
-            assert_eq!(findings["problems"][0]["problem"], "state-dir-unusable", "{findings:#}");
-
-            let mut agent = Agent::spawn(folder.path(), by("run"));
-            agent.wait_for("preflight", 1);
-            assert_eq!(agent.last("preflight", "problem"), "state-dir-unusable");
-            let said = agent.last("preflight", "reason") + &agent.last("preflight", "hint");
-            for part in *parts {
-                assert!(said.contains(part), "{fault}: `{part}` is not in: {said}");
-            }
-            kubelet.write(&payload(&[("app.conf", "2")]));
-            agent.wait_for(ROLLED_OUT, 1);
-            assert_eq!(application.reloads(), ["2"]);
-            run(fix);
-            agent.wait_for("preflight-solved", 1);
-            let saved = || fs::read_to_string(state.join("web.json")).unwrap_or_default();
-            wait_until("what was not saved is saved", || saved().contains("accepted"));
-            // Said once, and not once for each attempt.
-            assert_eq!(agent.count("preflight|state-unwritable"), 1, "{}", agent.log());
-            assert!(!agent.has_ended());
-            assert!(agent.stop().success());
+    in_namespace!();
+    for (fault, parts, cause, fix) in FAULTS {
+        println!("{fault}");
+        let mut scene = Scene::with(&[("app.conf", "1")]);
+        let application = scene.application();
+        let state = scene.path("own/state");
+        fs::create_dir_all(&state).unwrap();
+        for path in [state.parent().unwrap(), &state] {
+            chown(path, Some(1000), Some(1000)).unwrap();
         }
-    });
+        let run = |script: &str| {
+            let script = script.replace("$1", state.to_str().unwrap());
+            let mut shell = command("sh");
+            let done = shell.args(["-ec", &script]).current_dir("/").output().unwrap();
+            assert!(done.status.success(), "{script}: {done:?}");
+        };
+        run(cause);
+        let file = scene.write(
+            "podnudge.toml",
+            &format!(
+                "agent = {{ resync = \"1s\", listen = \"off\", log = \"json\", state-dir = \"FOLDER/own/state\" }}\n\
+                 [[rule]]\nname = \"web\"\nwatch = \"FOLDER/volume\"\non-start = \"never\"\nhttp.url = \"{}\"\n",
+                application.url()
+            ),
+        );
+        let by = |subcommand: &str| {
+            let mut podnudge = command("setpriv");
+            podnudge.args(["--reuid", "1000", "--regid", "1000", "--clear-groups"]);
+            podnudge.args([env!("CARGO_BIN_EXE_podnudge"), subcommand, "--config"]).arg(&file);
+            podnudge
+        };
+        let doctor = by("doctor").arg("--json").output().unwrap();
+        let findings: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+        assert_eq!(findings["problems"][0]["problem"], "state-dir-unusable", "{findings:#}");
+
+        let mut agent = scene.start(by("run"), "preflight");
+        assert_eq!(agent.last("preflight", "problem"), "state-dir-unusable");
+        let said = agent.last("preflight", "reason") + &agent.last("preflight", "hint");
+        for part in *parts {
+            assert!(said.contains(part), "{fault}: `{part}` is not in: {said}");
+        }
+        scene.roll_out(&agent, "2");
+        assert_eq!(application.reloads(), ["2"]);
+        run(fix);
+        agent.wait_for("preflight-solved", 1);
+        let saved = || fs::read_to_string(state.join("web.json")).unwrap_or_default();
+        wait_until("what was not saved is saved", || saved().contains("accepted"));
+        // Said once, and not once for each attempt.
+        assert_eq!(agent.count("preflight|state-unwritable"), 1, "{}", agent.log());
+        assert!(!agent.has_ended());
+        assert!(agent.stop().success());
+    }
 }
 
 /// A neighbour that can write to the state directory.
 #[test]
 fn a_planted_state_file_is_said_and_replaced() {
-    in_namespace(|| {
-        let plants = [
-            ("ln -s /etc/passwd $1", "a symbolic link"),
-            ("mkfifo $1", "a device, pipe or socket"),
-            ("mkdir -p $1/below", "a directory"),
-            ("head -c 1M /dev/zero > $1", "larger than 64 KiB"),
-            ("printf '{\"digest\":\"\\033[2J\",\"at\":1}' > $1", "holds no digest"),
-        ];
-        for (plant, said) in plants {
-            let folder = tempfile::tempdir().unwrap();
-            let mut kubelet = Kubelet::new(folder.path().join("volume"));
-            kubelet.write(&payload(&[("app.conf", "1")]));
-            let application = Application::start(&kubelet.volume, "app.conf");
-            let state = folder.path().join("state");
-            fs::create_dir(&state).unwrap();
-            let file = state.join("default.json");
-            let script = plant.replace("$1", file.to_str().unwrap());
-            assert!(command("sh").args(["-c", &script]).status().unwrap().success());
-            let before = fs::read("/etc/passwd").unwrap();
-            let url = application.url();
-            let agent = Agent::start(
-                folder.path(),
-                &[
-                    "--watch",
-                    kubelet.volume.to_str().unwrap(),
-                    "--url",
-                    &url,
-                    "--state-dir",
-                    state.to_str().unwrap(),
-                ],
-            );
-            let message = agent.last("state-unreadable", "message");
-            assert!(message.contains(said), "{plant}: {message}");
-            assert!(message.len() < 300 && !agent.log().contains('\u{1b}'), "{message}");
-            kubelet.write(&payload(&[("app.conf", "2")]));
-            agent.wait_for(ROLLED_OUT, 1);
-            wait_until("the state is saved", || {
-                let found = fs::symlink_metadata(&file).unwrap();
-                found.is_file() && fs::read_to_string(&file).unwrap().contains("accepted")
-            });
-            assert_eq!(fs::read("/etc/passwd").unwrap(), before);
-            let names = fs::read_dir(&state).unwrap().count();
-            assert_eq!(names, 1, "{plant}");
-        }
-    });
+    in_namespace!();
+    let plants = [
+        ("ln -s /etc/passwd $1", "a symbolic link"),
+        ("mkfifo $1", "a device, pipe or socket"),
+        ("mkdir -p $1/below", "a directory"),
+        ("head -c 1M /dev/zero > $1", "larger than 64 KiB"),
+        ("printf '{\"digest\":\"\\033[2J\",\"at\":1}' > $1", "holds no digest"),
+    ];
+    for (plant, said) in plants {
+        let mut scene = Scene::with(&[("app.conf", "1")]);
+        let application = scene.application();
+        let state = scene.path("state");
+        fs::create_dir(&state).unwrap();
+        let file = state.join("default.json");
+        let script = plant.replace("$1", file.to_str().unwrap());
+        assert!(command("sh").args(["-c", &script]).status().unwrap().success());
+        let before = fs::read("/etc/passwd").unwrap();
+        let options = ["--on-start", "if-newer", "--state-dir", "FOLDER/state", "--url"];
+        let agent = scene.nudge(&[&options[..], &[&application.url()]].concat());
+        let message = agent.last("state-unreadable", "message");
+        assert!(message.contains(said), "{plant}: {message}");
+        assert!(message.len() < 300 && !agent.log().contains('\u{1b}'), "{message}");
+        scene.roll_out(&agent, "2");
+        wait_until("the state is saved", || {
+            let found = fs::symlink_metadata(&file).unwrap();
+            found.is_file() && fs::read_to_string(&file).unwrap().contains("accepted")
+        });
+        assert_eq!(fs::read("/etc/passwd").unwrap(), before);
+        let names = fs::read_dir(&state).unwrap().count();
+        assert_eq!(names, 1, "{plant}");
+    }
 }

@@ -5,61 +5,29 @@
 //! width of a column depends on the pids. The columns themselves, and the colours, are tested with a
 //! constructed status (`the_table_…`), whose widths are fixed.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use podnudge::admin::table;
 use podnudge_core::shown::Colours;
 use regex_lite::Regex;
-use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::application::Application;
-use crate::support::http::ask;
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::{Behaviour, Target};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{Agent, Behaviour, Scene, Target, command, podnudge, wait_until};
 
-/// A volume, a target that is named by its pidfile, and podnudge beside them.
-struct Scene {
-    folder: TempDir,
-    kubelet: Kubelet,
-    target: Target,
+/// A volume, and a target that is named by its pidfile.
+fn start(name: &str, behaviour: Behaviour) -> (Scene, Target) {
+    let scene = Scene::with(&[("a.json", "{\"version\": 1}")]);
+    let target = scene.target(name, behaviour);
+    scene.write("app.pid", &target.pid().to_string());
+    (scene, target)
 }
 
-impl Scene {
-    fn new(behaviour: Behaviour) -> Self {
-        Self::with_program("app", behaviour)
-    }
-
-    fn with_program(name: &str, behaviour: Behaviour) -> Self {
-        let (folder, kubelet) = temporary_volume(&[("a.json", "{\"version\": 1}")]);
-        let target = Target::start(folder.path(), name, behaviour);
-        fs::write(folder.path().join("app.pid"), target.pid().to_string()).unwrap();
-        Self { folder, kubelet, target }
-    }
-
-    fn pidfile(&self) -> PathBuf {
-        self.folder.path().join("app.pid")
-    }
-
-    /// Starts podnudge, which knows nothing about the content that the target runs.
-    fn nudge(&self, arguments: &[&str]) -> Agent {
-        let mut command = podnudge();
-        command.args(["--log", "json", "--listen", "127.0.0.1:0", "--settle", "0s"]);
-        command.args(["--on-start", "never", "--signal", "HUP"]);
-        command.arg("--watch").arg(&self.kubelet.volume).arg("--pidfile").arg(self.pidfile());
-        // The jitter depends on it.
-        command.env("PODNUDGE_POD_UID", "1").args(arguments);
-        let agent = Agent::spawn(self.folder.path(), command);
-        agent.wait_for("baseline", 1);
-        agent
-    }
-
-    fn change(&mut self) {
-        self.kubelet.write(&payload(&[("a.json", "{\"version\": 2}")]));
-    }
+/// Starts podnudge, which knows nothing about the content that the target runs.
+fn nudge(scene: &Scene, arguments: &[&str]) -> Agent {
+    let mut podnudge = scene.podnudge();
+    // The jitter depends on it.
+    podnudge.env("PODNUDGE_POD_UID", "1");
+    let options = ["--signal", "HUP", "--pidfile", "FOLDER/app.pid"];
+    scene.nudge_by(podnudge, &[&options, arguments].concat())
 }
 
 /// The output of a command of podnudge on standard output, with its exit code.
@@ -74,6 +42,11 @@ fn output(command: &mut std::process::Command) -> String {
 fn status(agent: &Agent) -> String {
     let url = format!("http://{}", agent.last("started", "listen"));
     output(podnudge().args(["status", "--url", &url]))
+}
+
+/// What `podnudge status` shows, without what differs from run to run.
+fn shown(scene: &Scene, agent: &Agent) -> String {
+    normalised(&status(agent), scene.folder.path())
 }
 
 /// The text without what differs from run to run.
@@ -94,57 +67,52 @@ fn normalised(text: &str, folder: &Path) -> String {
 
 #[test]
 fn the_status_of_a_rule_that_is_in_sync() {
-    let mut scene = Scene::new(Behaviour::MasterReplacingWorker);
-    let agent = scene.nudge(&["--children-newer"]);
-    scene.change();
+    let (mut scene, _target) = start("app", Behaviour::MasterReplacingWorker);
+    let agent = nudge(&scene, &["--children-newer"]);
+    scene.change("{\"version\": 2}");
     agent.wait_for("applied", 1);
-    insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+    insta::assert_snapshot!(shown(&scene, &agent));
 }
 
 #[test]
 fn the_status_of_a_rule_whose_signal_was_delivered() {
-    let mut scene = Scene::new(Behaviour::Handles);
-    let agent = scene.nudge(&[]);
-    scene.change();
+    let (mut scene, _target) = start("app", Behaviour::Handles);
+    let agent = nudge(&scene, &[]);
+    scene.change("{\"version\": 2}");
     agent.wait_for("delivered", 1);
-    insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+    insta::assert_snapshot!(shown(&scene, &agent));
 }
 
 #[test]
 fn the_status_of_a_rule_whose_content_was_rejected() {
-    let mut scene = Scene::new(Behaviour::MasterReplacingWorker);
+    let (mut scene, _target) = start("app", Behaviour::MasterReplacingWorker);
     let check = "grep -q version a.json";
-    let agent = scene.nudge(&["--children-newer", "--check-exec", check]);
-    scene.change();
+    let agent = nudge(&scene, &["--children-newer", "--check-exec", check]);
+    scene.change("{\"version\": 2}");
     agent.wait_for("applied", 1);
-    scene.kubelet.write(&payload(&[("a.json", "broken")]));
+    scene.change("broken");
     agent.wait_for("rejected", 1);
-    insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+    insta::assert_snapshot!(shown(&scene, &agent));
 }
 
 /// A process chooses its name itself. It is escaped in each output, and not only on a terminal.
 #[test]
 fn the_name_of_a_process_is_escaped_wherever_it_is_shown() {
     let name = "a\u{1b}[2J\n\"'\u{202e}";
-    let mut scene = Scene::with_program(name, Behaviour::Handles);
-    let agent = scene.nudge(&[]);
-    scene.change();
+    let (mut scene, _target) = start(name, Behaviour::Handles);
+    let agent = nudge(&scene, &[]);
+    scene.change("{\"version\": 2}");
     agent.wait_for("delivered", 1);
-    let address = agent.last("started", "listen");
-    let body = |path: &str| {
-        let answer = ask(&address, "GET", path);
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    };
     let doctor = podnudge()
         .args(["doctor", "--signal", "HUP", "--watch"])
         .arg(&scene.kubelet.volume)
         .arg("--pidfile")
-        .arg(scene.pidfile())
+        .arg(scene.path("app.pid"))
         .output()
         .unwrap();
     let shown = [
-        ("/status", body("/status")),
-        ("/metrics", body("/metrics")),
+        ("/status", agent.get("/status")),
+        ("/metrics", agent.get("/metrics")),
         ("the log", agent.log()),
         ("podnudge status", status(&agent)),
         ("podnudge doctor", String::from_utf8(doctor.stdout).unwrap()),
@@ -161,43 +129,46 @@ fn the_name_of_a_process_is_escaped_wherever_it_is_shown() {
 
 #[test]
 fn the_status_of_a_rule_that_waits() {
-    let mut scene = Scene::new(Behaviour::Handles);
-    let agent = scene.nudge(&["--jitter", "1h"]);
-    scene.change();
+    let (mut scene, _target) = start("app", Behaviour::Handles);
+    let agent = nudge(&scene, &["--jitter", "1h"]);
+    scene.change("{\"version\": 2}");
     agent.wait_for("scheduled", 1);
-    insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+    insta::assert_snapshot!(shown(&scene, &agent));
 }
 
 #[test]
 fn the_status_of_a_rule_that_has_tripped() {
-    let mut scene = Scene::new(Behaviour::Dies);
-    let agent = scene.nudge(&[]);
-    scene.change();
+    let (mut scene, mut target) = start("app", Behaviour::Dies);
+    let agent = nudge(&scene, &[]);
+    scene.change("{\"version\": 2}");
     // The target must be reaped to have ended.
-    wait_until("the target has ended", || !scene.target.is_running());
+    wait_until("the target has ended", || !target.is_running());
     agent.wait_for("tripped", 1);
-    insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+    insta::assert_snapshot!(shown(&scene, &agent));
 }
 
 #[test]
 fn the_status_of_a_rule_with_a_problem() {
-    let scene = Scene::new(Behaviour::Handles);
-    let agent = scene.nudge(&["--check-exec", "nginxx -t"]);
+    let (scene, _target) = start("app", Behaviour::Handles);
+    let agent = nudge(&scene, &["--check-exec", "nginxx -t"]);
     agent.wait_for("preflight", 1);
-    insta::assert_snapshot!(normalised(&status(&agent), scene.folder.path()));
+    insta::assert_snapshot!(shown(&scene, &agent));
 }
 
 fn doctor(scene: &Scene, arguments: &[&str]) -> String {
     let mut command = podnudge();
-    command.args(["doctor", "--signal", "HUP", "--pidfile"]).arg(scene.pidfile()).args(arguments);
+    command
+        .args(["doctor", "--signal", "HUP", "--pidfile"])
+        .arg(scene.path("app.pid"))
+        .args(arguments);
     normalised(&output(&mut command), scene.folder.path())
 }
 
 #[test]
 fn the_doctor_prints_a_finding_for_people_and_for_programs() {
-    let scene = Scene::new(Behaviour::Handles);
+    let (scene, _target) = start("app", Behaviour::Handles);
     let volume = scene.kubelet.volume.to_str().unwrap();
-    let missing = scene.folder.path().join("missing");
+    let missing = scene.path("missing");
     let ill = ["--watch", missing.to_str().unwrap(), "--check-exec", "nginxx -t"];
     insta::assert_snapshot!("doctor_healthy", doctor(&scene, &["--watch", volume]));
     let json = doctor(&scene, &["--watch", volume, "--json"]);
@@ -262,13 +233,8 @@ fn on_terminal(agent: &Agent, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_status_is_coloured_on_a_terminal_only_and_unless_it_is_unwanted() {
-    let (folder, kubelet) = temporary_volume(&[("a.conf", "1")]);
-    let application = Application::start(&kubelet.volume, "a.conf");
-    let mut command = podnudge();
-    command.args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never", "--url"]);
-    command.arg(application.url()).arg("--watch").arg(&kubelet.volume);
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("baseline", 1);
+    let scene = Scene::new();
+    let agent = scene.nudge(&["--url", &scene.application().url()]);
     let has_colour = |text: &str| text.contains("\u{1b}[");
     assert!(has_colour(&on_terminal(&agent, &[])));
     assert!(has_colour(&on_terminal(&agent, &[("NO_COLOR", "")])));
@@ -279,7 +245,5 @@ fn the_status_is_coloured_on_a_terminal_only_and_unless_it_is_unwanted() {
     assert!(!has_colour(&status(&agent)));
     // The log, too.
     assert!(!has_colour(&agent.log()));
-    assert!(
-        ask(&agent.last("started", "listen"), "GET", "/status").contains("\"proof\": \"none\"")
-    );
+    assert!(agent.get("/status").contains("\"proof\": \"none\""));
 }

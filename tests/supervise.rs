@@ -10,12 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::support::agent::Agent;
-use crate::support::http::ask;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::{in_namespace, in_network};
-use crate::support::program::{command, podnudge};
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Kubelet, ask, command, in_namespace, in_network, payload, podnudge, wait_until,
+};
 
 /// The request for a restart, as podnudge sends it.
 const REQUEST: Signal = Signal::SIGSTKFLT;
@@ -295,29 +292,28 @@ while True: signal.pause()'";
 
 #[test]
 fn orphans_are_reaped_and_do_not_outlive_a_restart() {
-    in_namespace(|| {
-        let scene = Scene::new();
-        let script = "for n in 1 2 3 4 5; do (setsid sh -c 'echo >>ended' &); done
+    in_namespace!();
+    let scene = Scene::new();
+    let script = "for n in 1 2 3 4 5; do (setsid sh -c 'echo >>ended' &); done
             (setsid sh -c \"trap '' TERM HUP; echo \\$\\$ >>left; while :; do sleep 0.1; done\" &)
             (setsid sh -c 'setsid sleep 1000 & echo $! >>left; exec sleep 1000' &)";
-        let app = scene.start("app", &format!("{script}\n{APP}"), &[]);
-        let begun = |starts: usize| {
-            wait_until("the orphans have begun and ended", || {
-                app.lines("ended").len() == 5 * starts && app.lines("left").len() == 2 * starts
-            });
-        };
-        begun(1);
-        // The command and two orphans, whose parent it has become.
-        wait_until("all that have ended are reaped", || children(app.pid()).len() == 3);
-        let first = app.lines("left");
-        app.send(REQUEST);
-        app.wait_for_starts(2);
-        assert!(first.iter().all(|pid| state(*pid).is_none()), "something is left of the first");
-        begun(2);
-        app.send(Signal::SIGTERM);
-        let (code, text) = app.end();
-        assert_eq!(code, Some(5), "{text}");
-    });
+    let app = scene.start("app", &format!("{script}\n{APP}"), &[]);
+    let begun = |starts: usize| {
+        wait_until("the orphans have begun and ended", || {
+            app.lines("ended").len() == 5 * starts && app.lines("left").len() == 2 * starts
+        });
+    };
+    begun(1);
+    // The command and two orphans, whose parent it has become.
+    wait_until("all that have ended are reaped", || children(app.pid()).len() == 3);
+    let first = app.lines("left");
+    app.send(REQUEST);
+    app.wait_for_starts(2);
+    assert!(first.iter().all(|pid| state(*pid).is_none()), "something is left of the first");
+    begun(2);
+    app.send(Signal::SIGTERM);
+    let (code, text) = app.end();
+    assert_eq!(code, Some(5), "{text}");
 }
 
 /// An end that nobody asked for ends the supervisor with its code, also just after a restart: the kubelet
@@ -466,121 +462,115 @@ fn as_user() -> Command {
 /// The kubelet notices nothing of such a restart, so the pod stays Ready while the application starts.
 #[test]
 fn a_restart_with_a_slot_and_without_a_proof_is_a_problem_below_a_supervisor_only() {
-    in_namespace(|| {
-        let scene = Scene::new();
-        let _below = scene.start("supervised", APP, &[]);
-        let alone = scene.path().join("alone");
-        std::os::unix::fs::symlink("/bin/sleep", &alone).unwrap();
-        let mut alone = command(alone.to_str().unwrap()).arg("1000").spawn().unwrap();
-        let is_reported = |name: &str, settings: &str| {
-            let file = scene.path().join(format!("{name}.toml"));
-            let rule = format!(
-                "[cluster]\nurl = \"http://127.0.0.1:1\"\nnamespace = \"a\"\n[[rule]]\nwatch = {:?}\n\
-                 target.process = \"{name}\"\nrestart = {{}}\n{settings}",
-                scene.path()
-            );
-            fs::write(&file, rule).unwrap();
-            let mut doctor = podnudge();
-            doctor.args(["doctor", "--json", "--listen", "off", "--config"]).arg(&file);
-            let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
-            assert!(found.contains("\"rules\""), "{found}");
-            found.contains("\"restart-unproven\"")
-        };
-        let slot = "limit = { lease = \"web\" }";
-        assert!(is_reported("supervised", slot));
-        assert!(!is_reported("alone", slot), "the kubelet notices it");
-        for settings in [
-            "",
-            "limit = { lease = \"web\", bake = \"10s\" }",
-            "limit = { lease = \"web\" }\nverify = { http = \"http://127.0.0.1:1/\" }",
-            "limit = { lease = \"web\" }\naccept = \"restart-unproven\"",
-        ] {
-            assert!(!is_reported("supervised", settings), "{settings}");
-        }
-        alone.kill().unwrap();
-        alone.wait().unwrap();
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let _below = scene.start("supervised", APP, &[]);
+    let alone = scene.path().join("alone");
+    std::os::unix::fs::symlink("/bin/sleep", &alone).unwrap();
+    let mut alone = command(alone.to_str().unwrap()).arg("1000").spawn().unwrap();
+    let is_reported = |name: &str, settings: &str| {
+        let file = scene.path().join(format!("{name}.toml"));
+        let rule = format!(
+            "[cluster]\nurl = \"http://127.0.0.1:1\"\nnamespace = \"a\"\n[[rule]]\nwatch = {:?}\n\
+             target.process = \"{name}\"\nrestart = {{}}\n{settings}",
+            scene.path()
+        );
+        fs::write(&file, rule).unwrap();
+        let mut doctor = podnudge();
+        doctor.args(["doctor", "--json", "--listen", "off", "--config"]).arg(&file);
+        let found = String::from_utf8(doctor.output().unwrap().stdout).unwrap();
+        assert!(found.contains("\"rules\""), "{found}");
+        found.contains("\"restart-unproven\"")
+    };
+    let slot = "limit = { lease = \"web\" }";
+    assert!(is_reported("supervised", slot));
+    assert!(!is_reported("alone", slot), "the kubelet notices it");
+    for settings in [
+        "",
+        "limit = { lease = \"web\", bake = \"10s\" }",
+        "limit = { lease = \"web\" }\nverify = { http = \"http://127.0.0.1:1/\" }",
+        "limit = { lease = \"web\" }\naccept = \"restart-unproven\"",
+    ] {
+        assert!(!is_reported("supervised", settings), "{settings}");
+    }
+    alone.kill().unwrap();
+    alone.wait().unwrap();
 }
 
 /// The supervisor stays the same process, so the kubelet sees no end. Its own arguments match a pattern for
 /// the application, too; an orphan matches as well, and is no target of its own.
 #[test]
 fn podnudge_restarts_a_supervised_application_again_and_again() {
-    in_namespace(|| {
-        let scene = Scene::new();
-        let table = [
-            ("by-name", "process = \"by-name\"", APP.to_owned(), false),
-            ("by-user", "process = \"by-user\"", APP.to_owned(), true),
-            ("by-cmdline", "cmdline = \"by-cmdline\"", APP.to_owned(), false),
-            (
-                "by-shell",
-                "process = \"by-shell-x\"",
-                "ln -sf /bin/sleep by-shell-x; cat */..data/* >/dev/null 2>&1; echo $$ >>starts; ./by-shell-x 1000; exit 3"
-                    .to_owned(),
-                false,
-            ),
-            (
-                "by-orphan",
-                "cmdline = \"by-orphan\"",
-                format!("ln -sf /bin/sleep by-orphan-x; (setsid ./by-orphan-x 1000 &); {APP}"),
-                false,
-            ),
-        ];
-        let mut scenes: Vec<_> = table
-            .iter()
-            .map(|(name, target, script, is_user)| {
-                let by = || if *is_user { as_user() } else { podnudge() };
-                let app = scene.start_by(by(), name, script, &[]);
-                let (agent, kubelet) = agent(&scene, by(), name, target, "");
-                (*name, app, agent, kubelet)
-            })
-            .collect();
-        for n in 1..=3 {
-            for (_, _, _, kubelet) in &mut scenes {
-                kubelet.write(&payload(&[("a.conf", &n.to_string())]));
-            }
-            for (name, app, agent, _) in &mut scenes {
-                agent.wait_for("applied", n);
-                let log = agent.log();
-                assert!(app.is_running(), "{name}: {log}");
-                assert_eq!(app.starts().len(), n + 1, "{name}: {log}");
-                let below = format!(" below {} (podnudge-init)", app.pid());
-                let target = agent.last("restarted", "target");
-                assert!(target.ends_with(&below), "{name}: {target}");
-                assert!(
-                    target.starts_with(&format!("{} (", app.starts()[n - 1])),
-                    "{name}: {target}"
-                );
-                assert_eq!(agent.count("preflight") + agent.count("refused"), 0, "{name}: {log}");
-            }
+    in_namespace!();
+    let scene = Scene::new();
+    let table = [
+        ("by-name", "process = \"by-name\"", APP.to_owned(), false),
+        ("by-user", "process = \"by-user\"", APP.to_owned(), true),
+        ("by-cmdline", "cmdline = \"by-cmdline\"", APP.to_owned(), false),
+        (
+            "by-shell",
+            "process = \"by-shell-x\"",
+            "ln -sf /bin/sleep by-shell-x; cat */..data/* >/dev/null 2>&1; echo $$ >>starts; ./by-shell-x 1000; exit 3"
+                .to_owned(),
+            false,
+        ),
+        (
+            "by-orphan",
+            "cmdline = \"by-orphan\"",
+            format!("ln -sf /bin/sleep by-orphan-x; (setsid ./by-orphan-x 1000 &); {APP}"),
+            false,
+        ),
+    ];
+    let mut scenes: Vec<_> = table
+        .iter()
+        .map(|(name, target, script, is_user)| {
+            let by = || if *is_user { as_user() } else { podnudge() };
+            let app = scene.start_by(by(), name, script, &[]);
+            let (agent, kubelet) = agent(&scene, by(), name, target, "");
+            (*name, app, agent, kubelet)
+        })
+        .collect();
+    for n in 1..=3 {
+        for (_, _, _, kubelet) in &mut scenes {
+            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
         }
-    });
+        for (name, app, agent, _) in &mut scenes {
+            agent.wait_for("applied", n);
+            let log = agent.log();
+            assert!(app.is_running(), "{name}: {log}");
+            assert_eq!(app.starts().len(), n + 1, "{name}: {log}");
+            let below = format!(" below {} (podnudge-init)", app.pid());
+            let target = agent.last("restarted", "target");
+            assert!(target.ends_with(&below), "{name}: {target}");
+            assert!(target.starts_with(&format!("{} (", app.starts()[n - 1])), "{name}: {target}");
+            assert_eq!(agent.count("preflight") + agent.count("refused"), 0, "{name}: {log}");
+        }
+    }
 }
 
 /// Without a target in the rule: the supervisor, its command and an orphan mount the volume.
 #[test]
 fn by_the_mount_of_the_volume_the_target_is_the_command_and_not_its_supervisor() {
-    in_namespace(|| {
-        let scene = Scene::new();
-        let volume = scene.path().join("app.d/volume");
-        fs::create_dir_all(&volume).unwrap();
-        let mounted = command("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&volume).status();
-        assert!(mounted.unwrap().success());
-        let mut by = command("unshare");
-        let other = "mkdir there && mount --bind volume there && umount volume && exec \"$@\"";
-        by.args(["--mount", "sh", "-c", other, "sh", env!("CARGO_BIN_EXE_podnudge")]);
-        let script = format!("(setsid sleep 1000 &); {APP}");
-        let mut app = scene.start_by(by, "app", &script, &[]);
-        let (agent, mut kubelet) = agent(&scene, podnudge(), "app", "", "");
-        for n in 1..=2 {
-            kubelet.write(&payload(&[("a.conf", &n.to_string())]));
-            agent.wait_for("applied", n);
-            assert_eq!((app.starts().len(), app.is_running()), (n + 1, true), "{}", agent.log());
-        }
-        drop((agent, app));
-        wait_until("the volume can be unmounted", || {
-            command("umount").arg(&volume).status().unwrap().success()
-        });
+    in_namespace!();
+    let scene = Scene::new();
+    let volume = scene.path().join("app.d/volume");
+    fs::create_dir_all(&volume).unwrap();
+    let mounted = command("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&volume).status();
+    assert!(mounted.unwrap().success());
+    let mut by = command("unshare");
+    let other = "mkdir there && mount --bind volume there && umount volume && exec \"$@\"";
+    by.args(["--mount", "sh", "-c", other, "sh", env!("CARGO_BIN_EXE_podnudge")]);
+    let script = format!("(setsid sleep 1000 &); {APP}");
+    let mut app = scene.start_by(by, "app", &script, &[]);
+    let (agent, mut kubelet) = agent(&scene, podnudge(), "app", "", "");
+    for n in 1..=2 {
+        kubelet.write(&payload(&[("a.conf", &n.to_string())]));
+        agent.wait_for("applied", n);
+        assert_eq!((app.starts().len(), app.is_running()), (n + 1, true), "{}", agent.log());
+    }
+    drop((agent, app));
+    wait_until("the volume can be unmounted", || {
+        command("umount").arg(&volume).status().unwrap().success()
     });
 }
 
@@ -597,89 +587,86 @@ fn as_pid_1_it_passes_signals_on() {
 /// A broken configuration that ends the application ends the container, as without the supervisor.
 #[test]
 fn content_that_ends_the_application_ends_the_container() {
-    in_namespace(|| {
-        let scene = Scene::new();
-        let script = format!("grep -qs bad volume/a.conf && exit 42\n{APP}");
-        let app = scene.start("app", &script, &[]);
-        let (agent, mut kubelet) = agent(&scene, podnudge(), "app", "process = \"app\"", "");
-        kubelet.write(&payload(&[("a.conf", "bad")]));
-        let (code, text) = app.end();
-        assert_eq!(code, Some(42), "{text}");
-        agent.wait_for("restarted", 1);
-        assert_eq!(agent.count("applied"), 0, "{}", agent.log());
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let script = format!("grep -qs bad volume/a.conf && exit 42\n{APP}");
+    let app = scene.start("app", &script, &[]);
+    let (agent, mut kubelet) = agent(&scene, podnudge(), "app", "process = \"app\"", "");
+    kubelet.write(&payload(&[("a.conf", "bad")]));
+    let (code, text) = app.end();
+    assert_eq!(code, Some(42), "{text}");
+    agent.wait_for("restarted", 1);
+    assert_eq!(agent.count("applied"), 0, "{}", agent.log());
 }
 
 /// podnudge as another user than the supervisor: ending the application instead would end the container.
 #[test]
 fn podnudge_of_another_user_than_the_supervisor_refuses_to_restart() {
-    in_namespace(|| {
-        let scene = Scene::new();
-        let user = "exec setpriv --reuid=65532 --regid=65532 --clear-groups sh -c 'exec ./user'";
-        let script = format!("case $0 in ./user) ;; *) {user};; esac; {APP}");
-        let mut app = scene.start("user", &script, &[]);
-        let (agent, mut kubelet) = agent(&scene, as_user(), "user", "cmdline = \"user\"", "");
-        agent.wait_for("preflight", 1);
-        assert_eq!(agent.last("preflight", "problem"), "not-permitted");
-        kubelet.write(&payload(&[("a.conf", "1")]));
-        agent.wait_for("refused", 1);
-        let reason = agent.last("refused", "reason") + &agent.last("refused", "hint");
-        let wanted = format!(
-            "cannot signal process {} (podnudge-init): podnudge runs as uid 65532 and the target as uid 0",
-            app.pid()
-        );
-        assert!(reason.contains(&wanted) && reason.contains("runAsUser: 0"), "{reason}");
-        assert!(app.is_running() && app.starts().len() == 1, "{}", agent.log());
-    });
+    in_namespace!();
+    let scene = Scene::new();
+    let user = "exec setpriv --reuid=65532 --regid=65532 --clear-groups sh -c 'exec ./user'";
+    let script = format!("case $0 in ./user) ;; *) {user};; esac; {APP}");
+    let mut app = scene.start("user", &script, &[]);
+    let (agent, mut kubelet) = agent(&scene, as_user(), "user", "cmdline = \"user\"", "");
+    agent.wait_for("preflight", 1);
+    assert_eq!(agent.last("preflight", "problem"), "not-permitted");
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    agent.wait_for("refused", 1);
+    let reason = agent.last("refused", "reason") + &agent.last("refused", "hint");
+    let wanted = format!(
+        "cannot signal process {} (podnudge-init): podnudge runs as uid 65532 and the target as uid 0",
+        app.pid()
+    );
+    assert!(reason.contains(&wanted) && reason.contains("runAsUser: 0"), "{reason}");
+    assert!(app.is_running() && app.starts().len() == 1, "{}", agent.log());
 }
 
 /// nginx with its workers, which takes a new port only at a start.
 #[test]
 fn nginx_below_the_supervisor_is_restarted_and_reloaded() {
-    in_network(|| {
-        let scene = Scene::new();
-        let script = "echo $$ >>starts; exec nginx -p $PWD -c volume/nginx.conf -g 'daemon off; pid nginx.pid; error_log stderr;'";
-        let content = |n: usize| {
-            let text = format!(
-                "user root; worker_processes 2; events {{}} http {{ include ../other/a; access_log off; server {{ listen 127.0.0.1:808{n}; return 200 v{n}; }} }}"
-            );
-            payload(&[("nginx.conf", text.as_str())])
-        };
-        let folder = scene.path().join("nginx.d");
-        let by_signal = format!(
-            "[[rule]]\nname = \"other\"\nwatch = \"{0}/other\"\nsettle = \"0s\"\non-start = \"never\"\n\
-             target = {{ cmdline = \"nginx\" }}\nsignal = {{ name = \"HUP\" }}\n\
-             verify = {{ alive-for = \"10ms\", children-newer = true }}\n",
-            folder.display()
+    in_network!();
+    let scene = Scene::new();
+    let script = "echo $$ >>starts; exec nginx -p $PWD -c volume/nginx.conf -g 'daemon off; pid nginx.pid; error_log stderr;'";
+    let content = |n: usize| {
+        let text = format!(
+            "user root; worker_processes 2; events {{}} http {{ include ../other/a; access_log off; server {{ listen 127.0.0.1:808{n}; return 200 v{n}; }} }}"
         );
-        fs::create_dir(&folder).unwrap();
-        let mut kubelet = Kubelet::new(folder.join("volume"));
-        kubelet.write(&content(0));
-        let mut other = Kubelet::new(folder.join("other"));
-        other.write(&payload(&[("a", "# 0")]));
-        let mut by = podnudge();
-        by.args(["supervise", "--stop-signal", "QUIT", "--", "sh", "-c", script]);
-        let mut app = Supervised::spawn(by, folder.clone());
-        let answer = |n: usize| ask(&format!("127.0.0.1:808{n}"), "GET", "/");
-        wait_until("nginx answers", || std::net::TcpStream::connect("127.0.0.1:8080").is_ok());
-        let config = format!(
-            "[[rule]]\nname = \"main\"\nwatch = \"{0}/volume\"\nsettle = \"0s\"\non-start = \"never\"\nrestart = {{}}\n\
-             target = {{ process = \"nginx\" }}\nverify = {{ alive-for = \"50ms\" }}\n{by_signal}",
-            folder.display()
-        );
-        fs::write(folder.join("podnudge.toml"), config).unwrap();
-        let file = folder.join("podnudge.toml");
-        let agent = Agent::start(&folder, &["--config", file.to_str().unwrap()]);
-        for n in 1..=2 {
-            kubelet.write(&content(n));
-            wait_until("the restart is applied", || agent.count("applied") >= 2 * n - 1);
-            assert!(answer(n).contains(&format!("v{n}")), "{}", agent.log());
-            other.write(&payload(&[("a", &format!("# {n}"))]));
-            wait_until("the reload is applied", || agent.count("applied") >= 2 * n);
-            assert_eq!(app.starts().len(), n + 1, "{}", agent.log());
-        }
-        assert!(app.is_running());
-        app.send(Signal::SIGQUIT);
-        assert_eq!(app.end().0, Some(0));
-    });
+        payload(&[("nginx.conf", text.as_str())])
+    };
+    let folder = scene.path().join("nginx.d");
+    let by_signal = format!(
+        "[[rule]]\nname = \"other\"\nwatch = \"{0}/other\"\nsettle = \"0s\"\non-start = \"never\"\n\
+         target = {{ cmdline = \"nginx\" }}\nsignal = {{ name = \"HUP\" }}\n\
+         verify = {{ alive-for = \"10ms\", children-newer = true }}\n",
+        folder.display()
+    );
+    fs::create_dir(&folder).unwrap();
+    let mut kubelet = Kubelet::new(folder.join("volume"));
+    kubelet.write(&content(0));
+    let mut other = Kubelet::new(folder.join("other"));
+    other.write(&payload(&[("a", "# 0")]));
+    let mut by = podnudge();
+    by.args(["supervise", "--stop-signal", "QUIT", "--", "sh", "-c", script]);
+    let mut app = Supervised::spawn(by, folder.clone());
+    let answer = |n: usize| ask(&format!("127.0.0.1:808{n}"), "GET", "/");
+    wait_until("nginx answers", || std::net::TcpStream::connect("127.0.0.1:8080").is_ok());
+    let config = format!(
+        "[[rule]]\nname = \"main\"\nwatch = \"{0}/volume\"\nsettle = \"0s\"\non-start = \"never\"\nrestart = {{}}\n\
+         target = {{ process = \"nginx\" }}\nverify = {{ alive-for = \"50ms\" }}\n{by_signal}",
+        folder.display()
+    );
+    fs::write(folder.join("podnudge.toml"), config).unwrap();
+    let file = folder.join("podnudge.toml");
+    let agent = Agent::start(&folder, &["--config", file.to_str().unwrap()]);
+    for n in 1..=2 {
+        kubelet.write(&content(n));
+        wait_until("the restart is applied", || agent.count("applied") >= 2 * n - 1);
+        assert!(answer(n).contains(&format!("v{n}")), "{}", agent.log());
+        other.write(&payload(&[("a", &format!("# {n}"))]));
+        wait_until("the reload is applied", || agent.count("applied") >= 2 * n);
+        assert_eq!(app.starts().len(), n + 1, "{}", agent.log());
+    }
+    assert!(app.is_running());
+    app.send(Signal::SIGQUIT);
+    assert_eq!(app.end().0, Some(0));
 }

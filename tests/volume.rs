@@ -16,10 +16,7 @@ use podnudge_core::event::VolumeId;
 use podnudge_core::snapshot::{Digest, Snapshot, digest};
 use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};
 
-use crate::support::kubelet::{Kubelet, payload, temporary_volume};
-use crate::support::pod::in_namespace;
-use crate::support::program::command;
-use crate::support::wait::wait_until;
+use crate::support::{Kubelet, Scene, command, in_namespace, payload, wait_until};
 
 fn look(path: &Path) -> Reading {
     read(path, &KeyFilter::default()).unwrap()
@@ -190,49 +187,47 @@ fn a_volume_without_a_committed_generation_is_absent() {
 
 #[test]
 fn an_unreadable_file_is_reported_with_its_path_and_the_cause() {
-    in_namespace(|| {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("secret.key"), "1").unwrap();
-        let mode = fs::Permissions::from_mode(0o400);
-        fs::set_permissions(folder.path().join("secret.key"), mode).unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        // This process runs only this test, so it may drop its privileges.
-        nix::unistd::seteuid(nix::unistd::Uid::from_raw(65532)).unwrap();
-        let error = read(folder.path(), &KeyFilter::default()).unwrap_err();
-        nix::unistd::seteuid(nix::unistd::Uid::from_raw(0)).unwrap();
-        let text = error.to_string();
-        assert!(text.contains("secret.key") && text.contains("denied"), "{text}");
-    });
+    in_namespace!();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret.key"), "1").unwrap();
+    let mode = fs::Permissions::from_mode(0o400);
+    fs::set_permissions(folder.path().join("secret.key"), mode).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // This process runs only this test, so it may drop its privileges.
+    nix::unistd::seteuid(nix::unistd::Uid::from_raw(65532)).unwrap();
+    let error = read(folder.path(), &KeyFilter::default()).unwrap_err();
+    nix::unistd::seteuid(nix::unistd::Uid::from_raw(0)).unwrap();
+    let text = error.to_string();
+    assert!(text.contains("secret.key") && text.contains("denied"), "{text}");
 }
 
 #[test]
 fn a_subpath_mount_is_detected() {
-    in_namespace(|| {
-        let (folder, mut kubelet) = temporary_volume(&[("a.conf", "1")]);
-        let mounted = folder.path().join("a.conf");
-        fs::write(&mounted, "").unwrap();
-        let source = fs::canonicalize(kubelet.volume.join("a.conf")).unwrap();
-        let bind = |from: &Path, to: &Path| {
-            let done = command("mount").arg("--bind").arg(from).arg(to).status().unwrap();
-            assert!(done.success());
-        };
-        bind(&source, &mounted);
-        let warning = mounts::subpath_warning(&mounted).expect("detected before the first swap");
-        assert!(warning.message.contains("mounted with subPath"), "{warning}");
-        kubelet.write(&payload(&[("a.conf", "2")]));
-        assert!(
-            mounts::subpath_warning(&mounted).is_some(),
-            "detected after it, when its generation is deleted"
-        );
-        assert_eq!(fs::read_to_string(&mounted).unwrap(), "1");
-        let whole = folder.path().join("whole");
-        fs::create_dir(&whole).unwrap();
-        bind(&kubelet.volume, &whole);
-        assert_eq!(mounts::subpath_warning(&whole), None);
-        for path in [&mounted, &whole] {
-            assert!(command("umount").arg(path).status().unwrap().success());
-        }
-    });
+    in_namespace!();
+    let mut scene = Scene::new();
+    let mounted = scene.path("a.conf");
+    fs::write(&mounted, "").unwrap();
+    let source = fs::canonicalize(scene.kubelet.volume.join("a.conf")).unwrap();
+    let bind = |from: &Path, to: &Path| {
+        let done = command("mount").arg("--bind").arg(from).arg(to).status().unwrap();
+        assert!(done.success());
+    };
+    bind(&source, &mounted);
+    let warning = mounts::subpath_warning(&mounted).expect("detected before the first swap");
+    assert!(warning.message.contains("mounted with subPath"), "{warning}");
+    scene.change("2");
+    assert!(
+        mounts::subpath_warning(&mounted).is_some(),
+        "detected after it, when its generation is deleted"
+    );
+    assert_eq!(fs::read_to_string(&mounted).unwrap(), "1");
+    let whole = scene.path("whole");
+    fs::create_dir(&whole).unwrap();
+    bind(&scene.kubelet.volume, &whole);
+    assert_eq!(mounts::subpath_warning(&whole), None);
+    for path in [&mounted, &whole] {
+        assert!(command("umount").arg(path).status().unwrap().success());
+    }
 }
 
 /// Returns the hints that arrive within 50 ms.
@@ -357,16 +352,16 @@ fn switching_a_symlink_gives_a_hint() {
 
 #[test]
 fn keys_behind_a_symlinked_directory_are_read_and_link_cycles_are_cut() {
-    let (folder, mut kubelet) = temporary_volume(&[("conf.d/a.conf", "1"), ("b", "1")]);
-    symlink(".", folder.path().join("circle")).unwrap();
-    assert_eq!(keys(folder.path()), ["volume/b", "volume/conf.d/a.conf"]);
-    let before = snapshot(folder.path());
+    let mut scene = Scene::with(&[("conf.d/a.conf", "1"), ("b", "1")]);
+    symlink(".", scene.path("circle")).unwrap();
+    assert_eq!(keys(scene.folder.path()), ["volume/b", "volume/conf.d/a.conf"]);
+    let before = snapshot(scene.folder.path());
     assert_eq!(
-        generation(folder.path(), &KeyFilter::default()).unwrap().as_ref(),
+        generation(scene.folder.path(), &KeyFilter::default()).unwrap().as_ref(),
         Some(&before.generation)
     );
-    kubelet.write(&payload(&[("conf.d/a.conf", "2"), ("b", "1")]));
-    let changes = before.changes(&snapshot(folder.path()));
+    scene.kubelet.write(&payload(&[("conf.d/a.conf", "2"), ("b", "1")]));
+    let changes = before.changes(&snapshot(scene.folder.path()));
     assert_eq!(format!("{:?}", changes.changed), "[\"volume/conf.d/a.conf\"]");
 }
 
@@ -387,27 +382,26 @@ fn the_commit_time_of_a_moved_file_is_the_time_of_the_move() {
 
 #[test]
 fn an_inotify_queue_overflow_is_a_hint_for_every_volume() {
-    in_namespace(|| {
-        let queue = Path::new("/proc/sys/fs/inotify/max_queued_events");
-        let usual = fs::read_to_string(queue).unwrap();
-        // An inotify instance takes the limit that is set when it is created.
-        fs::write(queue, "4").unwrap();
-        let hints = Hints::default();
-        let started = Watcher::start(hints.clone());
-        fs::write(queue, usual).unwrap();
-        let mut watcher = started.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let directories = look(folder.path()).directories;
-        watcher.sync(VolumeId(0), &directories).unwrap();
-        let runtime = podnudge::run::runtime().unwrap();
-        let mut n = 0;
-        wait_until("the queue has overflowed", || {
-            for _ in 0..1000 {
-                n += 1;
-                fs::write(folder.path().join(format!("{}", n % 10)), "x").unwrap();
-            }
-            runtime.block_on(hints.next()).all
-        });
+    in_namespace!();
+    let queue = Path::new("/proc/sys/fs/inotify/max_queued_events");
+    let usual = fs::read_to_string(queue).unwrap();
+    // An inotify instance takes the limit that is set when it is created.
+    fs::write(queue, "4").unwrap();
+    let hints = Hints::default();
+    let started = Watcher::start(hints.clone());
+    fs::write(queue, usual).unwrap();
+    let mut watcher = started.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let directories = look(folder.path()).directories;
+    watcher.sync(VolumeId(0), &directories).unwrap();
+    let runtime = podnudge::run::runtime().unwrap();
+    let mut n = 0;
+    wait_until("the queue has overflowed", || {
+        for _ in 0..1000 {
+            n += 1;
+            fs::write(folder.path().join(format!("{}", n % 10)), "x").unwrap();
+        }
+        runtime.block_on(hints.next()).all
     });
 }
 

@@ -17,11 +17,8 @@ use podnudge_core::snapshot;
 use podnudge_core::snapshot::Digest;
 use tempfile::TempDir;
 
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::pod::in_namespace;
-use crate::support::program::command;
 use crate::support::publish::publish_to;
-use crate::support::wait::wait_until;
+use crate::support::{Kubelet, command, in_namespace, payload, wait_until};
 
 /// A volume, and a publish directory that is a mount of its own.
 struct Scene {
@@ -120,70 +117,64 @@ fn on_each_file_system(test: impl Fn(Scene)) {
 
 #[test]
 fn reads_by_podnudge_itself_do_not_count() {
-    in_namespace(|| {
-        on_each_file_system(|mut scene| {
-            assert!(!scene.was_read(), "nothing is published yet");
-            let one = scene.publish("1");
-            assert!(!scene.was_read());
-            scene.place().open(Now::default()).unwrap();
-            assert_eq!(scene.place().publish(one, None, UnixTime::default()), Publication::Done);
-            assert!(!scene.was_read());
-            scene.cat();
-            assert!(scene.was_read(), "a read must be detected at all");
-        });
+    in_namespace!();
+    on_each_file_system(|mut scene| {
+        assert!(!scene.was_read(), "nothing is published yet");
+        let one = scene.publish("1");
+        assert!(!scene.was_read());
+        scene.place().open(Now::default()).unwrap();
+        assert_eq!(scene.place().publish(one, None, UnixTime::default()), Publication::Done);
+        assert!(!scene.was_read());
+        scene.cat();
+        assert!(scene.was_read(), "a read must be detected at all");
     });
 }
 
 #[test]
 fn a_read_by_a_process_of_any_user_is_detected() {
-    in_namespace(|| {
-        let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat"];
-        on_each_file_system(|mut scene| {
-            for (content, by, key) in [
-                ("1", &["cat"][..], "a.conf"),
-                ("2", &other, "a.conf"),
-                ("3", &other, "folder/b.conf"),
-            ] {
-                scene.publish(content);
-                assert!(!scene.was_read(), "{content} is new");
-                read(by, &scene.publish.dir, key);
-                assert!(scene.was_read(), "{content} by {by:?}");
-            }
-        });
+    in_namespace!();
+    let other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "cat"];
+    on_each_file_system(|mut scene| {
+        for (content, by, key) in
+            [("1", &["cat"][..], "a.conf"), ("2", &other, "a.conf"), ("3", &other, "folder/b.conf")]
+        {
+            scene.publish(content);
+            assert!(!scene.was_read(), "{content} is new");
+            read(by, &scene.publish.dir, key);
+            assert!(scene.was_read(), "{content} by {by:?}");
+        }
     });
 }
 
 #[test]
 fn reads_before_a_roll_back_do_not_count_after_it() {
-    in_namespace(|| {
-        on_each_file_system(|mut scene| {
-            let one = scene.publish("1");
-            scene.cat();
-            let two = scene.publish("2");
-            let bad = (two, Reason::new("it did not work"));
-            assert_eq!(scene.place().roll_back(one, &bad), Publication::Done);
-            assert!(!scene.was_read());
-        });
+    in_namespace!();
+    on_each_file_system(|mut scene| {
+        let one = scene.publish("1");
+        scene.cat();
+        let two = scene.publish("2");
+        let bad = (two, Reason::new("it did not work"));
+        assert_eq!(scene.place().roll_back(one, &bad), Publication::Done);
+        assert!(!scene.was_read());
     });
 }
 
 #[test]
 fn mounts_without_access_times_report_no_reads() {
-    in_namespace(|| {
-        let mut scene = Scene::new(&["-o", "noatime", "-t", "tmpfs", "tmpfs"]);
-        scene.publish("1");
-        scene.cat();
-        assert!(!scene.was_read());
+    in_namespace!();
+    let mut scene = Scene::new(&["-o", "noatime", "-t", "tmpfs", "tmpfs"]);
+    scene.publish("1");
+    scene.cat();
+    assert!(!scene.was_read());
 
-        // As mounted into the application's container with `readOnly: true`.
-        on_each_file_system(|mut scene| {
-            scene.publish("1");
-            let application = scene.folder.path().join("application");
-            mount(&["-o", "bind,ro", scene.publish.dir.to_str().unwrap()], &application);
-            read(&["cat"], &application, "a.conf");
-            assert!(!scene.was_read());
-            drop(command("umount").arg(&application).status());
-        });
+    // As mounted into the application's container with `readOnly: true`.
+    on_each_file_system(|mut scene| {
+        scene.publish("1");
+        let application = scene.folder.path().join("application");
+        mount(&["-o", "bind,ro", scene.publish.dir.to_str().unwrap()], &application);
+        read(&["cat"], &application, "a.conf");
+        assert!(!scene.was_read());
+        drop(command("umount").arg(&application).status());
     });
 }
 
@@ -191,16 +182,15 @@ fn mounts_without_access_times_report_no_reads() {
 /// access time.
 #[test]
 fn files_that_podnudge_cannot_open_with_noatime_report_no_reads() {
-    in_namespace(|| {
-        on_each_file_system(|mut scene| {
-            let one = scene.publish("1");
-            let root = Uid::effective();
-            seteuid(Uid::from_raw(65534)).unwrap();
-            let published = scene.place().publish(one, None, UnixTime::default());
-            let was_read = scene.was_read();
-            seteuid(root).unwrap();
-            assert_eq!((published, was_read), (Publication::Done, false));
-            assert!(scene.was_read(), "podnudge's own read changed the access time");
-        });
+    in_namespace!();
+    on_each_file_system(|mut scene| {
+        let one = scene.publish("1");
+        let root = Uid::effective();
+        seteuid(Uid::from_raw(65534)).unwrap();
+        let published = scene.place().publish(one, None, UnixTime::default());
+        let was_read = scene.was_read();
+        seteuid(root).unwrap();
+        assert_eq!((published, was_read), (Publication::Done, false));
+        assert!(scene.was_read(), "podnudge's own read changed the access time");
     });
 }

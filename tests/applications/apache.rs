@@ -3,9 +3,7 @@
 use super::load::get;
 use super::plays;
 use super::pod::{Example, Pod, Subject};
-use crate::support::kubelet::{Payload, payload};
-use crate::support::pod::in_network;
-use crate::support::wait::wait_until;
+use crate::support::{Payload, in_network, payload, wait_until};
 
 const APACHE: Subject = Subject {
     example: "apache-published.toml",
@@ -50,75 +48,71 @@ fn soon(example: Example) -> Example {
 
 #[test]
 fn apache_never_loads_a_broken_configuration() {
-    in_network(|| plays::never_loads_a_broken_configuration(&APACHE));
+    in_network!(plays::never_loads_a_broken_configuration(&APACHE));
 }
 
 /// Apache exits at each broken configuration, and requests fail until it runs again: at the latest
 /// its second start finds the configuration that podnudge has rolled back to.
 #[test]
 fn apache_without_checks_exits_and_restarts_with_the_last_good_configuration() {
-    in_network(|| {
-        let played = plays::is_rolled_back_without_checks(&APACHE, soon, true);
-        let (ends, excused) = (played.application.ends(), played.excused);
-        println!("{ends} ends, {excused} requests failed meanwhile");
-        println!("such as: {}", played.agent.last("rolling-back", "reason"));
-        assert!(ends >= 8, "each broken configuration ends it");
-    });
+    in_network!();
+    let played = plays::is_rolled_back_without_checks(&APACHE, soon, true);
+    let (ends, excused) = (played.application.ends(), played.excused);
+    println!("{ends} ends, {excused} requests failed meanwhile");
+    println!("such as: {}", played.agent.last("rolling-back", "reason"));
+    assert!(ends >= 8, "each broken configuration ends it");
 }
 
 #[test]
 fn apache_restarts_with_the_last_good_configuration_when_a_port_is_in_use() {
-    in_network(|| {
-        let played =
-            plays::is_rolled_back_when_a_port_is_in_use(&APACHE, soon, "Listen 127.0.0.1:9999");
-        assert!(played.application.ends() > 0);
-        assert!(played.application.log().contains("Address already in use"));
-    });
+    in_network!();
+    let played =
+        plays::is_rolled_back_when_a_port_is_in_use(&APACHE, soon, "Listen 127.0.0.1:9999");
+    assert!(played.application.ends() > 0);
+    assert!(played.application.log().contains("Address already in use"));
 }
 
 /// A crash while the volume holds a rejected change.
 #[test]
 fn a_killed_apache_restarts_with_the_last_good_configuration() {
-    in_network(|| {
-        let mut pod = Pod::new(&APACHE);
-        let example = soon(pod.example());
-        pod.once(&example);
-        let apache = pod.start("config");
-        let (agent, at_start) = pod.agent(&example);
-        pod.write(1, "");
-        agent.wait_for("applied", at_start + 1);
-        pod.wait_until_good();
-        pod.write(2, APACHE.faults[0]);
-        agent.wait_for("rejected", 1);
-        apache.kill();
-        APACHE.wait_for(1);
-        assert_eq!(apache.ends(), 1);
-        assert!(!apache.log().contains(APACHE.complaint));
-        pod.write(3, "");
-        agent.wait_for("applied", at_start + 2);
-        APACHE.wait_for(3);
-    });
+    in_network!();
+    let mut pod = Pod::new(&APACHE);
+    let example = soon(pod.example());
+    pod.once(&example);
+    let apache = pod.start("config");
+    let (agent, at_start) = pod.agent(&example);
+    pod.write(1, "");
+    agent.wait_for("applied", at_start + 1);
+    pod.wait_until_good();
+    pod.write(2, APACHE.faults[0]);
+    agent.wait_for("rejected", 1);
+    apache.kill();
+    APACHE.wait_for(1);
+    assert_eq!(apache.ends(), 1);
+    assert!(!apache.log().contains(APACHE.complaint));
+    pod.write(3, "");
+    agent.wait_for("applied", at_start + 2);
+    APACHE.wait_for(3);
 }
 
 /// The contrast, and the reason to publish: with checks alone podnudge does not reload the broken
 /// configuration, but a restarted Apache reads it from the volume.
 #[test]
 fn a_killed_apache_that_reads_the_volume_cannot_restart() {
-    in_network(|| {
-        let mut pod = Pod::new(&APACHE);
-        let example = soon(pod.example().without("publish"));
-        let apache = pod.start("source");
-        let (agent, at_start) = pod.agent(&example);
-        pod.write(1, "");
-        agent.wait_for("applied", at_start + 1);
-        pod.write(2, APACHE.faults[0]);
-        agent.wait_for("rejected", 1);
-        assert!(APACHE.serves(1), "Apache was not reloaded");
-        apache.kill();
-        wait_until("Apache has failed to start several times", || apache.ends() >= 5);
-        assert!(get(APACHE.address, APACHE.path).is_err());
-        assert!(apache.log().matches(APACHE.complaint).count() >= 4);
-        pod.write(3, "");
-        APACHE.wait_for(3);
-    });
+    in_network!();
+    let mut pod = Pod::new(&APACHE);
+    let example = soon(pod.example().without("publish"));
+    let apache = pod.start("volume");
+    let (agent, at_start) = pod.agent(&example);
+    pod.write(1, "");
+    agent.wait_for("applied", at_start + 1);
+    pod.write(2, APACHE.faults[0]);
+    agent.wait_for("rejected", 1);
+    assert!(APACHE.serves(1), "Apache was not reloaded");
+    apache.kill();
+    wait_until("Apache has failed to start several times", || apache.ends() >= 5);
+    assert!(get(APACHE.address, APACHE.path).is_err());
+    assert!(apache.log().matches(APACHE.complaint).count() >= 4);
+    pod.write(3, "");
+    APACHE.wait_for(3);
 }

@@ -1,46 +1,25 @@
 //! caddy, to which podnudge sends the Caddyfile of the content: what it imports, and certificates beside it.
 
-use std::fs;
-use std::path::Path;
-
 use super::certificates::{pair, presented};
 use super::load::get;
-use super::plain::{Application, volume};
-use crate::support::agent::Agent;
-use crate::support::kubelet::{Kubelet, Payload, payload};
-use crate::support::pod::in_network;
-use crate::support::program::command;
-use crate::support::wait::{wait_until, wait_until_commit_is_past};
+use crate::support::{
+    Agent, Payload, Scene, in_network, payload, wait_until, wait_until_commit_is_past,
+};
 
 const DIR: &str = "/etc/app";
 const ADDRESS: &str = "127.0.0.1:8080";
 const GLOBAL: &str = "{\n\tadmin 127.0.0.1:2019\n\tauto_https off\n\tskip_install_trust\n}\n";
 
 /// caddy in another working directory than that of its configuration, and podnudge.
-fn start(
-    folder: &Path,
-    kubelet: &mut Kubelet,
-    first: &Payload,
-    is_up: &dyn Fn() -> bool,
-) -> (Application, Agent) {
-    kubelet.write(first);
-    wait_until_commit_is_past(&kubelet.volume);
-    let output = fs::File::create(folder.join("caddy.log")).unwrap();
-    let caddy = command("caddy")
-        .args(["run", "--config", "/etc/app/Caddyfile"])
-        .env("HOME", folder)
-        .current_dir("/")
-        .stdout(output.try_clone().unwrap())
-        .stderr(output)
-        .spawn()
-        .expect("caddy can be run; run ./test");
-    let caddy = Application(caddy);
+fn start(first: &Payload, is_up: &dyn Fn() -> bool) -> (Scene, Agent) {
+    let mut scene = Scene::on_tmpfs(DIR, first);
+    wait_until_commit_is_past(&scene.kubelet.volume);
+    let home = scene.filled("HOME=FOLDER");
+    scene.run(&["env", "-C", "/", &home, "caddy", "run", "--config", "/etc/app/Caddyfile"]);
     wait_until("caddy answers", is_up);
-    let options =
-        ["--watch", DIR, "--process", "caddy", "--settle", "20ms", "--min-interval", "0s"];
-    let agent = Agent::start(folder, &options);
+    let agent = scene.nudge(&["--process", "caddy", "--on-start", "if-newer"]);
     agent.wait_for("baseline", 1);
-    (caddy, agent)
+    (scene, agent)
 }
 
 fn importing(path: &str, version: &str) -> Payload {
@@ -56,22 +35,19 @@ fn shows(version: &str) -> bool {
 /// caddy would look for it in its working directory, find nothing there, and serve no site at all.
 #[test]
 fn caddy_is_not_sent_a_relative_import() {
-    in_network(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = volume(DIR);
-        let first = importing("*.caddy", "7100");
-        let (_caddy, agent) = start(folder.path(), &mut kubelet, &first, &|| shows("7100"));
-        kubelet.write(&importing("*.caddy", "7101"));
-        agent.wait_for("applied|gave-up|retrying", 1);
-        assert_eq!(agent.count("applied"), 0, "{}", agent.log());
-        let log = agent.log();
-        assert!(log.contains("`import *.caddy`"), "{log}");
-        assert!(log.contains("import /etc/caddy/*.caddy"), "{log}");
-        assert!(shows("7100"));
-        kubelet.write(&importing("/etc/app/*.caddy", "7102"));
-        agent.wait_for("applied", 1);
-        wait_until("caddy serves it", || shows("7102"));
-    });
+    in_network!();
+    let first = importing("*.caddy", "7100");
+    let (mut scene, agent) = start(&first, &|| shows("7100"));
+    scene.kubelet.write(&importing("*.caddy", "7101"));
+    agent.wait_for("applied|gave-up|retrying", 1);
+    assert_eq!(agent.count("applied"), 0, "{}", agent.log());
+    let log = agent.log();
+    assert!(log.contains("`import *.caddy`"), "{log}");
+    assert!(log.contains("import /etc/caddy/*.caddy"), "{log}");
+    assert!(shows("7100"));
+    scene.kubelet.write(&importing("/etc/app/*.caddy", "7102"));
+    agent.wait_for("applied", 1);
+    wait_until("caddy serves it", || shows("7102"));
 }
 
 fn with_certificate(serial: u8) -> Payload {
@@ -86,19 +62,16 @@ fn with_certificate(serial: u8) -> Payload {
 /// The Caddyfile is the same, and caddy would not look at the files that it names.
 #[test]
 fn caddy_serves_a_certificate_that_alone_was_renewed() {
-    in_network(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut kubelet = volume(DIR);
-        let is_up = || presented("web.example") == "07";
-        let (_caddy, agent) = start(folder.path(), &mut kubelet, &with_certificate(7), &is_up);
-        kubelet.write(&with_certificate(8));
-        agent.wait_for("applied", 1);
-        wait_until("caddy presents the new certificate", || presented("web.example") == "08");
-        // caddy answers with an error to a broken one.
-        let mut broken = with_certificate(9);
-        broken.extend(payload(&[("tls.crt", "nothing\n")]));
-        kubelet.write(&broken);
-        agent.wait_for("applied|gave-up|retrying", 2);
-        assert_eq!((agent.count("applied"), presented("web.example").as_str()), (1, "08"));
-    });
+    in_network!();
+    let is_up = || presented("web.example") == "07";
+    let (mut scene, agent) = start(&with_certificate(7), &is_up);
+    scene.kubelet.write(&with_certificate(8));
+    agent.wait_for("applied", 1);
+    wait_until("caddy presents the new certificate", || presented("web.example") == "08");
+    // caddy answers with an error to a broken one.
+    let mut broken = with_certificate(9);
+    broken.extend(payload(&[("tls.crt", "nothing\n")]));
+    scene.kubelet.write(&broken);
+    agent.wait_for("applied|gave-up|retrying", 2);
+    assert_eq!((agent.count("applied"), presented("web.example").as_str()), (1, "08"));
 }

@@ -8,15 +8,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::certificates::{pair, presented, rsa};
-use crate::support::agent::Agent;
 use crate::support::certificate::Pair;
-use crate::support::http::ask;
-use crate::support::kubelet::{Kubelet, Payload, payload};
 use crate::support::manifests::{by_name, documents, object, texts};
-use crate::support::pod::in_network;
-use crate::support::program::{command, podnudge};
-use crate::support::shared::SharedPod;
-use crate::support::wait::wait_until;
+use crate::support::{
+    Agent, Kubelet, Payload, SharedPod, ask, command, in_network, payload, podnudge, wait_until,
+};
 
 const NAME: &str = "www.example.com";
 
@@ -79,87 +75,84 @@ fn with_keystore(mut secret: Payload, password: &str, folder: &Path) -> Payload 
 
 #[test]
 fn a_java_application_presents_the_rotated_certificate_of_its_keystore() {
-    in_network(|| {
-        let found = command("javac").arg("--version").output();
-        assert!(found.is_ok_and(|output| output.status.success()), "javac is missing; run ./test");
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
-        let manifest = Manifest::below(at);
-        assert_eq!(
-            object(&manifest.documents, "Certificate", "keystore-web")["spec"]["keystores"]["pkcs12"]
-                ["profile"],
-            "Modern2023"
-        );
-        let password = manifest.file("Secret", "keystore-password", "password");
-        let keystore = |secret| with_keystore(secret, &password, at);
-        let volume = |path: &str, content: &Payload| {
-            let mut kubelet = Kubelet::new(at.join(path));
-            kubelet.write(content);
-            kubelet
-        };
-        let server = manifest.file("ConfigMap", "keystore-app", "Server.java");
-        volume("etc/app", &payload(&[("Server.java", &server)]));
-        let settings = manifest.file("ConfigMap", "keystore-podnudge", "podnudge.toml");
-        volume("etc/podnudge", &payload(&[("podnudge.toml", &settings)]));
-        let mut tls = volume("etc/tls", &keystore(pair(0x11)));
-        fs::create_dir_all(at.join("opt/podnudge")).unwrap();
-        fs::set_permissions(at.join("opt/podnudge"), fs::Permissions::from_mode(0o777)).unwrap();
+    in_network!();
+    let found = command("javac").arg("--version").output();
+    assert!(found.is_ok_and(|output| output.status.success()), "javac is missing; run ./test");
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
+    let manifest = Manifest::below(at);
+    assert_eq!(
+        object(&manifest.documents, "Certificate", "keystore-web")["spec"]["keystores"]["pkcs12"]["profile"],
+        "Modern2023"
+    );
+    let password = manifest.file("Secret", "keystore-password", "password");
+    let keystore = |secret| with_keystore(secret, &password, at);
+    let volume = |path: &str, content: &Payload| {
+        let mut kubelet = Kubelet::new(at.join(path));
+        kubelet.write(content);
+        kubelet
+    };
+    let server = manifest.file("ConfigMap", "keystore-app", "Server.java");
+    volume("etc/app", &payload(&[("Server.java", &server)]));
+    let settings = manifest.file("ConfigMap", "keystore-podnudge", "podnudge.toml");
+    volume("etc/podnudge", &payload(&[("podnudge.toml", &settings)]));
+    let mut tls = volume("etc/tls", &keystore(pair(0x11)));
+    fs::create_dir_all(at.join("opt/podnudge")).unwrap();
+    fs::set_permissions(at.join("opt/podnudge"), fs::Permissions::from_mode(0o777)).unwrap();
 
-        let pod = SharedPod::start(at);
-        let install = manifest.start(pod.container('c'), "initContainers", "podnudge-install");
-        assert!({ install }.status().unwrap().success());
-        let mut start = manifest.start(pod.container('a'), "containers", "app");
-        let log = fs::File::create(at.join("java.log")).unwrap();
-        let mut application =
-            start.env("KEYSTORE_PASSWORD", &password).stderr(log).spawn().unwrap();
-        let log = || fs::read_to_string(at.join("java.log")).unwrap();
-        wait_until("the application presents its certificate", || {
-            assert!(application.try_wait().unwrap().is_none(), "{}", log());
-            presented(NAME) == "11"
-        });
-
-        let mut start = manifest.start(pod.container('b'), "containers", "podnudge");
-        // Only its delays are left out.
-        start.args(["--jitter", "0s", "--settle", "20ms", "--min-interval", "0s"]);
-        let agent = Agent::spawn(at, start);
-        agent.wait_for("baseline|fresh|applied", 1);
-        let (applied, restarts) = (agent.count("applied"), agent.count("restarted"));
-        let outcomes = || (agent.count("applied") - applied, agent.count("restarted") - restarts);
-
-        tls.write(&keystore(pair(0x22)));
-        agent.wait_for("applied", applied + 1);
-        assert_eq!(agent.last("applied", "evidence"), "verified");
-        assert_eq!(agent.last("certificate-presented", "serial"), "22");
-        assert_eq!(presented(NAME), "22");
-
-        // A key of another certificate, and a Secret without the keystore.
-        let mut mismatched = keystore(pair(0x33));
-        mismatched.extend(payload(&[("tls.key", &Pair::ecdsa(&[0x34]).key)]));
-        tls.write(&mismatched);
-        agent.wait_for("rejected", 1);
-        let reason = agent.last("rejected", "reason");
-        assert!(reason.contains("does not belong to the certificate in `tls.crt`"), "{reason}");
-        tls.write(&pair(0x44));
-        agent.wait_for("rejected", 2);
-        assert!(agent.last("rejected", "reason").contains("keystore.p12"), "{}", agent.log());
-        assert_eq!((presented(NAME).as_str(), outcomes()), ("22", (1, 1)));
-
-        // The kind of key of the manifest.
-        let (secret, serial) = rsa(at);
-        tls.write(&keystore(secret));
-        agent.wait_for("applied", applied + 2);
-        assert_eq!(presented(NAME), serial);
-        assert_eq!(agent.last("certificate-presented", "serial"), serial);
-        assert_eq!(outcomes(), (2, 2));
-        let metrics = ask("127.0.0.1:9533", "GET", "/metrics");
-        let expiry = "podnudge_certificate_expiry_timestamp_seconds{";
-        assert!(metrics.contains(expiry), "{metrics}");
-        assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
-        // `podnudge supervise` says what it has restarted; the application itself says nothing.
-        let lines = log().lines().filter(|line| line.contains("restart requested")).count();
-        assert_eq!(lines, 2, "{}", log());
-        drop(pod);
-        application.wait().unwrap();
+    let pod = SharedPod::start(at);
+    let install = manifest.start(pod.container('c'), "initContainers", "podnudge-install");
+    assert!({ install }.status().unwrap().success());
+    let mut start = manifest.start(pod.container('a'), "containers", "app");
+    let log = fs::File::create(at.join("java.log")).unwrap();
+    let mut application = start.env("KEYSTORE_PASSWORD", &password).stderr(log).spawn().unwrap();
+    let log = || fs::read_to_string(at.join("java.log")).unwrap();
+    wait_until("the application presents its certificate", || {
+        assert!(application.try_wait().unwrap().is_none(), "{}", log());
+        presented(NAME) == "11"
     });
+
+    let mut start = manifest.start(pod.container('b'), "containers", "podnudge");
+    // Only its delays are left out.
+    start.args(["--jitter", "0s", "--settle", "20ms", "--min-interval", "0s"]);
+    let agent = Agent::spawn(at, start);
+    agent.wait_for("baseline|fresh|applied", 1);
+    let (applied, restarts) = (agent.count("applied"), agent.count("restarted"));
+    let outcomes = || (agent.count("applied") - applied, agent.count("restarted") - restarts);
+
+    tls.write(&keystore(pair(0x22)));
+    agent.wait_for("applied", applied + 1);
+    assert_eq!(agent.last("applied", "evidence"), "verified");
+    assert_eq!(agent.last("certificate-presented", "serial"), "22");
+    assert_eq!(presented(NAME), "22");
+
+    // A key of another certificate, and a Secret without the keystore.
+    let mut mismatched = keystore(pair(0x33));
+    mismatched.extend(payload(&[("tls.key", &Pair::ecdsa(&[0x34]).key)]));
+    tls.write(&mismatched);
+    agent.wait_for("rejected", 1);
+    let reason = agent.last("rejected", "reason");
+    assert!(reason.contains("does not belong to the certificate in `tls.crt`"), "{reason}");
+    tls.write(&pair(0x44));
+    agent.wait_for("rejected", 2);
+    assert!(agent.last("rejected", "reason").contains("keystore.p12"), "{}", agent.log());
+    assert_eq!((presented(NAME).as_str(), outcomes()), ("22", (1, 1)));
+
+    // The kind of key of the manifest.
+    let (secret, serial) = rsa(at);
+    tls.write(&keystore(secret));
+    agent.wait_for("applied", applied + 2);
+    assert_eq!(presented(NAME), serial);
+    assert_eq!(agent.last("certificate-presented", "serial"), serial);
+    assert_eq!(outcomes(), (2, 2));
+    let metrics = ask("127.0.0.1:9533", "GET", "/metrics");
+    let expiry = "podnudge_certificate_expiry_timestamp_seconds{";
+    assert!(metrics.contains(expiry), "{metrics}");
+    assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
+    // `podnudge supervise` says what it has restarted; the application itself says nothing.
+    let lines = log().lines().filter(|line| line.contains("restart requested")).count();
+    assert_eq!(lines, 2, "{}", log());
+    drop(pod);
+    application.wait().unwrap();
 }

@@ -3,11 +3,10 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crate::support::agent::Agent;
-use crate::support::random::Random;
+use crate::support::{Agent, Container, Random};
 
 use super::load::{Outage, under_load, under_load_but_for_outages};
-use super::pod::{Container, Example, Pod, Subject};
+use super::pod::{Example, Pod, Subject};
 
 const CONFIGURATIONS: usize = 20;
 
@@ -27,7 +26,6 @@ fn draw(faults: &[&'static str]) -> Vec<&'static str> {
 }
 
 /// The state after a test, for further assertions.
-#[derive(Debug)]
 pub(super) struct Played {
     pub(super) agent: Agent,
     pub(super) application: Container,

@@ -6,11 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::load::get;
-use super::plain::{Application, volume};
-use crate::support::agent::Agent;
-use crate::support::kubelet::{Payload, payload};
-use crate::support::pod::in_network;
-use crate::support::wait::wait_until;
+use crate::support::{Payload, Scene, in_network, payload, wait_until};
 
 const ADDRESS: &str = "127.0.0.1:8080";
 
@@ -23,8 +19,7 @@ fn content(workers: usize, version: usize, fault: &str) -> Payload {
     payload(&[("nginx.conf", &main)])
 }
 
-fn workers(nginx: &Application) -> Vec<i32> {
-    let of = nginx.0.id();
+fn workers(of: u32) -> Vec<i32> {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
     children.split_ascii_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
@@ -32,30 +27,27 @@ fn workers(nginx: &Application) -> Vec<i32> {
 /// Broken content, a worker that the kernel kills for memory, the fix, and good edits. A podnudge that gets no processor
 /// for the 100 ms in which the only old worker and the new one run misses that proof, and signals once more.
 fn is_not_verified_by_a_worker_that_was_started_again(number: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let mut kubelet = volume("/etc/nginx");
-    kubelet.write(&content(number, 0, ""));
-    let nginx = Application::start("nginx", &[], &folder.path().join("nginx.log"));
+    let mut scene = Scene::on_tmpfs("/etc/nginx", &content(number, 0, ""));
+    let (nginx, _) = scene.run(&["nginx"]);
     wait_until("nginx answers", || get(ADDRESS, "/").is_ok());
-    let file = folder.path().join("podnudge.toml");
-    let config = "[[rule]]\nwatch = \"/etc/nginx\"\nsettle = \"0s\"\non-start = \"never\"\n\
-                  min-interval = \"0s\"\ntarget.process = \"nginx\"\npreset = \"nginx\"\n\
-                  retry = { first = \"100ms\", attempts = 3 }\nverify = { alive-for = \"10ms\", timeout = \"3s\" }\n";
-    fs::write(&file, config).unwrap();
-    let agent = Agent::start(folder.path(), &["--config", file.to_str().unwrap()]);
+    let agent = scene.configured(
+        "[[rule]]\nwatch = \"/etc/nginx\"\nsettle = \"0s\"\non-start = \"never\"\n\
+         min-interval = \"0s\"\ntarget.process = \"nginx\"\npreset = \"nginx\"\n\
+         retry = { first = \"100ms\", attempts = 3 }\nverify = { alive-for = \"10ms\", timeout = \"3s\" }\n",
+    );
     agent.wait_for("baseline", 1);
-    kubelet.write(&content(number, 1, "retrun 1;"));
+    scene.kubelet.write(&content(number, 1, "retrun 1;"));
     agent.wait_for("sent", 1);
-    let old = workers(&nginx);
+    let old = workers(nginx);
     kill(Pid::from_raw(old[0]), Signal::SIGKILL).unwrap();
     wait_until("nginx has started the worker again", || {
-        let now = workers(&nginx);
+        let now = workers(nginx);
         now.len() == number && !now.contains(&old[0])
     });
     agent.wait_for("applied|gave-up", 1);
     assert_eq!(agent.count("applied"), 0, "{}", agent.log());
     for version in 2..=4 {
-        kubelet.write(&content(number, version, ""));
+        scene.kubelet.write(&content(number, version, ""));
         agent.wait_for("applied", version - 1);
         let wanted = format!("version {version}.");
         wait_until("it is served", || get(ADDRESS, "/").is_ok_and(|got| got.ends_with(&wanted)));
@@ -64,10 +56,10 @@ fn is_not_verified_by_a_worker_that_was_started_again(number: usize) {
 
 #[test]
 fn nginx_with_one_worker_that_was_killed_is_not_verified() {
-    in_network(|| is_not_verified_by_a_worker_that_was_started_again(1));
+    in_network!(is_not_verified_by_a_worker_that_was_started_again(1));
 }
 
 #[test]
 fn nginx_with_two_workers_of_which_one_was_killed_is_not_verified() {
-    in_network(|| is_not_verified_by_a_worker_that_was_started_again(2));
+    in_network!(is_not_verified_by_a_worker_that_was_started_again(2));
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use super::Input;
-use crate::support::http::requests;
+use crate::support::requests;
 
 /// Answers a request, until the client gives up.
 type Answer = fn(&mut TcpStream) -> std::io::Result<()>;

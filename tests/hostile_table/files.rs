@@ -9,7 +9,7 @@ use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::unistd::mkfifo;
 
 use super::{Input, Scene};
-use crate::support::wait::wait_until;
+use crate::support::wait_until;
 
 /// The volume cannot be read.
 const UNREADABLE: &str = "unreadable";

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::Input;
-use crate::support::wait::wait_until;
+use crate::support::wait_until;
 
 /// Scripts of a shell. Those that end fail or pass; others run into the time limit.
 const SCRIPTS: &[(&str, &str)] = &[

@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::{Input, Scene};
-use crate::support::wait::wait_until;
+use crate::support::wait_until;
 
 type Put = fn(&Path);
 

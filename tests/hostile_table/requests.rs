@@ -9,7 +9,7 @@ use std::process::Stdio;
 use nix::sys::signal::Signal;
 
 use super::{Input, Scene};
-use crate::support::program::command;
+use crate::support::command;
 
 type Put = fn(&mut Scene);
 

@@ -9,7 +9,7 @@ use podnudge::config;
 use serde_json::{Value, json};
 
 use super::{FOLDER, manifest, rules, text};
-use crate::support::program::command;
+use crate::support::command;
 
 const SEVEN: [&str; 7] = [
     "PodnudgeNotApplied",

@@ -8,10 +8,8 @@ use serde_json::json;
 
 use super::scene::{Answer, MAPS, Prometheus, Replica, certificate, content};
 use super::{queries, rules, text};
-use crate::support::api_server::ApiServer;
-use crate::support::kubelet::payload;
-use crate::support::pod::in_network;
-use crate::support::wait::{LIMIT, is_within, wait_until};
+use crate::support::wait::LIMIT;
+use crate::support::{ApiServer, in_network, is_within, payload, wait_until};
 
 const DAY: f64 = 86_400.0;
 
@@ -105,108 +103,102 @@ fn has(answer: &Answer, part: &Answer) -> bool {
 
 #[test]
 fn each_alert_and_each_panel_shows_what_three_replicas_do() {
-    in_network(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let api = ApiServer::start();
-        let certificate = certificate();
-        let start = |number| Replica::start(folder.path(), number, &certificate, &api);
-        let mut replicas: Vec<Replica> = (0..3).map(start).collect();
-        wait_for_all(&replicas, "applied", 1);
-        let screen = Screen::new(Prometheus::start(folder.path(), &replicas));
-        relabelled();
-        // What is always so: a certificate that expires soon, a volume that is polled, a port where nothing
-        // listens.
-        let always =
-            ["PodnudgeCertificateExpires", "PodnudgePreflightProblem", "PodnudgeWatchDegraded"];
-        screen.only(&always);
-        at_rest(&screen);
+    in_network!();
+    let folder = tempfile::tempdir().unwrap();
+    let api = ApiServer::start();
+    let certificate = certificate();
+    let start = |number| Replica::start(folder.path(), number, &certificate, &api);
+    let mut replicas: Vec<Replica> = (0..3).map(start).collect();
+    wait_for_all(&replicas, "applied", 1);
+    let screen = Screen::new(Prometheus::start(folder.path(), &replicas));
+    relabelled();
+    // What is always so: a certificate that expires soon, a volume that is polled, a port where nothing
+    // listens.
+    let always =
+        ["PodnudgeCertificateExpires", "PodnudgePreflightProblem", "PodnudgeWatchDegraded"];
+    screen.only(&always);
+    at_rest(&screen);
 
-        // Content that a check rejects.
-        write(&mut replicas, "{");
-        wait_for_all(&replicas, "rejected", 1);
-        let rejected: Vec<String> = WEB.iter().map(|key| format!("{key} rejected")).collect();
-        let wanted: Vec<(&str, f64)> = rejected.iter().map(|key| (key.as_str(), 1.0)).collect();
-        screen.shows("PodnudgeRejected", &wanted);
-        screen.only(&[&["PodnudgeRejected"], always.as_slice()].concat());
-        screen.wait_for("Sync by replica A", |answer| has(answer, &all(WEB, "", 0.0)));
-        screen.wait_for("States A", |answer| has(answer, &all(WEB, "", number("rejected"))));
-        screen.shows("Replicas B", &[("", 3.0)]);
-        screen.wait_for("Outcomes A", |answer| answer["rejected"] > 2.5 && answer["failed"] == 0.0);
-        let alerts = screen.wait_for("Alerts A", |answer| {
-            WEB.iter().all(|key| {
-                answer
-                    .keys()
-                    .any(|shown| shown.starts_with("PodnudgeRejected") && shown.contains(key))
-            })
-        });
-        assert!(alerts.keys().all(|shown| !shown.starts_with("PodnudgeFailed")), "{alerts:?}");
-        texts();
-        println!("rejected: {alerts:?}");
-
-        // Content that passes the check, and is rolled back as the application does not accept it.
-        write(&mut replicas, "\"not accepted\"");
-        wait_for_all(&replicas, "rolled-back", 1);
-        let failed: Vec<String> = WEB.iter().map(|key| format!("{key} rolled-back")).collect();
-        let wanted: Vec<(&str, f64)> = failed.iter().map(|key| (key.as_str(), 1.0)).collect();
-        screen.shows("PodnudgeFailed", &wanted);
-        screen.only(&[&["PodnudgeFailed"], always.as_slice()].concat());
-        screen.wait_for("States A", |answer| has(answer, &all(WEB, "", number("rolled-back"))));
-        screen.wait_for("Outcomes C", |answer| answer[""] > 2.5);
-        screen.wait_for("Outcomes B", |answer| answer["failed"] > 2.5);
-        screen.shows("Different contents A", &[("", 1.0)]);
-
-        // Good content, in one replica first, whose podnudge sees the edit.
-        let runs = |answer: &Answer| {
-            let of_all = answer.iter().find(|(_, replicas)| **replicas > 2.5);
-            of_all.map(|(digest, _)| digest.clone())
-        };
-        let first = screen.wait_for("Replicas by digest A", |answer| runs(answer).is_some());
-        let first = runs(&first).unwrap();
-        let edited = json!({"data": {"app.json": "\"good\""}});
-        api.with_store(|store| store.patch(&format!("{MAPS}/app"), &edited).unwrap());
-        replicas[0].agent.wait_for("edited", 1);
-        replicas[0].volume.write(&content("\"good\""));
-        replicas[0].agent.wait_for("applied", 2);
-        screen.shows("Different contents A", &[("", 2.0)]);
-        screen.wait_for("Replicas by digest A", |answer| answer.get(&first) == Some(&2.0));
-        write(&mut replicas[1..], "\"good\"");
-        wait_for_all(&replicas, "applied", 2);
-        screen.only(&always);
-        screen.wait_for("Replicas by digest A", |answer| {
-            !answer.contains_key(&first) && runs(answer).is_some()
-        });
-        screen.shows("Different contents A", &[("", 1.0)]);
-        screen.wait_for("Sync by replica A", |answer| has(answer, &all(WEB, "", 1.0)));
-        screen.wait_for("Outcomes B", |answer| answer["applied"] > 2.5);
-        for panel in ["Commit to applied", "Edit to commit"] {
-            let percentiles = ["A", "B", "C"].map(|reference| {
-                let name = format!("{panel} {reference}");
-                screen.wait_for(&name, |answer| answer.get("").is_some_and(|took| *took > 0.0))[""]
-            });
-            assert!(percentiles.is_sorted() && percentiles[2] < 900.0, "{percentiles:?}");
-            println!("{panel}: {percentiles:?}");
-        }
-
-        // An application that cannot reload now.
-        write(&mut replicas, "\"busy\"");
-        wait_for_all(&replicas, "retrying", 1);
-        screen.wait_for("PodnudgeNotApplied", |answer| *answer == all(WEB, "", 0.0));
-        screen.only(&[&["PodnudgeNotApplied"], always.as_slice()].concat());
-        screen.wait_for("States A", |answer| has(answer, &all(WEB, "", number("backoff"))));
-
-        // A rule that has never applied anything, and does not on any replica.
-        for replica in &mut replicas {
-            replica.certificates.write(&payload(&[("tls.crt", "no certificate")]));
-        }
-        screen.shows("PodnudgeHalfOutOfSync", &[("tls", 1.0)]);
-        let unseen: Vec<&String> = screen
-            .expressions
-            .keys()
-            .filter(|name| !screen.seen.borrow().contains(*name))
-            .collect();
-        assert!(unseen.is_empty(), "not looked at: {unseen:?}");
-        println!("{} alerts and queries of panels", screen.expressions.len());
+    // Content that a check rejects.
+    write(&mut replicas, "{");
+    wait_for_all(&replicas, "rejected", 1);
+    let rejected: Vec<String> = WEB.iter().map(|key| format!("{key} rejected")).collect();
+    let wanted: Vec<(&str, f64)> = rejected.iter().map(|key| (key.as_str(), 1.0)).collect();
+    screen.shows("PodnudgeRejected", &wanted);
+    screen.only(&[&["PodnudgeRejected"], always.as_slice()].concat());
+    screen.wait_for("Sync by replica A", |answer| has(answer, &all(WEB, "", 0.0)));
+    screen.wait_for("States A", |answer| has(answer, &all(WEB, "", number("rejected"))));
+    screen.shows("Replicas B", &[("", 3.0)]);
+    screen.wait_for("Outcomes A", |answer| answer["rejected"] > 2.5 && answer["failed"] == 0.0);
+    let alerts = screen.wait_for("Alerts A", |answer| {
+        WEB.iter().all(|key| {
+            answer.keys().any(|shown| shown.starts_with("PodnudgeRejected") && shown.contains(key))
+        })
     });
+    assert!(alerts.keys().all(|shown| !shown.starts_with("PodnudgeFailed")), "{alerts:?}");
+    texts();
+    println!("rejected: {alerts:?}");
+
+    // Content that passes the check, and is rolled back as the application does not accept it.
+    write(&mut replicas, "\"not accepted\"");
+    wait_for_all(&replicas, "rolled-back", 1);
+    let failed: Vec<String> = WEB.iter().map(|key| format!("{key} rolled-back")).collect();
+    let wanted: Vec<(&str, f64)> = failed.iter().map(|key| (key.as_str(), 1.0)).collect();
+    screen.shows("PodnudgeFailed", &wanted);
+    screen.only(&[&["PodnudgeFailed"], always.as_slice()].concat());
+    screen.wait_for("States A", |answer| has(answer, &all(WEB, "", number("rolled-back"))));
+    screen.wait_for("Outcomes C", |answer| answer[""] > 2.5);
+    screen.wait_for("Outcomes B", |answer| answer["failed"] > 2.5);
+    screen.shows("Different contents A", &[("", 1.0)]);
+
+    // Good content, in one replica first, whose podnudge sees the edit.
+    let runs = |answer: &Answer| {
+        let of_all = answer.iter().find(|(_, replicas)| **replicas > 2.5);
+        of_all.map(|(digest, _)| digest.clone())
+    };
+    let first = screen.wait_for("Replicas by digest A", |answer| runs(answer).is_some());
+    let first = runs(&first).unwrap();
+    let edited = json!({"data": {"app.json": "\"good\""}});
+    api.with_store(|store| store.patch(&format!("{MAPS}/app"), &edited).unwrap());
+    replicas[0].agent.wait_for("edited", 1);
+    replicas[0].volume.write(&content("\"good\""));
+    replicas[0].agent.wait_for("applied", 2);
+    screen.shows("Different contents A", &[("", 2.0)]);
+    screen.wait_for("Replicas by digest A", |answer| answer.get(&first) == Some(&2.0));
+    write(&mut replicas[1..], "\"good\"");
+    wait_for_all(&replicas, "applied", 2);
+    screen.only(&always);
+    screen.wait_for("Replicas by digest A", |answer| {
+        !answer.contains_key(&first) && runs(answer).is_some()
+    });
+    screen.shows("Different contents A", &[("", 1.0)]);
+    screen.wait_for("Sync by replica A", |answer| has(answer, &all(WEB, "", 1.0)));
+    screen.wait_for("Outcomes B", |answer| answer["applied"] > 2.5);
+    for panel in ["Commit to applied", "Edit to commit"] {
+        let percentiles = ["A", "B", "C"].map(|reference| {
+            let name = format!("{panel} {reference}");
+            screen.wait_for(&name, |answer| answer.get("").is_some_and(|took| *took > 0.0))[""]
+        });
+        assert!(percentiles.is_sorted() && percentiles[2] < 900.0, "{percentiles:?}");
+        println!("{panel}: {percentiles:?}");
+    }
+
+    // An application that cannot reload now.
+    write(&mut replicas, "\"busy\"");
+    wait_for_all(&replicas, "retrying", 1);
+    screen.wait_for("PodnudgeNotApplied", |answer| *answer == all(WEB, "", 0.0));
+    screen.only(&[&["PodnudgeNotApplied"], always.as_slice()].concat());
+    screen.wait_for("States A", |answer| has(answer, &all(WEB, "", number("backoff"))));
+
+    // A rule that has never applied anything, and does not on any replica.
+    for replica in &mut replicas {
+        replica.certificates.write(&payload(&[("tls.crt", "no certificate")]));
+    }
+    screen.shows("PodnudgeHalfOutOfSync", &[("tls", 1.0)]);
+    let unseen: Vec<&String> =
+        screen.expressions.keys().filter(|name| !screen.seen.borrow().contains(*name)).collect();
+    assert!(unseen.is_empty(), "not looked at: {unseen:?}");
+    println!("{} alerts and queries of panels", screen.expressions.len());
 }
 
 /// The label `workload` of all kinds of pods.

@@ -14,13 +14,11 @@ use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
 use super::{manifest, rules};
-use crate::support::agent::Agent;
-use crate::support::api_server::ApiServer;
-use crate::support::http::{request, respond, server};
-use crate::support::kubelet::{Kubelet, Payload, payload};
-use crate::support::program::{command, podnudge};
-use crate::support::rights::{access, rights_of};
-use crate::support::wait::wait_until;
+use crate::support::rights::access;
+use crate::support::{
+    Agent, ApiServer, Kubelet, Payload, command, payload, podnudge, request, respond, rights_of,
+    server, wait_until,
+};
 
 pub(super) const MAPS: &str = "/api/v1/namespaces/test/configmaps";
 

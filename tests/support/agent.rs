@@ -17,9 +17,11 @@ use super::wait::wait_until;
 /// content.
 pub(crate) const ROLLED_OUT: &str = "applied|delivered|unread";
 
+/// The log events of the first look at the volumes of a rule.
+pub(crate) const SCANNED: &str = "baseline|fresh|scheduled|volume-missing|rejected|rolled-back";
+
 /// A running podnudge. Killed at the end of its test if it still runs.
 #[derive(Debug)]
-
 pub(crate) struct Agent {
     child: Child,
     log: PathBuf,
@@ -31,12 +33,15 @@ impl Agent {
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = podnudge();
         command.args(["--log", "json", "--listen", "off"]).args(arguments);
+        Self::spawn_until(SCANNED, folder, command)
+    }
+
+    /// Starts podnudge by this command, and waits until its log has one of these events, which are separated by `|`.
+    pub(crate) fn spawn_until(first: &str, folder: &Path, command: Command) -> Self {
         let mut agent = Self::spawn(folder, command);
-        wait_until("the volumes are scanned", || {
+        wait_until(first, || {
             assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
-            let first =
-                ["baseline", "fresh", "scheduled", "volume-missing", "rejected", "rolled-back"];
-            first.iter().any(|event| agent.count(event) > 0)
+            agent.count(first) > 0
         });
         agent
     }
@@ -103,12 +108,21 @@ impl Agent {
         serde_json::from_str(&self.last("status", "status")).unwrap()
     }
 
+    /// The address of its port.
+    pub(crate) fn address(&self) -> String {
+        self.wait_for("started", 1);
+        self.last("started", "listen")
+    }
+
+    /// The body of what its port answers at this path.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let answer = ask(&self.address(), "GET", path);
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
     /// The status of its only rule, as the admin port shows it.
     pub(crate) fn rule(&self) -> Value {
-        self.wait_for("started", 1);
-        let answer = ask(&self.last("started", "listen"), "GET", "/status");
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str::<Value>(body).unwrap()["rules"][0].take()
+        serde_json::from_str::<Value>(&self.get("/status")).unwrap()["rules"][0].take()
     }
 
     /// Stops it with SIGTERM, as a kubelet does, and returns its exit status.

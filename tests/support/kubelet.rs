@@ -7,8 +7,6 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tempfile::TempDir;
-
 /// Key → content.
 pub(crate) type Payload = BTreeMap<String, Vec<u8>>;
 
@@ -38,14 +36,6 @@ pub(crate) struct Prepared {
 
 pub(crate) fn payload(pairs: &[(&str, &str)]) -> Payload {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
-}
-
-/// A new temporary folder, and in it the folder `volume` with this content.
-pub(crate) fn temporary_volume(content: &[(&str, &str)]) -> (TempDir, Kubelet) {
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let mut kubelet = Kubelet::new(folder.path().join("volume"));
-    kubelet.write(&payload(content));
-    (folder, kubelet)
 }
 
 impl Kubelet {

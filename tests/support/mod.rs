@@ -6,6 +6,8 @@ pub(crate) mod agent;
 #[cfg(feature = "cluster")]
 pub(crate) mod api_server;
 pub(crate) mod application;
+#[cfg(feature = "compat")]
+pub(crate) mod cases;
 #[cfg(feature = "tls")]
 pub(crate) mod certificate;
 pub(crate) mod cgroups;
@@ -24,6 +26,8 @@ pub(crate) mod publish;
 pub(crate) mod random;
 #[cfg(feature = "cluster")]
 pub(crate) mod rights;
+pub(crate) mod running;
+pub(crate) mod scene;
 pub(crate) mod shared;
 pub(crate) mod supervisor;
 #[cfg(all(feature = "cluster", feature = "tls"))]
@@ -32,3 +36,23 @@ pub(crate) mod wait;
 #[cfg(feature = "cluster")]
 pub(crate) mod watches;
 pub(crate) mod yaml;
+
+pub(crate) use agent::{Agent, ROLLED_OUT};
+#[cfg(feature = "cluster")]
+pub(crate) use api_server::{ApiServer, Fault};
+pub(crate) use application::Application;
+#[cfg(feature = "compat")]
+pub(crate) use cases::cases;
+pub(crate) use cgroups::{Cgroups, Driver};
+pub(crate) use http::{answering, ask, request, requests, respond, server};
+pub(crate) use kubelet::{Kubelet, Payload, payload};
+pub(crate) use memory::MemoryLimit;
+pub(crate) use pod::{Behaviour, Target, in_namespace, in_network};
+pub(crate) use program::{command, podnudge};
+pub(crate) use random::Random;
+#[cfg(feature = "cluster")]
+pub(crate) use rights::rights_of;
+pub(crate) use running::{Container, Running};
+pub(crate) use scene::{OTHER_USER, Scene, mount, podnudge_by, tmpfs, unmount};
+pub(crate) use shared::SharedPod;
+pub(crate) use wait::{is_within, wait_until, wait_until_commit_is_past, wait_until_old};

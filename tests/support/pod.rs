@@ -216,26 +216,39 @@ fn again() -> Command {
     command
 }
 
-/// Runs `body` as pid 1 of a new pid and mount namespace, where this test program is started again
-/// for just the calling test.
-pub(crate) fn in_namespace<F: FnOnce()>(body: F) {
-    in_namespaces(&[], body);
+/// Continues the calling test as pid 1 of a new pid and mount namespace, where this test program is started again
+/// for just that test. For the first line of a test, which ends there outside of the namespace, or with a call that is
+/// the whole test.
+macro_rules! in_namespace {
+    ($($call:expr)?) => {
+        if !$crate::support::pod::is_inside(&[], &|| {}) {
+            return;
+        }
+        $($call)?
+    };
 }
 
 /// The same with a new network namespace, where every port is free.
-pub(crate) fn in_network<F: FnOnce()>(body: F) {
-    if std::env::var_os(INSIDE).is_some() {
-        let up = command("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.expect("ip is installed (package iproute2)").success());
-    }
-    in_namespaces(&["--net"], body);
+macro_rules! in_network {
+    ($($call:expr)?) => {
+        if !$crate::support::pod::is_inside(&["--net"], &|| {}) {
+            return;
+        }
+        $($call)?
+    };
 }
 
-fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
+pub(crate) use {in_namespace, in_network};
+
+/// Whether this process runs in the namespaces of the test that the closure belongs to. If not, runs the test there.
+pub(crate) fn is_inside<F: FnOnce()>(more: &[&str], _: &F) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         inherit_nothing();
-        body();
-        return;
+        if more.contains(&"--net") {
+            let up = command("ip").args(["link", "set", "lo", "up"]).status();
+            assert!(up.expect("ip is installed (package iproute2)").success());
+        }
+        return true;
     }
     // `all::process::a_test::{{closure}}`, less the crate and the closure.
     let test = type_name::<F>().trim_end_matches("::{{closure}}");
@@ -254,6 +267,7 @@ fn in_namespaces<F: FnOnce()>(more: &[&str], body: F) {
     assert!(output.status.success(), "{test} in a namespace:\n{stdout}\n{stderr}");
     assert!(stdout.contains("1 passed"), "{test} did not run in its namespace:\n{stdout}");
     print!("{stdout}");
+    false
 }
 
 /// Waits until no other process is left in this namespace, not even a zombie.

@@ -41,6 +41,19 @@ pub(crate) fn wait_until_commit_is_past(volume: &Path) {
     });
 }
 
+/// Waits until podnudge no longer expects that any of these processes is starting, and about to install a handler.
+/// Their directories in `/proc` are as old as the first look at them, so each look is at all of them.
+pub(crate) fn wait_until_old(pids: impl Fn() -> Vec<i32>) {
+    let is_old = |pid: i32| {
+        let started = fs::metadata(format!("/proc/{pid}")).and_then(|process| process.modified());
+        started.is_ok_and(|at| at.elapsed().unwrap_or_default() > Duration::from_secs(11))
+    };
+    wait_until("the processes are old enough", || {
+        let old: Vec<bool> = pids().into_iter().map(is_old).collect();
+        !old.contains(&false)
+    });
+}
+
 /// The pause between two polls.
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
 pub(crate) fn pause() {

@@ -27,9 +27,8 @@ pub(super) use seen::{Class, Seen};
 use serde_json::Value;
 pub(crate) use subjects::{Subject, subjects};
 
-use crate::applications::plain::volume;
-use crate::support::pod::in_network;
-use crate::support::wait::{LIMIT, is_within, wait_until};
+use crate::support::wait::LIMIT;
+use crate::support::{in_network, is_within, tmpfs, wait_until};
 
 /// Makes a test of each part, and lists them. Those behind `nightly` are run by `./test nightly` only.
 macro_rules! tests {
@@ -40,7 +39,7 @@ macro_rules! tests {
                 $(
                     #[test]
                     fn $part() {
-                        in_network(|| super::$part(subject(stringify!($subject))));
+                        in_network!(super::$part(subject(stringify!($subject))));
                     }
                 )+
                 $(
@@ -49,7 +48,7 @@ macro_rules! tests {
                         $(
                             #[test]
                             fn $later() {
-                                in_network(|| super::super::$later(subject(stringify!($subject))));
+                                in_network!(super::super::$later(subject(stringify!($subject))));
                             }
                         )+
                     }
@@ -145,7 +144,9 @@ fn mounts_another(subject: &'static Subject) {
 
 fn never_claims(subject: &'static Subject, rule: Rule, from: ReadsFrom) -> Scene {
     let mut scene = Scene::reading(subject, rule, Place::Etc, from);
-    for (n, (version, fault)) in [("7101", ""), ("7102", subject.fault)].into_iter().enumerate() {
+    for (n, (version, fault)) in
+        [("7101", ""), ("7102", subject.fault.as_str())].into_iter().enumerate()
+    {
         scene.write_until_seen(version, fault);
         let mut claims = false;
         let has_ended = || {
@@ -171,9 +172,9 @@ fn never_claims(subject: &'static Subject, rule: Rule, from: ReadsFrom) -> Scene
 /// Where the image of the application has a file at the path that the application's own documentation uses, that
 /// is not content: it must never reach the application.
 fn is_not_mistaken(subject: &'static Subject) {
-    let (key, text) = subject.file;
-    volume(subject.dir);
-    fs::write(Path::new(subject.dir).join(key), text.replace("{version}", "9999")).unwrap();
+    tmpfs(&subject.dir);
+    let file = Path::new(&subject.dir).join(&subject.key);
+    fs::write(file, subject.content.replace("{version}", "9999")).unwrap();
     for place in [Place::Etc, Place::Srv] {
         reloads_at(subject, place);
         assert!(!subject.shows("9999"));
@@ -222,7 +223,7 @@ fn reloads_at(subject: &'static Subject, place: Place) {
 fn observe(scene: &mut Scene, edit: &'static str, version: &'static str) -> Row {
     let is_broken = edit == "broken";
     let ends = scene.application.ends();
-    scene.write_until_seen(version, if is_broken { scene.subject.fault } else { "" });
+    scene.write_until_seen(version, if is_broken { &scene.subject.fault } else { "" });
     let mut said_yes = false;
     let mut row = Row::default();
     let mut looks = || {
@@ -329,39 +330,37 @@ fn publishes(subject: &'static Subject) {
 /// ends, or starts workers again and again.
 #[test]
 fn a_gunicorn_that_fails_slowly_is_not_in_sync() {
-    in_network(|| {
-        let mut scene = Scene::new(subject("gunicorn"), Rule::Preset, Place::Usual);
-        scene.change_to("7101");
-        for (how, outcome) in [("loops", "retrying"), ("ends", "tripped")] {
-            let before = scene.status()["digest_on_disk"].clone();
-            scene.write(how, "");
-            wait_until("podnudge has seen it", || scene.status()["digest_on_disk"] != before);
-            wait_until("podnudge reports it", || {
-                assert_ne!(scene.status()["in_sync"], "yes", "{}", scene.agent.log());
-                scene.agent.count(outcome) == 1
-            });
-        }
-    });
+    in_network!();
+    let mut scene = Scene::new(subject("gunicorn"), Rule::Preset, Place::Usual);
+    scene.change_to("7101");
+    for (how, outcome) in [("loops", "retrying"), ("ends", "tripped")] {
+        let before = scene.status()["digest_on_disk"].clone();
+        scene.write(how, "");
+        wait_until("podnudge has seen it", || scene.status()["digest_on_disk"] != before);
+        wait_until("podnudge reports it", || {
+            assert_ne!(scene.status()["in_sync"], "yes", "{}", scene.agent.log());
+            scene.agent.count(outcome) == 1
+        });
+    }
 }
 
 /// It has loaded the application, with its settings, before it started its workers: new ones have the old settings.
 #[test]
 fn a_gunicorn_with_preload_is_not_in_sync() {
-    in_network(|| drop(never_claims(&subjects::PRELOADED, Rule::Preset, ReadsFrom::Volume)));
+    in_network!(drop(never_claims(&subjects::PRELOADED, Rule::Preset, ReadsFrom::Volume)));
 }
 
 #[test]
 fn a_gunicorn_that_fails_slowly_is_rolled_back() {
-    in_network(|| {
-        let mut scene = Scene::new(subject("gunicorn"), Rule::Published, Place::Usual);
-        scene.change_to("7101");
-        scene.wait_until_good();
-        for (number, how) in ["loops", "ends"].iter().enumerate() {
-            scene.write(how, "");
-            scene.agent.wait_for("rolled-back", number + 1);
-            wait_until("it runs the last good content", || scene.subject.shows("7101"));
-        }
-    });
+    in_network!();
+    let mut scene = Scene::new(subject("gunicorn"), Rule::Published, Place::Usual);
+    scene.change_to("7101");
+    scene.wait_until_good();
+    for (number, how) in ["loops", "ends"].iter().enumerate() {
+        scene.write(how, "");
+        scene.agent.wait_for("rolled-back", number + 1);
+        wait_until("it runs the last good content", || scene.subject.shows("7101"));
+    }
 }
 
 /// Every application has a test of each part that its preset allows.
@@ -381,7 +380,7 @@ fn every_application_is_tested_completely() {
         parts.iter().copied().filter(|part| ALL.contains(part)).collect()
     };
     let wanted: BTreeMap<&str, _> =
-        subjects().map(|subject| (subject.preset, parts(subject))).collect();
+        subjects().map(|subject| (subject.preset.as_str(), parts(subject))).collect();
     let tested: Vec<(String, &[&str])> =
         TESTED.iter().map(|(test, parts)| (test.replace('_', "-"), *parts)).collect();
     let tested: BTreeMap<&str, _> =

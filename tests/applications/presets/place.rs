@@ -21,9 +21,9 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn of(self, subject: &Subject) -> &'static str {
+    pub(super) fn of(self, subject: &Subject) -> &str {
         match self {
-            Self::Usual => subject.dir,
+            Self::Usual => &subject.dir,
             Self::Etc => "/etc/app",
             Self::Srv => "/srv/x/conf",
         }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
 use std::process::Command;
 
 use podnudge::config::{Preset, preset};
@@ -10,12 +9,10 @@ use serde_json::Value;
 
 use super::place::Place;
 use super::subjects::Subject;
-use crate::applications::plain::{Application, MOUNTED, volume};
-use crate::applications::pod::Container;
-use crate::support::agent::Agent;
-use crate::support::kubelet::{Kubelet, payload};
-use crate::support::program::{PATH, command};
-use crate::support::wait::{wait_until, wait_until_commit_is_past};
+use crate::support::program::PATH;
+use crate::support::{
+    Agent, Container, Kubelet, Payload, Scene as Pod, command, payload, wait_until,
+};
 
 /// How long a new process must survive: longer than one that cannot start lives on a busy machine.
 const LIFE: &str = "3s";
@@ -64,12 +61,8 @@ pub(super) struct Scene {
     pub(super) known: &'static Preset,
     pub(super) agent: Agent,
     pub(super) application: Container,
-    /// A visible process while the application is down, as `/pause` is in a pod.
-    #[expect(dead_code, reason = "it runs until it is dropped")]
-    pause: Application,
-    kubelet: Kubelet,
     dir: &'static str,
-    folder: tempfile::TempDir,
+    pod: Pod,
 }
 
 impl Subject {
@@ -78,26 +71,25 @@ impl Subject {
     }
 
     /// Prepares its directories and files, and the programs of its check.
-    fn prepare(&self, dir: &str, folder: &Path) {
+    fn prepare(&self, dir: &str, pod: &Pod) {
         // Some applications change to an unprivileged user.
-        for path in [folder.to_owned(), folder.join("run")] {
-            fs::create_dir_all(&path).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        for name in ["run", "bin", "work", "volume"] {
+            fs::create_dir_all(pod.path(name)).unwrap();
+            fs::set_permissions(pod.path(name), fs::Permissions::from_mode(0o777)).unwrap();
         }
-        for (name, text) in self.others {
-            fs::write(folder.join("run").join(name), filled(text, dir, folder, "")).unwrap();
+        for (name, text) in &self.others {
+            pod.write(&format!("run/{name}"), &filled(text, dir, pod, ""));
         }
-        fs::create_dir(folder.join("bin")).unwrap();
-        for (name, program) in self.programs {
-            symlink(program, folder.join("bin").join(name)).unwrap();
+        for (name, program) in &self.programs {
+            symlink(program, pod.path("bin").join(name)).unwrap();
         }
-        let script = filled(self.prepare, dir, folder, "");
+        let script = filled(&self.prepare, dir, pod, "");
         let output = command("sh").args(["-ec", &script]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The configuration for [`Rule::Published`].
-    fn file(&self, dir: &str, folder: &Path) -> String {
+    fn file(&self, dir: &str) -> String {
         // podnudge waits for a proof that does not come, or for a process that it never sees because
         // it ends at once.
         let limits = match self.known().evidence.as_str() {
@@ -108,22 +100,21 @@ impl Subject {
             ),
             _ => "verify.timeout = \"3s\"\n".to_owned(),
         };
-        let text = format!(
-            "[[rule]]\npreset = \"{}\"\nwatch = \"{}\"\nsettle = \"20ms\"\n\
-             min-interval = \"0s\"\npublish.dir = \"{}\"\ntarget.process = \"{}\"\n{limits}",
-            self.preset,
-            folder.join("source").display(),
-            dir,
-            self.process,
-        );
-        let file = folder.join("podnudge.toml");
-        fs::write(&file, text).unwrap();
-        file.to_str().unwrap().to_owned()
+        format!(
+            "[[rule]]\npreset = \"{}\"\nwatch = \"FOLDER/volume\"\nsettle = \"20ms\"\n\
+             min-interval = \"0s\"\npublish.dir = \"{dir}\"\ntarget.process = \"{}\"\n{limits}",
+            self.preset, self.process,
+        )
+    }
+
+    /// The content of a version.
+    fn content_of(&self, version: &str, fault: &str, dir: &str, pod: &Pod) -> Payload {
+        let content = filled(&self.content, dir, pod, version) + fault + "\n";
+        payload(&[(&self.key, &content)])
     }
 
     /// The command of its container.
     fn command(&self, from: ReadsFrom) -> Vec<String> {
-        let key = self.file.0;
         let (script, here) = match from {
             ReadsFrom::Volume | ReadsFrom::Another => ("", "{dir}"),
             ReadsFrom::Copy => ("cp -rL {dir} {run}/copy; exec \"$0\" \"$@\"", "{run}/copy"),
@@ -133,7 +124,7 @@ impl Subject {
                 "{run}/sub",
             ),
         };
-        let script = script.replace("$KEY", key);
+        let script = script.replace("$KEY", &self.key);
         let first = if script.is_empty() { vec![] } else { vec!["sh", "-ec", &script] };
         let words = self.command.iter().map(|word| word.replace("{dir}", here));
         first.into_iter().map(str::to_owned).chain(words).collect()
@@ -145,7 +136,7 @@ impl Subject {
     }
 
     pub(super) fn known(&self) -> &'static Preset {
-        preset(self.preset).unwrap()
+        preset(&self.preset).unwrap()
     }
 }
 
@@ -163,101 +154,68 @@ impl Scene {
         place: Place,
         from: ReadsFrom,
     ) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (at, dir) = (folder.path(), place.of(subject));
-        subject.prepare(dir, at);
-        let content = at.join("content");
-        let is_published = rule == Rule::Published;
-        if is_published {
-            fs::create_dir(&content).unwrap();
-        }
-        let mut kubelet = match from {
-            // Of a file system that is not the one of the application's root.
-            ReadsFrom::Another => volume(content.to_str().unwrap()),
-            _ if is_published => Kubelet::new(at.join("source")),
-            _ => Kubelet::new(content.clone()),
-        };
-        write(&mut kubelet, subject, dir, at, "7100", "");
-        wait_until_commit_is_past(&kubelet.volume);
+        let dir = place.of(subject);
+        // Of a file system that is not the one of the application's root.
+        let is_another = from == ReadsFrom::Another;
+        let start = if is_another { Pod::on_tmpfs } else { |_: &str, it: &Payload| Pod::of(it) };
+        let mut pod = start("volume", &Payload::new());
+        subject.prepare(dir, &pod);
+        let content = subject.content_of("7100", "", dir, &pod);
+        pod.kubelet.write(&content);
+        let mut mounted = pod.kubelet.volume.clone();
         let arguments = match rule {
             Rule::Preset => by_options(subject, dir),
-            Rule::Checked => [
-                by_options(subject, dir),
-                vec!["--check-exec".to_owned(), subject.known().check.join(" ")],
-                vec!["--config".to_owned(), with_work_dir(at)],
-            ]
-            .concat(),
-            Rule::ByProcess => {
-                [by_options(subject, dir), vec!["--process".to_owned(), subject.process.to_owned()]]
-                    .concat()
+            Rule::Checked => {
+                // A work directory that only podnudge's container mounts.
+                let file = "[agent]\nwork-dir = \"FOLDER/work\"\n[[rule]]\nname = \"app\"\n";
+                let more = ["--check-exec", &subject.known().check.join(" "), "--config"];
+                let more = more.map(str::to_owned).into_iter();
+                let file = pod.write("podnudge.toml", file);
+                by_options(subject, dir).into_iter().chain(more).chain([file]).collect()
             }
-            Rule::Signalled => [
-                "--settle",
-                "20ms",
-                "--watch",
-                dir,
-                "--process",
-                subject.process,
-                "--signal",
-                "HUP",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            Rule::Published => vec!["--config".to_owned(), subject.file(dir, at)],
+            Rule::ByProcess => {
+                let process = ["--process", &subject.process].map(str::to_owned);
+                by_options(subject, dir).into_iter().chain(process).collect()
+            }
+            Rule::Signalled => {
+                let first = ["--settle", "20ms", "--watch", dir, "--process", &subject.process];
+                first.into_iter().chain(["--signal", "HUP"]).map(str::to_owned).collect()
+            }
+            Rule::Published => {
+                mounted = pod.path("published");
+                fs::create_dir(&mounted).unwrap();
+                vec!["--config".to_owned(), pod.write("podnudge.toml", &subject.file(dir))]
+            }
         };
-        let path = format!("{}:{PATH}", at.join("bin").display());
-        let container = |content: &Path, program: &[&str]| -> Vec<String> {
-            let content = content.to_str().unwrap();
-            [MOUNTED.as_slice(), &[content, dir], program]
-                .concat()
-                .into_iter()
-                .map(str::to_owned)
-                .collect()
-        };
-        let work = at.join("work").display().to_string();
-        fs::create_dir(&work).unwrap();
-        let podnudge = |first: &[&str]| -> Command {
-            let script = "mount -t tmpfs tmpfs \"$0\"; exec \"$@\"";
-            let program = ["sh", "-ec", script, &work, env!("CARGO_BIN_EXE_podnudge")];
-            let line = container(&content, &[program.as_slice(), first].concat());
-            let mut command = command(&line[0]);
-            command.args(&line[1..]).args(&arguments).env("PATH", &path);
-            command.env("PODNUDGE_POD_NAME", "web-0");
-            command
-        };
-        if is_published {
-            let once = podnudge(&["once"]).output().unwrap();
+        pod = pod.mounting(mounted.clone(), dir);
+        if rule == Rule::Published {
+            let once = podnudge(&pod, &["once"], &arguments).output().unwrap();
             assert!(once.status.success(), "{}", String::from_utf8_lossy(&once.stderr));
         }
-        let pause = Application::start("sleep", &["infinity"], &at.join("pause.log"));
-        let line: Vec<String> =
-            subject.command(from).iter().map(|word| filled(word, dir, at, "")).collect();
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        let mut line = [CONTAINER.as_slice(), &[at.to_str().unwrap()], &line].concat();
-        let mut mounts = &content;
-        let another = at.join("another");
-        if from == ReadsFrom::Another {
-            write(&mut Kubelet::new(another.clone()), subject, dir, at, "7100", "");
-            mounts = &another;
-            line.splice(
-                ..0,
-                ["sh", "-ec", "umount \"$0\"; exec \"$@\"", content.to_str().unwrap()],
-            );
+        let line = subject.command(from);
+        let line: Vec<String> = line.iter().map(|word| filled(word, dir, &pod, "")).collect();
+        let line = line.iter().map(String::as_str);
+        let (folder, hidden) = (pod.path(""), mounted.display().to_string());
+        let folder = folder.to_str().unwrap().trim_end_matches('/').to_owned();
+        let mut words = [CONTAINER.as_slice(), &[&folder]].concat();
+        words.extend(line);
+        if is_another {
+            let another = pod.path("another");
+            Kubelet::new(&another).write(&content);
+            pod = pod.mounting(another, dir);
+            words.splice(..0, ["sh", "-ec", "umount \"$0\"; exec \"$@\"", &hidden]);
         }
-        let line = container(mounts, &line);
-        let application = Container::start(line, at.join("application.log"));
+        let application = pod.container(&words, "application.log");
+        pod = pod.mounting(mounted, dir);
         wait_until("the application runs version 7100", || subject.shows("7100"));
-        let agent = Agent::spawn(at, podnudge(&["--log", "json", "--listen", "127.0.0.1:0"]));
-        let known = subject.known();
-        let scene = Self { subject, known, agent, application, pause, kubelet, dir, folder };
-        wait_until("podnudge knows what the application runs", || {
-            scene.agent.count("baseline|applied|delivered|unread") > 0
-        });
-        scene
+        let first = ["--log", "json", "--listen", "127.0.0.1:0"];
+        let agent =
+            pod.start(podnudge(&pod, &first, &arguments), "baseline|applied|delivered|unread");
+        Self { subject, known: subject.known(), agent, application, dir, pod }
     }
 
     pub(super) fn write(&mut self, version: &str, fault: &str) {
-        write(&mut self.kubelet, self.subject, self.dir, self.folder.path(), version, fault);
+        self.pod.kubelet.write(&self.subject.content_of(version, fault, self.dir, &self.pod));
     }
 
     /// Writes a good version, and waits until it is in effect with the evidence of the preset.
@@ -278,14 +236,13 @@ impl Scene {
     /// Waits until the published content has passed its trial.
     pub(super) fn wait_until_good(&self) {
         wait_until("the published content is the last good content", || {
-            let record = fs::read_to_string(self.folder.path().join("content/..podnudge.json"));
-            record.is_ok_and(|record| record.contains("\"is-open\":false"))
+            self.pod.text("published/..podnudge.json").contains("\"is-open\":false")
         });
     }
 
     /// Writes a broken version, and waits until podnudge has seen it.
     pub(super) fn break_with(&mut self, version: &str) {
-        self.write_until_seen(version, self.subject.fault);
+        self.write_until_seen(version, &self.subject.fault);
     }
 
     /// Until then, what podnudge says is about the content before.
@@ -301,33 +258,22 @@ impl Scene {
     }
 }
 
+/// podnudge in a container with a work directory of its own.
+fn podnudge(pod: &Pod, first: &[&str], arguments: &[String]) -> Command {
+    let (work, bin) = (pod.path("work"), pod.path("bin"));
+    let script = "mount -t tmpfs tmpfs \"$0\"; exec \"$@\"";
+    let program = env!("CARGO_BIN_EXE_podnudge");
+    let mut command = pod.contained(&["sh", "-ec", script, work.to_str().unwrap(), program]);
+    command.args(first).args(arguments).env("PATH", format!("{}:{PATH}", bin.display()));
+    command.env("PODNUDGE_POD_NAME", "web-0");
+    command
+}
+
 /// A text with its placeholders filled in.
-fn filled(text: &str, dir: &str, folder: &Path, version: &str) -> String {
+fn filled(text: &str, dir: &str, pod: &Pod, version: &str) -> String {
     text.replace("{dir}", dir)
-        .replace("{run}", folder.join("run").to_str().unwrap())
+        .replace("{run}", pod.path("run").to_str().unwrap())
         .replace("{version}", version)
-}
-
-fn write(
-    kubelet: &mut Kubelet,
-    subject: &Subject,
-    dir: &str,
-    folder: &Path,
-    version: &str,
-    fault: &str,
-) {
-    let (key, text) = subject.file;
-    let content = filled(text, dir, folder, version) + fault + "\n";
-    kubelet.write(&payload(&[(key, &content)]));
-}
-
-/// A configuration with a work directory that only podnudge's container mounts.
-fn with_work_dir(folder: &Path) -> String {
-    let file = folder.join("podnudge.toml");
-    let work = folder.join("work").display().to_string();
-    fs::write(&file, format!("[agent]\nwork-dir = \"{work}\"\n[[rule]]\nname = \"app\"\n"))
-        .unwrap();
-    file.to_str().unwrap().to_owned()
 }
 
 /// The watched volume, the preset if podnudge rightly does not take it unasked, and shorter times.
@@ -336,8 +282,8 @@ fn by_options(subject: &Subject, dir: &str) -> Vec<String> {
     if subject.restarts() {
         options.extend(["--alive-for", LIFE]);
     }
-    if Preset::chosen_for(subject.process).is_err() {
-        options.extend(["--preset", subject.preset]);
+    if Preset::chosen_for(&subject.process).is_err() {
+        options.extend(["--preset", &subject.preset]);
     }
     options.into_iter().map(str::to_owned).collect()
 }

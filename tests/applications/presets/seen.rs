@@ -6,19 +6,22 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::command;
+use serde::Deserialize;
+
+use crate::support::command;
 
 /// Where the version is visible.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in super::super) enum Seen {
     /// In the answer to this request on this port. An error page counts, too.
-    Http(u16, &'static str),
+    Http(u16, String),
     /// In what the server at this port sends to a client that sends this text.
-    Tcp(u16, &'static str),
+    Tcp(u16, String),
     /// In the TXT record of `version.bind` in this class, from the server at port 5353.
     Dns(Class),
     /// In the output of a client program.
-    Output(&'static [&'static str]),
+    Output(Vec<String>),
     /// In the title of a process.
     Title,
     /// In the path of a file that a process has open.
@@ -30,20 +33,27 @@ pub(in super::super) enum Seen {
 }
 
 /// A class of DNS records.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(in super::super) enum Class {
     Internet = 1,
     /// The class for what a server says about itself (RFC 4892).
     Chaos = 3,
 }
 
+impl Default for Seen {
+    fn default() -> Self {
+        Self::Http(8080, "/".to_owned())
+    }
+}
+
 impl Seen {
     /// Whether the application shows this text.
-    pub(in super::super) fn shows(self, text: &str) -> bool {
+    pub(in super::super) fn shows(&self, text: &str) -> bool {
         let found = match self {
-            Self::Http(port, path) => http(port, path),
-            Self::Tcp(port, request) => tcp(port, request),
-            Self::Dns(class) => dns(class),
+            Self::Http(port, path) => http(*port, path),
+            Self::Tcp(port, request) => tcp(*port, request),
+            Self::Dns(class) => dns(*class),
             Self::Output(arguments) => Some(output(arguments)),
             Self::Title => of_all_processes(title),
             Self::OpenFile => of_all_processes(open_files),
@@ -94,8 +104,8 @@ fn dns(class: Class) -> Option<String> {
     Some(String::from_utf8_lossy(&answer[..count]).into_owned())
 }
 
-fn output(arguments: &[&str]) -> String {
-    let output = command(arguments[0]).args(&arguments[1..]).output();
+fn output(arguments: &[String]) -> String {
+    let output = command(&arguments[0]).args(&arguments[1..]).output();
     let output = output.unwrap_or_else(|error| panic!("{arguments:?}: {error}; run ./test"));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
