@@ -5,13 +5,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use tempfile::TempDir;
-
 use crate::support::{
-    Agent, Kubelet, Scene, command, in_namespace, is_within, payload, podnudge, wait_until,
+    Agent, Running, Scene, command, in_namespace, is_within, podnudge, wait_until,
     wait_until_commit_is_past,
 };
 
@@ -25,11 +23,10 @@ const QUIET: Duration = Duration::from_secs(3);
 /// made of the volume.
 struct Pod {
     podnudge: Agent,
-    application: Child,
+    application: Running,
     has_rule: bool,
     is_namespace_shared: bool,
-    kubelet: Kubelet,
-    folder: TempDir,
+    scene: Scene,
 }
 
 impl Pod {
@@ -45,52 +42,44 @@ impl Pod {
             "agent = {{ state-dir = \"FOLDER/state\", log = \"json\", listen = \"off\" }}\n\
              [[rule]]\nname = \"app\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\nmin-interval = \"0s\"\n{rule}\n"
         );
-        let text = text.replace("FOLDER", &scene.folder.path().display().to_string());
-        fs::write(scene.path("podnudge.toml"), text).unwrap();
+        scene.write("podnudge.toml", &text);
         init_container(scene.folder.path());
         let podnudge = start_podnudge(scene.folder.path(), is_namespace_shared);
         let application = start_application(scene.folder.path());
-        let pod = Self {
-            podnudge,
-            application,
-            has_rule,
-            is_namespace_shared,
-            kubelet: scene.kubelet,
-            folder: scene.folder,
-        };
+        let pod = Self { podnudge, application, has_rule, is_namespace_shared, scene };
         wait_until("the application serves", || pod.serves() == "1");
         pod.podnudge.wait_for("baseline|applied", 1);
         pod
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.scene.path(name)
     }
 
     /// What the application has read at its start.
     fn serves(&self) -> String {
-        fs::read_to_string(self.path("served")).unwrap_or_default()
+        self.scene.text("served")
     }
 
     fn starts(&self, container: &str) -> usize {
-        fs::read_to_string(self.path(container)).unwrap_or_default().lines().count()
+        self.scene.text(container).lines().count()
     }
 
     fn write(&mut self, content: &str) {
-        self.kubelet.write(&payload(&[("app.conf", content)]));
+        self.scene.change(content);
     }
 
     /// Waits until podnudge has ended, and does what the kubelet does then.
     fn restart(&mut self) -> Option<i32> {
         let code = self.podnudge.exit_code();
         if self.has_rule && code == Some(CODE) {
-            self.application.kill().unwrap();
-            self.application.wait().unwrap();
-            init_container(self.folder.path());
-            self.podnudge = start_podnudge(self.folder.path(), self.is_namespace_shared);
-            self.application = start_application(self.folder.path());
+            self.application.0.kill().unwrap();
+            self.application.0.wait().unwrap();
+            init_container(self.scene.folder.path());
+            self.podnudge = start_podnudge(self.scene.folder.path(), self.is_namespace_shared);
+            self.application = start_application(self.scene.folder.path());
         } else {
-            self.podnudge = start_podnudge(self.folder.path(), self.is_namespace_shared);
+            self.podnudge = start_podnudge(self.scene.folder.path(), self.is_namespace_shared);
         }
         code
     }
@@ -98,19 +87,12 @@ impl Pod {
     /// Kills podnudge, which the kubelet then starts again.
     fn kill_podnudge(&mut self) {
         self.podnudge.kill();
-        self.podnudge = start_podnudge(self.folder.path(), self.is_namespace_shared);
+        self.podnudge = start_podnudge(self.scene.folder.path(), self.is_namespace_shared);
     }
 
     /// Whether podnudge goes on for a while.
     fn goes_on(&mut self) -> bool {
         !is_within(QUIET, || self.podnudge.has_ended())
-    }
-}
-
-impl Drop for Pod {
-    fn drop(&mut self) {
-        drop(self.application.kill());
-        drop(self.application.wait());
     }
 }
 
@@ -135,14 +117,14 @@ fn append(file: &Path) {
 }
 
 /// The container of the application, in which it is started again if it ends by itself.
-fn start_application(folder: &Path) -> Child {
+fn start_application(folder: &Path) -> Running {
     append(&folder.join("application"));
     let script = "cat \"$0/rendered\" > \"$0/served\"; \
                   if grep -q ends \"$0/rendered\"; then sleep 0.5; exit 1; fi; \
                   while :; do sleep 0.05; done";
     let container = "while :; do setpriv --pdeathsig KILL sh -c \"$1\" \"$0\"; done";
     let mut bash = command("bash");
-    bash.args(["-c", container]).arg(folder).arg(script).stdout(Stdio::null()).spawn().unwrap()
+    Running::start(bash.args(["-c", container]).arg(folder).arg(script).stdout(Stdio::null()))
 }
 
 fn start_podnudge(folder: &Path, is_namespace_shared: bool) -> Agent {

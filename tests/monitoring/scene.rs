@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
 use podnudge::cluster::object_rights;
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use super::{manifest, rules};
 use crate::support::rights::access;
 use crate::support::{
-    Agent, ApiServer, Kubelet, Payload, command, payload, podnudge, request, respond, rights_of,
+    Agent, ApiServer, Kubelet, Payload, Running, payload, podnudge, request, respond, rights_of,
     server, wait_until,
 };
 
@@ -141,13 +140,9 @@ pub(super) fn certificate() -> Payload {
 }
 
 /// A real Prometheus.
-pub(super) struct Prometheus(Child);
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+pub(super) struct Prometheus {
+    #[expect(dead_code, reason = "it runs until it is dropped")]
+    process: Running,
 }
 
 /// What a query returned: the labels that tell the series apart, and the value.
@@ -157,21 +152,15 @@ impl Prometheus {
     pub(super) fn start(folder: &Path, replicas: &[Replica]) -> Self {
         fs::write(folder.join("rules.yaml"), rules().0.to_string()).unwrap();
         fs::write(folder.join("prometheus.yaml"), configuration(replicas).to_string()).unwrap();
-        let log = fs::File::create(folder.join("prometheus.log")).unwrap();
-        let child = command("prometheus")
-            .current_dir(folder)
-            .args(["--config.file=prometheus.yaml", "--storage.tsdb.path=data"])
-            .arg("--web.listen-address=127.0.0.1:9090")
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("prometheus is installed (package prometheus)");
-        let prometheus = Self(child);
+        let [config, data] = [("config.file", "prometheus.yaml"), ("storage.tsdb.path", "data")]
+            .map(|(option, name)| format!("--{option}={}", folder.join(name).display()));
+        let program = ["prometheus", &config, &data, "--web.listen-address=127.0.0.1:9090"];
+        let process = Running::logged(&program, &folder.join("prometheus.log"));
         wait_until("Prometheus is ready", || {
             TcpStream::connect("127.0.0.1:9090").is_ok()
                 && get("/-/ready").starts_with("HTTP/1.0 200")
         });
-        prometheus
+        Self { process }
     }
 
     pub(super) fn data(path: &str) -> Value {
