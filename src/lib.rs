@@ -1,7 +1,7 @@
 //! podnudge watches the mounted ConfigMaps and Secrets of a pod and makes the application in the
 //! same pod reload them.
 //!
-//! The modules in reading order: the configuration ([`config`]), the decisions ([`podnudge_core`]), the
+//! The modules in reading order: the configuration ([`podnudge_config`]), the decisions ([`podnudge_core`]), the
 //! modules that perform the core's commands ([`volume`] for `Scan` and `Resync`, [`checks`] for
 //! `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and `Approve`,
 //! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
@@ -28,7 +28,6 @@ pub mod cli;
 pub mod cluster;
 #[cfg(feature = "compat")]
 pub mod compat;
-pub mod config;
 pub mod exchange;
 #[cfg(test)]
 #[path = "../tests/fuzz/mod.rs"]

@@ -14,7 +14,8 @@ use podnudge::process::marks::mark_as_agent;
 use podnudge::report::logs;
 use podnudge::system::exit::{self, Exit};
 use podnudge::system::{lockdown, stderr};
-use podnudge::{admin, checks, config, exchange, plan, run, supervise};
+use podnudge::{admin, checks, exchange, plan, run, supervise};
+use podnudge_config as config;
 use podnudge_core::reason::Reason;
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
@@ -73,10 +74,10 @@ fn bug(panic: &PanicHookInfo<'_>) {
 }
 
 fn with_config(
-    arguments: &config::Sources,
+    arguments: &cli::Sources,
     command: impl FnOnce(config::Config) -> ExitCode,
 ) -> ExitCode {
-    match config::load(arguments) {
+    match cli::load(arguments) {
         Ok((config, warnings)) => {
             for warning in arguments.warnings.iter().chain(&warnings) {
                 stderr::print(&format!("warning: {warning}\n"));

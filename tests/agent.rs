@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nix::sys::signal::Signal;
-use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
+use podnudge_config::KeyFilter;
 use podnudge_core::snapshot::{Snapshot, digest};
 
 use crate::support::kubelet::LinkOrder;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use podnudge::checks::contents::check;
 use podnudge::checks::copy::PrivateCopy;
-use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::volume::scan::read;
+use podnudge_config::{Check, Condition, KeyFilter, Syntax};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::{Digest, digest};

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use podnudge::checks::url;
-use podnudge::config::{self, Condition, HttpCheck, Overrides};
+use podnudge_config::{self as config, Condition, HttpCheck, Overrides};
 use podnudge_core::event::Checked;
 use podnudge_core::reason::Reason;
 

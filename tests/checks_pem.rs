@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use podnudge::checks::contents::{check, expiry};
-use podnudge::config::{Check, Condition, KeyFilter, Syntax};
 use podnudge::volume::scan::read;
+use podnudge_config::{Check, Condition, KeyFilter, Syntax};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::digest;

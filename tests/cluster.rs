@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
-use podnudge::config::{self, Overrides};
 use podnudge::system::surroundings::Server;
+use podnudge_config::{self as config, Overrides};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;

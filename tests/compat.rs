@@ -493,7 +493,7 @@ fn the_options_of_the_operator_make_a_valid_configuration() {
     for (options, _) in cases(COMPAT, "of the operator and of charts") {
         let (text, exit_code) = output(compat(&["--print"], options));
         assert_eq!(exit_code, Some(0), "{options}: {text}");
-        let parsed = podnudge::config::parse("translated", &text, &Vec::new(), None);
+        let parsed = podnudge_config::parse("translated", &text, &Vec::new(), None);
         let (config, warnings) = parsed.unwrap_or_else(|problems| panic!("{problems}\n{text}"));
         assert_eq!(warnings, [], "{text}");
         // It ends before it would retry.

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use podnudge::cli;
-use podnudge::config::{self, OnUnreachable, Overrides};
+use podnudge_config::{self as config, OnUnreachable, Overrides};
 use proptest::prelude::{any, proptest};
 
 #[expect(dead_code, reason = "the rest is for the tests of tests/all.rs")]

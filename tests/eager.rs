@@ -6,7 +6,7 @@ use podnudge::cluster::{
     ApiError, EagerAnswer, EagerFact, EagerRequest, EagerSync, Listing, Metadata, Source,
     WatchEvent,
 };
-use podnudge::config::{ObjectKind, ObjectName};
+use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::reason::Reason;
 

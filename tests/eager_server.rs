@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::Signal;
 use podnudge::cluster::object_rights;
-use podnudge::config::{ObjectKind, ObjectName};
+use podnudge_config::{ObjectKind, ObjectName};
 use serde_json::{Value, json};
 
 use crate::support::api_server::Store;

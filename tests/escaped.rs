@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-use podnudge::config::KeyFilter;
 use podnudge::volume::scan;
+use podnudge_config::KeyFilter;
 use podnudge_core::snapshot;
 
 use crate::support::{

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use podnudge::action::http;
-use podnudge::config::{Auth, Basic, Body, Endpoint, HttpAction};
 use podnudge::exchange::AnswerEnd;
 use podnudge::exchange::http::exchange;
+use podnudge_config::{Auth, Basic, Body, Endpoint, HttpAction};
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::reason::Reason;
 use reqwest::Method;
@@ -430,7 +430,7 @@ mod tls {
     use std::path::Path;
     use std::sync::mpsc::channel;
 
-    use podnudge::config::{ClientCertificate, Tls};
+    use podnudge_config::{ClientCertificate, Tls};
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_rustls::TlsAcceptor;

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use podnudge::config::{self, Overrides};
+use podnudge_config::{self as config, Overrides};
 use serde_json::{Value, json};
 
 use crate::support::manifests::{

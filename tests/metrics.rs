@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use podnudge::config::KeyFilter;
 use podnudge::volume::scan::read;
+use podnudge_config::KeyFilter;
 use podnudge_core::snapshot::{Snapshot, digest};
 
 use crate::support::{

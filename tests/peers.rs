@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use podnudge::cli::{self, Command};
-use podnudge::config;
+use podnudge_config as config;
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use podnudge::config::{self, Action, Condition, Preset, ProofBy, Rule, preset, presets};
+use podnudge_config::{self as config, Action, Condition, Preset, ProofBy, Rule, preset, presets};
 
 use crate::applications::presets::subjects;
 use crate::support::{Agent, Behaviour, Scene, Target, command, in_namespace};

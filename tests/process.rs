@@ -4,9 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use podnudge::config::SignalAction;
 use podnudge::process::signal::{SendError, prepare};
 use podnudge::process::{Identity, TargetProcess};
+use podnudge_config::SignalAction;
 
 use crate::support::{
     Agent, Behaviour, Kubelet, ROLLED_OUT, Scene, Target, in_namespace, mount, payload, unmount,

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use podnudge::config::{self, KeyFilter, Overrides, Rule};
 use podnudge::verify::proofs;
 use podnudge::volume::scan::read;
+use podnudge_config::{self as config, KeyFilter, Overrides, Rule};
 use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, digest};

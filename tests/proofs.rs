@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use podnudge::config::{self, Overrides, ProofBy, Rule};
 use podnudge::verify::proofs;
+use podnudge_config::{self as config, Overrides, ProofBy, Rule};
 use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use podnudge::cli;
-use podnudge::config::{self, Overrides};
+use podnudge_config::{self as config, Overrides};
 
 /// The README and the pages of docs/, by their names.
 fn pages() -> Vec<(String, String)> {

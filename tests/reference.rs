@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
-use podnudge::config::{Definition, FILE, Form, Presence, Relation, Section};
+use podnudge_config::{Definition, FILE, Form, Presence, Relation, Section};
 
 const PAGE: &str = "docs/configuration.md";
 /// Everything before this mark is written by hand.
-const MARK: &str =
-    "<!-- Made from the definitions in src/config: UPDATE=1 cargo test --test all reference -->\n";
+const MARK: &str = "<!-- Made from the definitions in crates/config: UPDATE=1 cargo test --test all reference -->\n";
 
 #[test]
 fn the_reference_matches_the_definitions() {

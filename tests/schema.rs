@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use boon::{Compiler, SchemaIndex, Schemas};
-use podnudge::config::{self, FILE, Overrides};
+use podnudge_config::{self as config, FILE, Overrides};
 use serde_json::Value;
 
 struct Schema(Schemas, SchemaIndex);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use podnudge::cluster::{ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 
-use podnudge::config::LONGEST_LEASE;
+use podnudge_config::LONGEST_LEASE;
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
 use podnudge_core::reason::Reason;

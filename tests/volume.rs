@@ -8,10 +8,10 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread;
 
-use podnudge::config::KeyFilter;
 use podnudge::volume::mounts;
 use podnudge::volume::scan::{ReadError, Reading, generation, read};
 use podnudge::volume::watch::{Hints, Pending, Synced, Watcher};
+use podnudge_config::KeyFilter;
 use podnudge_core::event::VolumeId;
 use podnudge_core::snapshot::{Digest, Snapshot, digest};
 use proptest::prelude::{any, prop, prop_assert_eq, prop_assert_ne, proptest};

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nix::unistd::{Uid, seteuid};
-use podnudge::config::{KeyFilter, Publish};
 use podnudge::publish::Publisher;
 use podnudge::volume::scan;
+use podnudge_config::{KeyFilter, Publish};
 use podnudge_core::clock::{Now, UnixTime};
 use podnudge_core::event::Publication;
 use podnudge_core::reason::Reason;

@@ -11,7 +11,6 @@ use tracing::warn;
 use super::progress::Progress;
 use super::restart::restart;
 use super::{http, pod_end, prepare, program, signal, socket};
-use crate::config::{Action, Rule};
 use crate::process::{
     self, Context, Refusal, TargetProcess, age, all_read_config_after, choose_preset, find,
     find_cached, find_to_restart, inspect, names, remember_container, roots,
@@ -20,6 +19,7 @@ use crate::publish;
 use crate::verify::proofs::{self, StateBefore};
 use crate::verify::{Baseline, Partial};
 use crate::volume::reads::ReadWatch;
+use podnudge_config::{Action, Rule};
 use podnudge_core::MAX_STARTUP;
 use podnudge_core::clock::Moment;
 use podnudge_core::command::{Act, Extent};

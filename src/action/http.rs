@@ -5,7 +5,6 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::config::{Body, HttpAction, Rule};
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{
     SHORT_ANSWER, describe, exchange, is_about_content, is_expected, unexpected_response,
@@ -13,6 +12,7 @@ use crate::exchange::http::{
 use crate::system::files::LARGEST;
 use crate::system::threads::Thread;
 use crate::volume::contents;
+use podnudge_config::{Body, HttpAction, Rule};
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::config::Rule;
 use crate::process::{self, Context, Refusal, TargetProcess, all_read_config_after, find, names};
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
+use podnudge_config::Rule;
 use podnudge_core::command::{Act, Extent};
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::reason::Reason;

@@ -5,9 +5,9 @@
 
 use super::restart::replaced;
 use super::signal::not_sent;
-use crate::config::{Action, Rule};
 use crate::process::signal::prepare as prepare_signal;
 use crate::process::{Supervised, TargetProcess};
+use podnudge_config::{Action, Rule};
 use podnudge_core::command::Act;
 use podnudge_core::event::Acted;
 

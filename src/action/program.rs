@@ -4,10 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-use crate::config::{Program, Rule};
 use crate::exchange::program;
 use crate::volume::contents::folder;
 use crate::volume::reads::OwnRead;
+use podnudge_config::{Program, Rule};
 use podnudge_core::command::Act;
 use podnudge_core::event::Acted;
 use podnudge_core::snapshot::Key;

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::signal::not_sent;
-use crate::config::Rule;
 use crate::process::{self, Context, Identity, Supervised, TargetProcess, roots, terminate};
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
+use podnudge_config::Rule;
 use podnudge_core::command::Act;
 use podnudge_core::event::{Acted, Targets};
 

@@ -2,9 +2,9 @@
 //!
 //! Reads `/proc`; changes nothing except by the signal.
 
-use crate::config::{Rule, SignalAction};
 use crate::process::signal::{SendError, prepare};
 use crate::process::{Context, TargetProcess};
+use podnudge_config::{Rule, SignalAction};
 use podnudge_core::command::Act;
 use podnudge_core::event::{Absence, Acted};
 

@@ -2,9 +2,9 @@
 //!
 //! Has the effects of the command.
 
-use crate::config::SocketCommand;
 use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MAX_ANSWER, check_answer, send_command};
+use podnudge_config::SocketCommand;
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::shown;
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use reqwest::{Response, Url};
 
 use super::table;
-use crate::config::Listen;
 use crate::exchange::http::base_client;
 use crate::system::exit::Exit;
 use crate::system::files;
+use podnudge_config::Listen;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
 

@@ -36,9 +36,9 @@ use super::caller::Caller;
 #[cfg(feature = "page")]
 use super::page;
 use super::{metrics, own_process};
-use crate::config::{Listen, ReloadEndpoint};
 use crate::system::exit::chain;
 use crate::system::files;
+use podnudge_config::{Listen, ReloadEndpoint};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::status::Status;

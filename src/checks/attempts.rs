@@ -9,7 +9,7 @@ mod record;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::config::{Agent, Rule};
+use podnudge_config::{Agent, Rule};
 use podnudge_core::event::{Checked, Interrupted};
 use podnudge_core::snapshot::Digest;
 pub(crate) use record::Left;

@@ -14,14 +14,14 @@ use std::path::Path;
 use super::certificates::{self, File};
 use super::syntax;
 #[cfg(feature = "compat")]
-use crate::config::Expand;
-use crate::config::{Check, Condition, KeyFilter, Syntax};
-#[cfg(feature = "compat")]
 use crate::volume::contents::read_file;
 use crate::volume::contents::{Content, Volume, read_included};
 #[cfg(feature = "compat")]
 use crate::volume::expand::Source;
 use crate::volume::filter;
+#[cfg(feature = "compat")]
+use podnudge_config::Expand;
+use podnudge_config::{Check, Condition, KeyFilter, Syntax};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::reason::Reason;

@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, Mode, unlinkat};
 use rustix::io::Errno;
 use tracing::warn;
 
-use crate::config::KeyFilter;
 use crate::system::folder::{Folder, enter_all, new_file, new_folder, temporary_name, write};
 use crate::volume::contents::{self, Content, Volume};
+use podnudge_config::KeyFilter;
 use podnudge_core::event::Checked;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

@@ -27,12 +27,12 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use crate::config::{Condition, Rule};
 use crate::system::folder::Folder;
 use crate::volume::contents::ContentsError;
 pub(crate) use attempts::{Attempt, Attempts, Left};
 use contents::Post;
 use copy::PrivateCopy;
+use podnudge_config::{Condition, Rule};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::shown;

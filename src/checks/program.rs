@@ -5,9 +5,9 @@
 use std::ffi::OsStr;
 
 use super::copy::PrivateCopy;
-use crate::config::{Program, Rule};
 use crate::exchange::program;
 use crate::volume::reads::OwnRead;
+use podnudge_config::{Program, Rule};
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::Digest;
 

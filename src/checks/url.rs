@@ -5,10 +5,10 @@
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 
 use super::contents::Post;
-use crate::config::HttpCheck;
 use crate::exchange::http::{
     SHORT_ANSWER, describe, exchange, is_about_content, is_expected, response_reason,
 };
+use podnudge_config::HttpCheck;
 use podnudge_core::event::Checked;
 
 /// Checks one key after the other; the first that does not pass decides.

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::{Command, Stop, Stream, usage};
+use super::{Command, Sources, Stop, Stream, usage};
 use crate::compat::{self, Instead, Run};
-use crate::config::{self, Sources};
 use crate::system::exit::Exit;
+use podnudge_config as config;
 
 /// How long an init container waits for the file that it is to write from.
 const WAIT: Duration = Duration::from_mins(1);

@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::admin::{client, server};
 #[cfg(feature = "cluster")]
 use crate::cluster::{self, Api};
-use crate::config::{Config, Rule};
 use crate::preflight::{Addresses, Stage, preflight, still_starting};
 use crate::process::{Context, choose_preset, find, others, why};
 use crate::state;
@@ -19,6 +18,7 @@ use crate::system::surroundings::Pod;
 use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};
+use podnudge_config::{Config, Rule};
 use podnudge_core::event::{VolumeId, Watch};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;

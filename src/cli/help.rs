@@ -3,8 +3,8 @@
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
-use crate::config::{FILE, Form, Heading, Presence, flags};
 use crate::system::version;
+use podnudge_config::{FILE, Form, Heading, Presence, flags};
 
 /// The text of a heading.
 fn heading(heading: Heading) -> &'static str {

@@ -1,8 +1,8 @@
-//! Parses the command line and the environment; and the commands that need no loop ([`doctor`], [`install`]).
-//! Pure, except those and [`replica`], which reads the host name.
+//! Parses the command line and the environment; loads the configuration ([`load`](fn@load)); and the commands that need
+//! no loop ([`doctor`], [`install`]). Pure, except those and [`replica`], which reads the host name.
 //!
 //! The options are those that the definitions of the settings have; each has an environment variable,
-//! `PODNUDGE_` and its name in capitals. The values stay text: `config` parses them exactly as it
+//! `PODNUDGE_` and its name in capitals. The values stay text: [`podnudge_config`] parses them exactly as it
 //! parses the file's.
 
 #[cfg(feature = "compat")]
@@ -13,6 +13,7 @@ pub mod doctor;
 mod fuzz;
 mod help;
 pub mod install;
+mod load;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -26,13 +27,14 @@ use clap::error::ErrorKind;
 
 use help::QUICK_START;
 pub use help::command;
+pub use load::{LoadError, Sources, load};
 
 use crate::admin::client::{Status, Trigger};
-use crate::config::{self, At, FILE, Override, Overrides, Problem, Sources, flags, nearest};
 use crate::plan::Options;
 use crate::preflight::Stage;
 use crate::system::exit::{Exit, sentence};
 use crate::system::surroundings::{Pod, Server, Surroundings};
+use podnudge_config::{self as config, At, FILE, Override, Overrides, Problem, flags, nearest};
 use podnudge_core::jitter::{self, Replica};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::{Stop, value_of};
-use crate::config;
 use crate::plan::{Options, Restarts};
+use podnudge_config as config;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -20,10 +20,10 @@ use super::events::PodEvent;
 use super::identity;
 use super::lease::{Lease, LeaseRequest};
 use super::own_pod::{self, OwnPod};
-use crate::config::{Auth, Cluster, Endpoint, Tls, is_label};
 use crate::exchange::http;
 use crate::system::files;
 use crate::system::surroundings::{Pod, Server};
+use podnudge_config::{Auth, Cluster, Endpoint, Tls, is_label};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -13,8 +13,8 @@ use super::eager::EagerAnswer;
 use super::error::ApiError;
 use super::metadata::{Listing, WatchEvent};
 use super::sources::{self, Source};
-use crate::config::{ObjectKind, ObjectName};
 use crate::exchange::lines::{Reader, read_lines};
+use podnudge_config::{ObjectKind, ObjectName};
 
 /// The annotation by which the pod is changed, so that the kubelet syncs it.
 const ANNOTATION: &str = "podnudge.io/sync";

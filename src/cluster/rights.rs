@@ -15,7 +15,7 @@ use super::call::{
 };
 use super::error::ApiError;
 use super::pace::Pace;
-use crate::config::{Cluster, Config, Limit, ObjectKind, ObjectName};
+use podnudge_config::{Cluster, Config, Limit, ObjectKind, ObjectName};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::RuleId;
 use podnudge_core::preflight::{Problem, ProblemKind};
@@ -332,7 +332,7 @@ impl RightsPreflight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{self, Overrides};
+    use podnudge_config::{self as config, Overrides};
 
     fn needs_of(text: &str) -> Vec<Need> {
         let text = format!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::config::{ObjectKind, ObjectName, is_subdomain};
+use podnudge_config::{ObjectKind, ObjectName, is_subdomain};
 use podnudge_core::reason::Reason;
 
 /// An object behind watched volumes.

@@ -1,6 +1,6 @@
 //! A configuration in the making, with the option that each part of it comes from. Pure.
 
-use crate::config::{Origin, Translated};
+use podnudge_config::{Origin, Translated};
 
 #[derive(Default)]
 pub(super) struct Draft(Translated);

@@ -1,7 +1,7 @@
 //! What other reloaders are started with, translated to podnudge's own options and configuration.
 //!
-//! `podnudge compat prometheus-config-reloader` runs podnudge with a translation: the text of a file, which `config/`
-//! reads like any other. Problems name the option that a part of the text comes from (`config::Origin`). For the
+//! `podnudge compat prometheus-config-reloader` runs podnudge with a translation: the text of a file, which `podnudge_config`
+//! reads like any other. Problems name the option that a part of the text comes from (`podnudge_config::Origin`). For the
 //! others, a command line or an environment that podnudge does not know ends it with one, to be used instead, and with
 //! what podnudge refuses in it (`cli/compat.rs`). Pure, but for the `--web-config-file` of prometheus-config-reloader,
 //! which is read.
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::config::Translated;
 pub(crate) use peers::{Instead, Translation};
+use podnudge_config::Translated;
 use podnudge_core::reason::Reason;
 
 /// The command that runs podnudge with the options of another program.

@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::options::{self, Given};
 use super::web_config;
 use super::words::{list, quoted, time};
-use crate::config::Translated;
+use podnudge_config::Translated;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -12,8 +12,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::{AddressKind, ExchangeError, connection_error};
-use crate::config::{Endpoint, SocketAddress};
 use crate::system::threads::Thread;
+use podnudge_config::{Endpoint, SocketAddress};
 use podnudge_core::reason::Reason;
 
 /// Connects to the host of a URL, or to the socket of the endpoint.

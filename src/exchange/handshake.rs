@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::ExchangeError;
 use super::connect::{Stream, open};
-use crate::config::SocketAddress;
+use podnudge_config::SocketAddress;
 use podnudge_core::reason::Reason;
 
 /// The most bytes that are received. A certificate message has at most 64 KiB, and so has the list of

@@ -14,8 +14,8 @@ use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCod
 
 use super::relay::{self, BEFORE_ANSWER, Relaying};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
-use crate::config::{Auth, Endpoint, Tls};
 use crate::system::files;
+use podnudge_config::{Auth, Endpoint, Tls};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

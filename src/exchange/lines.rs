@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::http::{self, Answer};
 use super::{AnswerEnd, ExchangeError, relay};
-use crate::config::Endpoint;
+use podnudge_config::Endpoint;
 use podnudge_core::reason::Reason;
 
 /// The memory that is kept for the next line.

@@ -22,7 +22,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::yield_now;
 
 use super::connect::{self, Stream};
-use crate::config::Endpoint;
+use podnudge_config::Endpoint;
 
 /// The most bytes that are received until the headers of the answer are complete: TLS handshake,
 /// informational responses, status and headers. hyper allows 100 headers in each response.

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::connect::{Stream, open};
 use super::{AnswerEnd, ExchangeError};
-use crate::config::{SocketAddress, SocketCommand};
+use podnudge_config::{SocketAddress, SocketCommand};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

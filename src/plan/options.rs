@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::scenario::{Restarts, Scenario, Slots};
-use crate::config::{Config, Rule};
+use podnudge_config::{Config, Rule};
 use podnudge_core::Hold;
 use podnudge_core::event::VolumeId;
 use podnudge_core::reason::Reason;

@@ -8,7 +8,7 @@ use super::options::{Options, scenario};
 use super::outcome::{Outcome, simulate};
 use super::scenario::{Restarts, Scenario};
 use super::{svg, text};
-use crate::config::Config;
+use podnudge_config::Config;
 use podnudge_core::jitter::JitterBy;
 use podnudge_core::reason::Reason;
 

@@ -4,9 +4,9 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::config::{Action, HttpProof, ProofBy, Rule, SocketAddress};
 use crate::exchange::{ExchangeError, connect};
 use crate::verify;
+use podnudge_config::{Action, HttpProof, ProofBy, Rule, SocketAddress};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 

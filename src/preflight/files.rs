@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Action, Auth, Body, Condition, ProofBy, Rule};
 use crate::exchange::program;
 use crate::volume::contents::folder;
+use podnudge_config::{Action, Auth, Body, Condition, ProofBy, Rule};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::literal;

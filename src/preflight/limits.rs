@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::config::{Condition, Rule, Syntax};
 use crate::process::Context;
+use podnudge_config::{Condition, Rule, Syntax};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 

@@ -12,8 +12,8 @@ mod work_dir;
 
 use std::path::Path;
 
-use crate::config::Rule;
 use crate::process::{Context, Identity, age, find, roots};
+use podnudge_config::Rule;
 use podnudge_core::preflight::Problem;
 pub(crate) use target::still_starting;
 

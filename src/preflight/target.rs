@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use crate::config::{Action, OnFailure, Preset, Rule, SignalAction};
 use crate::process::signal::{SendError, prepare};
 use crate::process::{
     Context, Refusal, Supervised, TargetProcess, age, age_of_oldest_candidate, choose_preset,
 };
+use podnudge_config::{Action, OnFailure, Preset, Rule, SignalAction};
 use podnudge_core::MAX_STARTUP;
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;

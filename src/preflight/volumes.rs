@@ -1,8 +1,8 @@
 //! The volumes of a rule as they are mounted in podnudge's and in the target's container.
 
-use crate::config::Rule;
 use crate::process::{Context, TargetProcess, View, view_of};
 use crate::volume::mounts;
+use podnudge_config::Rule;
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

@@ -12,9 +12,9 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use crate::config::{Condition, Rule};
 use crate::process::{Reach, TargetProcess, Way, reach};
 use crate::volume::mounts;
+use podnudge_config::{Condition, Rule};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

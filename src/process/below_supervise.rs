@@ -8,7 +8,7 @@ use super::Identity;
 use super::find::TargetProcess;
 use super::marks::is_supervisor;
 use super::proc::{self, contains, mask};
-use crate::config::SignalAction;
+use podnudge_config::SignalAction;
 use podnudge_core::shown;
 
 /// The request for a restart. No kernel sends this signal (signal(7)), and no known program uses it. It is

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{Identity, proc};
-use crate::config::Preset;
+use podnudge_config::Preset;
 use podnudge_core::clock::Moment;
 use podnudge_core::reason::Reason;
 

@@ -11,8 +11,8 @@ use super::select::OwnProcess;
 use super::table;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
-use crate::config::{self, Rule};
 use crate::volume::mounts;
+use podnudge_config::{self as config, Rule};
 use podnudge_core::shown;
 
 /// State that is shared by all code that finds or signals processes.

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::handling::is_young;
-use crate::config::Rule;
+use podnudge_config::Rule;
 use podnudge_core::clock::Moment;
 use podnudge_core::command::Act;
 use podnudge_core::reason::Reason;

@@ -26,7 +26,7 @@ use super::proc;
 use super::select::{self, Process, ProcessTable, Refusal};
 use super::table::{self, Detail};
 use super::wrapper::{Taker, find_taker};
-use crate::config::{Rule, TargetBy};
+use podnudge_config::{Rule, TargetBy};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Targets;
 use podnudge_core::status::TargetStatus;

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::find::{TargetProcess, find, process_table};
 use super::select::Refusal;
 use super::starter::{is_foreign_supervisor, programs_below};
-use crate::config::Rule;
+use podnudge_config::Rule;
 use podnudge_core::event::Inspection;
 
 /// Finds out how long the rule's target has been running.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::select::Refusal;
 use super::{Identity, ProcessState, process_state};
-use crate::config::Rule;
+use podnudge_config::Rule;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::status::{RuleStatus, TargetStatus};

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use super::context::Context;
 use super::select::{Process, ProcessTable, in_tree, list};
 use super::wrapper::{Taker, find_taker};
-use crate::config::{Preset, Rule, TargetBy};
+use podnudge_config::{Preset, Rule, TargetBy};
 use podnudge_core::shown;
 
 /// The one of these roots to choose, and why; `None` if nothing tells.

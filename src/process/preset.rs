@@ -7,7 +7,7 @@ use super::find::{TargetProcess, find, process_table};
 use super::handling::is_young;
 use super::select::Refusal;
 use super::starter::programs_below;
-use crate::config::{Preset, Rule};
+use podnudge_config::{Preset, Rule};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -18,7 +18,7 @@ pub(super) use self::refusals::list;
 use self::refusals::{not_found, of_another_pod, stale};
 use super::Identity;
 use super::marks::is_supervisor;
-use crate::config::{Target, TargetBy};
+use podnudge_config::{Target, TargetBy};
 use podnudge_core::clock::Moment;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

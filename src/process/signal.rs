@@ -18,7 +18,7 @@ use super::handling::{Effect, Handling, handling, is_young};
 use super::liveness::{ProcessState, process_state};
 use super::proc::{self, contains, mask};
 use super::sigwait::describe_threads;
-use crate::config::SignalAction;
+use podnudge_config::SignalAction;
 use podnudge_core::reason::Reason;
 
 /// The bit of `CAP_KILL` (capabilities(7)).

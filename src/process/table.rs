@@ -13,8 +13,8 @@ use super::proc::{
 use super::select::in_pod::{OwnPod, Pod};
 use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
 use super::{Identity, node, texts};
-use crate::config::{Target, TargetBy};
 use crate::volume::mounts::{self, Mount};
+use podnudge_config::{Target, TargetBy};
 use podnudge_core::reason::Reason;
 
 /// Which processes are read.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::proc;
 use super::select::{COMM_LENGTH, Process};
-use crate::config::{Rule, Target, TargetBy};
+use podnudge_config::{Rule, Target, TargetBy};
 use podnudge_core::reason::Reason;
 
 /// Each rule's name and its target.
@@ -92,10 +92,10 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
-    use crate::config;
     use crate::process::Identity;
     use crate::process::select::Mounts;
     use crate::process::select::in_pod::Pod;
+    use podnudge_config as config;
 
     /// A rule with this target setting.
     fn rule(target: &str) -> Rule {

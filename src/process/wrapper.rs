@@ -11,7 +11,7 @@ use super::select::taker::{Member, Role, below, select_taker, several_take};
 use super::select::{self, Process, Refusal};
 use super::starter::{is_foreign_supervisor, programs_below};
 use super::table::{self, Detail};
-use crate::config::Rule;
+use podnudge_config::Rule;
 use podnudge_core::reason::Reason;
 
 /// The process that takes the signal.

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 
 use super::generation::Name;
 use super::write::{Parts, Writer};
-use crate::config::Publish;
 use crate::system::folder::{self, DIRECTORY, Folder, each, temporary_name};
 use crate::volume::reader::changed;
+use podnudge_config::Publish;
 use podnudge_core::clock::UnixTime;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 use rustix::fs::{Mode, fsync};
 
-use crate::config::{Expand, Rule};
 use crate::system::folder::Folder;
 use crate::volume::contents::{ContentsError, Volume, read_file};
 use crate::volume::expand::{ExpandError, Source};
+use podnudge_config::{Expand, Rule};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::snapshot::Digest;

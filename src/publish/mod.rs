@@ -21,8 +21,8 @@ mod publisher;
 mod record;
 mod write;
 
-use crate::config::Rule;
 pub use lock::{Holder, Lock};
+use podnudge_config::Rule;
 use podnudge_core::clock::{Now, UnixTime};
 use podnudge_core::command::RollBack;
 use podnudge_core::event::{Publication, Published};

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dir, Gid, Mode, Uid, fchmod, fchown, fstat, fsync, openat};
 use rustix::io::Errno;
 
-use crate::config::Publish;
 use crate::system::folder::{DIRECTORY, enter_all, new_file, new_folder, write_and_sync};
 use crate::volume::contents::Contents;
+use podnudge_config::Publish;
 
 /// The contents of each volume, with its directory in the generation.
 pub(super) type Parts<'a> = [(&'a PathBuf, &'a Contents)];

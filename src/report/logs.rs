@@ -9,9 +9,9 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::config::{Agent, LogFormat, LogLevel};
 use crate::system::exit::sentence;
 use crate::system::stderr::Lines;
+use podnudge_config::{Agent, LogFormat, LogLevel};
 use podnudge_core::shown::Colours;
 
 /// Starts the log.

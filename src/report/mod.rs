@@ -17,12 +17,12 @@ use std::path::Path;
 use tracing::{debug, error, info, warn};
 
 use crate::checks;
-use crate::config::{Config, LogLevel, Rule};
 use crate::system::version;
 use crate::volume::mounts;
 use crate::volume::naming::Naming;
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
+use podnudge_config::{Config, LogLevel, Rule};
 use podnudge_core::event::VolumeId;
 use podnudge_core::evidence::Evidence;
 use podnudge_core::fact::{Attempt, Basis, Fact, Occasion};

@@ -11,11 +11,11 @@ mod slots;
 
 use super::agent::Agent;
 use crate::cluster::{self, ApiError, EagerAnswer, Lease};
-use crate::config::Config;
 use crate::system::surroundings::{Pod, Surroundings};
 use eager::EagerSyncing;
 use events::EventSending;
 pub(super) use evict::{Evictor, evict_if_ready};
+use podnudge_config::Config;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{ApiServer, Event, RuleId, VolumeId};
 use podnudge_core::snapshot::Snapshot;

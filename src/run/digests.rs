@@ -4,10 +4,10 @@
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::config::{self, Config, DigestsInMetrics, Rule};
 use crate::state::{NAMING_KEY_LENGTH, StateDir};
 use crate::volume::mounts;
 use crate::volume::naming::Naming;
+use podnudge_config::{self as config, Config, DigestsInMetrics, Rule};
 use podnudge_core::snapshot::Digest;
 use podnudge_core::status::RuleStatus;
 

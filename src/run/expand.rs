@@ -1,8 +1,8 @@
 //! `[rule.expand]`: has the file written before the actions of a rule, and by `podnudge once`.
 
 use super::queues;
-use crate::config::Rule;
 use crate::publish;
+use podnudge_config::Rule;
 use podnudge_core::command::{Act, Extent};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;

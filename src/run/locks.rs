@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::clock;
-use crate::config::Rule;
 use crate::publish::{self, Lock, PublishError, Publisher};
+use podnudge_config::Rule;
 use podnudge_core::clock::Moment;
 
 /// How long to wait for the holder of a lock to end: a pod that this one replaces, on a volume that

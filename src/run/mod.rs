@@ -36,7 +36,6 @@ use tracing::{info, warn};
 
 use crate::admin::server::{self, BindError};
 use crate::checks;
-use crate::config::{Config, Listen};
 use crate::exchange::children;
 use crate::publish::{self, PublishError};
 use crate::state::StateDir;
@@ -45,6 +44,7 @@ use crate::system::os_signals::OsSignals;
 use crate::system::surroundings::Surroundings;
 use agent::Agent;
 pub use once::{OnceError, once};
+use podnudge_config::{Config, Listen};
 use podnudge_core::jitter::Replica;
 
 /// Why podnudge ends without having been asked to.

@@ -1,11 +1,11 @@
 //! In place of `api.rs` in a podnudge that was built without access to the Kubernetes API: its configuration then has
-//! no use for it (`config/cluster.rs`).
+//! no use for it (`crates/config/src/cluster.rs`).
 
 #![expect(clippy::unused_self, reason = "the same calls as of `api.rs`")]
 
 use super::agent::Agent;
-use crate::config::Config;
 use crate::system::surroundings::{Pod, Surroundings};
+use podnudge_config::Config;
 use podnudge_core::clock::Moment;
 use podnudge_core::command::{Command, PodIs};
 use podnudge_core::event::{RuleId, VolumeId};

@@ -10,13 +10,13 @@ use tracing::{info, warn};
 
 use super::{clock, digests, locks, queues};
 use crate::checks::{self, Attempts, LocalResult};
-use crate::config::{Check, Condition, Config, Rule};
 use crate::exchange::http;
 use crate::publish::{self, Publisher};
 use crate::report;
 use crate::system::exit::Exit;
 use crate::system::os_signals::{OsSignal, OsSignals};
 use crate::volume::scan;
+use podnudge_config::{Check, Condition, Config, Rule};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Checked, Current, Interrupted, Publication, Published, Standing};
 use podnudge_core::reason::Reason;

@@ -2,9 +2,9 @@
 
 use super::agent::{Agent, Done, RuleState};
 use super::clock;
-use crate::config::Action;
 use crate::state::StateDir;
 use crate::volume::mounts;
+use podnudge_config::Action;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, Event, RuleId};
 use podnudge_core::reason::Reason;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::agent::{Agent, Done};
 use super::clock;
-use crate::config::Rule;
 use crate::exchange::children;
 use crate::volume::scan::{self, ReadError, Reading, Root};
+use podnudge_config::Rule;
 use podnudge_core::event::{Event, RuleId, Scan, VolumeId};
 use podnudge_core::shown;
 

@@ -1,8 +1,8 @@
 //! Checks the body of an HTTP response against the proofs of a rule. Pure.
 
 use super::json::{JsonValue, equals_number};
-use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
+use podnudge_config::{BodyProof, Scalar};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, literal};
 

@@ -5,9 +5,9 @@
 use reqwest::Method;
 
 use super::body::{self, MAX_BODY, Page};
-use crate::config::HttpProof;
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{describe, exchange, is_expected, unexpected_response};
+use podnudge_config::HttpProof;
 use podnudge_core::reason::Reason;
 
 /// Reads the values before the action for each proof. Sends a request only if a proof needs one.

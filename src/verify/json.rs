@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Number;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::Scalar;
+use podnudge_config::Scalar;
 
 /// A value of a JSON text. Lists and objects are only known by their digests.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,11 +16,11 @@ mod socket;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
-use crate::config::Rule;
 use crate::process::{self, Context, Identity, ProcessState, Refusal, age, find, process_state};
 use crate::publish;
 use crate::volume::reads::Opened;
 pub(crate) use baseline::{Baseline, Partial};
+use podnudge_config::Rule;
 use podnudge_core::event::{Absence, Alive, Proof, Reads, Verified};
 use podnudge_core::reason::Reason;
 

@@ -17,12 +17,12 @@ use std::sync::Once;
 #[cfg(feature = "tls")]
 use super::tls;
 use super::{body, http, socket};
-use crate::config::{Program, ProofBy, Rule};
 use crate::exchange::program;
 use crate::process::Identity;
 use crate::process::children::Children;
 use crate::volume::filter;
 use crate::volume::reads::OwnRead;
+use podnudge_config::{Program, ProofBy, Rule};
 use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;

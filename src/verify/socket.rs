@@ -2,9 +2,9 @@
 //!
 //! Sends the command; changes nothing.
 
-use crate::config::SocketCommand;
 use crate::exchange::ExchangeError;
 use crate::exchange::socket::{MAX_ANSWER, check_answer, send_command};
+use podnudge_config::SocketCommand;
 use podnudge_core::reason::Reason;
 
 /// Sends the command once, and checks the answer.

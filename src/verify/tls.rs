@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use tracing::info;
 
 use crate::checks::certificates::served::{Leaf, first_in_key};
-use crate::config::{Rule, TlsProof};
 use crate::exchange::ExchangeError;
 use crate::exchange::handshake::presented;
 use crate::system::threads::Thread;
+use podnudge_config::{Rule, TlsProof};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 

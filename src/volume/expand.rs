@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use flate2::bufread::MultiGzDecoder;
 
-use crate::config::Expand;
+use podnudge_config::Expand;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use super::glob;
-use crate::config::KeyFilter;
+use podnudge_config::KeyFilter;
 
 /// Whether a key is included in the digest.
 pub(crate) fn is_included(filter: &KeyFilter, key: &[u8]) -> bool {

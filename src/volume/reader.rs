@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, OFlags, Stat, StatxAttributes, StatxFlags, fstat, stat
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::{KeyFilter, MostBytes};
+use podnudge_config::{KeyFilter, MostBytes};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, Key, Snapshot};
 

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::filter;
 use super::reader::DIRECTORY;
 use super::tree::LISTING_BUFFER;
-use crate::config::KeyFilter;
+use podnudge_config::KeyFilter;
 
 /// The most directories to watch. A ConfigMap volume has one for each first part of a nested path.
 const MAX_DIRECTORIES: usize = 64;

@@ -29,7 +29,7 @@ use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, is_mount
 pub use super::reader::{Directory, ReadError, Reading};
 use super::reads::OwnRead;
 use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
-use crate::config::{KeyFilter, MostBytes};
+use podnudge_config::{KeyFilter, MostBytes};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::snapshot::{Digest, Generation, Snapshot};
 

@@ -11,11 +11,11 @@ use super::client::{self, Trigger};
 use super::process_metrics::OwnProcess;
 use super::server::{AdminRequest, connection};
 use super::{metrics, table};
-use crate::config::ReloadEndpoint;
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
     words,
 };
+use podnudge_config::ReloadEndpoint;
 use podnudge_core::clock::UnixTime;
 use podnudge_core::evidence::{Evidence, InSync};
 use podnudge_core::reason::Reason;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use super::{Command, parse};
-use crate::config;
 use crate::fuzz::{Target, assert_harmless_lines, assert_reason, fuzz, words};
+use podnudge_config as config;
 
 #[test]
 fn arguments_and_variables_are_understood_or_refused() {

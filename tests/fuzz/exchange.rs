@@ -7,8 +7,8 @@ use reqwest::Method;
 use super::http::{self, unexpected_response};
 use super::socket::{check_answer, send_command};
 use super::{AnswerEnd, ExchangeError};
-use crate::config::{Endpoint, SocketAddress, SocketCommand};
 use crate::fuzz::{Target, assert_reason, fuzz, loopback, words};
+use podnudge_config::{Endpoint, SocketAddress, SocketCommand};
 
 const LIMIT: Duration = Duration::from_secs(10);
 /// The most bytes of a body that the target reads.

@@ -1,8 +1,8 @@
 //! Fuzzing on the stable compiler: seeds, mutations of them, and a check of each input, in the process
 //! of the test. Every parser and every reader of a protocol has a target.
 //!
-//! The targets are compiled into the library's own tests, each beside the module that it fuzzes
-//! (`#[path]` in `src/`): parsers are private, and need not be public for this. A target asserts more
+//! The targets are compiled into the own tests of the library that they fuzz, each beside its module (`#[path]` in
+//! `src/`): parsers are private, and need not be public for this. A target asserts more
 //! than the absence of a panic: that a second implementation gives the same verdict, that what was
 //! printed can be read back, that what is shown has no control characters.
 //!
@@ -12,68 +12,19 @@
 //! other inputs. `FUZZ_KEEP=FILE` writes each input to `FILE.TARGET` before it is checked, for what ends
 //! the process, such as an overflow of the stack.
 
-#![expect(clippy::print_stdout, reason = "a run by hand shows its figures")]
-
-mod mutate;
-mod random;
-mod runner;
-mod shrink;
-
-pub(crate) mod exposition;
-pub(crate) mod loopback;
+mod harness;
 mod texts;
 mod weeks;
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+pub(crate) mod exposition;
+pub(crate) mod loopback;
 
-pub(crate) use runner::{Target, fuzz};
-
-/// The words of a format. Besides: `numbers`, at which arithmetic goes wrong, and `nasty`, which escaping and cutting
-/// must survive.
-pub(crate) fn words(format: &str) -> &'static [&'static str] {
-    static WORDS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| {
-        let words =
-            serde_json::from_str::<BTreeMap<String, Vec<String>>>(include_str!("words.json"))
-                .unwrap();
-        let leaked = |words: Vec<String>| words.into_iter().map(|word| &*word.leak()).collect();
-        words.into_iter().map(|(format, words)| (&*format.leak(), leaked(words))).collect()
-    });
-    &WORDS[format]
-}
-
-/// The text of an input.
-pub(crate) fn text(input: &[u8]) -> String {
-    String::from_utf8_lossy(input).into_owned()
-}
+pub(crate) use harness::{
+    Target, assert_harmless, assert_harmless_lines, assert_reason, fuzz, text, words,
+};
 
 /// Two parts of an input: its first line, and the rest.
 pub(crate) fn first_line(input: &[u8]) -> (String, &[u8]) {
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     (text(&input[..end]), input.get(end + 1..).unwrap_or_default())
-}
-
-/// Whether a terminal or a log would act on a character instead of showing it.
-pub(crate) fn controls(c: char) -> bool {
-    let invisible = ['\u{61c}', '\u{feff}'];
-    let ranges = ['\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];
-    c.is_control() || invisible.contains(&c) || ranges.iter().any(|range| range.contains(&c))
-}
-
-/// Asserts that a text is harmless on one line of a terminal and of a log.
-pub(crate) fn assert_harmless(shown: &str) {
-    assert!(!shown.contains(controls), "it is shown with a control character: {shown:?}");
-}
-
-/// The same for a text of several lines.
-pub(crate) fn assert_harmless_lines(shown: &str) {
-    shown.split('\n').for_each(assert_harmless);
-}
-
-/// The same for a message and its hint, which must also be short.
-pub(crate) fn assert_reason(reason: &podnudge_core::reason::Reason) -> String {
-    let shown = reason.to_string();
-    assert_harmless_lines(&shown);
-    assert!(shown.len() < 8 * 1024, "a message of {} bytes", shown.len());
-    shown
 }

@@ -1,4 +1,4 @@
-//! Fuzzes the configuration: the file, the presets, and the text values (`src/config/`).
+//! Fuzzes the configuration: the file, the presets, and the text values (`crates/config/src/`).
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -7,8 +7,7 @@ use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::Value;
 
 use super::{FILE, Overrides, effective, file, parsers, preset};
-use crate::fuzz::{Target, assert_harmless_lines, assert_reason, first_line, fuzz, text, words};
-use crate::volume::filter;
+use crate::fuzz::{Target, assert_harmless_lines, assert_reason, fuzz, text, words};
 use podnudge_core::reason::Reason;
 
 const FILES: &[&str] = &[
@@ -195,55 +194,5 @@ fn values_are_read_as_they_are_printed_and_refused_with_a_reason() {
             Ok(kind) => kind,
             Err(reason) => format!("{} {}", char::from(*parser), assert_reason(&reason)),
         }
-    });
-}
-
-/// The crate `glob` is right, but takes exponential time: so only short keys are compared.
-#[test]
-fn a_glob_matches_what_another_matcher_matches() {
-    let options = glob::MatchOptions {
-        case_sensitive: true,
-        require_literal_separator: true,
-        require_literal_leading_dot: false,
-    };
-    let seeds = [
-        "*.conf\na.conf",
-        "conf/**/*.conf\nconf/a/b.conf",
-        "**/a\nb/a",
-        "[!a-c]?[]]\nxy]",
-        "a/**\na/b/c",
-        "a*b*c\nabbc",
-        "..*\n..data",
-        "[a-]\n-",
-    ];
-    let dictionary =
-        &["*", "?", "**/", "/**", "[a-z]", "[!b]", "[]]", "[!]]", "/", ".", "a", "b", "ß", "-"];
-    let target = Target { dictionary, longest: 24, inputs: 20_000, ..Target::new("glob", &seeds) };
-    fuzz(target, move |input| {
-        let (pattern, key) = first_line(input);
-        let Ok(pattern) = parsers::glob(&pattern) else { return "refused".to_owned() };
-        let path = text(key);
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let of = if pattern.as_str().contains('/') { path.as_str() } else { name };
-        let wanted = pattern.matches_with(of, options);
-        assert_eq!(filter::matches(&pattern, key), wanted);
-        wanted.to_string()
-    });
-}
-
-/// The author of the content chooses the names of the keys.
-#[test]
-fn a_glob_takes_linear_time_for_any_key() {
-    let seeds = [
-        "*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/",
-        "**/a*/**/b*/**/c\na/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/d",
-        "*.conf\na.conf",
-    ];
-    let dictionary = &["*", "*a", "**/", "?", "[a]", "a", "a/", "aaaaaaaaaaaaaaaa", "/"];
-    let target = Target { dictionary, longest: 1024, ..Target::new("long glob", &seeds) };
-    fuzz(target, |input| {
-        let (pattern, key) = first_line(input);
-        let Ok(pattern) = parsers::glob(&pattern) else { return "refused".to_owned() };
-        filter::matches(&pattern, key).to_string()
     });
 }

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::body::{Page, ValueBefore, check, value_before};
 use super::json::JsonValue;
-use crate::config::{BodyProof, Scalar};
 use crate::exchange::AnswerEnd;
 use crate::fuzz::{Target, assert_reason, exposition, first_line, fuzz, text, words};
+use podnudge_config::{BodyProof, Scalar};
 
 const JSON: &[&str] = &[
     "/a/1\n{\"a\": [1, {\"b/c\": \"x\", \"~\": 2.5}, [true, null]], \"\": {\"z\": 1}}",

@@ -1,4 +1,4 @@
-//! Fuzzes mountinfo, keys, digests and the recognition of tokens (`src/volume/`).
+//! Fuzzes mountinfo, keys, the patterns of keys, digests and the recognition of tokens (`src/volume/`).
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::mounts::{self, Mount};
 use super::{filter, mounts::containing};
-use crate::fuzz::{Target, assert_harmless, fuzz, text, words};
+use crate::fuzz::{Target, assert_harmless, first_line, fuzz, text, words};
 use podnudge_core::snapshot::{Digest, Key};
 
 /// A line of mountinfo as the kernel writes it (`show_mountinfo` in `fs/proc_namespace.c`).
@@ -174,5 +174,61 @@ fn the_name_of_a_generation_of_the_kubelet_begins_with_a_date() {
         let is_one = mounts::is_generation_name(input);
         assert!(!is_one || input.starts_with(b".."));
         is_one.to_string()
+    });
+}
+
+/// The patterns that the configuration accepts.
+fn pattern_of(text: &str) -> Option<glob::Pattern> {
+    let is_refused = text.is_empty() || text.starts_with('/');
+    glob::Pattern::new(text).ok().filter(|_| !is_refused)
+}
+
+/// The crate `glob` is right, but takes exponential time: so only short keys are compared.
+#[test]
+fn a_glob_matches_what_another_matcher_matches() {
+    let options = glob::MatchOptions {
+        case_sensitive: true,
+        require_literal_separator: true,
+        require_literal_leading_dot: false,
+    };
+    let seeds = [
+        "*.conf\na.conf",
+        "conf/**/*.conf\nconf/a/b.conf",
+        "**/a\nb/a",
+        "[!a-c]?[]]\nxy]",
+        "a/**\na/b/c",
+        "a*b*c\nabbc",
+        "..*\n..data",
+        "[a-]\n-",
+    ];
+    let dictionary =
+        &["*", "?", "**/", "/**", "[a-z]", "[!b]", "[]]", "[!]]", "/", ".", "a", "b", "ß", "-"];
+    let target = Target { dictionary, longest: 24, inputs: 20_000, ..Target::new("glob", &seeds) };
+    fuzz(target, move |input| {
+        let (pattern, key) = first_line(input);
+        let Some(pattern) = pattern_of(&pattern) else { return "refused".to_owned() };
+        let path = text(key);
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let of = if pattern.as_str().contains('/') { path.as_str() } else { name };
+        let wanted = pattern.matches_with(of, options);
+        assert_eq!(filter::matches(&pattern, key), wanted);
+        wanted.to_string()
+    });
+}
+
+/// The author of the content chooses the names of the keys.
+#[test]
+fn a_glob_takes_linear_time_for_any_key() {
+    let seeds = [
+        "*a*a*a*a*a*a*b\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/",
+        "**/a*/**/b*/**/c\na/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/a/b/d",
+        "*.conf\na.conf",
+    ];
+    let dictionary = &["*", "*a", "**/", "?", "[a]", "a", "a/", "aaaaaaaaaaaaaaaa", "/"];
+    let target = Target { dictionary, longest: 1024, ..Target::new("long glob", &seeds) };
+    fuzz(target, |input| {
+        let (pattern, key) = first_line(input);
+        let Some(pattern) = pattern_of(&pattern) else { return "refused".to_owned() };
+        filter::matches(&pattern, key).to_string()
     });
 }

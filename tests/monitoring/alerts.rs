@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use podnudge::config;
+use podnudge_config as config;
 use serde_json::{Value, json};
 
 use super::{FOLDER, manifest, rules, text};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use podnudge::config::Publish;
+use podnudge_config::Publish;
 
 /// Publishes one volume to this directory, keeps three generations and rolls back.
 pub(crate) fn publish_to(dir: PathBuf) -> Publish {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use podnudge::cluster::{Right, needs};
-use podnudge::config::{self, Overrides};
+use podnudge_config::{self as config, Overrides};
 
 use super::access::Access;
 

@@ -14,9 +14,9 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::config::{Agent, Check, Rule};
 use crate::system::files::FileError;
 use crate::system::folder::{self, Folder};
+use podnudge_config::{Agent, Check, Rule};
 use podnudge_core::event::Interrupted;
 use podnudge_core::shown;
 use podnudge_core::snapshot::Digest;

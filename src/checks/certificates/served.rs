@@ -9,9 +9,9 @@ use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256};
 
 use super::certificate::Certificate;
-use crate::config::KeyFilter;
 use crate::system::files::LARGEST;
 use crate::volume::contents::read_key;
+use podnudge_config::KeyFilter;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, Key};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cluster::identity::pod_of;
 use crate::cluster::lease::Lease;
-use crate::config::LONGEST_LEASE;
+use podnudge_config::LONGEST_LEASE;
 use podnudge_core::clock::Moment;
 use podnudge_core::shown;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::compat::words::{quoted, time};
-use crate::config;
+use podnudge_config as config;
 use podnudge_core::shown;
 
 /// What podnudge does not do, and what to do instead.

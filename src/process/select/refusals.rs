@@ -2,7 +2,7 @@
 
 use super::in_pod::Pod;
 use super::{Mounts, Pidfile, Process, ProcessTable, Refusal, matches};
-use crate::config::{Target, TargetBy, nearest};
+use podnudge_config::{Target, TargetBy, nearest};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 use crate::cluster::Api;
-use crate::config::Cluster;
 use crate::system::surroundings::{Pod, Surroundings};
+use podnudge_config::Cluster;
 
 /// The access. Its requests end with it.
 pub(super) struct ApiAccess {

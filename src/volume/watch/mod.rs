@@ -5,10 +5,10 @@
 mod inotify;
 mod mount_table;
 
-use crate::config::WatchMode;
 use crate::volume::scan::Directory;
 pub use inotify::{Hints, Pending, Synced, Watcher};
 pub(crate) use mount_table::MountTable;
+use podnudge_config::WatchMode;
 use podnudge_core::event::{VolumeId, Watch};
 use podnudge_core::reason::Reason;
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use place::Place;
 use place::Row;
-use podnudge::config::presets;
+use podnudge_config::presets;
 use scene::{ReadsFrom, Rule, Scene};
 pub(super) use seen::{Class, Seen};
 use serde_json::Value;

@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::Duration;
 
-use podnudge::config::Preset;
+use podnudge_config::Preset;
 
 use super::subjects::Subject;
 

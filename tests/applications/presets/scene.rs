@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 
-use podnudge::config::{Preset, preset};
+use podnudge_config::{Preset, preset};
 use serde_json::Value;
 
 use super::place::Place;

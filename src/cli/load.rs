@@ -1,13 +1,11 @@
-//! Reads the configuration file, and finds the system's CA bundle. Changes nothing.
+//! Loads the configuration: reads its file, and finds the system's CA bundle. Changes nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::{Config, parse_with_zones};
-use super::overlay::Overrides;
-use super::problem::{Origin, Problem, Problems};
 use crate::system::exit::{Exit, chain, sentence};
 use crate::system::files::{self, FileError, LARGEST};
+use podnudge_config::{Config, Overrides, Problem, Problems, Translated, parse_with_zones};
 use podnudge_core::shown::path_literal;
 use podnudge_core::week::ZONES;
 
@@ -31,15 +29,6 @@ pub struct Sources {
     pub overrides: Overrides,
     /// Warnings, such as a misspelt environment variable.
     pub warnings: Vec<Problem>,
-}
-
-/// A configuration that was made from the options of another program.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Translated {
-    /// The text of the file.
-    pub text: String,
-    /// The options that parts of it come from, which problems name.
-    pub origins: Vec<Origin>,
 }
 
 /// Why the configuration could not be loaded.
@@ -90,8 +79,8 @@ impl LoadError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Read { .. } | Self::NotAFile { .. } => Exit::NoInput,
-            Self::NotText { .. } | Self::TooLarge { .. } => Exit::Config,
-            Self::Wrong(problems) => problems.exit,
+            Self::Wrong(problems) if problems.are_in_options() => Exit::Usage,
+            Self::NotText { .. } | Self::TooLarge { .. } | Self::Wrong(_) => Exit::Config,
         }
     }
 

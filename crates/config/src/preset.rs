@@ -2,7 +2,7 @@
 //!
 //! A preset is merged into the tree of a rule before that is read: `preset = "nginx"`. So it is nothing but settings,
 //! and those of the rule take precedence. A rule without an action gets the preset of its target's program once that is
-//! found: at the preflight and before an action, `Agent::choose_preset` (`run/commands.rs`) asks `process/preset.rs`,
+//! found: at the preflight and before an action, `Agent::choose_preset` (`src/run/commands.rs`) asks `src/process/preset.rs`,
 //! replaces the rule (`late_preset.rs` reads it anew), and tells the core by `Event::PresetChosen`. Until then the
 //! policy counts it as a rule with a proof, so that nothing is claimed without one. podnudge chooses no preset that
 //! restarts the target or runs a program: those must be named.
@@ -28,7 +28,7 @@ const FILLED: [&str; 2] = ["verify", "retry"];
 /// The files, by name.
 macro_rules! files {
     ($($name:literal)+) => {
-        &[$(($name, include_str!(concat!("../../presets/", $name, ".toml")))),+]
+        &[$(($name, include_str!(concat!("../../../presets/", $name, ".toml")))),+]
     };
 }
 
@@ -173,9 +173,11 @@ impl Preset {
         Ok(preset)
     }
 
-    /// Why there is no proof, or why the application has declined content, with what that probably means and where to
-    /// look: the command prints the application's log.
-    pub(crate) fn explain(&self, reason: Reason, log: impl FnOnce() -> String) -> Reason {
+    /// Adds a hint to the reason why a proof is missing or the application has rejected content: what that probably
+    /// means, and where to look. `log` is called only if the hint is added, and returns the command that prints the
+    /// application's log.
+    #[must_use]
+    pub fn explain(&self, reason: Reason, log: impl FnOnce() -> String) -> Reason {
         let Self { name, check, .. } = self;
         if reason.hint.is_some() || !self.broken.starts_with("keeps the running configuration") {
             return reason;

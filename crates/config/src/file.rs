@@ -43,6 +43,15 @@ pub struct Config {
     pub rules: Vec<Rule>,
 }
 
+/// A configuration that was made from the options of another program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Translated {
+    /// The text of the file.
+    pub text: String,
+    /// The options that parts of it come from, which problems name.
+    pub origins: Vec<Origin>,
+}
+
 /// Makes the configuration from the text of the file (empty if there is none) and the settings that take
 /// precedence. `bundle` is the system's CA bundle, for https without `ca-file`. Time zones by name are
 /// unknown. Pure.
@@ -59,8 +68,13 @@ pub fn parse(
     parse_with_zones(file_name, text, &[], overrides, bundle, &|_| None)
 }
 
-/// The same, with the time zones of the system, and of a text that may come from options.
-pub(super) fn parse_with_zones(
+/// Makes the configuration as [`parse`] does, with time zones: `zones` returns the content of the file for a
+/// name in their database. `origins` are the options of another program that parts of the text come from.
+///
+/// # Errors
+///
+/// All problems at once.
+pub fn parse_with_zones(
     file_name: &str,
     text: &str,
     origins: &[Origin],

@@ -57,3 +57,20 @@ impl Rule {
         })
     }
 }
+
+/// Not derived: what is derived is compiled anew in each crate that uses it, and this is 8 KiB.
+impl Clone for Rule {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            settings: self.settings.clone(),
+            keys: self.keys.clone(),
+            checks: self.checks.clone(),
+            actions: self.actions.clone(),
+            restart: self.restart,
+            verify: self.verify.clone(),
+            preset: self.preset,
+            unresolved: self.unresolved.clone(),
+        }
+    }
+}

@@ -26,14 +26,14 @@ macro_rules! words {
         words! { impl $name { $($variant = $word,)+ } }
     };
     (impl $name:ident { $($variant:ident = $word:literal,)+ }) => {
-        impl $crate::config::words::Words for $name {
-            const TYPE: $crate::config::define::Type<Self> = {
+        impl $crate::words::Words for $name {
+            const TYPE: $crate::define::Type<Self> = {
                 const WORDS: &[&str] = &[$($word),+];
-                $crate::config::define::Type {
-                    form: $crate::config::define::Form::Choice(WORDS),
+                $crate::define::Type {
+                    form: $crate::define::Form::Choice(WORDS),
                     parse: |word| match word {
                         $($word => Ok(Self::$variant),)+
-                        _ => Err($crate::config::parsers::unknown_value(word, WORDS)),
+                        _ => Err($crate::parsers::unknown_value(word, WORDS)),
                     },
                     print: |value| match value { $(Self::$variant => $word.to_owned()),+ },
                 }

@@ -334,34 +334,34 @@ macro_rules! settings {
             )*
         }
     ) => {
-        impl $crate::config::settings::Settings for $name {
-            const SECTION: &'static $crate::config::define::Section =
-                &$crate::config::define::Section {
+        impl $crate::settings::Settings for $name {
+            const SECTION: &'static $crate::define::Section =
+                &$crate::define::Section {
                     header: $header,
                     about: concat!($($about),+),
                     definitions: &[$({
-                        let setting: $crate::config::settings::Setting<$type, _> = $setting;
+                        let setting: $crate::settings::Setting<$type, _> = $setting;
                         setting.definition(stringify!($field), concat!($($help),+))
                     },)*],
                     relations: settings!(@relations $($relations)?),
                 };
 
-            fn read(table: &mut $crate::config::table::Table<'_>) -> Option<Self> {
+            fn read(table: &mut $crate::table::Table<'_>) -> Option<Self> {
                 $(
-                    let setting: &$crate::config::settings::Setting<$type, _> = &const { $setting };
+                    let setting: &$crate::settings::Setting<$type, _> = &const { $setting };
                     let $field = setting.read(stringify!($field), table);
                 )*
                 Some(Self { $($field: $field?,)* })
             }
 
-            fn write(&self, page: &mut $crate::config::write::Page) {
+            fn write(&self, page: &mut $crate::write::Page) {
                 $(
-                    let setting: &$crate::config::settings::Setting<$type, _> = &const { $setting };
+                    let setting: &$crate::settings::Setting<$type, _> = &const { $setting };
                     setting.write(stringify!($field), &self.$field, page);
                 )*
             }
 
-            fn after_read(&mut self, place: &$crate::config::place::Place<'_>) {
+            fn after_read(&mut self, place: &$crate::place::Place<'_>) {
                 settings!(@after_read self, place $(, $validated)?);
             }
         }

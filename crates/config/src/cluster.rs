@@ -8,7 +8,7 @@ settings! {
     #[derive(PartialEq, Eq)]
     pub struct Cluster = "[cluster]", &[Relation::Needs(&["objects"], &["eager-sync"])]; validated {
         /// The URL of the API server: https, or http on a loopback address, as of `kubectl proxy`. Each request carries the token.
-        url: Option<reqwest::Url> = optional("`https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT`, as the kubelet sets them", url());
+        url: Option<url::Url> = optional("`https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT`, as the kubelet sets them", url());
         /// A file with the CA certificates (PEM) to trust for the API server.
         ca_file: PathBuf = default("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", path());
         /// A file with the bearer token of the service account, read for each request.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use reqwest::Method;
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::Method;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::prelude::*;
 use super::settings::{Setting, Write, nested};
@@ -16,7 +16,7 @@ settings! {
         &[Relation::AtMostOne(&["body", "body-file"]), Relation::Together(&["reject-body", "reject-because"])];
     {
         /// Send a request to this http or https URL.
-        url: reqwest::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", url()).option("url", "URL", Actions).common();
+        url: url::Url = required("url = \"http://127.0.0.1:9090/-/reload\"", url()).option("url", "URL", Actions).common();
         /// The method of the request.
         method: Method = default("POST", any_method()).option("method", "METHOD", Actions);
         /// The time limit for the request.
@@ -114,7 +114,7 @@ pub struct HttpCheck {
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// `http` or `https`.
-    pub url: reqwest::Url,
+    pub url: url::Url,
     /// Connect here instead of to the URL's host.
     pub unix_socket: Option<PathBuf>,
     /// Additional request headers.
@@ -214,7 +214,7 @@ impl Access {
     pub(super) fn endpoint(
         &mut self,
         place: &Place<'_>,
-        (key, url): (&str, &reqwest::Url),
+        (key, url): (&str, &url::Url),
         timeout: Duration,
     ) -> Endpoint {
         let bearer = self.bearer_file.clone().map(Auth::Bearer);
@@ -234,12 +234,12 @@ impl Access {
     }
 
     /// Whether requests leave the pod unencrypted.
-    pub(super) fn is_sent_unencrypted(&self, url: &reqwest::Url) -> bool {
+    pub(super) fn is_sent_unencrypted(&self, url: &url::Url) -> bool {
         url.scheme() == "http" && self.unix_socket.is_none() && !is_loopback(url)
     }
 
     /// The files for an https URL; `None` for http, or after a problem was reported.
-    fn tls(&mut self, place: &Place<'_>, key: &str, url: &reqwest::Url) -> Option<Tls> {
+    fn tls(&mut self, place: &Place<'_>, key: &str, url: &url::Url) -> Option<Tls> {
         if url.scheme() != "https" {
             for name in ["ca-file", "cert-file", "key-file"].iter().filter(|key| place.has(key)) {
                 let reason = Reason::new(format!("`{name}` is only valid with an https URL"));
@@ -273,7 +273,7 @@ impl Access {
 }
 
 /// Whether the host of a URL is the machine itself.
-pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
+pub(super) fn is_loopback(url: &url::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }

@@ -3,9 +3,11 @@
 //! `define.rs` holds the definition of a setting, and `settings.rs` the macro that declares a table of
 //! them. Each table has its own file (`agent.rs`, `rule.rs`, `action.rs`, …), which also checks how its
 //! settings fit together. `tree.rs` parses the file, `overlay.rs` adds options and environment variables,
-//! `table.rs` reads the tree by the definitions, and `write.rs` writes the effective configuration. All
-//! of this is pure, except `load.rs`. `preset.rs` and
-//! `late_preset.rs` add what is known of applications.
+//! `table.rs` reads the tree by the definitions, and `write.rs` writes the effective configuration.
+//! `preset.rs` and `late_preset.rs` add what is known of applications, and `policy.rs` makes the core's
+//! policy of a rule.
+//!
+//! Pure: it gets the text of the file, and returns a configuration or problems.
 
 mod define;
 #[macro_use]
@@ -21,13 +23,15 @@ mod drain;
 mod expand;
 mod file;
 #[cfg(test)]
-#[path = "../../tests/fuzz/values.rs"]
+#[path = "../../../tests/fuzz/harness/mod.rs"]
 mod fuzz;
+#[cfg(test)]
+#[path = "../../../tests/fuzz/values.rs"]
+mod fuzz_values;
 mod hold;
 mod keys;
 mod late_preset;
 mod limit;
-mod load;
 mod options;
 mod overlay;
 mod parsers;
@@ -58,22 +62,18 @@ pub use action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
 pub use cluster::{Cluster, ObjectKind, ObjectName};
+pub use content_file::ContentFile;
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
 pub use expand::Expand;
-pub use file::{Config, FILE, File, effective, parse};
+pub use file::{Config, FILE, File, Translated, effective, parse, parse_with_zones};
 pub use hold::{ApproveBefore, Hold};
 pub use keys::{KeyFilter, MostBytes};
 pub use limit::{ClockSlot, LONGEST_LEASE, Limit, OnUnreachable, Share};
-pub use load::{LoadError, Sources, Translated, load};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
-pub(crate) use parsers::is_label;
-#[cfg(feature = "cluster")]
-pub(crate) use parsers::is_subdomain;
-pub(crate) use parsers::{bounded_duration, url};
+pub use parsers::{bounded_duration, is_label, is_subdomain, url};
 pub use preset::{Preset, preset, presets};
-pub(crate) use problem::nearest;
-pub use problem::{At, Origin, Problem, Problems};
+pub use problem::{At, Origin, Problem, Problems, nearest};
 pub use program::Program;
 pub use publish::Publish;
 pub use request::{Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};

@@ -1,7 +1,7 @@
 //! `[[rule.check]]`: conditions that content must meet before it is used. Pure.
 
-use reqwest::Method;
-use reqwest::header::HeaderValue;
+use http::Method;
+use http::header::HeaderValue;
 
 use super::expand::Expand;
 use super::prelude::*;
@@ -37,7 +37,7 @@ settings! {
         /// Content is rejected unless this program exits with 0. In its arguments, `{dir}` is a copy of the first volume, and `{root}` is a directory with a copy of each volume at its own path. The option is split at blanks.
         exec: Vec<String> = optional_list(checked("an argument", argument)).option("check-exec", "COMMAND", Checks).split();
         /// Content is rejected unless this URL accepts each key's content, sent in a request.
-        http: Option<reqwest::Url> = optional("", url());
+        http: Option<url::Url> = optional("", url());
         /// The time limit for the program, or for one request.
         timeout: Duration = default("10s", time_limit(MINUTE.saturating_mul(10)));
         /// The method of the request.

@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::define::Section;
-use crate::system::exit::Exit;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::week::Zones;
@@ -49,14 +48,18 @@ pub struct Problem {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems {
     problems: Vec<Problem>,
-    /// [`Exit::Usage`] if only command line options are wrong, else [`Exit::Config`].
-    pub exit: Exit,
+    are_in_options: bool,
 }
 
 impl Problems {
+    /// Whether only command line options are wrong, and neither the file nor an environment variable.
+    #[must_use]
+    pub fn are_in_options(&self) -> bool {
+        self.are_in_options
+    }
+
     /// Each problem.
-    #[cfg(feature = "compat")]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Problem> {
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
     }
 
@@ -153,9 +156,8 @@ impl<'a> Report<'a> {
         match config {
             Some(config) if problems.is_empty() => Ok((config, self.located(self.warnings.take()))),
             _ => {
-                let usage = problems.iter().all(|(at, _)| matches!(at, At::Option(_)));
-                let exit = if usage { Exit::Usage } else { Exit::Config };
-                Err(Problems { problems: self.located(problems), exit })
+                let are_in_options = problems.iter().all(|(at, _)| matches!(at, At::Option(_)));
+                Err(Problems { problems: self.located(problems), are_in_options })
             }
         }
     }
@@ -180,8 +182,9 @@ impl<'a> Report<'a> {
 }
 
 /// The candidate that `word` was probably meant to be: with an edit distance of at most two, or one
-/// for short words.
-pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+/// for words of fewer than five characters.
+#[must_use]
+pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let limit = if word.chars().count() < 5 { 1 } else { 2 };
     let word = word.to_ascii_lowercase();
     let edits = |known: &str| strsim::osa_distance(&word, &known.to_ascii_lowercase());

@@ -15,19 +15,19 @@ const CURRENT: &str = "..data";
 
 /// A file of a rule's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ContentFile {
+pub struct ContentFile {
     /// The number of its volume among those of the rule.
-    pub(crate) volume: usize,
+    pub volume: usize,
     /// Its path below the directory of the volume.
-    pub(crate) key: PathBuf,
+    pub key: PathBuf,
 }
 
 impl RuleSettings {
-    /// The file of the content that `body-file` names.
+    /// The file of the content that a path, such as that of `body-file`, names.
     ///
     /// # Errors
-    /// If it is none, or not that which the application reads.
-    pub(crate) fn content_file(&self, path: &Path) -> Result<ContentFile, Reason> {
+    /// If the path is not in the content, or not where the application reads the content.
+    pub fn content_file(&self, path: &Path) -> Result<ContentFile, Reason> {
         if let Ok(key) = path.strip_prefix(DIR) {
             return Ok(ContentFile { volume: 0, key: key.to_owned() });
         }
@@ -58,8 +58,10 @@ impl RuleSettings {
         published.ok_or_else(|| self.is_no_content(path))
     }
 
-    /// Says that the content has no such file.
-    pub(crate) fn missing_content(&self, path: &Path) -> Reason {
+    /// The reason for a request without a body: the content of the volumes has no file that this `body-file`
+    /// names.
+    #[must_use]
+    pub fn missing_content(&self, path: &Path) -> Reason {
         let name = Path::new(path.file_name().unwrap_or_default());
         let volumes: Vec<String> = self.watch.iter().map(|path| path_literal(path)).collect();
         let message = format!(

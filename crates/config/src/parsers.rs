@@ -4,8 +4,8 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use http::Method;
 use nix::sys::signal::Signal;
-use reqwest::Method;
 
 use super::problem::nearest;
 use podnudge_core::reason::Reason;
@@ -14,12 +14,11 @@ use podnudge_core::shown::{literal, path_literal};
 /// What stands for the directory of the first volume.
 pub(super) const DIR: &str = "{dir}";
 
-/// A duration from `least` to `most`, with a unit.
-pub(crate) fn bounded_duration(
-    text: &str,
-    least: Duration,
-    most: Duration,
-) -> Result<Duration, Reason> {
+/// Parses a duration with a unit, such as `30s`, from `least` to `most`.
+///
+/// # Errors
+/// If the text is no duration, has no unit or an unknown one, or is out of these bounds.
+pub fn bounded_duration(text: &str, least: Duration, most: Duration) -> Result<Duration, Reason> {
     let duration = duration(text)?;
     let (than, limit) = match duration {
         _ if duration > most => ("more than the most", most),
@@ -75,8 +74,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
     })
 }
 
-/// Whether this is a DNS label (RFC 1123), as Kubernetes requires it for many names.
-pub(crate) fn is_label(text: &str) -> bool {
+/// Whether a text is a DNS label (RFC 1123), as Kubernetes requires it for many names.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
     text.len() <= 63 && is_label_of_any_length(text)
 }
 
@@ -87,8 +87,9 @@ fn is_label_of_any_length(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Whether this is a DNS subdomain (RFC 1123), as Kubernetes requires it for the names of most objects.
-pub(crate) fn is_subdomain(text: &str) -> bool {
+/// Whether a text is a DNS subdomain (RFC 1123), as Kubernetes requires it for the names of most objects.
+#[must_use]
+pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label_of_any_length)
 }
 
@@ -258,8 +259,11 @@ fn real_time(text: &str) -> Reason {
         .hint("real-time signals are numbered differently by different C libraries; use another")
 }
 
-/// An http or https URL without credentials.
-pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
+/// Parses an http or https URL.
+///
+/// # Errors
+/// If the text is no such URL, names no host or one that is not ASCII, or has credentials in it.
+pub fn url(text: &str) -> Result<url::Url, Reason> {
     const EXAMPLE: &str = "a URL begins with http:// or https://, such as \
                            `http://127.0.0.1:9090/-/reload`; for a socket file: \
                            `http://localhost/…` and `unix-socket`";
@@ -290,7 +294,7 @@ pub(crate) fn url(text: &str) -> Result<reqwest::Url, Reason> {
         let reason = Reason::new(format!("the host in {shown} is not ASCII"));
         return Err(reason.hint("write the host as DNS knows it, `xn--…`"));
     }
-    reqwest::Url::parse(text)
+    url::Url::parse(text)
         .map_err(|error| Reason::new(format!("{shown} is not a URL: {error}")).hint(EXAMPLE))
 }
 

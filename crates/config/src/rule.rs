@@ -113,7 +113,7 @@ impl RuleSettings {
 }
 
 /// A rule, with everything that follows from its settings.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Rule {
     /// Unique; a DNS label, so that it can be used in metrics and file names.
     pub name: String,
@@ -261,7 +261,8 @@ impl Rule {
     }
 
     /// Whether new child processes are one of the proofs.
-    pub(crate) fn proves_by_children(&self) -> bool {
+    #[must_use]
+    pub fn proves_by_children(&self) -> bool {
         self.verify.proofs.iter().any(|proof| matches!(proof, ProofBy::ChildrenNewer))
     }
 

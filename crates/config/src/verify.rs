@@ -29,7 +29,7 @@ settings! {
         /// After a signal, the process must start a new child process that survives, as nginx, Apache httpd, gunicorn and php-fpm do.
         children_newer: Option<bool> = optional("", boolean()).option("children-newer", "", Verification);
         /// This URL must answer with success after the action.
-        http: Option<reqwest::Url> = optional("", url()).option("verify-url", "URL", Verification).common();
+        http: Option<url::Url> = optional("", url()).option("verify-url", "URL", Verification).common();
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
         /// The answer must match this.
@@ -324,7 +324,7 @@ impl VerifySettings {
         place.problem(Value("timeout"), Reason::new(message).hint(hint));
     }
 
-    fn by_http(&mut self, place: &Place<'_>, url: &reqwest::Url) -> ProofBy {
+    fn by_http(&mut self, place: &Place<'_>, url: &url::Url) -> ProofBy {
         let timeout = self.timeout.min(SECOND.saturating_mul(10));
         let endpoint = self.access.endpoint(place, ("http", url), timeout);
         let mut bodies: Vec<BodyProof> =

@@ -80,7 +80,7 @@ pub(super) const fn regex() -> Type<regex_lite::Regex> {
     parsed("a regular expression", parsers::regex, |regex| regex.as_str().to_owned())
 }
 
-pub(super) const fn url() -> Type<reqwest::Url> {
+pub(super) const fn url() -> Type<url::Url> {
     parsed("a URL", parsers::url, |url| url.as_str().to_owned())
 }
 
